@@ -1,0 +1,21 @@
+# crosstalk_library(NAME SOURCES ... LIBS ...): a static library with the project's flags.
+# crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case.
+include(GoogleTest)
+
+function(crosstalk_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC crosstalk_flags ${ARG_LIBS})
+endfunction()
+
+function(crosstalk_test name)
+  if(NOT CROSSTALK_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
+  target_compile_definitions(${name} PRIVATE CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
+endfunction()

@@ -1,0 +1,1 @@
+# Stamps commit, compiler and flags into version.cpp (written at every build, only if changed).

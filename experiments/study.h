@@ -1,0 +1,56 @@
+// A study: a TOML file read, checked against the registries and expanded into runs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/base/options.h"
+
+namespace crosstalk {
+
+/// The user's configuration is wrong (exit code 2). what() is the whole message, "path:line:col: ..." where a file is
+/// to blame, "--set KEY=...: ..." where the command line is.
+struct ConfigError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// One fully resolved training. `config` holds every key of every schema that applies (task.*, model.*, memory.*,
+/// train.*, eval.*, seed, data_seed, init_seed), derived values filled in.
+struct Run {
+  std::string id;     ///< run_id(config)
+  std::string label;  ///< name of its [memories.NAME] table
+  std::int64_t seed = 0;
+  Options config;
+  std::int64_t d_dot = 0;       ///< memory's feature dimension (0 = none)
+  std::int64_t state_size = 0;  ///< floats a sequence at inference
+};
+
+/// An expanded study: runs without duplicates, in file order.
+struct Study {
+  std::string name, title;
+  std::string text;             ///< the file, verbatim
+  std::string product;          ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
+  std::vector<Run> runs;
+};
+
+struct StudyOptions {
+  std::vector<std::string> set;   ///< --set KEY=VALUE[,VALUE]
+  std::int64_t max_runs = 100000;
+};
+
+/// Reads and expands. Throws ConfigError.
+Study read_study(const std::filesystem::path& path, const StudyOptions& options = {});
+/// Same, from text; `path` is only for messages.
+Study parse_study(const std::string& text, const std::string& path, const StudyOptions& options = {});
+
+/// "ct-" + XXH3-128 (32 hex digits) of the canonical text of `config`: keys sorted, keys at their registered neutral
+/// value left out, numbers normalised, plus the `semantics` number.
+std::string run_id(const Options& config);
+
+/// Bumped when numerics change on purpose.
+inline constexpr int kSemantics = 1;
+
+}  // namespace crosstalk

@@ -1,0 +1,69 @@
+// A batch of sequences as tasks write it and models read it: the only thing that the two share.
+//
+// R replicas, B sequences each, T positions, C channels a position, Q query slots a sequence. All integers are int32,
+// row-major, replica-major. -1 means absent everywhere.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+
+#include "kernels/base/host_device.h"
+
+namespace crosstalk {
+
+/// What a position does. Only for people and reference machines; models read the channels.
+enum class Role : std::int32_t { pad = 0, write = 1, swap = 2, identity = 3 };
+
+/// Channels of a fused token.
+enum Channel : int {
+  channel_key = 0,         ///< key written (write) or first key exchanged (swap)
+  channel_value = 1,       ///< value written; -1 = none (zero value vector)
+  channel_second_key = 2,  ///< second key exchanged (swap); -1 = none
+};
+
+/// Integers kept beside each query, for accuracy by bucket.
+enum Meta : int {
+  meta_gap = 0,         ///< positions between the write that set the answer and the read
+  meta_writes = 1,      ///< times that the asked key was written before the read
+  meta_age = 2,         ///< tokens after the last token that touched the asked key
+  meta_touches = 3,     ///< swaps that moved the asked key's content
+  meta_operations = 4,  ///< operations (after the initial bindings) before the read
+  meta_count = 5,
+};
+
+/// Sizes of one sequence; equal for all sequences of a batch.
+struct SequenceShape {
+  int T = 0;  ///< positions
+  int C = 2;  ///< channels: 2 (key, value) or 3 (key, value, second key)
+  int Q = 1;  ///< query slots; unused ones have target -1
+  friend bool operator==(const SequenceShape&, const SequenceShape&) = default;
+};
+
+/// One sequence: pointers into a batch (or into a scratch buffer).
+struct SequenceView {
+  SequenceShape shape;
+  std::int32_t* tokens = nullptr;          ///< [T,C]
+  std::int32_t* role = nullptr;            ///< [T], Role; may be null
+  std::int32_t* query = nullptr;           ///< [Q] key asked
+  std::int32_t* query_position = nullptr;  ///< [Q] number of tokens that the read sees (T = whole sequence)
+  std::int32_t* target = nullptr;          ///< [Q] value id that is right; -1 = unused slot
+  std::int32_t* meta = nullptr;            ///< [Q, meta_count]; may be null
+};
+
+/// A whole batch [R,B,...] in one memory space (host or device).
+struct BatchView {
+  int R = 0, B = 0;
+  SequenceShape shape;
+  std::int32_t* tokens = nullptr;          ///< [R,B,T,C]
+  std::int32_t* query = nullptr;           ///< [R,B,Q]
+  std::int32_t* query_position = nullptr;  ///< [R,B,Q]
+  std::int32_t* target = nullptr;          ///< [R,B,Q]
+
+  /// Sequence b of replica r, without role and meta.
+  CT_HD SequenceView sequence(int r, int b) const {
+    const std::int64_t i = static_cast<std::int64_t>(r) * B + b;
+    return {shape, tokens + i * shape.T * shape.C, nullptr, query + i * shape.Q, query_position + i * shape.Q,
+            target + i * shape.Q, nullptr};
+  }
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,69 @@
+// The store: append-only JSONL shards in a folder, one writer a file, a checksum a line. A run is done when a record of
+// it exists. No locks: a run that two writers did gives the same record twice, and readers keep one.
+//
+//   STORE/store.json               format version
+//   STORE/studies/NAME.toml        verbatim copy of the study
+//   STORE/shards/HOST-PID-N.jsonl  one line a record
+//   STORE/quarantine/              lines that failed their checksum
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "results/record.h"
+
+namespace crosstalk {
+
+/// Reading or writing the store failed (exit code 3).
+struct StoreError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The path given for a store cannot be one: a file in its place, an unwritable folder, a foreign folder (exit code 2).
+struct StorePathError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What a reader found.
+struct StoreContents {
+  std::map<std::string, Record> records;  ///< by id; done or diverged wins over failed, else the later one
+  std::size_t bad_lines = 0;              ///< lines left out: checksum, not JSON, missing fields
+  std::size_t torn_tails = 0;             ///< last lines without a newline
+  std::size_t duplicates = 0;             ///< further records of the same id
+  std::vector<std::string> conflicts;     ///< ids whose duplicates differ in a deterministic field
+  std::vector<std::string> warnings;      ///< one line each, for stderr
+};
+
+/// Reads a store without changing it. Throws StorePathError if `path` is not a store.
+StoreContents read_store(const std::filesystem::path& path);
+
+/// Appends records to a store. Opening creates the folder if needed, cuts the torn tails of shards whose writer is
+/// gone and moves bad lines to quarantine. append() is one write + fdatasync and is thread-safe; on a short write
+/// (disk full) it truncates back and throws StoreError.
+class StoreWriter {
+ public:
+  /// Throws StorePathError before anything is created if `path` cannot be a store.
+  explicit StoreWriter(const std::filesystem::path& path);
+  ~StoreWriter();
+  StoreWriter(const StoreWriter&) = delete;
+  StoreWriter& operator=(const StoreWriter&) = delete;
+
+  void append(const Record& record);
+  /// Keeps a verbatim copy of the study's text.
+  void keep_study(const std::string& name, const std::string& toml_text);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Checks that a store could be created or opened for writing at `path` without touching the disk.
+/// Throws StorePathError.
+void check_store_path(const std::filesystem::path& path);
+
+}  // namespace crosstalk
