@@ -11,14 +11,14 @@
 
 namespace crosstalk {
 
-/// The user's configuration is wrong (exit code 2). what() is the whole message, "path:line:col: ..." where a file is
-/// to blame, "--set KEY=...: ..." where the command line is.
+/// The user's configuration is wrong (exit code 2). what() is the whole message, "path:line:col: ..." where a
+/// file is to blame, "--set KEY=...: ..." where the command line is.
 struct ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One fully resolved training. `config` holds every key of every schema that applies (task.*, model.*, memory.*,
-/// train.*, eval.*, seed, data_seed, init_seed), derived values filled in.
+/// One fully resolved training. `config` holds every key of every schema that applies (task.*, model.*,
+/// memory.*, train.*, eval.*, seed, data_seed, init_seed), derived values filled in.
 struct Run {
   std::string id;     ///< run_id(config)
   std::string label;  ///< name of its [memories.NAME] table
@@ -31,13 +31,13 @@ struct Run {
 /// An expanded study: runs without duplicates, in file order.
 struct Study {
   std::string name, title;
-  std::string text;             ///< the file, verbatim
-  std::string product;          ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
+  std::string text;     ///< the file, verbatim
+  std::string product;  ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
   std::vector<Run> runs;
 };
 
 struct StudyOptions {
-  std::vector<std::string> set;   ///< --set KEY=VALUE[,VALUE]
+  std::vector<std::string> set;  ///< --set KEY=VALUE[,VALUE]
   std::int64_t max_runs = 100000;
 };
 
@@ -46,8 +46,8 @@ Study read_study(const std::filesystem::path& path, const StudyOptions& options 
 /// Same, from text; `path` is only for messages.
 Study parse_study(const std::string& text, const std::string& path, const StudyOptions& options = {});
 
-/// "ct-" + XXH3-128 (32 hex digits) of the canonical text of `config`: keys sorted, keys at their registered neutral
-/// value left out, numbers normalised, plus the `semantics` number.
+/// "ct-" + XXH3-128 (32 hex digits) of the canonical text of `config`: keys sorted, keys at their registered
+/// neutral value left out, numbers normalised, plus the `semantics` number.
 std::string run_id(const Options& config);
 
 /// Bumped when numerics change on purpose.

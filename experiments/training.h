@@ -19,19 +19,19 @@ const std::vector<OptionSpec>& eval_options();
 void resolve_training(Options& options);
 
 struct TrainingOptions {
-  int threads = 0;    ///< 0 = all cores that this process may use
-  int pack = 0;       ///< replicas a pack at most; 0 = chosen by the scheduler
+  int threads = 0;  ///< 0 = all cores that this process may use
+  int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler
 };
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {
-  std::function<void(Record&&)> finished;  ///< a run ended (done, diverged or failed)
+  std::function<void(Record&&)> finished;              ///< a run ended (done, diverged or failed)
   std::function<void(std::int64_t steps)> progressed;  ///< model-steps done since the last call
-  const std::atomic<bool>* stop = nullptr;             ///< set: leave as soon as possible, unfinished runs are dropped
+  const std::atomic<bool>* stop = nullptr;  ///< set: leave as soon as possible, unfinished runs are dropped
 };
 
-/// Trains `runs` (any mix of shapes). Returns true if all ended, false if it was stopped. Equal runs give equal records
-/// whatever the pack, the order and the number of threads.
+/// Trains `runs` (any mix of shapes). Returns true if all ended, false if it was stopped. Equal runs give
+/// equal records whatever the pack, the order and the number of threads.
 bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
                 const TrainingEvents& events);
 

@@ -1,8 +1,7 @@
 // A batch of sequences as tasks write it and models read it: the only thing that the two share.
 //
-// R replicas, B sequences each, T positions, C channels a position, Q query slots a sequence. All integers are int32,
-// row-major, replica-major. -1 means absent everywhere.
-// SPDX-License-Identifier: Apache-2.0
+// R replicas, B sequences each, T positions, C channels a position, Q query slots a sequence. All integers
+// are int32, row-major, replica-major. -1 means absent everywhere. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 
@@ -61,8 +60,13 @@ struct BatchView {
   /// Sequence b of replica r, without role and meta.
   CT_HD SequenceView sequence(int r, int b) const {
     const std::int64_t i = static_cast<std::int64_t>(r) * B + b;
-    return {shape, tokens + i * shape.T * shape.C, nullptr, query + i * shape.Q, query_position + i * shape.Q,
-            target + i * shape.Q, nullptr};
+    return {shape,
+            tokens + i * shape.T * shape.C,
+            nullptr,
+            query + i * shape.Q,
+            query_position + i * shape.Q,
+            target + i * shape.Q,
+            nullptr};
   }
 };
 

@@ -1,6 +1,5 @@
-// A memory as the program sees it: name, options, feature dimension, state size. How it is built into a graph is in
-// models/memories/.
-// SPDX-License-Identifier: Apache-2.0
+// A memory as the program sees it: name, options, feature dimension, state size. How it is built into a graph
+// is in models/memories/. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,13 +14,15 @@ struct MemoryKind {
   std::string name;         ///< "softmax", "linear_attention", "delta", "peng_gate", "fwm"
   std::string summary;      ///< one line
   std::string description;  ///< equations and source
-  std::vector<OptionSpec> options;  ///< feature_map, nu, d_dot, features, key_norm, read_norm, beta, ...; without "name"
-  /// Fills derived options in place and refuses combinations without meaning with the reason (OptionError). Reads
-  /// "model.d_key".
+  std::vector<OptionSpec>
+      options;  ///< feature_map, nu, d_dot, features, key_norm, read_norm, beta, ...; without "name"
+  /// Fills derived options in place and refuses combinations without meaning with the reason (OptionError).
+  /// Reads "model.d_key".
   void (*resolve)(Options& options) = nullptr;
   /// Dimension of phi(k); 0 for softmax, which has none.
   std::int64_t (*d_dot)(const Options& options) = nullptr;
-  /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens (softmax: a cache).
+  /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens (softmax: a
+  /// cache).
   std::int64_t (*state_size)(const Options& options, std::int64_t values, std::int64_t length) = nullptr;
 };
 

@@ -1,8 +1,8 @@
 // The only header of plots/ that the program includes: figures by name.
 //
-// A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone matplotlib)
-// and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
-// SPDX-License-Identifier: Apache-2.0
+// A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
+// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 #include <filesystem>
 #include <iosfwd>
@@ -20,21 +20,23 @@ struct FigureOptions {
   std::filesystem::path published;  ///< CSV of published points to overlay; empty = none
   std::string title;                ///< empty = the study's or none
   double threshold = 1e-3;          ///< what counts as solved (capacity figures)
-  int expected_seeds = 0;           ///< 0 = the largest number of seeds seen; missing ones are written into the legend
+  int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones are written into the legend
 };
 
 struct FigureKind {
-  std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state", "tracking", "length"
+  std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
+                        ///< "tracking", "length"
   std::string summary;  ///< one line
 };
 
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
 
-/// Draws `name` from records. Returns the paths written. Notes (no matplotlib: how to render; missing seeds) go to
-/// `notes`. Throws std::invalid_argument for an unknown name (message names the nearest) and for records that do not
-/// suit the figure (message says what the figure needs).
-std::vector<std::filesystem::path> draw_figure(const std::string& name, const std::map<std::string, Record>& records,
+/// Draws `name` from records. Returns the paths written. Notes (no matplotlib: how to render; missing seeds)
+/// go to `notes`. Throws std::invalid_argument for an unknown name (message names the nearest) and for
+/// records that do not suit the figure (message says what the figure needs).
+std::vector<std::filesystem::path> draw_figure(const std::string& name,
+                                               const std::map<std::string, Record>& records,
                                                const FigureOptions& options, std::ostream& notes);
 
 }  // namespace crosstalk

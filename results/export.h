@@ -1,6 +1,5 @@
-// Tables for other programs: one row a run, or one row a point of a curve. Deterministic columns only, sorted by id,
-// numbers that round-trip, so that equal studies give equal bytes.
-// SPDX-License-Identifier: Apache-2.0
+// Tables for other programs: one row a run, or one row a point of a curve. Deterministic columns only, sorted
+// by id, numbers that round-trip, so that equal studies give equal bytes. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <iosfwd>
 #include <map>
@@ -12,9 +11,9 @@ namespace crosstalk {
 
 enum class ExportFormat { csv, jsonl };
 
-/// Columns: id, study, label, status, seed, every config key that any record has (sorted, dotted), d_dot, state_size,
-/// steps, eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the provenance's keys
-/// (sorted, prefixed "provenance."). Missing and NaN: empty in CSV, null in JSONL.
+/// Columns: id, study, label, status, seed, every config key that any record has (sorted, dotted), d_dot,
+/// state_size, steps, eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
+/// provenance's keys (sorted, prefixed "provenance."). Missing and NaN: empty in CSV, null in JSONL.
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,
                  bool provenance);
 

@@ -9,10 +9,12 @@
 
 namespace crosstalk {
 
-/// How a run ended. `diverged`: its loss or parameters became non-finite; that is a result. `failed`: an error.
+/// How a run ended. `diverged`: its loss or parameters became non-finite; that is a result. `failed`: an
+/// error.
 enum class RunStatus { done, diverged, failed };
 
-/// One metric over steps (a learning curve) or over an axis at the end of the run (accuracy by number of swaps).
+/// One metric over steps (a learning curve) or over an axis at the end of the run (accuracy by number of
+/// swaps).
 struct Series {
   std::vector<double> x;  ///< steps, lengths, numbers of operations, ...
   std::vector<double> y;  ///< NaN is written as null
@@ -25,16 +27,17 @@ struct Record {
   std::string label;  ///< the memory table's name
   RunStatus status = RunStatus::done;
   std::int64_t seed = 0;
-  nlohmann::json config;  ///< flat object: dotted key -> resolved value ("task.associations": 20, ...)
+  nlohmann::json config;        ///< flat object: dotted key -> resolved value ("task.associations": 20, ...)
   std::int64_t d_dot = 0;       ///< 0 where it has no meaning (softmax)
   std::int64_t state_size = 0;  ///< floats kept per sequence at inference
   std::int64_t steps = 0;
   double eval_loss = 0, best_eval_loss = 0, eval_accuracy = 0;  ///< NaN where there is none
   std::map<std::string, double> metrics;  ///< task's chance, bounds, shortcut baselines; further scalars
   std::map<std::string, Series> curves;   ///< "eval_loss", "eval_accuracy", ... over step
-  std::map<std::string, Series> profiles; ///< over another axis: "accuracy_by_operations", "loss_by_length", ...
-  std::string message;                    ///< why it failed
-  nlohmann::json provenance;              ///< host, device, wall_s, commit, compiler, pack, attempt, started, ...
+  std::map<std::string, Series>
+      profiles;               ///< over another axis: "accuracy_by_operations", "loss_by_length", ...
+  std::string message;        ///< why it failed
+  nlohmann::json provenance;  ///< host, device, wall_s, commit, compiler, pack, attempt, started, ...
 };
 
 /// "done" | "diverged" | "failed".

@@ -1,5 +1,6 @@
-// The store: append-only JSONL shards in a folder, one writer a file, a checksum a line. A run is done when a record of
-// it exists. No locks: a run that two writers did gives the same record twice, and readers keep one.
+// The store: append-only JSONL shards in a folder, one writer a file, a checksum a line. A run is done when a
+// record of it exists. No locks: a run that two writers did gives the same record twice, and readers keep
+// one.
 //
 //   STORE/store.json               format version
 //   STORE/studies/NAME.toml        verbatim copy of the study
@@ -24,7 +25,8 @@ struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The path given for a store cannot be one: a file in its place, an unwritable folder, a foreign folder (exit code 2).
+/// The path given for a store cannot be one: a file in its place, an unwritable folder, a foreign folder
+/// (exit code 2).
 struct StorePathError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -42,9 +44,9 @@ struct StoreContents {
 /// Reads a store without changing it. Throws StorePathError if `path` is not a store.
 StoreContents read_store(const std::filesystem::path& path);
 
-/// Appends records to a store. Opening creates the folder if needed, cuts the torn tails of shards whose writer is
-/// gone and moves bad lines to quarantine. append() is one write + fdatasync and is thread-safe; on a short write
-/// (disk full) it truncates back and throws StoreError.
+/// Appends records to a store. Opening creates the folder if needed, cuts the torn tails of shards whose
+/// writer is gone and moves bad lines to quarantine. append() is one write + fdatasync and is thread-safe; on
+/// a short write (disk full) it truncates back and throws StoreError.
 class StoreWriter {
  public:
   /// Throws StorePathError before anything is created if `path` cannot be a store.

@@ -1,7 +1,7 @@
 // A task: batches as pure functions of (options, data seed, split, sequence number).
 //
-// To add a task: one file tasks/NAME.cpp that derives from Task, its test, and one line in tasks/registry.cpp.
-// SPDX-License-Identifier: Apache-2.0
+// To add a task: one file tasks/NAME.cpp that derives from Task, its test, and one line in
+// tasks/registry.cpp. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <map>
@@ -34,40 +34,45 @@ class Task {
   /// Sizes of a sequence of `split`. `max_queries` caps Q in eval and test (0 = all).
   virtual SequenceShape shape(Split split, int max_queries = 0) const = 0;
 
-  /// Writes sequence `n` of `split` into `out`, whose shape must be shape(split, m) for some m; every element is
-  /// written (unused query slots: query 0, query_position 0, target -1, meta 0). `scratch` holds scratch_size() ints.
+  /// Writes sequence `n` of `split` into `out`, whose shape must be shape(split, m) for some m; every element
+  /// is written (unused query slots: query 0, query_position 0, target -1, meta 0). `scratch` holds
+  /// scratch_size() ints.
   virtual void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                         std::int32_t* scratch) const = 0;
   virtual int scratch_size() const = 0;
 
-  /// Reference machine: the value bound to `key` after the first `position` tokens of `sequence`, replayed from the
-  /// tokens alone in the most obvious way; -1 if none. Slow; for tests and samples.
-  virtual std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key, int position) const = 0;
+  /// Reference machine: the value bound to `key` after the first `position` tokens of `sequence`, replayed
+  /// from the tokens alone in the most obvious way; -1 if none. Slow; for tests and samples.
+  virtual std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key,
+                                        int position) const = 0;
 
-  /// Numbers to hold results against, by name, for the eval split: "chance_accuracy" (uniform over values that can be
-  /// right), "constant_loss" (predict the zero vector: 0.5), "baseline_<shortcut>_accuracy" (measured on 256 eval
-  /// sequences of data seed 0: "most_recent" value, "random_in_context", "first" value), and theory where it exists
+  /// Numbers to hold results against, by name, for the eval split: "chance_accuracy" (uniform over values
+  /// that can be right), "constant_loss" (predict the zero vector: 0.5), "baseline_<shortcut>_accuracy"
+  /// (measured on 256 eval sequences of data seed 0: "most_recent" value, "random_in_context", "first"
+  /// value), and theory where it exists
   /// ("sum_rule_floor": 0.5 (1 - E[1/m]), tasks with overwriting). Deterministic.
   virtual std::map<std::string, double> baselines() const = 0;
 
   /// Lines that a person can read: the tokens in order, then each query with its answer.
   virtual std::string to_text(const SequenceView& sequence) const = 0;
 
-  /// The same task with sequences `factor` times as long in eval and test (more associations or operations, same
-  /// vocabulary). Throws OptionError("eval.length_factors", ...) where the task has no longer form.
+  /// The same task with sequences `factor` times as long in eval and test (more associations or operations,
+  /// same vocabulary). Throws OptionError("eval.length_factors", ...) where the task has no longer form.
   virtual std::unique_ptr<Task> lengthened(int factor) const = 0;
 
-  /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or operations (swap).
+  /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or
+  /// operations (swap).
   virtual int eval_load() const = 0;
 };
 
 /// A registered kind of task.
 struct TaskKind {
   std::string name;
-  std::string summary;              ///< one line
-  std::string description;          ///< a paragraph: what is stored, asked, right; the source (paper, section)
+  std::string summary;      ///< one line
+  std::string description;  ///< a paragraph: what is stored, asked, right; the source (paper, section)
   std::vector<OptionSpec> options;  ///< under "task."; does not include "name"
-  /// Fills derived options ("task.keys" = 0 -> associations, ...) in place; throws OptionError for what makes no sense.
+  /// Fills derived options ("task.keys" = 0 -> associations, ...) in place; throws OptionError for what makes
+  /// no sense.
   void (*resolve)(Options& options) = nullptr;
   /// Needs resolved options.
   std::unique_ptr<Task> (*make)(const Options& options) = nullptr;

@@ -14,7 +14,8 @@ struct DeviceError : std::runtime_error {
 /// One option of a registered thing (task, memory, model) has a value that makes no sense.
 /// `key` is the option's dotted name ("memory.nu"), so that whoever read the file can add file:line:col.
 struct OptionError : std::invalid_argument {
-  OptionError(std::string key_, const std::string& message) : std::invalid_argument(message), key(std::move(key_)) {}
+  OptionError(std::string key_, const std::string& message)
+      : std::invalid_argument(message), key(std::move(key_)) {}
   std::string key;
 };
 

@@ -26,7 +26,8 @@ const char* type_name(const OptionValue& value) {
 std::string bounds_text(const OptionSpec& spec) {
   const bool low = std::isfinite(spec.min), high = std::isfinite(spec.max);
   const char* lower = spec.min_exclusive ? "greater than" : "at least";
-  if (low && high && !spec.min_exclusive) return fmt::format("between {:.15g} and {:.15g}", spec.min, spec.max);
+  if (low && high && !spec.min_exclusive)
+    return fmt::format("between {:.15g} and {:.15g}", spec.min, spec.max);
   if (low && high) return fmt::format("greater than {:.15g} and at most {:.15g}", spec.min, spec.max);
   return low ? fmt::format("{} {:.15g}", lower, spec.min) : fmt::format("at most {:.15g}", spec.max);
 }
@@ -86,7 +87,8 @@ OptionValue check_option(const OptionSpec& spec, const std::string& prefix, cons
     result = static_cast<double>(std::get<std::int64_t>(value));
   }
   if (result.index() != spec.default_value.index()) {
-    throw OptionError(key, fmt::format("{} wants {}, got {}", key, type_name(spec.default_value), to_text(value)));
+    throw OptionError(key,
+                      fmt::format("{} wants {}, got {}", key, type_name(spec.default_value), to_text(value)));
   }
   if (const auto* text = std::get_if<std::string>(&result); text && !spec.choices.empty()) {
     if (std::find(spec.choices.begin(), spec.choices.end(), *text) == spec.choices.end()) {
@@ -97,10 +99,12 @@ OptionValue check_option(const OptionSpec& spec, const std::string& prefix, cons
     }
   }
   if (result.index() == 1 || result.index() == 2) {
-    const double number = result.index() == 1 ? static_cast<double>(std::get<std::int64_t>(result)) : std::get<double>(result);
+    const double number =
+        result.index() == 1 ? static_cast<double>(std::get<std::int64_t>(result)) : std::get<double>(result);
     const bool above = spec.min_exclusive ? number > spec.min : number >= spec.min;
     if (!(above && number <= spec.max)) {
-      throw OptionError(key, fmt::format("{} = {} is out of range; it must be {}", key, to_text(value), bounds_text(spec)));
+      throw OptionError(
+          key, fmt::format("{} = {} is out of range; it must be {}", key, to_text(value), bounds_text(spec)));
     }
   }
   return result;

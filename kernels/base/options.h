@@ -17,22 +17,24 @@ namespace crosstalk {
 /// One value in a configuration. A float option accepts an integer literal and stores a double.
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
 
-/// Text of a value as it stands in a study file: true, 64, 0.001, "dpfp" (strings quoted). Numbers round-trip.
+/// Text of a value as it stands in a study file: true, 64, 0.001, "dpfp" (strings quoted). Numbers
+/// round-trip.
 std::string to_text(const OptionValue& value);
 
 /// One option: the type is that of `default_value`.
 struct OptionSpec {
-  std::string name;           ///< without prefix: "associations"
-  OptionValue default_value;  ///< what a study that does not say it gets; 0 or "" may mean "derived" (help says so)
-  std::string help;           ///< one line, sentence case, no full stop
+  std::string name;  ///< without prefix: "associations"
+  OptionValue
+      default_value;  ///< what a study that does not say it gets; 0 or "" may mean "derived" (help says so)
+  std::string help;   ///< one line, sentence case, no full stop
   double min = -std::numeric_limits<double>::infinity();  ///< inclusive, numbers only
   double max = std::numeric_limits<double>::infinity();   ///< inclusive, numbers only
   std::vector<std::string> choices = {};                  ///< strings only; empty = any
   bool min_exclusive = false;                             ///< true: value must be > min
 };
 
-/// Resolved options by dotted name ("task.associations"), sorted. Typed access; a wrong name or type is a bug and
-/// throws std::logic_error, since the reader has checked user input before.
+/// Resolved options by dotted name ("task.associations"), sorted. Typed access; a wrong name or type is a bug
+/// and throws std::logic_error, since the reader has checked user input before.
 class Options {
  public:
   void set(const std::string& key, OptionValue value) { values_[key] = std::move(value); }

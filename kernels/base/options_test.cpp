@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "kernels/base/error.h"
 
 namespace crosstalk {

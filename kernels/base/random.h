@@ -1,7 +1,8 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3").
+// Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
+// 3").
 //
-// A stream is a pure function of (seed, domain, a, b): no state is carried between sequences, so any sequence can be
-// drawn alone, in any order, on any device, with the same bits (determinism level L2).
+// A stream is a pure function of (seed, domain, a, b): no state is carried between sequences, so any sequence
+// can be drawn alone, in any order, on any device, with the same bits (determinism level L2).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <Random123/philox.h>
@@ -21,8 +22,8 @@ enum class RandomDomain : std::uint32_t {
   feature_map = 32,
 };
 
-/// A stream of 32-bit words. Key = seed (64 bit); counter = (block, domain, a, b), where a and b are the caller's
-/// logical indices (for a task: sequence number low and high word).
+/// A stream of 32-bit words. Key = seed (64 bit); counter = (block, domain, a, b), where a and b are the
+/// caller's logical indices (for a task: sequence number low and high word).
 class RandomStream {
  public:
   CT_HD RandomStream(std::uint64_t seed, RandomDomain domain, std::uint32_t a, std::uint32_t b = 0)
@@ -61,8 +62,8 @@ class RandomStream {
   std::uint32_t used_ = 4;
 };
 
-/// Standard normal from a uniform in (0,1) by the inverse distribution function (Wichura 1988, AS 241, PPND16),
-/// with an own logarithm: no libm, so the bits agree on every machine when contraction is off.
+/// Standard normal from a uniform in (0,1) by the inverse distribution function (Wichura 1988, AS 241,
+/// PPND16), with an own logarithm: no libm, so the bits agree on every machine when contraction is off.
 double normal_from_uniform(double u);
 
 }  // namespace crosstalk
