@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/fused_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/error.h"
+#include "kernels/base/random.h"
+#include "tasks/sequence_buffer.h"
+
+namespace crosstalk {
+namespace {
+
+// sequence_common.h counts on these numbers (it may not include tasks/task.h).
+static_assert(static_cast<std::uint32_t>(Split::train) == 0);
+static_assert(static_cast<std::uint32_t>(RandomDomain::task_train) +
+                  static_cast<std::uint32_t>(Split::eval) ==
+              static_cast<std::uint32_t>(RandomDomain::task_eval));
+static_assert(static_cast<std::uint32_t>(RandomDomain::task_train) +
+                  static_cast<std::uint32_t>(Split::test) ==
+              static_cast<std::uint32_t>(RandomDomain::task_test));
+
+constexpr int baseline_sequences = 256;
+constexpr std::size_t text_width = 100;
+
+struct Token {
+  std::int32_t key, value, second_key;
+  bool write() const { return value >= 0; }
+};
+
+Token token_at(const SequenceView& sequence, int t) {
+  const std::int32_t* token = sequence.tokens + static_cast<std::int64_t>(t) * sequence.shape.C;
+  return {token[channel_key], token[channel_value],
+          sequence.shape.C > channel_second_key ? token[channel_second_key] : -1};
+}
+
+/// What guessers know after the first `seen` tokens.
+class Context {
+ public:
+  Context(const SequenceView& sequence, const Vocabulary& vocabulary)
+      : sequence_(sequence),
+        count_(static_cast<std::size_t>(vocabulary.values), 0),
+        first_of_key_(static_cast<std::size_t>(vocabulary.keys), -1) {}
+
+  void advance(int position) {
+    if (position < seen_) {  // queries in another order than the tokens: start again
+      std::fill(count_.begin(), count_.end(), 0);
+      std::fill(first_of_key_.begin(), first_of_key_.end(), -1);
+      seen_ = writes_ = distinct_ = 0;
+      most_recent_ = first_ = -1;
+    }
+    for (; seen_ < position; ++seen_) {
+      const Token token = token_at(sequence_, seen_);
+      if (!token.write()) continue;
+      if (count_[static_cast<std::size_t>(token.value)]++ == 0) ++distinct_;
+      auto& first_of_key = first_of_key_[static_cast<std::size_t>(token.key)];
+      if (first_of_key < 0) first_of_key = token.value;
+      if (writes_++ == 0) first_ = token.value;
+      most_recent_ = token.value;
+    }
+  }
+
+  double chance() const { return 1.0 / distinct_; }
+  double random_in_context(std::int32_t target) const {
+    return static_cast<double>(count_[static_cast<std::size_t>(target)]) / writes_;
+  }
+  std::int32_t most_recent() const { return most_recent_; }
+  std::int32_t first() const { return first_; }
+  std::int32_t unchanged(std::int32_t key) const { return first_of_key_[static_cast<std::size_t>(key)]; }
+
+ private:
+  SequenceView sequence_;
+  std::vector<int> count_;
+  std::vector<std::int32_t> first_of_key_;
+  int seen_ = 0, writes_ = 0, distinct_ = 0;
+  std::int32_t most_recent_ = -1, first_ = -1;
+};
+
+}  // namespace
+
+std::int32_t FusedTask::reference_answer(const SequenceView& sequence, std::int32_t key, int position) const {
+  std::map<std::int32_t, std::int32_t> bound;
+  for (int t = 0; t < position; ++t) {
+    const Token token = token_at(sequence, t);
+    if (token.write()) {
+      bound[token.key] = token.value;
+    } else {
+      std::swap(bound.at(token.key), bound.at(token.second_key));
+    }
+  }
+  const auto it = bound.find(key);
+  return it == bound.end() ? -1 : it->second;
+}
+
+std::string FusedTask::to_text(const SequenceView& sequence) const {
+  std::string text, line;
+  const auto flush = [&] {
+    if (!line.empty()) text += line + '\n';
+    line.clear();
+  };
+  const auto add = [&](const std::string& head, const std::string& word) {
+    if (line.size() + 2 + word.size() > text_width) flush();
+    line += line.empty() ? head : "  ";
+    line += word;
+  };
+  for (int t = 0; t < sequence.shape.T; ++t) {
+    const Token token = token_at(sequence, t);
+    const std::string head = fmt::format("{:>6}: ", t + 1);
+    if (token.write()) {
+      add(head, fmt::format("k{}=v{}", token.key, token.value));
+    } else if (token.key == token.second_key) {
+      add(head, "nothing");
+    } else {
+      add(head, fmt::format("k{}<>k{}", token.key, token.second_key));
+    }
+  }
+  flush();
+  int position = -1;
+  for (int q = 0; q < sequence.shape.Q; ++q) {
+    if (sequence.target[q] < 0) continue;
+    if (sequence.query_position[q] != position) flush();
+    position = sequence.query_position[q];
+    add(fmt::format("  read after {}: ", position),
+        fmt::format("k{} -> v{}", sequence.query[q], sequence.target[q]));
+  }
+  flush();
+  return text;
+}
+
+std::map<std::string, double> FusedTask::baselines() const {
+  SequenceBuffer buffer(*this, Split::eval);
+  double chance = 0, random = 0, recent = 0, first = 0, unchanged = 0;
+  std::int64_t queries = 0;
+  for (int n = 0; n < baseline_sequences; ++n) {
+    const SequenceView sequence = buffer.draw(0, static_cast<std::uint64_t>(n));
+    Context context(sequence, vocabulary());
+    for (int q = 0; q < sequence.shape.Q; ++q) {
+      const std::int32_t target = sequence.target[q];
+      if (target < 0) continue;
+      context.advance(sequence.query_position[q]);
+      ++queries;
+      chance += context.chance();
+      random += context.random_in_context(target);
+      recent += context.most_recent() == target;
+      first += context.first() == target;
+      unchanged += context.unchanged(sequence.query[q]) == target;
+    }
+  }
+  const auto count = static_cast<double>(queries);
+  return {{"constant_loss", 0.5},
+          {"chance_accuracy", chance / count},
+          {"baseline_random_in_context_accuracy", random / count},
+          {"baseline_most_recent_accuracy", recent / count},
+          {"baseline_first_accuracy", first / count},
+          {"baseline_unchanged_accuracy", unchanged / count}};
+}
+
+void FusedTask::check_shape(Split split, const SequenceView& out) const {
+  const SequenceShape full = shape(split);
+  const bool queries_fit =
+      split == Split::train ? out.shape.Q == full.Q : out.shape.Q >= 1 && out.shape.Q <= full.Q;
+  if (out.shape.T != full.T || out.shape.C != full.C || !queries_fit)
+    throw std::logic_error(
+        fmt::format("[tasks] a sequence of T={} C={} Q={} was asked of a task with T={} C={} Q={}",
+                    out.shape.T, out.shape.C, out.shape.Q, full.T, full.C, full.Q));
+}
+
+int capped_queries(int all, int max_queries) { return max_queries > 0 ? std::min(all, max_queries) : all; }
+
+int int_option(const Options& options, const std::string& name) {
+  return static_cast<int>(options.get_int("task." + name));
+}
+
+void resolve_vocabulary(Options& options) {
+  const std::int64_t associations = options.get_int("task.associations");
+  for (const std::string name : {"keys", "values"}) {
+    const std::string key = "task." + name;
+    const std::int64_t size = options.get_int(key);
+    if (size == 0) options.set(key, associations);
+    if (size != 0 && size < associations)
+      throw OptionError(key, fmt::format("{} = {} is less than task.associations = {}, which need as many "
+                                         "distinct {}; give at least {}, or 0 for exactly as many",
+                                         key, size, associations, name, associations));
+  }
+}
+
+void check_length_factor(int factor) {
+  if (factor < 1)
+    throw OptionError("eval.length_factors",
+                      fmt::format("a length factor of {} makes no sequence; give 1 or more", factor));
+}
+
+}  // namespace crosstalk
