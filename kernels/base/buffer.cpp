@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/buffer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+constexpr unsigned char kGuard = 0xA5;
+}
+
+void Buffer::Free::operator()(void* p) const {
+  if (device == Device::cuda) {
+    cuda_free(p);
+  } else {
+    std::free(p);
+  }
+}
+
+Buffer::Buffer(Device device, std::size_t bytes) : device_(device), bytes_(bytes) {
+  const std::size_t rounded = std::max<std::size_t>(64, (bytes + 63) / 64 * 64);
+  void* p = device == Device::cuda ? cuda_allocate(rounded) : std::aligned_alloc(64, rounded);
+  if (!p)
+    throw DeviceError(
+        fmt::format("out of memory: could not get {:.1f} MiB", static_cast<double>(bytes) / 1048576.0));
+  data_ = std::unique_ptr<void, Free>(p, Free{device});
+}
+
+void Buffer::fill_zero() {
+  if (device_ == Device::cuda) {
+    cuda_fill_zero(data(), bytes_);
+  } else {
+    std::memset(data(), 0, bytes_);
+  }
+}
+
+void Buffer::copy_from_host(const void* source, std::size_t bytes, std::size_t offset) {
+  auto* target = static_cast<unsigned char*>(data()) + offset;
+  if (device_ == Device::cuda) {
+    cuda_copy_to_device(target, source, bytes);
+  } else {
+    std::memcpy(target, source, bytes);
+  }
+}
+
+void Buffer::copy_to_host(void* target, std::size_t bytes, std::size_t offset) const {
+  const auto* source = static_cast<const unsigned char*>(data()) + offset;
+  if (device_ == Device::cuda) {
+    cuda_copy_to_host(target, source, bytes);
+  } else {
+    std::memcpy(target, source, bytes);
+  }
+}
+
+void Arena::allocate() {
+  buffer_ = Buffer(device_, total_);
+  auto* base = static_cast<unsigned char*>(buffer_.data());
+  for (const Piece& piece : pieces_) piece.bind(piece.tensor, base + piece.offset);
+  if (device_ == Device::cuda) {
+    cuda_fill_byte(base, 0xFF, total_);  // all ones is a NaN in both precisions and -1 in integers
+    return;
+  }
+  std::memset(base, 0xFF, total_);
+  for (const Piece& piece : pieces_) std::memset(base + piece.offset + piece.bytes, kGuard, kGuardBytes);
+}
+
+void Arena::check_guards() const {
+  if (device_ == Device::cuda || !buffer_.data()) return;
+  const auto* base = static_cast<const unsigned char*>(buffer_.data());
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const auto* guard = base + pieces_[i].offset + pieces_[i].bytes;
+    if (std::any_of(guard, guard + kGuardBytes, [](unsigned char c) { return c != kGuard; })) {
+      throw std::logic_error(
+          fmt::format("[arena] piece {} ({} bytes) was written past its end", i, pieces_[i].bytes));
+    }
+  }
+}
+
+}  // namespace crosstalk

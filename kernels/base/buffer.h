@@ -1,0 +1,83 @@
+// Memory of one device: an arena that a plan sizes once and that is then cut into tensors.
+//
+// Each piece starts at a multiple of 64 bytes and is followed by guard words. Fresh memory is all ones: NaN
+// in both precisions, -1 in integers, so that reading what nobody wrote shows. check_guards() finds writes
+// past the end. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/base/exec.h"
+#include "kernels/base/tensor.h"
+
+namespace crosstalk {
+
+/// Untyped memory on a device, freed with the object.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Throws DeviceError (says how much was asked) when there is not enough memory.
+  Buffer(Device device, std::size_t bytes);
+  void* data() const { return data_.get(); }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  void fill_zero();
+  void copy_from_host(const void* source, std::size_t bytes, std::size_t offset = 0);
+  void copy_to_host(void* target, std::size_t bytes, std::size_t offset = 0) const;
+
+ private:
+  struct Free {
+    Device device;
+    void operator()(void* p) const;
+  };
+  Device device_ = Device::cpu;
+  std::size_t bytes_ = 0;
+  std::unique_ptr<void, Free> data_{nullptr, Free{Device::cpu}};
+};
+
+/// Cuts one Buffer into tensors: first reserve() all, then allocate() once, then bind.
+class Arena {
+ public:
+  explicit Arena(Device device) : device_(device) {}
+  /// Asks for R replicas of a tensor; `*tensor` gets its pointer in allocate(). Shape must be set already.
+  template <class T>
+  void reserve(Tensor<T>* tensor) {
+    tensor->replica_stride = padded<T>(tensor->size());
+    const std::size_t bytes = static_cast<std::size_t>(tensor->replica_stride) * tensor->R * sizeof(T);
+    pieces_.push_back({bytes, total_,
+                       [](void* t, void* data) { static_cast<Tensor<T>*>(t)->data = static_cast<T*>(data); },
+                       tensor});
+    total_ += bytes + kGuardBytes;
+  }
+  /// Allocates and binds.
+  void allocate();
+  /// Throws std::logic_error if something wrote past the end of a piece (CPU only).
+  void check_guards() const;
+  std::size_t bytes() const { return total_; }
+
+ private:
+  struct Piece {
+    std::size_t bytes, offset;
+    void (*bind)(void*, void*);
+    void* tensor;
+  };
+  static constexpr std::size_t kGuardBytes = 64;
+  Device device_;
+  Buffer buffer_;
+  std::vector<Piece> pieces_;
+  std::size_t total_ = 0;
+};
+
+/// A tensor shape from a list of dimensions (at most 4), without memory.
+template <class T>
+Tensor<T> shaped(int R, std::initializer_list<int> dims) {
+  Tensor<T> t;
+  t.R = R;
+  for (int d : dims) t.dims[t.rank++] = d;
+  return t;
+}
+
+}  // namespace crosstalk

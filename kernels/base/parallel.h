@@ -1,0 +1,80 @@
+// CPU work sharing and the few inner loops that the CPU ops share.
+//
+// Results must not depend on the number of threads nor on the number of replicas: work is cut into fixed
+// items whose shapes know neither, and each item is computed by one thread in a fixed order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/base/exec.h"
+#include "kernels/base/tensor.h"
+
+namespace crosstalk {
+
+/// Calls f(r, item) for every replica to compute and every item in [0, items).
+template <class F>
+void parallel_items(const Exec& exec, int R, std::int64_t items, F&& f) {
+  const std::int64_t total = items * exec.count(R);
+  if (exec.threads <= 1 || total <= 1) {
+    for (std::int64_t i = 0; i < total; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
+    return;
+  }
+#pragma omp parallel for schedule(static) num_threads(exec.threads)
+  for (std::int64_t i = 0; i < total; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
+}
+
+/// Calls f(r, begin, end) over fixed blocks of [0, n).
+template <class F>
+void parallel_blocks(const Exec& exec, int R, std::int64_t n, std::int64_t block, F&& f) {
+  parallel_items(exec, R, (n + block - 1) / block,
+                 [&](int r, std::int64_t i) { f(r, i * block, std::min(n, (i + 1) * block)); });
+}
+
+/// x . y with 16 partial sums in a fixed order (vectorised by the compiler, alignment does not matter).
+template <class Real>
+Real dot(const Real* x, const Real* y, int n) {
+  constexpr int W = 16;
+  Real partial[W] = {};
+  int i = 0;
+  for (; i + W <= n; i += W) {
+    for (int j = 0; j < W; ++j) partial[j] += x[i + j] * y[i + j];
+  }
+  Real tail = 0;
+  for (; i < n; ++i) tail += x[i] * y[i];
+  for (int width = W / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
+  }
+  return partial[0] + tail;
+}
+
+/// y += a x.
+template <class Real>
+void axpy(Real a, const Real* x, Real* y, int n) {
+  for (int i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+/// Sum of x in the order of dot().
+template <class Real>
+Real sum(const Real* x, int n) {
+  constexpr int W = 16;
+  Real partial[W] = {};
+  int i = 0;
+  for (; i + W <= n; i += W) {
+    for (int j = 0; j < W; ++j) partial[j] += x[i + j];
+  }
+  Real tail = 0;
+  for (; i < n; ++i) tail += x[i];
+  for (int width = W / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
+  }
+  return partial[0] + tail;
+}
+
+/// Stores or adds, as `mode` says.
+template <class Real>
+void put(Write mode, Real* target, Real value) {
+  *target = mode == Write::add ? *target + value : value;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,24 @@
+// Adam (Kingma and Ba 2015), fused over one flat block of parameters a replica, as PyTorch computes it:
+//   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/exec.h"
+
+namespace crosstalk {
+
+/// parameter, gradient, m, v [R,P]; learning_rate [R] and step int32 [R] (1 at the first update) differ by
+/// replica.
+template <class Real>
+struct AdamStep {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  Tensor<Real> parameter, gradient, m, v;
+  Tensor<double> learning_rate;
+  Tensor<std::int32_t> step;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const AdamStep<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const AdamStep<Real>& args);
+
+}  // namespace crosstalk

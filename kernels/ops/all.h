@@ -1,0 +1,25 @@
+// Every op: CROSSTALK_OPS(X) expands X(Args) for each argument struct.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/adam.h"
+#include "kernels/ops/attention.h"
+#include "kernels/ops/favor_features.h"
+#include "kernels/ops/feature_map.h"
+#include "kernels/ops/fwm.h"
+#include "kernels/ops/linear.h"
+#include "kernels/ops/lookup.h"
+#include "kernels/ops/normalize.h"
+#include "kernels/ops/pointwise.h"
+#include "kernels/ops/prefix_dot.h"
+#include "kernels/ops/readout.h"
+#include "kernels/ops/recurrence.h"
+
+#define CROSSTALK_OPS(X)                                                                                \
+  X(AdamStep)                                                                                           \
+  X(ScoresForward) X(ScoresBackward) X(SoftmaxForward) X(SoftmaxBackward) X(FavorFeatures)              \
+      X(FeatureMapForward) X(FeatureMapBackward) X(FwmReadForward) X(FwmReadBackward) X(LinearForward)  \
+          X(LinearBackward) X(LookupForward) X(LookupBackward) X(NormalizeForward) X(NormalizeBackward) \
+              X(PointwiseForward) X(PointwiseBackward) X(EraseRatioForward) X(EraseRatioBackward)       \
+                  X(RowDivideForward) X(RowDivideBackward) X(PrefixDotForward) X(PrefixDotBackward)     \
+                      X(GatherValuesForward) X(GatherValuesBackward) X(SquaredLossForward)              \
+                          X(SquaredLossBackward) X(RecurrentReadForward) X(RecurrentReadBackward)

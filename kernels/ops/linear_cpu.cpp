@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <Eigen/Core>
+
+#include "kernels/base/parallel.h"
+#include "kernels/ops/linear.h"
+
+namespace crosstalk {
+namespace {
+
+template <class Real>
+using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class Real>
+using MatrixMap = Eigen::Map<Matrix<Real>>;
+template <class Real>
+using ConstMatrixMap = Eigen::Map<const Matrix<Real>>;
+template <class Real>
+using Strided = Eigen::Map<Matrix<Real>, 0, Eigen::OuterStride<>>;
+template <class Real>
+using ConstStrided = Eigen::Map<const Matrix<Real>, 0, Eigen::OuterStride<>>;
+
+// Rows (or columns) of one work item: fixed, so that a product's bits know nothing of threads.
+constexpr std::int64_t kBlock = 64;
+
+template <class Target, class Product>
+void put_product(Write mode, Target&& target, const Product& product) {
+  if (mode == Write::add) {
+    target.noalias() += product;
+  } else {
+    target.noalias() = product;
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const LinearForward<Real>& a) {
+  const std::int64_t n = a.x.rows();
+  const int in = a.x.columns(), out = a.y.columns();
+  parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+    const ConstMatrixMap<Real> x(a.x.at(r) + begin * in, end - begin, in), w(a.w.at(r), out, in);
+    MatrixMap<Real> y(a.y.at(r) + begin * out, end - begin, out);
+    y.noalias() = x * w.transpose();
+    if (a.b) y.rowwise() += ConstMatrixMap<Real>(a.b.at(r), 1, out).row(0);
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const LinearBackward<Real>& a) {
+  const std::int64_t n = a.x.rows();
+  const int in = a.x.columns(), out = a.d_y.columns();
+  if (a.write_x != Write::none) {
+    parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+      const ConstMatrixMap<Real> d_y(a.d_y.at(r) + begin * out, end - begin, out), w(a.w.at(r), out, in);
+      put_product(a.write_x, MatrixMap<Real>(a.d_x.at(r) + begin * in, end - begin, in), d_y * w);
+    });
+  }
+  if (a.write_w != Write::none) {
+    parallel_blocks(exec, a.x.R, in, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+      const ConstMatrixMap<Real> d_y(a.d_y.at(r), n, out);
+      const ConstStrided<Real> x(a.x.at(r) + begin, n, end - begin, Eigen::OuterStride<>(in));
+      put_product(a.write_w, Strided<Real>(a.d_w.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in)),
+                  d_y.transpose() * x);
+    });
+  }
+  if (a.write_b != Write::none) {
+    parallel_items(exec, a.x.R, 1, [&](int r, std::int64_t) {
+      Real* d_b = a.d_b.at(r);
+      if (a.write_b == Write::overwrite) std::fill(d_b, d_b + out, Real(0));
+      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.d_y.at(r) + i * out, d_b, out);
+    });
+  }
+}
+
+template void run_cpu(const Exec&, const LinearForward<float>&);
+template void run_cpu(const Exec&, const LinearForward<double>&);
+template void run_cpu(const Exec&, const LinearBackward<float>&);
+template void run_cpu(const Exec&, const LinearBackward<double>&);
+
+}  // namespace crosstalk

@@ -1,0 +1,44 @@
+// Sum of table rows chosen by token channels: y_n = b + sum_c table_c[ids[n,c]]; absent ids (-1) add nothing.
+//
+// The product of a weight with one-hot or embedded tokens, without forming either: W [onehot(v); E[k]] is a
+// row of W's transpose plus a row of the small product E W^T. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/exec.h"
+
+namespace crosstalk {
+
+constexpr int kMaxTables = 3;
+
+/// ids int32 [R,N,C]; table[i] [R,rows_i,D] is read with ids[..., channel[i]]; bias [R,D] may be absent; y
+/// [R,N,D].
+template <class Real>
+struct LookupForward {
+  Tensor<std::int32_t> ids;
+  int tables = 0;
+  Tensor<Real> table[kMaxTables];
+  int channel[kMaxTables] = {};
+  Tensor<Real> bias, y;
+};
+
+/// d_y [R,N,D] -> d_table[i][id] = sum over n of d_y[n], d_bias = sum over n, in the order of n.
+template <class Real>
+struct LookupBackward {
+  Tensor<std::int32_t> ids;
+  int tables = 0;
+  Tensor<Real> d_table[kMaxTables];
+  int channel[kMaxTables] = {};
+  Write write_table[kMaxTables] = {Write::none, Write::none, Write::none};
+  Tensor<Real> d_y, d_bias;
+  Write write_bias = Write::none;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const LookupForward<Real>& args);
+template <class Real>
+void run_cpu(const Exec& exec, const LookupBackward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const LookupForward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const LookupBackward<Real>& args);
+
+}  // namespace crosstalk

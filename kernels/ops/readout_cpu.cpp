@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/readout.h"
+
+#include "kernels/base/parallel.h"
+#include "kernels/batch.h"
+
+namespace crosstalk {
+namespace {
+constexpr std::int64_t kRows = 32;
+
+int used_slots(const Tensor<std::int32_t>& target, int r) {
+  int n = 0;
+  for (std::int64_t i = 0; i < target.size(); ++i) n += target.at(r)[i] >= 0;
+  return std::max(1, n);
+}
+}  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const GatherValuesForward<Real>& a) {
+  const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
+  parallel_blocks(exec, a.a.R, a.a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C;
+      Real* y = a.y.at(r) + i * V;
+      std::fill_n(y, V, Real(0));
+      for (int t = 0; t < T; ++t) {
+        const int value = tokens[t * C + channel_value];
+        if (value >= 0) y[value] += a.a.at(r)[i * T + t];
+      }
+    }
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const GatherValuesBackward<Real>& a) {
+  if (a.write_a == Write::none) return;
+  const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
+  parallel_blocks(exec, a.d_a.R, a.d_a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C;
+      for (int t = 0; t < T; ++t) {
+        const int value = tokens[t * C + channel_value];
+        put(a.write_a, a.d_a.at(r) + i * T + t, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
+      }
+    }
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const SquaredLossForward<Real>& a) {
+  const int V = a.y.columns();
+  const std::int64_t n = a.y.rows();
+  parallel_blocks(exec, a.y.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Real* y = a.y.at(r) + i * V;
+      const int target = a.target.at(r)[i];
+      if (target < 0) {
+        a.query_loss.at(r)[i] = 0;
+        a.correct.at(r)[i] = -1;
+        continue;
+      }
+      Real squares = 0;
+      bool largest = true;
+      for (int v = 0; v < V; ++v) {
+        const Real difference = y[v] - (v == target ? Real(1) : Real(0));
+        squares += difference * difference;
+        largest &= v == target || y[target] > y[v];
+      }
+      a.query_loss.at(r)[i] = squares / 2;
+      a.correct.at(r)[i] = largest ? 1 : 0;
+    }
+  });
+  parallel_items(exec, a.y.R, 1, [&](int r, std::int64_t) {
+    Real total = 0;
+    for (std::int64_t i = 0; i < n; ++i) total += a.query_loss.at(r)[i];
+    *a.loss.at(r) = total / static_cast<Real>(used_slots(a.target, r));
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const SquaredLossBackward<Real>& a) {
+  if (a.write_y == Write::none) return;
+  const int V = a.y.columns();
+  parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    const Real scale = Real(1) / static_cast<Real>(used_slots(a.target, r));
+    for (std::int64_t i = begin; i < end; ++i) {
+      const int target = a.target.at(r)[i];
+      for (int v = 0; v < V; ++v) {
+        const Real error = a.y.at(r)[i * V + v] - (v == target ? Real(1) : Real(0));
+        put(a.write_y, a.d_y.at(r) + i * V + v, target < 0 ? Real(0) : scale * error);
+      }
+    }
+  });
+}
+
+template void run_cpu(const Exec&, const GatherValuesForward<float>&);
+template void run_cpu(const Exec&, const GatherValuesForward<double>&);
+template void run_cpu(const Exec&, const GatherValuesBackward<float>&);
+template void run_cpu(const Exec&, const GatherValuesBackward<double>&);
+template void run_cpu(const Exec&, const SquaredLossForward<float>&);
+template void run_cpu(const Exec&, const SquaredLossForward<double>&);
+template void run_cpu(const Exec&, const SquaredLossBackward<float>&);
+template void run_cpu(const Exec&, const SquaredLossBackward<double>&);
+
+}  // namespace crosstalk

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/recurrence.h"
+
+#include <vector>
+
+#include "kernels/base/parallel.h"
+
+namespace crosstalk {
+namespace {
+
+// Coefficients of sequence b: pointers, or null where the coefficient is constant.
+template <class Real>
+struct Coefficients {
+  const Real *write, *erase, *decay;
+  Coefficients(const Tensor<Real>& w, const Tensor<Real>& e, const Tensor<Real>& d, int r,
+               std::int64_t offset)
+      : write(w ? w.at(r) + offset : nullptr),
+        erase(e ? e.at(r) + offset : nullptr),
+        decay(d ? d.at(r) + offset : nullptr) {}
+};
+
+// One query over one sequence, backwards in time. history (or null) keeps r_t in row t.
+template <class Real>
+void scan(const Real* k, const Coefficients<Real>& coefficient, Real* r, Real* history, Real* a, int seen,
+          int T, int P) {
+  for (int t = seen; t < T && a; ++t) a[t] = 0;
+  for (int t = seen - 1; t >= 0; --t) {
+    const Real* key = k + static_cast<std::int64_t>(t) * P;
+    if (history) std::copy_n(r, P, history + static_cast<std::int64_t>(t) * P);
+    const Real c = dot(key, r, P);
+    if (a) a[t] = coefficient.write ? coefficient.write[t] * c : c;
+    if (coefficient.decay) {
+      for (int i = 0; i < P; ++i) r[i] *= coefficient.decay[t];
+    }
+    if (coefficient.erase) axpy(-coefficient.erase[t] * c, key, r, P);
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const RecurrentReadForward<Real>& a) {
+  const int B = a.k.dim(0), T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1);
+  parallel_items(exec, a.k.R, B, [&](int r, std::int64_t b) {
+    const Real* k = a.k.at(r) + b * T * P;
+    const Coefficients<Real> coefficient(a.write, a.erase, a.decay, r, b * T);
+    Real* history = Q == 1 && a.history ? a.history.at(r) + b * T * P : nullptr;
+    std::vector<Real> state(static_cast<std::size_t>(P));
+    for (int i = 0; i < Q; ++i) {
+      std::copy_n(a.q.at(r) + (b * Q + i) * P, P, state.data());
+      scan(k, coefficient, state.data(), history, a.a.at(r) + (b * Q + i) * T, a.position.at(r)[b * Q + i], T,
+           P);
+    }
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const RecurrentReadBackward<Real>& a) {
+  const int B = a.k.dim(0), T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1);
+  const auto clear = [](Write mode, Real* target, std::int64_t n) {
+    if (mode == Write::overwrite) std::fill_n(target, n, Real(0));
+  };
+  parallel_items(exec, a.k.R, B, [&](int r, std::int64_t b) {
+    const Real* k = a.k.at(r) + b * T * P;
+    const Coefficients<Real> coefficient(a.write, a.erase, a.decay, r, b * T);
+    Real* history = a.history.at(r) + b * T * P;
+    Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + b * T * P;
+    Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + b * T;
+    Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + b * T;
+    Real* d_decay = a.write_decay == Write::none ? nullptr : a.d_decay.at(r) + b * T;
+    if (d_k) clear(a.write_k, d_k, static_cast<std::int64_t>(T) * P);
+    if (d_write) clear(a.write_write, d_write, T);
+    if (d_erase) clear(a.write_erase, d_erase, T);
+    if (d_decay) clear(a.write_decay, d_decay, T);
+    std::vector<Real> rho(static_cast<std::size_t>(P));
+    for (int i = 0; i < Q; ++i) {
+      const int seen = a.position.at(r)[b * Q + i];
+      if (Q > 1) {  // the history of one query does not fit beside all others: scan again
+        std::copy_n(a.q.at(r) + (b * Q + i) * P, P, rho.data());
+        scan(k, coefficient, rho.data(), history, static_cast<Real*>(nullptr), seen, T, P);
+      }
+      std::fill(rho.begin(), rho.end(), Real(0));
+      for (int t = 0; t < seen; ++t) {
+        const Real* key = k + static_cast<std::int64_t>(t) * P;
+        const Real* state = history + static_cast<std::int64_t>(t) * P;
+        const Real c = dot(key, state, P), key_rho = dot(key, rho.data(), P);
+        const Real d_a = a.d_a.at(r)[(b * Q + i) * T + t];
+        const Real erase = coefficient.erase ? coefficient.erase[t] : Real(0);
+        const Real d_c = (coefficient.write ? coefficient.write[t] * d_a : d_a) - erase * key_rho;
+        if (d_write) d_write[t] += c * d_a;
+        if (d_erase) d_erase[t] -= c * key_rho;
+        if (d_decay) d_decay[t] += dot(state, rho.data(), P);
+        if (d_k) {
+          Real* target = d_k + static_cast<std::int64_t>(t) * P;
+          axpy(d_c, state, target, P);
+          if (coefficient.erase) axpy(-erase * c, rho.data(), target, P);
+        }
+        if (coefficient.decay) {
+          for (Real& x : rho) x *= coefficient.decay[t];
+        }
+        axpy(d_c, key, rho.data(), P);
+      }
+      if (a.write_q != Write::none) {
+        Real* d_q = a.d_q.at(r) + (b * Q + i) * P;
+        for (int j = 0; j < P; ++j) put(a.write_q, d_q + j, rho[static_cast<std::size_t>(j)]);
+      }
+    }
+  });
+}
+
+template void run_cpu(const Exec&, const RecurrentReadForward<float>&);
+template void run_cpu(const Exec&, const RecurrentReadForward<double>&);
+template void run_cpu(const Exec&, const RecurrentReadBackward<float>&);
+template void run_cpu(const Exec&, const RecurrentReadBackward<double>&);
+
+}  // namespace crosstalk
