@@ -20,6 +20,8 @@
 
 namespace crosstalk {
 
+class FileSystem;
+
 /// Reading or writing the store failed (exit code 3).
 struct StoreError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -41,8 +43,10 @@ struct StoreContents {
   std::vector<std::string> warnings;      ///< one line each, for stderr
 };
 
-/// Reads a store without changing it. Throws StorePathError if `path` is not a store.
+/// Reads a store without changing it. Throws StorePathError if `path` is not a store. Bad content never
+/// throws: it is left out, counted and told in `warnings`.
 StoreContents read_store(const std::filesystem::path& path);
+StoreContents read_store(const std::filesystem::path& path, FileSystem& system);
 
 /// Appends records to a store. Opening creates the folder if needed, cuts the torn tails of shards whose
 /// writer is gone and moves bad lines to quarantine. append() is one write + fdatasync and is thread-safe; on
@@ -51,13 +55,18 @@ class StoreWriter {
  public:
   /// Throws StorePathError before anything is created if `path` cannot be a store.
   explicit StoreWriter(const std::filesystem::path& path);
+  StoreWriter(const std::filesystem::path& path, FileSystem& system);
   ~StoreWriter();
   StoreWriter(const StoreWriter&) = delete;
   StoreWriter& operator=(const StoreWriter&) = delete;
 
+  /// When it returns, the record is on disk; when it throws, the run counts as missing. Can be called again
+  /// after a failure.
   void append(const Record& record);
   /// Keeps a verbatim copy of the study's text.
   void keep_study(const std::string& name, const std::string& toml_text);
+  /// What opening repaired or had to leave as it is, one line each, for stderr.
+  const std::vector<std::string>& notes() const;
 
  private:
   struct Impl;

@@ -1,0 +1,21 @@
+// Whether a path is a store, can become one, or cannot. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+
+#include "results/file_system.h"
+
+namespace crosstalk {
+
+/// Version of the store's layout, "format" in store.json.
+inline constexpr int store_format = 1;
+
+/// What store.json says. `damaged`: it is there but cannot be understood.
+enum class StoreMark { missing, damaged, good };
+
+/// Looks at store.json. Throws StorePathError where a newer program wrote it.
+StoreMark read_mark(FileSystem& system, const std::filesystem::path& store);
+
+/// The text of store.json.
+const char* mark_text();
+
+}  // namespace crosstalk
