@@ -1,0 +1,74 @@
+// What a study may say: the registered tasks, memories and option lists, gathered in one object, so that the
+// reader of studies depends on a list and not on every task and memory. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/options.h"
+#include "models/memory.h"
+
+namespace crosstalk {
+
+struct Study;
+struct StudyOptions;
+
+/// Sizes that a task with resolved options tells the model.
+struct TaskSizes {
+  std::int64_t keys = 0, values = 0;
+  std::int64_t eval_length = 0;  ///< positions of an evaluation sequence
+};
+
+/// A task as the reader of studies sees it (TaskKind without its batches).
+struct SchemaTask {
+  std::string name;
+  std::vector<OptionSpec> options;                 ///< under "task.", without "name"
+  std::function<void(Options&)> resolve;           ///< may be empty
+  std::function<TaskSizes(const Options&)> sizes;  ///< of resolved options
+  std::function<void(const Options&, int factor)>
+      lengthen;  ///< throws OptionError if it cannot; may be empty
+};
+
+struct Schema {
+  std::vector<SchemaTask> tasks;
+  std::vector<MemoryKind> memories;
+  std::vector<OptionSpec> model, train, eval;
+  std::function<void(Options&, std::int64_t keys, std::int64_t values)> resolve_model;  ///< may be empty
+  std::function<void(Options&)> resolve_training;                                       ///< may be empty
+
+  const SchemaTask* find_task(const std::string& name) const;
+  const MemoryKind* find_memory(const std::string& name) const;
+  std::vector<std::string> task_names() const;
+  std::vector<std::string> memory_names() const;
+
+  /// Every key that [base], a grid or --set may name: "task.name", "train.batch", "data_seed", ...
+  std::vector<std::string> keys() const;
+  /// Whether keys() has it.
+  bool knows(const std::string& key) const;
+  /// "unknown key task.asociations; did you mean task.associations?"
+  std::string unknown_key(const std::string& key) const;
+};
+
+/// The registries of the program.
+const Schema& default_schema();
+
+/// The option behind a dotted key for a given task and memory; nullptr if they have no such option
+/// ("task.name", "memory.name" and the seeds have none either).
+const OptionSpec* find_option(const Schema& schema, const std::string& task, const std::string& memory,
+                              const std::string& key);
+
+/// The same as in study.h and run_id.cpp, with any schema.
+Study parse_study(const Schema& schema, const std::string& text, const std::string& path,
+                  const StudyOptions& options);
+/// The file, verbatim. Throws ConfigError if it cannot be read.
+std::string read_study_text(const std::filesystem::path& path);
+std::string run_id(const Schema& schema, const Options& config);
+/// The text that run_id hashes.
+std::string canonical_text(const Schema& schema, const Options& config);
+
+/// "a, b or c"
+std::string join_names(const std::vector<std::string>& names);
+
+}  // namespace crosstalk

@@ -1,0 +1,70 @@
+// One combination of a study, resolved. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "experiments/study_expand.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+
+/// Sets what `settings` say about the options of `prefix`, and the default of the others.
+void fill(const std::map<std::string, Setting>& settings, const std::string& prefix,
+          const std::vector<OptionSpec>& specs, Options& options) {
+  for (const OptionSpec& spec : specs) {
+    const std::string key = prefix + "." + spec.name;
+    const auto it = settings.find(key);
+    options.set(key, it == settings.end() ? spec.default_value : option_value(spec, key, it->second));
+  }
+}
+
+/// The task must have a form for every length at which the memory will be read ("1 2 4").
+void check_lengths(const SchemaTask& task, const Options& options) {
+  if (!task.lengthen || !options.has("eval.length_factors")) return;
+  const char* text = options.get_string("eval.length_factors").c_str();
+  while (*text) {
+    char* end = nullptr;
+    const long factor = std::strtol(text, &end, 10);
+    if (end == text) {
+      ++text;
+      continue;
+    }
+    if (factor > 1 && factor <= 1 << 20) task.lengthen(options, static_cast<int>(factor));
+    text = end;
+  }
+}
+
+}  // namespace
+
+Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
+                const std::string& memory) {
+  const auto name = settings.find("task.name");
+  if (name == settings.end()) {
+    throw OptionError("task.name", fmt::format("no task to train on; add task.name = {} to [base]",
+                                               join_names(schema.task_names())));
+  }
+  const SchemaTask& task = *schema.find_task(std::get<std::string>(name->second.value));
+  const MemoryKind& kind = *schema.find_memory(memory);
+
+  Run run;
+  Options& options = run.config;
+  options.set("task.name", task.name);
+  fill(settings, "task", task.options, options);
+  if (task.resolve) task.resolve(options);
+  fill(settings, "model", schema.model, options);
+  options.set("memory.name", kind.name);
+  fill(settings, "memory", kind.options, options);
+  if (kind.resolve) kind.resolve(options);
+  fill(settings, "train", schema.train, options);
+  fill(settings, "eval", schema.eval, options);
+  const TaskSizes sizes = task.sizes(options);
+  if (schema.resolve_model) schema.resolve_model(options, sizes.keys, sizes.values);
+  if (schema.resolve_training) schema.resolve_training(options);
+  check_lengths(task, options);
+  if (kind.d_dot) run.d_dot = kind.d_dot(options);
+  if (kind.state_size) run.state_size = kind.state_size(options, sizes.values, sizes.eval_length);
+  return run;
+}
+
+}  // namespace crosstalk

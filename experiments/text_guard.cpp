@@ -1,0 +1,122 @@
+// Guards the TOML parser: what passes is short-keyed ASCII, on which toml++ 3.3.0 was fuzzed without a
+// finding. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "experiments/toml_reader.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+// Tables nest as deep as a key has dots, and toml++ destroys them recursively.
+constexpr int kMaxDots = 100;
+
+/// Decodes the character at `text[i]` and moves `i` behind it; false if it is not UTF-8 (overlong forms,
+/// surrogates and values above U+10FFFF are not).
+bool next_character(std::string_view text, std::size_t& i, char32_t& character) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char lead = byte(i);
+  if (lead < 0x80) {
+    character = lead;
+    ++i;
+    return true;
+  }
+  const int extra = lead >= 0xF0 && lead <= 0xF4 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC2 ? 1 : 0;
+  if (extra == 0 || lead > 0xF4 || i + static_cast<std::size_t>(extra) >= text.size()) return false;
+  character = lead & (0x3F >> extra);
+  for (int k = 1; k <= extra; ++k) {
+    const unsigned char next = byte(i + static_cast<std::size_t>(k));
+    if ((next & 0xC0) != 0x80) return false;
+    character = (character << 6) | (next & 0x3F);
+  }
+  constexpr char32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};
+  if (character < kSmallest[extra] || character > 0x10FFFF) return false;
+  if (character >= 0xD800 && character <= 0xDFFF) return false;
+  i += static_cast<std::size_t>(extra) + 1;
+  return true;
+}
+
+/// Columns [begin, end) between the quotes of a line such as `title = "..."  # comment`; {0, 0} for any other
+/// line. Quotes and backslashes inside are not understood, so such a line must be ASCII.
+std::pair<std::size_t, std::size_t> title_quotes(std::string_view line) {
+  std::size_t i = line.find_first_not_of(" \t");
+  constexpr std::string_view kKey = "title";
+  if (i == std::string_view::npos || line.substr(i, kKey.size()) != kKey) return {0, 0};
+  i = line.find_first_not_of(" \t", i + kKey.size());
+  if (i == std::string_view::npos || line[i] != '=') return {0, 0};
+  i = line.find_first_not_of(" \t", i + 1);
+  if (i == std::string_view::npos || line[i] != '"') return {0, 0};
+  const std::size_t end = line.find_first_of("\"\\", i + 1);
+  if (end == std::string_view::npos || line[end] != '"' || end == i + 1) return {0, 0};
+  return {i + 1, end};
+}
+
+void guard_line(std::string_view line, int number, std::string& out) {
+  const std::size_t first = line.find_first_not_of(" \t");
+  const bool comment = first != std::string_view::npos && line[first] == '#';
+  const auto [title_begin, title_end] = title_quotes(line);
+  int column = 0, dots = 0;
+  for (std::size_t i = 0; i < line.size();) {
+    const std::size_t start = i;
+    char32_t character = 0;
+    ++column;
+    const Position at{number, column};
+    if (!next_character(line, i, character)) {
+      throw TomlError(at, fmt::format("byte 0x{:02X} is not UTF-8; save the file as UTF-8",
+                                      static_cast<unsigned char>(line[start])));
+    }
+    if ((character < 0x20 && character != '\t') || character == 0x7F) {
+      throw TomlError(at, fmt::format("control character U+{:04X}; a study is plain text",
+                                      static_cast<unsigned>(character)));
+    }
+    if (character < 0x80) {
+      dots = character == '.' ? dots + 1 : character == ',' || character == '=' ? 0 : dots;
+      if (dots > kMaxDots && !comment) {
+        throw TomlError(at, fmt::format("more than {} dots in one key or value", kMaxDots));
+      }
+      out += static_cast<char>(character);
+    } else if (comment) {
+      out += '?';
+    } else if (start >= title_begin && i <= title_end) {
+      out += fmt::format("\\U{:08X}", static_cast<unsigned>(character));
+    } else {
+      throw TomlError(at, fmt::format("character U+{:04X} outside ASCII; such letters may stand only in "
+                                      "comments on a line of their own and in the title (title = \"...\")",
+                                      static_cast<unsigned>(character)));
+    }
+  }
+}
+
+}  // namespace
+
+std::string guard_text(const std::string& text) {
+  if (text.size() > kMaxBytes) {
+    throw TomlError({1, 1},
+                    fmt::format("the file has {} bytes; a study has at most {}", text.size(), kMaxBytes));
+  }
+  const std::string_view all = text;
+  if (all.substr(0, 3) == "\xEF\xBB\xBF") {
+    throw TomlError({1, 1}, "the file begins with a byte order mark; save it as UTF-8 without one");
+  }
+  if (all.substr(0, 2) == "\xFF\xFE" || all.substr(0, 2) == "\xFE\xFF") {
+    throw TomlError({1, 1}, "the file is UTF-16; save it as UTF-8");
+  }
+  std::string out;
+  out.reserve(text.size());
+  int number = 1;
+  for (std::size_t begin = 0; begin < all.size(); ++number) {
+    std::size_t end = all.find('\n', begin);
+    const bool last = end == std::string_view::npos;
+    if (last) end = all.size();
+    std::string_view line = all.substr(begin, end - begin);
+    if (!last && !line.empty() && line.back() == '\r') line.remove_suffix(1);
+    guard_line(line, number, out);
+    if (!last) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace crosstalk
