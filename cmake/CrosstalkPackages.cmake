@@ -1,17 +1,28 @@
-# Everything is found on the system; nothing is fetched.
+# Everything is found on the system; nothing is fetched. scripts/install-deps.sh installs it.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
-find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
-find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
-find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+
+# Header-only packages without a CMake file: found by one of their headers.
+function(crosstalk_find_header variable header package)
+  find_path(${variable} ${header})
+  if(NOT ${variable})
+    message(FATAL_ERROR "<${header}> was not found. It comes with the package ${package}: "
+                        "`bash scripts/install-deps.sh` installs it, or set -D${variable}=/its/include/folder.")
+  endif()
+endfunction()
+crosstalk_find_header(RANDOM123_INCLUDE Random123/philox.h librandom123-dev)
+crosstalk_find_header(XXHASH_INCLUDE xxhash.h libxxhash-dev)
+crosstalk_find_header(TOMLPLUSPLUS_INCLUDE toml++/toml.h libtomlplusplus-dev)
 add_library(crosstalk_random123 INTERFACE)
 target_include_directories(crosstalk_random123 SYSTEM INTERFACE "${RANDOM123_INCLUDE}")
+
 if(CROSSTALK_TESTS)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   find_package(GTest REQUIRED)
-  find_path(RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
+  crosstalk_find_header(RAPIDCHECK_INCLUDE rapidcheck.h librapidcheck-dev)
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
 endif()

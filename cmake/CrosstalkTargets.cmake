@@ -1,11 +1,20 @@
 # crosstalk_library(NAME SOURCES ... LIBS ...): a static library with the project's flags.
+# crosstalk_cuda_library(NAME CUDA *.cu ... [WITHOUT *.cpp ...] [SOURCES ...] [LIBS ...] [CUDA_LIBS ...]): the same
+#   with device code; WITHOUT are the stubs of a CPU-only build, CUDA_LIBS for example CUDA::cublas.
 # crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case.
+#   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
 include(GoogleTest)
 
 function(crosstalk_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC crosstalk_flags ${ARG_LIBS})
+endfunction()
+
+function(crosstalk_cuda_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;CUDA;WITHOUT;CUDA_LIBS" ${ARGN})
+  crosstalk_library(${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
+  crosstalk_enable_cuda(${name} CUDA ${ARG_CUDA} WITHOUT ${ARG_WITHOUT} LIBS ${ARG_CUDA_LIBS})
 endfunction()
 
 function(crosstalk_test name)
@@ -16,6 +25,7 @@ function(crosstalk_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   target_compile_definitions(${name} PRIVATE CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
 endfunction()

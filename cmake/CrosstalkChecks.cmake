@@ -1,0 +1,31 @@
+# Checks of the sources themselves: who may include whom, and that every header compiles alone.
+if(NOT CROSSTALK_TESTS)
+  return()
+endif()
+
+add_test(NAME layering
+  COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" "${CMAKE_SOURCE_DIR}")
+add_test(NAME layering.self_test
+  COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" --self-test)
+
+# Target header_check: one file a header that includes it, twice, and nothing else.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}"
+  kernels/*.h models/*.h tasks/*.h results/*.h plots/*.h experiments/*.h)
+set(header_sources "")
+foreach(header ${headers})
+  set(source "${CMAKE_BINARY_DIR}/header_check/${header}.cpp")
+  set(text "#include \"${header}\"\n#include \"${header}\"\n")
+  file(CONFIGURE OUTPUT "${source}" CONTENT "${text}" @ONLY)
+  list(APPEND header_sources "${source}")
+endforeach()
+if(header_sources)
+  add_library(header_check OBJECT ${header_sources})
+  target_compile_options(header_check PRIVATE -O0)
+  target_include_directories(header_check SYSTEM PRIVATE
+    "${XXHASH_INCLUDE}" "${TOMLPLUSPLUS_INCLUDE}" "${RAPIDCHECK_INCLUDE}")
+  target_link_libraries(header_check PRIVATE crosstalk_flags crosstalk_random123 Eigen3::Eigen fmt::fmt
+    nlohmann_json::nlohmann_json Boost::program_options OpenMP::OpenMP_CXX GTest::gtest)
+  if(CROSSTALK_HAVE_CUDA)
+    target_link_libraries(header_check PRIVATE CUDA::cudart_static)
+  endif()
+endif()

@@ -1,0 +1,134 @@
+# Finds nvcc, also off PATH, and enables CUDA. Sets CROSSTALK_HAVE_CUDA and CROSSTALK_CUDA_SUMMARY.
+#
+#   CROSSTALK_CUDA=AUTO   CUDA where nvcc is found and works, else CPU only (the default)
+#   CROSSTALK_CUDA=ON     an error where nvcc is not found
+#   CROSSTALK_CUDA=OFF    CPU only
+#
+# Another compiler: -DCMAKE_CUDA_COMPILER=... or $CUDACXX. Other architectures: -DCMAKE_CUDA_ARCHITECTURES=...
+# or $CUDAARCHS. `native` is never the default: it fails where the GPU is not plugged in.
+set(CROSSTALK_CUDA "AUTO" CACHE STRING "Build the CUDA kernels: AUTO, ON or OFF")
+set_property(CACHE CROSSTALK_CUDA PROPERTY STRINGS AUTO ON OFF)
+string(TOUPPER "${CROSSTALK_CUDA}" cuda_wanted)
+if(cuda_wanted STREQUAL "TRUE" OR cuda_wanted STREQUAL "YES" OR cuda_wanted STREQUAL "1")
+  set(cuda_wanted "ON")
+elseif(cuda_wanted STREQUAL "FALSE" OR cuda_wanted STREQUAL "NO" OR cuda_wanted STREQUAL "0")
+  set(cuda_wanted "OFF")
+elseif(NOT cuda_wanted MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "CROSSTALK_CUDA is \"${CROSSTALK_CUDA}\"; it must be AUTO, ON or OFF.")
+endif()
+
+set(CROSSTALK_HAVE_CUDA FALSE)
+set(CROSSTALK_CUDA_SUMMARY "off (CROSSTALK_CUDA=OFF)")
+
+# What `nvcc --list-gpu-arch` knows out of Turing, Ampere (which Ada runs too) and Hopper, and PTX of the newest
+# of these for everything after it.
+function(crosstalk_default_cuda_architectures nvcc result)
+  execute_process(COMMAND "${nvcc}" --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE code ERROR_QUIET)
+  set(list "")
+  if(code EQUAL 0)
+    foreach(architecture 75 80 90)
+      if(known MATCHES "compute_${architecture}[^0-9]")
+        list(APPEND list ${architecture})
+      endif()
+    endforeach()
+  endif()
+  if(NOT list)
+    set(list 80)
+  endif()
+  list(POP_BACK list newest)
+  list(TRANSFORM list APPEND "-real")
+  list(APPEND list "${newest}")  # without a suffix: machine code and PTX
+  set(${result} "${list}" PARENT_SCOPE)
+endfunction()
+
+if(NOT cuda_wanted STREQUAL "OFF")
+  if(NOT CMAKE_CUDA_COMPILER AND DEFINED ENV{CUDACXX})
+    set(nvcc "$ENV{CUDACXX}")
+  elseif(CMAKE_CUDA_COMPILER)
+    set(nvcc "${CMAKE_CUDA_COMPILER}")
+  else()
+    set(nvcc "")
+    foreach(root "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}")
+      if(root AND NOT nvcc AND EXISTS "${root}/bin/nvcc")
+        set(nvcc "${root}/bin/nvcc")
+      endif()
+    endforeach()
+    if(NOT nvcc)
+      find_program(CROSSTALK_NVCC nvcc HINTS ENV PATH PATHS /usr/local/cuda/bin /opt/cuda/bin)
+      mark_as_advanced(CROSSTALK_NVCC)
+      if(CROSSTALK_NVCC)
+        set(nvcc "${CROSSTALK_NVCC}")
+      endif()
+    endif()
+  endif()
+
+  if(nvcc AND NOT IS_ABSOLUTE "${nvcc}")
+    find_program(nvcc_path "${nvcc}" NO_CACHE)
+    if(nvcc_path)
+      set(nvcc "${nvcc_path}")
+    endif()
+  endif()
+
+  set(nvcc_problem "")
+  if(NOT nvcc)
+    string(CONCAT nvcc_problem "nvcc was not found on PATH, in $CUDACXX, $CUDA_HOME/bin, $CUDA_PATH/bin or "
+                               "/usr/local/cuda/bin")
+  else()
+    execute_process(COMMAND "${nvcc}" --version OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE code)
+    if(NOT code EQUAL 0)
+      set(nvcc_problem "${nvcc} --version fails")
+    endif()
+  endif()
+
+  if(nvcc_problem)
+    if(cuda_wanted STREQUAL "ON")
+      message(FATAL_ERROR "CROSSTALK_CUDA=ON, but ${nvcc_problem}. Install the CUDA toolkit, name its compiler by "
+                          "-DCMAKE_CUDA_COMPILER=/path/to/nvcc, or build for the CPU with -DCROSSTALK_CUDA=OFF "
+                          "(preset cpu).")
+    endif()
+    set(CROSSTALK_CUDA_SUMMARY "off: ${nvcc_problem}")
+  else()
+    set(CMAKE_CUDA_COMPILER "${nvcc}" CACHE FILEPATH "CUDA compiler")
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+      crosstalk_default_cuda_architectures("${nvcc}" architectures)
+      set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "GPUs to compile for")
+    endif()
+    if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+      set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}" CACHE FILEPATH "Host compiler behind nvcc")
+    endif()
+    enable_language(CUDA)
+    # CMake 3.25.1 does not know that nvcc 13 speaks C++20.
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    find_package(CUDAToolkit REQUIRED)  # targets CUDA::cudart_static, CUDA::cublas, CUDA::cublasLt
+    set(CROSSTALK_HAVE_CUDA TRUE)
+    set(CROSSTALK_CUDA_SUMMARY "nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}), architectures ${CMAKE_CUDA_ARCHITECTURES}")
+
+    # No fast-math. -lineinfo costs nothing at run time and lets profilers name lines.
+    target_compile_options(crosstalk_flags INTERFACE
+      $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>)
+    if(CROSSTALK_WERROR)
+      target_compile_options(crosstalk_flags INTERFACE
+        "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")
+    endif()
+  endif()
+endif()
+
+# crosstalk_enable_cuda(TARGET CUDA a.cu ... [WITHOUT b.cpp ...] [LIBS CUDA::cublas ...]): with CUDA adds the .cu
+# files, the runtime (static) and LIBS; without it adds the files of WITHOUT, stubs that throw "built without CUDA".
+function(crosstalk_enable_cuda target)
+  cmake_parse_arguments(ARG "" "" "CUDA;WITHOUT;LIBS" ${ARGN})
+  if(NOT CROSSTALK_HAVE_CUDA)
+    target_sources(${target} PRIVATE ${ARG_WITHOUT})
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${ARG_CUDA})
+  target_compile_definitions(${target} PRIVATE CROSSTALK_HAVE_CUDA=1)
+  set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_SEPARABLE_COMPILATION OFF)
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static ${ARG_LIBS})
+endfunction()
