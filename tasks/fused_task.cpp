@@ -194,4 +194,15 @@ void check_length_factor(int factor) {
                       fmt::format("a length factor of {} makes no sequence; give 1 or more", factor));
 }
 
+int lengthened_size(int size, int factor) {
+  const double longer = static_cast<double>(size) * factor;
+  if (longer > max_option_size)
+    throw OptionError(
+        "eval.length_factors",
+        fmt::format("a length factor of {} makes sequences of {:.0f} tokens; at most {:.0f} are "
+                    "supported",
+                    factor, longer, max_option_size));
+  return static_cast<int>(longer);
+}
+
 }  // namespace crosstalk

@@ -39,6 +39,9 @@ int int_option(const Options& options, const std::string& name);
 /// Refuses a length factor below 1.
 void check_length_factor(int factor);
 
+/// size * factor; refuses what exceeds max_option_size.
+int lengthened_size(int size, int factor);
+
 /// Largest size that an option may have: keeps every index of a sequence within 32 bits.
 inline constexpr double max_option_size = 1 << 24;
 

@@ -71,17 +71,14 @@ TaskKind recall_kind() {
   return {
       "recall",
       "store S associations, each key once, then read them back: capacity",
-      "A sequence holds S = associations tokens; each is a key together with its value. Keys and values are "
-      "drawn without replacement, in random order. Then a stored key is asked and its value is right. With "
-      "keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber 2021 (arXiv "
-      "2102.11174, "
-      "section 6.1.1): every key occurs in every sequence and only the binding changes. A memory whose reads "
-      "depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S). With more keys than "
-      "associations and queries = associations it is multi-query associative recall (MQAR; Arora et al. "
-      "2023, "
-      "arXiv 2312.04927) with key and value fused in one token. Training asks `queries` distinct stored "
-      "keys; "
-      "evaluation asks all of them, in ascending order of the key.",
+      "A sequence holds S = associations tokens; each is a key together with its value. Keys and values "
+      "are drawn without replacement, in random order. Then a stored key is asked and its value is right. "
+      "With keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber 2021 (arXiv "
+      "2102.11174, section 6.1.1): every key occurs in every sequence and only the binding changes. A "
+      "memory whose reads depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S). With "
+      "more keys than associations and queries = associations it is multi-query associative recall (MQAR; "
+      "Arora et al. 2023, arXiv 2312.04927) with key and value fused in one token. Training asks `queries` "
+      "distinct stored keys; evaluation asks all of them, in ascending order of the key.",
       {{"associations", std::int64_t{20}, "key/value pairs stored in a sequence (S)", 1, max_option_size},
        {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,
         max_option_size},

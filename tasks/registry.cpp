@@ -4,7 +4,9 @@
 
 // NAME stands for `TaskKind NAME_kind()` in tasks/NAME.cpp; the order is that of `list tasks`.
 #define CROSSTALK_TASKS(X) \
-  X(recall)
+  X(recall)                \
+  X(reassign)              \
+  X(swap)
 
 namespace crosstalk {
 

@@ -1,0 +1,339 @@
+// What every registered task must keep: drawn from the registry, so that a new task is covered by itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/task.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "kernels/base/error.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::resolved_options;
+using testing::Settings;
+
+constexpr Split all_splits[] = {Split::train, Split::eval, Split::test};
+
+/// Random settings within the declared ranges, small enough for thousands of sequences.
+Settings random_settings(const TaskKind& kind) {
+  Settings settings;
+  for (const OptionSpec& spec : kind.options) {
+    if (*rc::gen::inRange(0, 3) == 0) continue;  // default
+    if (std::holds_alternative<std::string>(spec.default_value)) {
+      if (!spec.choices.empty()) settings[spec.name] = *rc::gen::elementOf(spec.choices);
+    } else if (std::holds_alternative<bool>(spec.default_value)) {
+      settings[spec.name] = *rc::gen::arbitrary<bool>();
+    } else if (std::holds_alternative<double>(spec.default_value)) {
+      const double low = std::max(spec.min, -10.0), high = std::min(spec.max, 10.0);
+      settings[spec.name] = low + (high - low) * *rc::gen::inRange(0, 9) / 8.0;
+    } else {
+      const int low = static_cast<int>(std::max(spec.min, 0.0));
+      const int high = static_cast<int>(std::min(spec.max, low + 24.0));
+      settings[spec.name] = std::int64_t{*rc::gen::inRange(low, high + 1)};
+    }
+  }
+  return settings;
+}
+
+std::unique_ptr<Task> random_task(const TaskKind& kind) {
+  const Settings settings = random_settings(kind);
+  try {
+    return kind.make(resolved_options(kind, settings));
+  } catch (const OptionError&) {
+    RC_DISCARD("options that make no sense together");
+  }
+}
+
+/// Meta of one query by a forward replay, each number on its own.
+struct ReplayedMeta {
+  int gap = 0, writes = 0, age = 0, touches = 0;
+};
+ReplayedMeta replay_meta(const SequenceView& s, std::int32_t key, int position) {
+  ReplayedMeta meta;
+  std::map<std::int32_t, int> written_at;  // key -> position of the write whose value it holds
+  int last_touch = -1;
+  for (int t = 0; t < position; ++t) {
+    const std::int32_t* token = s.tokens + t * s.shape.C;
+    if (s.role[t] == static_cast<int>(Role::write)) {
+      written_at[token[channel_key]] = t;
+      if (token[channel_key] == key) ++meta.writes, last_touch = t;
+    } else if (s.role[t] == static_cast<int>(Role::swap)) {
+      std::swap(written_at[token[channel_key]], written_at[token[channel_second_key]]);
+      if (token[channel_key] == key || token[channel_second_key] == key) ++meta.touches, last_touch = t;
+    }
+  }
+  meta.gap = position - 1 - written_at.at(key);
+  meta.age = position - 1 - last_touch;
+  return meta;
+}
+
+/// All promises about one drawn sequence.
+void check_sequence(const Task& task, const SequenceView& s, Split split) {
+  const Vocabulary vocabulary = task.vocabulary();
+  for (int t = 0; t < s.shape.T; ++t) {
+    const std::int32_t* token = s.tokens + t * s.shape.C;
+    const std::int32_t a = token[channel_key], value = token[channel_value];
+    const std::int32_t b = s.shape.C > channel_second_key ? token[channel_second_key] : -1;
+    RC_ASSERT(a >= 0 && a < vocabulary.keys);
+    RC_ASSERT(value >= -1 && value < vocabulary.values);
+    RC_ASSERT(b >= -1 && b < vocabulary.keys);
+    switch (static_cast<Role>(s.role[t])) {
+      case Role::write:
+        RC_ASSERT(value >= 0 && b == -1);
+        break;
+      case Role::swap:
+        RC_ASSERT(value == -1 && b >= 0 && a != b);
+        break;
+      case Role::identity:
+        RC_ASSERT(value == -1 && a == b);
+        break;
+      default:
+        RC_FAIL("a role that fused tasks do not have");
+    }
+  }
+  int used = 0;
+  std::set<std::pair<int, int>> asked;
+  for (int q = 0; q < s.shape.Q; ++q) {
+    const std::int32_t* meta = s.meta + q * meta_count;
+    if (s.target[q] == -1) {  // unused
+      RC_ASSERT(s.query[q] == 0 && s.query_position[q] == 0);
+      for (int m = 0; m < meta_count; ++m) RC_ASSERT(meta[m] == 0);
+      continue;
+    }
+    RC_ASSERT(used == q);  // unused slots come last
+    ++used;
+    RC_ASSERT(s.query[q] >= 0 && s.query[q] < vocabulary.keys);
+    RC_ASSERT(s.query_position[q] >= 1 && s.query_position[q] <= s.shape.T);
+    RC_ASSERT(s.target[q] == task.reference_answer(s, s.query[q], s.query_position[q]));
+    if (q > 0) RC_ASSERT(s.query_position[q] >= s.query_position[q - 1]);
+    if (split != Split::train) RC_ASSERT(asked.insert({s.query_position[q], s.query[q]}).second);
+    const ReplayedMeta replayed = replay_meta(s, s.query[q], s.query_position[q]);
+    RC_ASSERT(meta[meta_gap] == replayed.gap);
+    RC_ASSERT(meta[meta_writes] == replayed.writes);
+    RC_ASSERT(meta[meta_age] == replayed.age);
+    RC_ASSERT(meta[meta_touches] == replayed.touches);
+    RC_ASSERT(meta[meta_operations] >= 0 && meta[meta_operations] <= s.query_position[q]);
+  }
+  RC_ASSERT(used >= 1);
+}
+
+class EveryTask : public ::testing::TestWithParam<std::string> {
+ protected:
+  const TaskKind& kind() const { return *find_task(GetParam()); }
+  std::unique_ptr<Task> standard() const { return testing::make_task(GetParam()); }
+};
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, ::testing::ValuesIn(task_names()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(EveryTask, AnswersAreWhatReplayingTheTokensGives) {
+  EXPECT_TRUE(rc::check("sequences keep every promise, whatever the options", [this] {
+    const auto task = random_task(kind());
+    for (const Split split : all_splits) {
+      SequenceBuffer buffer(*task, split);
+      const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+      for (int i = 0; i < 8; ++i)
+        check_sequence(*task, buffer.draw(seed, *rc::gen::arbitrary<std::uint64_t>()), split);
+    }
+  }));
+}
+
+TEST_P(EveryTask, ManyStandardSequencesReplay) {
+  const auto task = standard();
+  for (const Split split : all_splits) {
+    SequenceBuffer buffer(*task, split);
+    for (std::uint64_t n = 0; n < 500; ++n) {
+      const SequenceView s = buffer.draw(3, n);
+      for (int q = 0; q < s.shape.Q; ++q) {
+        if (s.target[q] < 0) continue;
+        ASSERT_EQ(s.target[q], task->reference_answer(s, s.query[q], s.query_position[q]))
+            << "sequence " << n;
+      }
+    }
+  }
+}
+
+TEST_P(EveryTask, EveryElementIsWrittenAndTheScratchDoesNotMatter) {
+  EXPECT_TRUE(rc::check("two poisons, one sequence", [this] {
+    const auto task = random_task(kind());
+    for (const Split split : all_splits) {
+      SequenceBuffer buffer(*task, split);
+      buffer.poison(-77777777);
+      buffer.draw(1, 5);
+      const auto first = buffer.contents();
+      buffer.poison(77777777);
+      buffer.draw(1, 5);
+      RC_ASSERT(first == buffer.contents());
+      for (const std::int32_t element : first) RC_ASSERT(element != -77777777);
+    }
+  }));
+}
+
+TEST_P(EveryTask, RoleAndMetaMayBeLeftOut) {
+  const auto task = standard();
+  for (const Split split : all_splits) {
+    SequenceBuffer full(*task, split), bare(*task, split);
+    full.poison(-5);
+    bare.poison(-5);
+    SequenceView view = bare.view();
+    view.role = view.meta = nullptr;
+    std::vector<std::int32_t> scratch(static_cast<std::size_t>(task->scratch_size()));
+    task->sequence(9, split, 4, view, scratch.data());
+    const SequenceView reference = full.draw(9, 4);
+    EXPECT_TRUE(std::equal(view.tokens, view.tokens + view.shape.T * view.shape.C, reference.tokens));
+    EXPECT_TRUE(std::equal(view.query, view.query + view.shape.Q, reference.query));
+    EXPECT_TRUE(std::equal(view.target, view.target + view.shape.Q, reference.target));
+    EXPECT_EQ(bare.view().role[0], -5);
+    EXPECT_EQ(bare.view().meta[0], -5);
+  }
+}
+
+TEST_P(EveryTask, ASequenceDependsOnItsNumberAlone) {
+  const auto task = standard(), again = standard();
+  for (const Split split : all_splits) {
+    SequenceBuffer forward(*task, split), backward(*again, split);
+    std::map<std::uint64_t, std::vector<std::int32_t>> drawn;
+    for (std::uint64_t n = 0; n < 50; ++n) {
+      forward.draw(11, n);
+      drawn[n] = forward.contents();
+    }
+    for (std::uint64_t n = 50; n-- > 0;) {
+      backward.draw(11, n);
+      ASSERT_EQ(drawn[n], backward.contents()) << "sequence " << n;
+    }
+  }
+}
+
+TEST_P(EveryTask, SplitsSeedsAndHighWordsGiveOtherSequences) {
+  const auto task = standard();
+  std::set<std::vector<std::int32_t>> tokens;
+  const auto add = [&](Split split, std::uint64_t seed, std::uint64_t n) {
+    SequenceBuffer buffer(*task, split);
+    const SequenceView s = buffer.draw(seed, n);
+    const int T = std::min({task->shape(Split::train).T, task->shape(Split::eval).T});
+    tokens.insert({s.tokens, s.tokens + T * s.shape.C});
+  };
+  for (const Split split : all_splits)
+    for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
+      for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
+        add(split, seed, n);
+  EXPECT_EQ(tokens.size(), 27u);
+}
+
+// The answer follows the value tokens and nothing else: other names for the values, other names of answers.
+TEST_P(EveryTask, RenamingTheValuesRenamesTheAnswers) {
+  EXPECT_TRUE(rc::check("renamed values", [this] {
+    const auto task = random_task(kind());
+    std::vector<std::int32_t> renamed(static_cast<std::size_t>(task->vocabulary().values));
+    std::iota(renamed.begin(), renamed.end(), 0);
+    std::reverse(renamed.begin(), renamed.end());
+    std::rotate(renamed.begin(), renamed.begin() + *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(renamed)),
+                renamed.end());
+    SequenceBuffer buffer(*task, Split::eval);
+    const SequenceView s = buffer.draw(2, *rc::gen::arbitrary<std::uint64_t>());
+    for (int t = 0; t < s.shape.T; ++t) {
+      std::int32_t& value = s.tokens[t * s.shape.C + channel_value];
+      if (value >= 0) value = renamed[static_cast<std::size_t>(value)];
+    }
+    for (int q = 0; q < s.shape.Q; ++q) {
+      if (s.target[q] < 0) continue;
+      RC_ASSERT(task->reference_answer(s, s.query[q], s.query_position[q]) ==
+                renamed[static_cast<std::size_t>(s.target[q])]);
+    }
+  }));
+}
+
+TEST_P(EveryTask, FewerQueriesAreAmongAllQueries) {
+  EXPECT_TRUE(rc::check("capped queries", [this] {
+    const auto task = random_task(kind());
+    const int all_queries = task->shape(Split::eval).Q, cap = *rc::gen::inRange(1, all_queries + 3);
+    SequenceBuffer full(*task, Split::eval), capped(*task, Split::eval, cap);
+    const SequenceView all = full.draw(4, 6), some = capped.draw(4, 6);
+    RC_ASSERT(some.shape.Q == std::min(cap, all_queries));
+    RC_ASSERT(std::equal(all.tokens, all.tokens + all.shape.T * all.shape.C, some.tokens));
+    std::set<std::vector<int>> rows;
+    for (int q = 0; q < all.shape.Q; ++q) rows.insert({all.query[q], all.query_position[q], all.target[q]});
+    for (int q = 0; q < some.shape.Q; ++q)
+      RC_ASSERT(rows.count({some.query[q], some.query_position[q], some.target[q]}) == 1u);
+    RC_ASSERT(task->shape(Split::train).Q == task->shape(Split::train, cap).Q);  // training is never capped
+  }));
+}
+
+TEST_P(EveryTask, AWrongShapeIsABugAndSaysSo) {
+  const auto task = standard();
+  SequenceBuffer buffer(*task, Split::eval);
+  SequenceView view = buffer.view();
+  view.shape.T -= 1;
+  std::vector<std::int32_t> scratch(static_cast<std::size_t>(task->scratch_size()));
+  EXPECT_THROW(task->sequence(0, Split::eval, 0, view, scratch.data()), std::logic_error);
+}
+
+TEST_P(EveryTask, ResolvingTwiceChangesNothing) {
+  EXPECT_TRUE(rc::check("resolve is idempotent", [this] {
+    Options options;
+    try {
+      options = resolved_options(kind(), random_settings(kind()));
+    } catch (const OptionError&) {
+      RC_DISCARD("options that make no sense together");
+    }
+    Options again = options;
+    kind().resolve(again);
+    RC_ASSERT(again == options);
+  }));
+}
+
+TEST_P(EveryTask, BaselinesAreProbabilitiesAndDeterministic) {
+  const auto numbers = standard()->baselines();
+  EXPECT_EQ(numbers, standard()->baselines());
+  for (const char* name : {"chance_accuracy", "constant_loss", "baseline_most_recent_accuracy",
+                           "baseline_first_accuracy", "baseline_random_in_context_accuracy"})
+    EXPECT_EQ(numbers.count(name), 1u) << name;
+  for (const auto& [name, value] : numbers) EXPECT_TRUE(value >= 0 && value <= 1) << name << " = " << value;
+  EXPECT_EQ(numbers.at("constant_loss"), 0.5);
+}
+
+TEST_P(EveryTask, DescribesItself) {
+  EXPECT_FALSE(kind().summary.empty());
+  EXPECT_NE(kind().description.find("arXiv"), std::string::npos) << "give the source";
+  std::set<std::string> names;
+  for (const OptionSpec& spec : kind().options) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name << " twice";
+    EXPECT_NE(spec.name, "name");
+    EXPECT_FALSE(spec.help.empty()) << spec.name;
+    EXPECT_NO_THROW(check_option(spec, "task", spec.default_value)) << spec.name;
+  }
+  const auto task = standard();
+  SequenceBuffer buffer(*task, Split::train);
+  EXPECT_NE(task->to_text(buffer.draw(0, 0)).find("->"), std::string::npos);
+}
+
+TEST_P(EveryTask, LengthFactorsBelowOneAreRefused) {
+  try {
+    standard()->lengthened(0);
+    FAIL() << "a length factor of 0 was accepted";
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "eval.length_factors");
+  }
+}
+
+TEST(Registry, FindsTasksByName) {
+  EXPECT_EQ(find_task("recall")->name, "recall");
+  EXPECT_EQ(find_task("recal"), nullptr);
+  const auto names = task_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,55 @@
+// Help for the tests of tasks: making one from a few options, and a chi-square test.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/options.h"
+#include "tasks/task.h"
+
+namespace crosstalk::testing {
+
+using Settings = std::map<std::string, OptionValue>;
+
+/// Options of `kind` with `settings` (names without "task."), checked, filled up and resolved.
+inline Options resolved_options(const TaskKind& kind, const Settings& settings = {}) {
+  Options options;
+  for (const auto& [name, value] : settings) {
+    const OptionSpec* spec = nullptr;
+    for (const OptionSpec& candidate : kind.options)
+      if (candidate.name == name) spec = &candidate;
+    if (!spec) throw std::logic_error("task " + kind.name + " has no option " + name);
+    options.set("task." + name, check_option(*spec, "task", value));
+  }
+  fill_defaults(options, "task", kind.options);
+  kind.resolve(options);
+  return options;
+}
+
+inline std::unique_ptr<Task> make_task(const std::string& name, const Settings& settings = {}) {
+  const TaskKind* kind = find_task(name);
+  if (!kind) throw std::logic_error("no task " + name);
+  return kind->make(resolved_options(*kind, settings));
+}
+
+inline OptionValue whole(int value) { return std::int64_t{value}; }
+
+/// Chi-square of counts against equal expectation, as a standard normal score (Wilson and Hilferty 1931):
+/// above 4 happens once in 30,000 if all cells are equally likely.
+inline double uniformity_score(const std::vector<int>& counts) {
+  double total = 0;
+  for (const int count : counts) total += count;
+  const double expected = total / static_cast<double>(counts.size());
+  double chi_square = 0;
+  for (const int count : counts) chi_square += (count - expected) * (count - expected) / expected;
+  const double freedom = static_cast<double>(counts.size()) - 1;
+  const double scale = 2.0 / (9.0 * freedom);
+  return (std::cbrt(chi_square / freedom) - (1.0 - scale)) / std::sqrt(scale);
+}
+
+}  // namespace crosstalk::testing
