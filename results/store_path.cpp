@@ -92,12 +92,10 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
   std::error_code error;
   const fs::path path = store / "store.json";
   if (!fs::exists(fs::symlink_status(path, error))) return StoreMark::missing;
-  std::string text;
-  try {
-    text = read_file(system, path);
-  } catch (const StoreError& reason) {
-    throw StorePathError(reason.what());
+  if (::access(path.c_str(), R_OK) != 0) {
+    throw StorePathError(fmt::format("{}: cannot be read: {}", path.string(), reason_of(errno)));
   }
+  const std::string text = read_file(system, path);
   const nlohmann::json mark = nlohmann::json::parse(text, nullptr, false);
   if (!mark.is_object() || !mark.contains("format") || !mark["format"].is_number_integer()) {
     return StoreMark::damaged;
