@@ -15,11 +15,16 @@
 namespace crosstalk {
 
 struct FigureOptions {
-  std::filesystem::path out;  ///< path without extension: "fig2" -> fig2.csv, fig2.py, fig2.pdf, fig2.png
-  bool theory = true;         ///< draw bounds and floors behind the curves
+  /// Path without extension: "fig2" -> fig2.csv, fig2.py, fig2.pdf, fig2.png; a folder takes the figure's
+  /// name.
+  std::filesystem::path out;
+  bool theory = true;               ///< draw bounds and floors behind the curves
   std::filesystem::path published;  ///< CSV of published points to overlay; empty = none
   std::string title;                ///< empty = the study's or none
   double threshold = 1e-3;          ///< what counts as solved (capacity figures)
+  /// Draws only records that match: dotted config key (or "label", "study", "status") -> value, or several
+  /// values with commas. Numbers compare as numbers.
+  std::map<std::string, std::string> where = {};
   int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones are written into the legend
 };
 
@@ -34,7 +39,12 @@ const std::vector<FigureKind>& figure_kinds();
 
 /// Draws `name` from records. Returns the paths written. Notes (no matplotlib: how to render; missing seeds)
 /// go to `notes`. Throws std::invalid_argument for an unknown name (message names the nearest) and for
-/// records that do not suit the figure (message says what the figure needs).
+/// records that do not suit the figure (message says what the figure needs), std::runtime_error for a place
+/// that cannot be written.
+///
+/// Points are pooled over seeds and over nothing else: records of one line and one x that differ in another
+/// key are refused. Failed runs are missing seeds. Diverged runs are left out of the lines and counted in the
+/// legend; in capacities they count as not solved. A script that was edited by hand is kept.
 std::vector<std::filesystem::path> draw_figure(const std::string& name,
                                                const std::map<std::string, Record>& records,
                                                const FigureOptions& options, std::ostream& notes);

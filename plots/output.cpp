@@ -1,0 +1,202 @@
+// Writing a figure's files and running its script.
+// SPDX-License-Identifier: Apache-2.0
+#include "plots/output.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+
+extern char** environ;
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSignature = "# Written by `crosstalk plot`, checksum ";
+
+/// FNV-1a; tells an edited script from a fresh one.
+std::string checksum(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  return fmt::format("{:016x}", hash);
+}
+
+std::string signed_script(const std::string& script) {
+  return script + kSignature + checksum(script) + " (an edited script is kept when the figure is redrawn)\n";
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+[[noreturn]] void fail(const fs::path& path, const std::string& why) {
+  throw std::runtime_error(fmt::format("cannot write {}: {}", path.string(), why));
+}
+
+/// The file appears whole or not at all.
+void write_whole(const fs::path& path, const std::string& text) {
+  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) fail(path, std::strerror(errno));
+  std::size_t done = 0;
+  int error = 0;
+  while (done < text.size() && error == 0) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written >= 0)
+      done += static_cast<std::size_t>(written);
+    else if (errno != EINTR)
+      error = errno;
+  }
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  unlink(temporary.c_str());
+  fail(path, std::strerror(error));
+}
+
+enum class ScriptState { absent, fresh, edited, foreign };
+
+ScriptState script_state(const fs::path& path) {
+  if (!fs::exists(path)) return ScriptState::absent;
+  const std::string text = read_file(path);
+  const auto signature = text.rfind(kSignature);
+  if (signature == std::string::npos) return ScriptState::foreign;
+  return text == signed_script(text.substr(0, signature)) ? ScriptState::fresh : ScriptState::edited;
+}
+
+struct Outcome {
+  int status = -1;
+  std::string output;  ///< stdout and stderr
+};
+
+/// Runs a program without a shell and waits; status 127 if it cannot be started.
+Outcome run_program(const std::vector<std::string>& arguments) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {127, std::strerror(errno)};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  Outcome outcome;
+  if (error != 0) {
+    close(ends[0]);
+    return {127, std::strerror(error)};
+  }
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = read(ends[0], buffer, sizeof buffer);
+    if (got > 0)
+      outcome.output.append(buffer, static_cast<std::size_t>(got));
+    else if (got == 0 || errno != EINTR)
+      break;
+  }
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+std::string last_line(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
+  const auto newline = text.rfind('\n');
+  return newline == std::string::npos ? text : text.substr(newline + 1);
+}
+
+/// The Python to use, or "" and in `tried` what was looked at.
+std::string find_python(std::string& tried) {
+  std::vector<std::string> candidates = {"python3", "/usr/bin/python3", ".venv/bin/python"};
+  const char* chosen = std::getenv("CROSSTALK_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') candidates = {chosen};
+  for (const std::string& candidate : candidates) {
+    if (run_program({candidate, "-c", "import matplotlib"}).status == 0) return candidate;
+    tried += (tried.empty() ? "" : ", ") + candidate;
+  }
+  if (chosen != nullptr && *chosen != '\0') tried += " ($CROSSTALK_PYTHON)";
+  return "";
+}
+
+}  // namespace
+
+fs::path with_extension(const fs::path& base, const std::string& extension) {
+  return base.string() + extension;
+}
+
+void write_figure_files(const fs::path& base, const std::string& csv, const std::string& script,
+                        std::ostream& notes) {
+  const fs::path csv_path = with_extension(base, ".csv"), script_path = with_extension(base, ".py");
+  if (base.has_parent_path()) {
+    std::error_code error;
+    fs::create_directories(base.parent_path(), error);
+    if (error) fail(csv_path, error.message());
+  }
+  for (const fs::path& path : {csv_path, script_path})
+    if (fs::is_directory(path)) fail(path, "it is a folder");
+  if (fs::exists(csv_path) && !read_file(csv_path).starts_with("label,d_dot,"))
+    fail(csv_path, "it exists and is not a figure's table; give another name");
+  const ScriptState state = script_state(script_path);
+  if (state == ScriptState::foreign)
+    fail(script_path, "it exists and is not a figure's script; give another name");
+  write_whole(csv_path, csv);
+  if (state == ScriptState::edited)
+    notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n",
+                         script_path.string());
+  else
+    write_whole(script_path, signed_script(script));
+}
+
+std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
+  const fs::path script = with_extension(base, ".py");
+  std::vector<fs::path> pictures = {with_extension(base, ".pdf"), with_extension(base, ".png")};
+  bool drawn = false;
+  std::string tried;
+  const std::string python = find_python(tried);
+  if (python.empty()) {
+    notes << fmt::format(
+        "no Python with matplotlib (tried {}); the numbers and the script are written. To "
+        "render: pip install matplotlib, then python3 {}\n",
+        tried, script.string());
+  } else {
+    const Outcome outcome = run_program({python, fs::absolute(script).string()});
+    drawn = outcome.status == 0;
+    if (!drawn)
+      notes << fmt::format(
+          "{} could not be rendered by {}: {}\n", script.string(), python,
+          outcome.output.empty() ? fmt::format("exit status {}", outcome.status) : last_line(outcome.output));
+  }
+  for (auto picture = pictures.begin(); picture != pictures.end();) {
+    if (drawn && fs::exists(*picture)) {
+      ++picture;
+      continue;
+    }
+    if (fs::exists(*picture)) notes << fmt::format("{} is from an earlier drawing\n", picture->string());
+    picture = pictures.erase(picture);
+  }
+  return pictures;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,66 @@
+// Records chosen for a figure and sorted into lines: one line a label and d_dot, pooled over seeds only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/record.h"
+
+namespace crosstalk {
+
+using RecordList = std::vector<const Record*>;
+
+/// A value of the record's configuration as text (strings without quotes); empty if there is none.
+std::optional<std::string> config_text(const Record& record, const std::string& key);
+std::optional<double> config_number(const Record& record, const std::string& key);
+
+/// Records that match every entry of `where` (see FigureOptions). Throws std::invalid_argument if a key is
+/// unknown to all records (names the nearest) or nothing matches (names the values that there are).
+RecordList choose_records(const std::map<std::string, Record>& records,
+                          const std::map<std::string, std::string>& where);
+
+/// One line of a figure: its records by x.
+struct RecordLine {
+  std::string label;
+  std::int64_t d_dot = 0;
+  double d_key = 0;  ///< 0 unless lines are kept apart by it
+  std::map<double, RecordList> points;
+};
+
+/// Sorts records into lines. `x` gives a record's place on the axis; records without one are left out. Throws
+/// std::invalid_argument if records of one point differ in more than seeds.
+std::vector<RecordLine> make_lines(const RecordList& records,
+                                   const std::function<std::optional<double>(const Record&)>& x,
+                                   const std::string& x_name, bool apart_by_d_key = false);
+
+/// A run without a usable end: its status is diverged or its final loss is not finite.
+bool has_diverged(const Record& record);
+/// The records that are results (done or diverged): failed runs are missing ones.
+RecordList results_of(const RecordList& records);
+/// The records that lines are drawn from: done, with a finite loss.
+RecordList drawable(const RecordList& records);
+
+/// How complete a line is.
+struct SeedCount {
+  int expected = 0, least = 0, most = 0;  ///< seeds of its points
+  int diverged = 0;                       ///< runs
+  bool complete() const { return least >= expected; }
+};
+
+/// Largest number of seeds of any point, or `stated` if it is larger than 0.
+int expected_seeds(const std::vector<RecordLine>& lines, int stated);
+SeedCount count_seeds(const RecordLine& line, int expected);
+
+/// Writes a line a record line that lacks seeds or has diverged runs.
+void note_missing(const std::vector<RecordLine>& lines, int expected, const std::string& x_name,
+                  std::ostream& notes);
+
+/// The name closest to `name`, or "" if none is close.
+std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
+
+}  // namespace crosstalk

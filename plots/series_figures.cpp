@@ -1,0 +1,227 @@
+// Figures of what a run recorded along an axis: curves (over steps), tracking (over operations), length.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "plots/drawing.h"
+
+namespace crosstalk {
+namespace {
+
+using SeriesMap = std::map<std::string, Series> Record::*;
+
+const Series* find_series(const Record& record, SeriesMap where, const std::string& name) {
+  const auto found = (record.*where).find(name);
+  return found == (record.*where).end() || found->second.x.empty() ? nullptr : &found->second;
+}
+
+/// Value at `x` of a series sorted by x. `hold`: between and after its points the last value stands (a run
+/// that stopped early keeps what it had reached).
+double value_at(const Series& series, double x, bool hold) {
+  double value = kNone;
+  for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()) && series.x[i] <= x; ++i)
+    if (hold || series.x[i] == x) value = series.y[i];
+  return value;
+}
+
+/// Rows of one line: the median over its runs at every x that one of them has.
+void add_series(Drawing& drawing, const RecordLine& line, SeriesMap where, const std::string& name,
+                const std::string& label, bool hold) {
+  std::vector<const Series*> all;
+  std::set<double> places;
+  for (const auto& [unused, records] : line.points) {
+    for (const Record* record : drawable(records)) {
+      const Series* series = find_series(*record, where, name);
+      if (series == nullptr) continue;
+      all.push_back(series);
+      places.insert(series->x.begin(), series->x.end());
+    }
+  }
+  for (const double x : places) {
+    std::vector<double> values;
+    for (const Series* series : all)
+      if (const double value = value_at(*series, x, hold); std::isfinite(value)) values.push_back(value);
+    if (values.empty()) continue;
+    const Summary summary = summarise(values);
+    drawing.rows.push_back({label, line.d_dot, x, summary.n, summary.median, summary.lo, summary.hi});
+  }
+}
+
+/// Lines of the records that have the series, all of one line at one place.
+std::vector<RecordLine> lines_with(const FigureInput& input, const RecordList& records, SeriesMap where,
+                                   const std::string& name) {
+  // Diverged and failed runs may have no series; they count all the same if their label has one.
+  std::set<std::string> labels;
+  for (const Record* record : records)
+    if (find_series(*record, where, name) != nullptr) labels.insert(record->label);
+  auto lines = make_lines(
+      records,
+      [&](const Record& record) {
+        return labels.count(record.label) != 0 ? std::optional<double>(0) : std::nullopt;
+      },
+      "");
+  sort_lines(lines, input.styles);
+  return lines;
+}
+
+/// A line without rows (all its runs diverged) still needs an entry that the script can read.
+void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines) {
+  for (const RecordLine& line : lines) {
+    const bool has_rows = std::any_of(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& row) {
+      return row.label == line.label && row.d_dot == line.d_dot;
+    });
+    if (!has_rows) drawing.rows.push_back({line.label, line.d_dot});
+  }
+}
+
+std::pair<double, double> x_range(const std::vector<FigureRow>& rows) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const FigureRow& row : rows) {
+    if (std::isnan(row.x)) continue;
+    low = std::min(low, row.x);
+    high = std::max(high, row.x);
+  }
+  if (low > high) return {0, 1};
+  if (low == high) return {low - 1, high + 1};
+  return {low, high};
+}
+
+void note_published(const FigureInput& input, const char* figure) {
+  if (!input.options.published.empty())
+    input.notes << fmt::format("published points belong to capacity and updates; {} leaves them out\n",
+                               figure);
+}
+
+/// The largest load among the records, unless they hold one only or none.
+RecordList at_one_load(const FigureInput& input) {
+  const char* key = "task.associations";
+  std::set<double> loads;
+  for (const Record* record : input.records)
+    if (const auto load = config_number(*record, key)) loads.insert(*load);
+  if (loads.size() < 2) return input.records;
+  input.notes << fmt::format("curves: {} loads; drawn at {} = {} (--where {}=... picks another)\n",
+                             loads.size(), key, *loads.rbegin(), key);
+  RecordList kept;
+  for (const Record* record : input.records)
+    if (config_number(*record, key) == *loads.rbegin()) kept.push_back(record);
+  return kept;
+}
+
+void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const char* xscale,
+              const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim) {
+  drawing.figure["xlabel"] = xlabel;
+  drawing.figure["ylabel"] = ylabel;
+  drawing.figure["xscale"] = xscale;
+  drawing.figure["yscale"] = yscale;
+  drawing.figure["xlim"] = {xlim.first, xlim.second};
+  drawing.figure["ylim"] = {ylim.first, ylim.second};
+  drawing.figure["ticks_at_d_dot"] = false;
+  drawing.figure["vertical"] = nlohmann::ordered_json::array();
+  drawing.figure["vertical_name"] = "";
+}
+
+/// The task's chance level as a flat line.
+void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim) {
+  std::vector<double> chances;
+  for (const Record* record : records)
+    if (const auto found = record->metrics.find("chance_accuracy"); found != record->metrics.end())
+      chances.push_back(found->second);
+  const double chance = median(chances);
+  if (!std::isfinite(chance)) return;
+  const std::string label = "theory: chance";
+  drawing.rows.push_back({label, 0, xlim.first, 0, chance});
+  drawing.rows.push_back({label, 0, xlim.second, 0, chance});
+  drawing.overlays.emplace_back(python_key(label, 0), python_text("#555555"));
+  drawing.overlay_names.emplace_back(python_text("theory"), python_text("Chance"));
+}
+
+}  // namespace
+
+Drawing draw_curves(const FigureInput& input) {
+  note_published(input, "curves");
+  const auto lines = lines_with(input, at_one_load(input), &Record::curves, "eval_loss");
+  if (lines.empty())
+    throw std::invalid_argument(fmt::format("curves needs records with a learning curve \"eval_loss\"; {}",
+                                            what_they_are(input.records)));
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, "", input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  for (const RecordLine& line : lines)
+    add_series(drawing, line, &Record::curves, "eval_loss", line.label, true);
+  set_axes(drawing, "Training step", "Evaluation loss", "linear", "log", {0, x_range(drawing.rows).second},
+           loss_range(drawing.rows, true));
+  drawing.figure["footnote"] =
+      seeds_footnote(lines, drawing.rows) + " A run that stopped early keeps its last loss.";
+  add_empty_rows(drawing, lines);
+  return drawing;
+}
+
+Drawing draw_tracking(const FigureInput& input) {
+  note_published(input, "tracking");
+  const std::string profile = "accuracy_by_operations", exact = "exact_by_operations";
+  const auto lines = lines_with(input, input.records, &Record::profiles, profile);
+  if (lines.empty())
+    throw std::invalid_argument(fmt::format("tracking needs records with a profile \"{}\" (task swap); {}",
+                                            profile, what_they_are(input.records)));
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "operations");
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, "", input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  std::set<double> trained;
+  for (const RecordLine& line : lines) {
+    add_series(drawing, line, &Record::profiles, profile, line.label, false);
+    for (const auto& [unused, records] : line.points)
+      for (const Record* record : records)
+        if (const auto length = config_number(*record, "task.operations")) trained.insert(*length);
+  }
+  for (const RecordLine& line : lines) {
+    const std::string label = "prefix-exact: " + line.label;
+    const std::size_t before = drawing.rows.size();
+    add_series(drawing, line, &Record::profiles, exact, label, false);
+    if (drawing.rows.size() == before) continue;
+    drawing.overlays.emplace_back(python_key(label, line.d_dot),
+                                  python_text(input.styles.at(line.label).colour));
+    if (drawing.overlay_names.empty())
+      drawing.overlay_names.emplace_back(python_text("prefix-exact"),
+                                         python_text("Thin: every read so far is right"));
+  }
+  const auto range = x_range(drawing.rows);
+  set_axes(drawing, "Operations before the read", "Accuracy", "linear", "linear", range, {-0.02, 1.02});
+  drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
+  drawing.figure["vertical_name"] = "training length";
+  drawing.figure["footnote"] = seeds_footnote(lines, drawing.rows);
+  if (input.options.theory) add_chance(drawing, input.records, range);
+  add_empty_rows(drawing, lines);
+  return drawing;
+}
+
+Drawing draw_length(const FigureInput& input) {
+  note_published(input, "length");
+  const std::string profile = "loss_by_length";
+  const auto lines = lines_with(input, input.records, &Record::profiles, profile);
+  if (lines.empty())
+    throw std::invalid_argument(
+        fmt::format("length needs records with a profile \"{}\" (eval.length_factors); {}", profile,
+                    what_they_are(input.records)));
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, "", input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  for (const RecordLine& line : lines)
+    add_series(drawing, line, &Record::profiles, profile, line.label, false);
+  auto range = x_range(drawing.rows);
+  range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
+  set_axes(drawing, "Length / training length", "Evaluation loss", "log2", "log", range,
+           loss_range(drawing.rows, true));
+  drawing.figure["footnote"] = seeds_footnote(lines, drawing.rows);
+  add_empty_rows(drawing, lines);
+  return drawing;
+}
+
+}  // namespace crosstalk
