@@ -9,6 +9,17 @@
 
 namespace crosstalk {
 
+template <class Real>
+struct Variable;
+template <class Real>
+struct ReadContext;  // models/memories/parts.h
+
+/// How the key and query projections of the retrieval model start.
+enum class ProjectionInit {
+  uniform,  ///< U(-1/sqrt(d_key), 1/sqrt(d_key)) (Schlag, Irie, Schmidhuber 2021, linearAttention.py)
+  xavier,   ///< U(-a, a), a = sqrt(6 / (inputs + d_key)) (the same, softmaxAttention.py)
+};
+
 /// A registered memory: a preset over parts. Options live under "memory.".
 struct MemoryKind {
   std::string name;         ///< "softmax", "linear_attention", "delta", "peng_gate", "fwm"
@@ -24,6 +35,11 @@ struct MemoryKind {
   /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens (softmax: a
   /// cache).
   std::int64_t (*state_size)(const Options& options, std::int64_t values, std::int64_t length) = nullptr;
+  ProjectionInit projection_init = ProjectionInit::uniform;
+  bool gated = false;  ///< uses a scalar gate, a projection of the token
+  /// Adds the memory to a graph: keys and queries in, values read [R,B,Q,V] out.
+  Variable<float>* (*build_float)(ReadContext<float>& context) = nullptr;
+  Variable<double>* (*build_double)(ReadContext<double>& context) = nullptr;
 };
 
 const std::vector<MemoryKind>& memory_kinds();
@@ -32,6 +48,7 @@ const MemoryKind* find_memory(const std::string& name);
 /// Feature maps, for `list feature-maps`.
 struct FeatureMapInfo {
   std::string name, formula, d_dot, source;
+  bool positive;  ///< features are never negative, so sums of them may divide
 };
 const std::vector<FeatureMapInfo>& feature_map_infos();
 

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/nodes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+
+#include "kernels/ops/all.h"
+
+namespace crosstalk {
+namespace {
+
+template <class T>
+std::string shape_text(const Tensor<T>& t) {
+  return fmt::format("[R={},{}]", t.R, fmt::join(t.dims, t.dims + t.rank, ","));
+}
+
+template <class A, class B>
+void require(bool ok, const char* op, const Tensor<A>& a, const Tensor<B>& b) {
+  if (!ok)
+    throw std::logic_error(
+        fmt::format("[{}] shapes do not fit: {} and {}", op, shape_text(a), shape_text(b)));
+}
+
+/// The tensor of an optional variable.
+template <class Real>
+Tensor<Real> value(const Variable<Real>* v) {
+  return v ? v->value : Tensor<Real>{};
+}
+template <class Real>
+Tensor<Real> gradient(const Variable<Real>* v) {
+  return v ? v->gradient : Tensor<Real>{};
+}
+
+}  // namespace
+
+template <class Real>
+Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b) {
+  require(w->value.rank == 2 && x->value.columns() == w->value.dim(1), "linear", x->value, w->value);
+  if (b) require(b->value.columns() == w->value.dim(0), "linear", w->value, b->value);
+  auto* y = g.like(x, w->value.dim(0));
+  g.node(
+      "linear", {x, w, b}, {y},
+      [=](const Exec& e) {
+        run(e, LinearForward<Real>{x->value, w->value, value(b), y->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, LinearBackward<Real>{x->value, w->value, y->gradient, x->gradient, w->gradient, gradient(b),
+                                    m[0], m[1], m[2]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+                       const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
+  if (tables.empty() || tables.size() > kMaxTables) throw std::logic_error("[lookup] wants 1 to 3 tables");
+  const int columns = tables[0].rows->value.columns();
+  std::vector<Variable<Real>*> inputs;
+  for (const auto& table : tables) {
+    require(table.rows->value.columns() == columns && table.channel < ids->columns(), "lookup",
+            table.rows->value, *ids);
+    inputs.push_back(table.rows);
+  }
+  inputs.push_back(bias);
+  auto* y = g.variable({ids->dim(0), ids->dim(1), columns});
+  g.node(
+      "lookup", inputs, {y},
+      [=](const Exec& e) {
+        LookupForward<Real> args;
+        args.ids = *ids;
+        args.bias = value(bias);
+        args.y = y->value;
+        for (const auto& table : tables) {
+          args.channel[args.tables] = table.channel;
+          args.table[args.tables++] = table.rows->value;
+        }
+        run(e, args);
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        LookupBackward<Real> args;
+        args.ids = *ids;
+        args.d_y = y->gradient;
+        args.d_bias = gradient(bias);
+        args.write_bias = m.back();
+        for (const auto& table : tables) {
+          args.channel[args.tables] = table.channel;
+          args.write_table[args.tables] = m[static_cast<std::size_t>(args.tables)];
+          args.d_table[args.tables++] = table.rows->gradient;
+        }
+        run(e, args);
+      });
+  return y;
+}
+
+int feature_dimension(FeatureMap map, int d, int nu, int favor_features) {
+  switch (map) {
+    case FeatureMap::dpfp:
+      return 2 * d * nu;
+    case FeatureMap::favor_hyperbolic:
+      return 2 * favor_features;
+    case FeatureMap::favor_positive:
+      return favor_features;
+    default:
+      return d;
+  }
+}
+
+template <class Real>
+Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Real>* x,
+                            Variable<Real>* omega) {
+  if (map == FeatureMap::identity) return x;
+  const int d = x->value.columns();
+  if (omega) require(omega->value.columns() == d, "feature_map", x->value, omega->value);
+  auto* y = g.like(x, feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0));
+  g.node(
+      "feature_map", {x, omega}, {y},
+      [=](const Exec& e) {
+        run(e, FeatureMapForward<Real>{map, nu, x->value, value(omega), y->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, FeatureMapBackward<Real>{map, nu, x->value, value(omega), y->value, y->gradient, x->gradient,
+                                        m[0]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x) {
+  auto* y = g.like(x, x->value.columns());
+  auto* inverse = g.like(x, 1);
+  inverse->needs_gradient = false;
+  g.node(
+      "normalize", {x}, {y, inverse},
+      [=](const Exec& e) {
+        run(e, NormalizeForward<Real>{norm, eps, x->value, y->value, inverse->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, NormalizeBackward<Real>{norm, y->value, inverse->value, y->gradient, x->gradient, m[0]});
+      });
+  return y;
+}
+
+namespace {
+template <class Real>
+Variable<Real>* pointwise(Graph<Real>& g, PointMap map, double scale, double shift, Variable<Real>* x) {
+  auto* y = g.like(x, x->value.columns());
+  g.node(
+      map == PointMap::sigmoid ? "sigmoid" : "affine", {x}, {y},
+      [=](const Exec& e) {
+        run(e, PointwiseForward<Real>{map, scale, shift, x->value, y->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, PointwiseBackward<Real>{map, scale, y->value, y->gradient, x->gradient, m[0]});
+      });
+  return y;
+}
+}  // namespace
+
+template <class Real>
+Variable<Real>* sigmoid(Graph<Real>& g, double scale, Variable<Real>* x) {
+  return pointwise(g, PointMap::sigmoid, scale, 0, x);
+}
+
+template <class Real>
+Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real>* x) {
+  return pointwise(g, PointMap::affine, scale, shift, x);
+}
+
+template <class Real>
+Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
+                       const BatchTensors& batch) {
+  require(k->value.columns() == q->value.columns(), "scores", k->value, q->value);
+  const auto* position = batch.position;
+  auto* a = g.variable({batch.B, batch.Q, batch.T});
+  g.node(
+      "scores", {k, q}, {a},
+      [=](const Exec& e) {
+        run(e, ScoresForward<Real>{scale, k->value, q->value, a->value, *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, ScoresBackward<Real>{scale, k->value, q->value, a->gradient, k->gradient, q->gradient,
+                                    *position, m[0], m[1]});
+      });
+  return a;
+}
+
+template <class Real>
+Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch) {
+  const auto* position = batch.position;
+  auto* y = g.like(x, x->value.columns());
+  g.node(
+      "softmax", {x}, {y},
+      [=](const Exec& e) {
+        run(e, SoftmaxForward<Real>{x->value, y->value, *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, SoftmaxBackward<Real>{y->value, y->gradient, x->gradient, m[0]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
+                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch) {
+  require(k->value.columns() == q->value.columns(), "recurrent_read", k->value, q->value);
+  const int P = k->value.columns();
+  const auto* position = batch.position;
+  auto* a = g.variable({batch.B, batch.Q, batch.T});
+  auto* history = g.train() ? g.variable({batch.B, batch.T, P}, false) : nullptr;
+  g.node(
+      "recurrent_read", {k, q, write, erase, decay}, {a},
+      [=](const Exec& e) {
+        run(e, RecurrentReadForward<Real>{k->value, q->value, value(write), value(erase), value(decay),
+                                          a->value, value(history), *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, RecurrentReadBackward<Real>{k->value, q->value, value(write), value(erase), value(decay),
+                                           value(history), a->gradient, *position, k->gradient, q->gradient,
+                                           gradient(write), gradient(erase), gradient(decay), m[0], m[1],
+                                           m[2], m[3], m[4]});
+      });
+  return a;
+}
+
+template <class Real>
+PrefixDot<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchTensors& batch) {
+  const auto* position = batch.position;
+  auto* zk = g.variable({batch.B, batch.T});
+  auto* zq = g.variable({batch.B, batch.Q});
+  g.node(
+      "prefix_dot", {k, q}, {zk, zq},
+      [=](const Exec& e) {
+        run(e, PrefixDotForward<Real>{k->value, q->value, zk->value, zq->value, *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, PrefixDotBackward<Real>{k->value, q->value, zk->gradient, zq->gradient, k->gradient,
+                                       q->gradient, *position, m[0], m[1]});
+      });
+  return {zk, zq};
+}
+
+template <class Real>
+Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b) {
+  require(a->value.size() == b->value.size(), "erase_ratio", a->value, b->value);
+  auto* y = g.like(b, b->value.columns());
+  g.node(
+      "erase_ratio", {a, b}, {y},
+      [=](const Exec& e) {
+        run(e, EraseRatioForward<Real>{a->value, b->value, y->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e,
+            EraseRatioBackward<Real>{b->value, y->value, y->gradient, a->gradient, b->gradient, m[0], m[1]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b) {
+  require(a->value.rows() == b->value.size(), "row_divide", a->value, b->value);
+  auto* y = g.like(a, a->value.columns());
+  g.node(
+      "row_divide", {a, b}, {y},
+      [=](const Exec& e) {
+        run(e, RowDivideForward<Real>{eps, a->value, b->value, y->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, RowDivideBackward<Real>{eps, b->value, y->value, y->gradient, a->gradient, b->gradient, m[0],
+                                       m[1]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch) {
+  const auto* tokens = batch.tokens;
+  auto* y = g.like(a, values);
+  g.node(
+      "gather_values", {a}, {y},
+      [=](const Exec& e) {
+        run(e, GatherValuesForward<Real>{a->value, y->value, *tokens});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, GatherValuesBackward<Real>{y->gradient, a->gradient, *tokens, m[0]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
+                         int values, const BatchTensors& batch) {
+  const int P = k->value.columns(), segment = fwm_segment(batch.T),
+            segments = (batch.T + segment - 1) / segment;
+  const auto *tokens = batch.tokens, *position = batch.position;
+  auto* y = g.variable({batch.B, batch.Q, values});
+  auto* checkpoints = g.variable({batch.B, segments, values * P}, false);
+  auto* workspace = g.train() ? g.variable({batch.B, segment + 2, values * P}, false) : nullptr;
+  g.node(
+      "fwm_read", {k, q, beta}, {y},
+      [=](const Exec& e) {
+        run(e, FwmReadForward<Real>{k->value, q->value, beta->value, y->value, checkpoints->value, *tokens,
+                                    *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, FwmReadBackward<Real>{k->value, q->value, beta->value, checkpoints->value, workspace->value,
+                                     y->gradient, k->gradient, q->gradient, beta->gradient, *tokens,
+                                     *position, m[0], m[1], m[2]});
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
+                               const Tensor<std::int32_t>* draw, std::uint32_t purpose) {
+  auto* omega = g.variable({m, d}, false);
+  auto* workspace = g.doubles({d, d});
+  g.node(
+      "favor_features", {}, {omega},
+      [=](const Exec& e) {
+        run(e, FavorFeatures<Real>{*seed, *draw, purpose, *workspace, omega->value});
+      },
+      [](const Exec&, const std::vector<Write>&) {});
+  return omega;
+}
+
+template <class Real>
+SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch) {
+  auto* query_loss = g.variable({batch.B, batch.Q}, false);
+  auto* loss = g.variable({1}, false);
+  auto* correct = g.integers({batch.B, batch.Q});
+  const auto* target = batch.target;
+  g.node(
+      "squared_loss", {y}, {},
+      [=](const Exec& e) {
+        run(e, SquaredLossForward<Real>{y->value, query_loss->value, loss->value, *target, *correct});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, SquaredLossBackward<Real>{y->value, y->gradient, *target, m[0]});
+      });
+  return {query_loss, loss, correct};
+}
+
+#define CROSSTALK_NODES(Real)                                                                               \
+  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
+  template Variable<Real>* lookup(Graph<Real>&, const Tensor<std::int32_t>*,                                \
+                                  const std::vector<Table<Real>>&, Variable<Real>*);                        \
+  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);    \
+  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
+  template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                  \
+  template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                           \
+  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*,                   \
+                                  const BatchTensors&);                                                     \
+  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchTensors&);                     \
+  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,  \
+                                          Variable<Real>*, Variable<Real>*, const BatchTensors&);           \
+  template PrefixDot<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&); \
+  template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                     \
+  template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);              \
+  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchTensors&);          \
+  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,   \
+                                    const BatchTensors&);                                                   \
+  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \
+                                          const Tensor<std::int32_t>*, std::uint32_t);                      \
+  template SquaredLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);
+CROSSTALK_NODES(float)
+CROSSTALK_NODES(double)
+
+}  // namespace crosstalk

@@ -1,0 +1,100 @@
+// The vocabulary of graphs: one function an op, which checks shapes, makes the output and adds the node.
+//
+// Shape errors are bugs of a model, so they throw std::logic_error, naming the op and both shapes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/ops/feature_map.h"
+#include "kernels/ops/normalize.h"
+#include "models/graph/graph.h"
+
+namespace crosstalk {
+
+/// The integer tensors of a batch inside a graph (see kernels/batch.h).
+struct BatchTensors {
+  Tensor<std::int32_t>*tokens = nullptr, *query = nullptr, *position = nullptr, *target = nullptr;
+  int B = 0, T = 0, C = 0, Q = 0;
+};
+
+/// y = x w^T + b: x [R,N..,I], w [R,O,I], b [R,O] or nullptr -> [R,N..,O].
+template <class Real>
+Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
+
+/// One table of a lookup and the channel of `ids` that chooses its rows.
+template <class Real>
+struct Table {
+  Variable<Real>* rows;  ///< [R,n,D]
+  int channel;
+};
+/// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D] or nullptr -> [R,B,T,D].
+template <class Real>
+Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+                       const std::vector<Table<Real>>& tables, Variable<Real>* bias);
+
+/// phi of rows: [R,B,N,d] -> [R,B,N,p]. omega [R,m,d] for FAVOR+, else nullptr.
+template <class Real>
+Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Real>* x, Variable<Real>* omega);
+/// Dimension of phi for d inputs.
+int feature_dimension(FeatureMap map, int d, int nu, int favor_features);
+
+template <class Real>
+Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x);
+
+/// scale / (1 + exp(-x)) and scale x + shift, elementwise.
+template <class Real>
+Variable<Real>* sigmoid(Graph<Real>& g, double scale, Variable<Real>* x);
+template <class Real>
+Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real>* x);
+
+/// scale q.k: k [R,B,T,P], q [R,B,Q,P] -> [R,B,Q,T], 0 for tokens not seen.
+template <class Real>
+Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
+                       const BatchTensors& batch);
+template <class Real>
+Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
+
+/// Weights of reading a gated, erasing recurrence (ops/recurrence.h); coefficients [R,B,T] or nullptr.
+template <class Real>
+Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
+                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch);
+
+/// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
+template <class Real>
+struct PrefixDot {
+  Variable<Real>*zk, *zq;
+};
+template <class Real>
+PrefixDot<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchTensors& batch);
+
+/// a_t / b_t, 0 at t = 0: [R,B,T].
+template <class Real>
+Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b);
+/// a [R,B,Q,T] / (b [R,B,Q] + eps).
+template <class Real>
+Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b);
+
+/// Read weights [R,B,Q,T] to values [R,B,Q,V].
+template <class Real>
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch);
+/// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
+template <class Real>
+Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
+                         int values, const BatchTensors& batch);
+
+/// omega [R,m,d] drawn anew in every forward pass from (seed [R,2], draw [R,1], purpose).
+template <class Real>
+Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
+                               const Tensor<std::int32_t>* draw, std::uint32_t purpose);
+
+/// Squared loss against one-hot targets: a node without outputs; results land in the tensors returned.
+template <class Real>
+struct SquaredLoss {
+  Variable<Real>*query_loss, *loss;  ///< [R,B,Q], [R,1]
+  Tensor<std::int32_t>* correct;     ///< [R,B,Q]
+};
+template <class Real>
+SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch);
+
+}  // namespace crosstalk

@@ -1,0 +1,62 @@
+// The delta rule: S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T with k = phi(k) normalised (Schlag, Irie,
+// Schmidhuber 2021, equations 22-25; DeltaNet, Yang et al. 2024, with key_norm l2).
+//
+// read_norm attention: vbar_t = S_{t-1} k_t / (z_{t-1}.k_t) with vbar_1 = 0 replaces S_{t-1} k_t, and o = S q
+// / (z.q). SPDX-License-Identifier: Apache-2.0
+#include "models/memories/parts.h"
+#include "models/memories/registry.h"
+
+namespace crosstalk {
+namespace {
+
+template <class Real>
+Variable<Real>* build(ReadContext<Real>& c) {
+  Graph<Real>& g = c.graph;
+  const auto [key, query] = features(c);
+  auto* beta = sigmoid(g, static_cast<double>(c.integer("beta_max")), c.gate());
+  Variable<Real>* weights = nullptr;
+  if (c.text("read_norm") == "attention") {
+    const auto [zk, zq] = prefix_dot(g, key, query, c.batch);
+    auto* erase = erase_ratio(g, beta, zk);
+    weights = row_divide(g, kReadEps, recurrent_read<Real>(g, key, query, beta, erase, nullptr, c.batch), zq);
+  } else {
+    weights = recurrent_read<Real>(g, key, query, beta, beta, nullptr, c.batch);
+  }
+  return normalize_read(c, gather_values(g, weights, c.values, c.batch));
+}
+
+}  // namespace
+
+MemoryKind delta_memory() {
+  MemoryKind kind;
+  kind.name = "delta";
+  kind.summary = "delta rule: reads what a key holds, writes the difference";
+  kind.description =
+      "S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, o = S q, k and q being phi(k), phi(q) normalised by "
+      "key_norm, beta_t = "
+      "beta_max sigmoid(w.token + b). With a unit key and beta = 1 the old value is replaced exactly; beta = "
+      "2 and no value "
+      "reflects, which exchanges two values. read_norm attention: the retrieved value is divided too (vbar_t "
+      "= S_{t-1} k_t / "
+      "(z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)). Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang "
+      "et al. 2024, arXiv "
+      "2406.06484.";
+  kind.options = feature_map_options("elu1");
+  kind.options.push_back(key_norm_option("sum"));
+  kind.options.push_back(read_norm_option("none", {"none", "attention", "layernorm"}));
+  kind.options.push_back(beta_max_option());
+  kind.resolve = [](Options& o) {
+    resolve_feature_map(o);
+    refuse_vanishing_sums(o);
+  };
+  kind.d_dot = resolved_d_dot;
+  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
+    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
+  };
+  kind.gated = true;
+  kind.build_float = build<float>;
+  kind.build_double = build<double>;
+  return kind;
+}
+
+}  // namespace crosstalk

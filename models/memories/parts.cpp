@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+
+const FeatureMapInfo& info_of(const std::string& name) {
+  const auto& infos = feature_map_infos();
+  return *std::find_if(infos.begin(), infos.end(), [&](const auto& info) { return info.name == name; });
+}
+
+FeatureMap map_of(const Options& options) {
+  const std::string& name = options.get_string("memory.feature_map");
+  if (name == "elu1") return FeatureMap::elu1;
+  if (name == "relu") return FeatureMap::relu;
+  if (name == "tanh") return FeatureMap::tanh;
+  if (name == "dpfp") return FeatureMap::dpfp;
+  if (name == "favor") {
+    return options.get_string("memory.favor_variant") == "positive" ? FeatureMap::favor_positive
+                                                                    : FeatureMap::favor_hyperbolic;
+  }
+  return FeatureMap::identity;
+}
+
+void only_with(const Options& options, const char* key, bool unset, const char* map) {
+  if (!unset) {
+    throw OptionError(key, fmt::format("{} belongs to feature_map \"{}\"; the feature map here is \"{}\"",
+                                       key, map, options.get_string("memory.feature_map")));
+  }
+}
+
+}  // namespace
+
+const std::vector<FeatureMapInfo>& feature_map_infos() {
+  static const std::vector<FeatureMapInfo> infos = {
+      {"identity", "phi(x) = x", "d_key", "Schmidhuber 1991; Yang et al. 2024 (with key_norm l2)", false},
+      {"elu1", "phi(x) = elu(x) + 1", "d_key", "Katharopoulos et al. 2020, arXiv 2006.16236", true},
+      {"relu", "phi(x) = max(0, x)", "d_key", "common", true},
+      {"tanh", "phi(x) = tanh(x)", "d_key", "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831", false},
+      {"dpfp", "f = [relu(x); relu(-x)]; phi(x) = [f * roll(f, 1); ...; f * roll(f, nu)]", "2 d_key nu",
+       "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174, section 5.3", true},
+      {"favor",
+       "phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), O random and orthogonal; variant positive: "
+       "exp(O x) / sqrt(m) alone",
+       "2 features (hyperbolic), features (positive)", "Choromanski et al. 2021, arXiv 2009.14794", true},
+  };
+  return infos;
+}
+
+std::vector<OptionSpec> feature_map_options(const std::string& default_map) {
+  OptionSpec map{"feature_map", default_map, "phi, applied to keys and queries"};
+  for (const auto& info : feature_map_infos()) map.choices.push_back(info.name);
+  return {map,
+          {"nu", std::int64_t{0}, "DPFP's nu: d_dot = 2 d_key nu (0: 1 for dpfp, or from d_dot)", 0, 4096},
+          {"features", std::int64_t{0}, "FAVOR+'s number m of random features (0: d_key, or from d_dot)", 0,
+           65536},
+          {"favor_variant",
+           std::string("hyperbolic"),
+           "FAVOR+ estimator: d_dot = 2 m (hyperbolic) or m (positive)",
+           0,
+           0,
+           {"hyperbolic", "positive"}},
+          {"favor_redraw",
+           std::string("every_forward"),
+           "when FAVOR+ draws its features anew: in every forward pass, training and evaluation (Schlag et "
+           "al. 2021), or never",
+           0,
+           0,
+           {"every_forward", "fixed"}},
+          {"d_dot", std::int64_t{0}, "dimension of phi (0: derived; given: solved for nu or features)", 0,
+           1 << 20}};
+}
+
+OptionSpec key_norm_option(const std::string& default_norm) {
+  return {"key_norm",
+          default_norm,
+          "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
+          0,
+          0,
+          {"none", "sum", "l2"}};
+}
+
+OptionSpec read_norm_option(const std::string& default_norm, std::vector<std::string> choices) {
+  return {"read_norm",
+          default_norm,
+          "normalisation of what is read: attention divides by z.phi(q), z the sum of keys",
+          0,
+          0,
+          std::move(choices)};
+}
+
+OptionSpec beta_max_option() {
+  return {"beta_max", std::int64_t{1},
+          "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)",
+          1, 2};
+}
+
+void resolve_feature_map(Options& options) {
+  const std::string& map = options.get_string("memory.feature_map");
+  const std::int64_t d = options.get_int("model.d_key");
+  std::int64_t nu = options.get_int("memory.nu"), m = options.get_int("memory.features"),
+               d_dot = options.get_int("memory.d_dot");
+  if (map != "dpfp") only_with(options, "memory.nu", nu == 0, "dpfp");
+  if (map != "favor") {
+    only_with(options, "memory.features", m == 0, "favor");
+    only_with(options, "memory.favor_variant", options.get_string("memory.favor_variant") == "hyperbolic",
+              "favor");
+    only_with(options, "memory.favor_redraw", options.get_string("memory.favor_redraw") == "every_forward",
+              "favor");
+  }
+  const auto refuse_d_dot = [&](const std::string& what) {
+    throw OptionError(
+        "memory.d_dot",
+        fmt::format("memory.d_dot = {} has no solution with feature_map \"{}\" and model.d_key = {}: {}",
+                    d_dot, map, d, what));
+  };
+  if (map == "dpfp") {
+    if (nu == 0) nu = d_dot == 0 ? 1 : d_dot / (2 * d);
+    if (d_dot != 0 && d_dot != 2 * d * nu)
+      refuse_d_dot(fmt::format("d_dot must be 2 d_key nu = {} nu", 2 * d));
+    if (nu < 1 || nu > 2 * d - 1) {
+      throw OptionError(
+          "memory.nu",
+          fmt::format("memory.nu = {} is out of range: DPFP's rolls repeat after 2 d_key - 1 = {}", nu,
+                      2 * d - 1));
+    }
+    d_dot = 2 * d * nu;
+    options.set("memory.nu", nu);
+  } else if (map == "favor") {
+    const std::int64_t per_feature = options.get_string("memory.favor_variant") == "positive" ? 1 : 2;
+    if (m == 0) m = d_dot == 0 ? d : d_dot / per_feature;
+    if (d_dot != 0 && d_dot != per_feature * m)
+      refuse_d_dot(fmt::format("d_dot must be {} features", per_feature));
+    d_dot = per_feature * m;
+    options.set("memory.features", m);
+  } else {
+    if (d_dot != 0 && d_dot != d) refuse_d_dot("it must equal d_key");
+    d_dot = d;
+  }
+  options.set("memory.d_dot", d_dot);
+}
+
+void refuse_vanishing_sums(const Options& options) {
+  const std::string& map = options.get_string("memory.feature_map");
+  if (info_of(map).positive) return;
+  for (const char* key : {"memory.key_norm", "memory.read_norm"}) {
+    if (!options.has(key)) continue;
+    const std::string& norm = options.get_string(key);
+    if (norm == "sum" || norm == "attention") {
+      throw OptionError(
+          key,
+          fmt::format(
+              "{} = \"{}\" has no meaning with feature_map \"{}\": its features change sign, so the sum "
+              "that divides can vanish; use key_norm \"l2\", or a positive map (elu1, relu, dpfp, favor)",
+              key, norm, map));
+    }
+  }
+}
+
+std::int64_t resolved_d_dot(const Options& options) { return options.get_int("memory.d_dot"); }
+
+template <class Real>
+Features<Real> features(ReadContext<Real>& context) {
+  Graph<Real>& g = context.graph;
+  const FeatureMap map = map_of(context.options);
+  Variable<Real>* omega = nullptr;
+  if (map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive) {
+    omega = favor_features(g, context.integer("features"), context.key->value.columns(), context.feature_seed,
+                           context.feature_draw, context.feature_purpose);
+  }
+  Variable<Real>* key = feature_map(g, map, context.integer("nu"), context.key, omega);
+  Variable<Real>* query = feature_map(g, map, context.integer("nu"), context.query, omega);
+  const std::string& norm = context.text("key_norm");
+  if (norm == "sum") {  // the 2021 code guards the query's sum only; relu features alone can sum to zero
+    key = normalize(g, RowNorm::sum, map == FeatureMap::relu ? kReadEps : 0, key);
+    query = normalize(g, RowNorm::sum, kReadEps, query);
+  } else if (norm == "l2") {
+    key = normalize(g, RowNorm::l2, kReadEps, key);
+    query = normalize(g, RowNorm::l2, kReadEps, query);
+  }
+  return {key, query};
+}
+
+template <class Real>
+Variable<Real>* normalize_read(ReadContext<Real>& context, Variable<Real>* y) {
+  return context.text("read_norm") == "layernorm" ? normalize(context.graph, RowNorm::layer, kLayerNormEps, y)
+                                                  : y;
+}
+
+template Features<float> features(ReadContext<float>&);
+template Features<double> features(ReadContext<double>&);
+template Variable<float>* normalize_read(ReadContext<float>&, Variable<float>*);
+template Variable<double>* normalize_read(ReadContext<double>&, Variable<double>*);
+
+}  // namespace crosstalk

@@ -1,0 +1,64 @@
+// The parts that memories are made of: feature map, key normalisation, read normalisation, gate; and what a
+// memory gets when it is built. A registered memory is a preset over these parts plus its update rule.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/graph/nodes.h"
+#include "models/memory.h"
+
+namespace crosstalk {
+
+/// What a memory is built from.
+template <class Real>
+struct ReadContext {
+  Graph<Real>& graph;
+  const Options& options;  ///< resolved; the memory's own under "memory."
+  const BatchTensors& batch;
+  Variable<Real>* key;    ///< [R,B,T,d_key]
+  Variable<Real>* query;  ///< [R,B,Q,d_key]
+  int values;             ///< V: values are one-hot, ids in the batch's tokens
+  std::function<Variable<Real>*()>
+      gate;  ///< makes a scalar gate's logit [R,B,T,1] from the token (own projection)
+  const Tensor<std::int32_t>*feature_seed, *feature_draw;  ///< of random feature maps
+  std::uint32_t feature_purpose;
+
+  const std::string& text(const char* name) const {
+    return options.get_string(std::string("memory.") + name);
+  }
+  int integer(const char* name) const {
+    return static_cast<int>(options.get_int(std::string("memory.") + name));
+  }
+};
+
+/// The options feature_map, nu, features, favor_variant, favor_redraw, d_dot, with the given default map.
+std::vector<OptionSpec> feature_map_options(const std::string& default_map);
+OptionSpec key_norm_option(const std::string& default_norm);
+OptionSpec read_norm_option(const std::string& default_norm, std::vector<std::string> choices);
+OptionSpec beta_max_option();
+
+/// Derives nu, features and d_dot from each other, and refuses what has no solution or no meaning.
+void resolve_feature_map(Options& options);
+/// Refuses sum and attention normalisation over features that may be negative: their sums can vanish.
+void refuse_vanishing_sums(const Options& options);
+
+std::int64_t resolved_d_dot(const Options& options);
+
+/// phi of keys and queries, then key_norm on both.
+template <class Real>
+struct Features {
+  Variable<Real>*key, *query;  ///< [R,B,T,d_dot], [R,B,Q,d_dot]
+};
+template <class Real>
+Features<Real> features(ReadContext<Real>& context);
+
+/// Applies read_norm "none" or "layernorm" to values read [R,B,Q,V].
+template <class Real>
+Variable<Real>* normalize_read(ReadContext<Real>& context, Variable<Real>* y);
+
+/// eps of the denominators of reads (Schlag, Irie, Schmidhuber 2021: 1e-6) and of LayerNorm (PyTorch: 1e-5).
+inline constexpr double kReadEps = 1e-6, kLayerNormEps = 1e-5;
+
+}  // namespace crosstalk

@@ -1,0 +1,57 @@
+// The retrieval model of Schlag, Irie, Schmidhuber (2021), section 6.1: one memory between token and answer.
+//
+//   token x_t = [onehot(v_t); E[k_t]; E[k'_t]]   frozen one-hot value, learned key embedding (second key of
+//   swaps) k_t = W_k x_t + b_k,   q = W_q E[query] + b_q,   gate_t = w_b.x_t + b_b,   value = onehot(v_t) y =
+//   memory(k, v, gate; q),   loss = 0.5 |y - onehot(target)|^2
+//
+// Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
+// the small table E W_k^T. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+
+#include "kernels/batch.h"
+#include "models/graph/nodes.h"
+#include "models/memory.h"
+
+namespace crosstalk {
+
+/// A graph of the model over one batch shape, with what callers fill and read.
+template <class Real>
+struct RetrievalGraph {
+  RetrievalGraph(Device device, int R, bool train) : graph(device, R, train) {}
+  Graph<Real> graph;
+  BatchTensors batch;  ///< tokens [R,B,T,C], query [R,B,Q,1], position, target [R,B,Q]
+  Tensor<std::int32_t>* feature_seed = nullptr;  ///< [R,2] low and high word of the seed of random features
+  Tensor<std::int32_t>* feature_draw = nullptr;  ///< [R,1] number of the draw (step, or evaluation)
+  SquaredLoss<Real> loss;
+  Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
+
+  /// The batch as tasks write it; replica strides are those of the tensors.
+  SequenceView sequence(int r, int b) const;
+};
+
+template <class Real>
+class RetrievalModel {
+ public:
+  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says.
+  RetrievalModel(const Options& options, int keys, int values, bool second_key, Device device, int R);
+
+  ParameterBlock<Real>& parameters() { return parameters_; }
+  void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
+
+  /// A planned graph for batches of B sequences; shares the parameters.
+  std::unique_ptr<RetrievalGraph<Real>> graph(int B, SequenceShape shape, bool train);
+
+ private:
+  Options options_;
+  int keys_, values_, d_key_;
+  bool second_key_;
+  Device device_;
+  int R_;
+  ParameterBlock<Real> parameters_;
+  // Indices into parameters_; -1 where the model has none.
+  int embedding_, key_weight_, key_second_weight_ = -1, key_value_, key_bias_, query_weight_, query_bias_;
+  int gate_weight_ = -1, gate_second_weight_ = -1, gate_value_ = -1, gate_bias_ = -1;
+};
+
+}  // namespace crosstalk
