@@ -1,7 +1,8 @@
 # crosstalk_library(NAME SOURCES ... LIBS ...): a static library with the project's flags.
 # crosstalk_cuda_library(NAME CUDA *.cu ... [WITHOUT *.cpp ...] [SOURCES ...] [LIBS ...] [CUDA_LIBS ...]): the same
 #   with device code; WITHOUT are the stubs of a CPU-only build, CUDA_LIBS for example CUDA::cublas.
-# crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case.
+# crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case,
+#   named NAME.Suite.Case.
 #   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
 include(GoogleTest)
 
@@ -26,6 +27,12 @@ function(crosstalk_test name)
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   target_compile_definitions(${name} PRIVATE CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${ARG_LABELS}" ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES
+    PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
+  if(ARG_LABELS)  # gtest_discover_tests loses all but the first of several labels
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "if(@name@_CASES)
+  set_tests_properties(\${@name@_CASES} PROPERTIES LABELS \"@ARG_LABELS@\")\nendif()\n" @ONLY)
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
+  endif()
 endfunction()
