@@ -113,7 +113,7 @@ std::string FusedTask::to_text(const SequenceView& sequence) const {
     if (token.write()) {
       add(head, fmt::format("k{}=v{}", token.key, token.value));
     } else if (token.key == token.second_key) {
-      add(head, "nothing");
+      add(head, fmt::format("(k{} stays)", token.key));
     } else {
       add(head, fmt::format("k{}<>k{}", token.key, token.second_key));
     }
@@ -132,7 +132,7 @@ std::string FusedTask::to_text(const SequenceView& sequence) const {
 }
 
 std::map<std::string, double> FusedTask::baselines() const {
-  SequenceBuffer buffer(*this, Split::eval);
+  SequenceBuffer buffer(*this, Split::eval, 0, false);
   double chance = 0, random = 0, recent = 0, first = 0, unchanged = 0;
   std::int64_t queries = 0;
   for (int n = 0; n < baseline_sequences; ++n) {

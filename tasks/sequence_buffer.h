@@ -11,7 +11,8 @@ namespace crosstalk {
 
 class SequenceBuffer {
  public:
-  SequenceBuffer(const Task& task, Split split, int max_queries = 0)
+  /// Without meta a draw is faster: meta follows each query back through the tokens.
+  SequenceBuffer(const Task& task, Split split, int max_queries = 0, bool with_meta = true)
       : task_(&task), split_(split), shape_(task.shape(split, max_queries)) {
     const auto T = static_cast<std::size_t>(shape_.T), C = static_cast<std::size_t>(shape_.C),
                Q = static_cast<std::size_t>(shape_.Q);
@@ -20,13 +21,18 @@ class SequenceBuffer {
     query_.resize(Q);
     query_position_.resize(Q);
     target_.resize(Q);
-    meta_.resize(Q * meta_count);
+    if (with_meta) meta_.resize(Q * meta_count);
     scratch_.resize(static_cast<std::size_t>(task.scratch_size()));
   }
 
   SequenceView view() {
-    return {shape_,         tokens_.data(), role_.data(), query_.data(), query_position_.data(),
-            target_.data(), meta_.data()};
+    return {shape_,
+            tokens_.data(),
+            role_.data(),
+            query_.data(),
+            query_position_.data(),
+            target_.data(),
+            meta_.empty() ? nullptr : meta_.data()};
   }
 
   /// Sequence `n`; valid until the next draw.

@@ -28,6 +28,15 @@ TEST(Swap, ExchangesValues) {
   EXPECT_EQ(task->reference_answer(view, 0, 5), 0);
 }
 
+TEST(Swap, ReadsAsText) {
+  const auto task = make_task("swap", {{"associations", whole(2)}});
+  std::int32_t tokens[] = {0, 1, -1, 1, 0, -1, 1, -1, 0, 0, -1, 0}, query[] = {0, 1, 0},
+               position[] = {3, 4, 0}, target[] = {0, 1, -1};
+  const SequenceView view{{4, 3, 3}, tokens, nullptr, query, position, target, nullptr};
+  EXPECT_EQ(task->to_text(view),
+            "     1: k0=v1  k1=v0  k1<>k0  (k0 stays)\n  read after 3: k0 -> v0\n  read after 4: k1 -> v1\n");
+}
+
 TEST(Swap, BindsDistinctKeysToDistinctValuesThenSwapsDistinctPairsUniformly) {
   constexpr int n_keys = 5;
   const auto task = make_task("swap");

@@ -1,0 +1,26 @@
+// Arrays in NumPy's .npy format, version 1.0: C order, little endian (numpy.lib.format).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace crosstalk {
+
+template <typename T>
+struct NpyArray {
+  std::vector<std::int64_t> shape;  ///< empty = one scalar
+  std::vector<T> data;              ///< product of shape elements, last index fastest
+};
+
+/// Writes `array` to `path`; T is int32, int64, float or double. Throws std::runtime_error when the file
+/// cannot be written, std::logic_error when shape and data disagree.
+template <typename T>
+void write_npy(const std::string& path, const NpyArray<T>& array);
+
+/// Reads a file of exactly this element type in C order. Throws std::runtime_error that says what the file
+/// holds instead.
+template <typename T>
+NpyArray<T> read_npy(const std::string& path);
+
+}  // namespace crosstalk
