@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
+#define XXH_VECTOR \
+  0  // scalar: some hundred bytes need no more, and g++ 12 warns about its own AVX-512 headers
 #include <xxhash.h>
 
 #include <map>

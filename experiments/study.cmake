@@ -5,3 +5,22 @@ crosstalk_library(crosstalk_study_core
           study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
   LIBS crosstalk_kernels fmt::fmt)
 crosstalk_library(crosstalk_study SOURCES default_schema.cpp LIBS crosstalk_study_core crosstalk_tasks crosstalk_models)
+
+crosstalk_test(experiments_study_test
+  SOURCES toml_reader_test.cpp study_test.cpp study_set_test.cpp study_errors_test.cpp study_mutation_test.cpp
+          study_fixture.cpp fuzz_study.cpp
+  LIBS crosstalk_study_core)
+
+option(CROSSTALK_FUZZ "Build fuzz_study (libFuzzer; needs clang)" OFF)
+if(CROSSTALK_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "CROSSTALK_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  # Its own objects: the libraries' are not instrumented.
+  add_executable(fuzz_study fuzz_study.cpp study_fixture.cpp
+    run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp study_expand.cpp study_file.cpp study_resolve.cpp
+    study_set.cpp text_guard.cpp toml_reader.cpp "${CMAKE_SOURCE_DIR}/kernels/base/options.cpp")
+  target_link_libraries(fuzz_study PRIVATE crosstalk_flags fmt::fmt crosstalk_random123)
+  target_compile_options(fuzz_study PRIVATE -g -O1 -fsanitize=fuzzer,address,undefined)
+  target_link_options(fuzz_study PRIVATE -fsanitize=fuzzer,address,undefined)
+endif()

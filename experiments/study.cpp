@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <memory>
 #include <system_error>
 
 #include "experiments/study_expand.h"
@@ -25,11 +25,18 @@ std::string read_study_text(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(status)) {
     throw ConfigError(fmt::format("{}: is a directory; name a study file (*.toml) in it", path.string()));
   }
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
-  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  if (stream.bad())
+  const auto fail = [&] {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!stream) fail();
+  std::string text;
+  char buffer[1 << 16];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stream.get())) {
+    text.append(buffer, got);
+    if (text.size() > (std::size_t{64} << 20)) break;  // /dev/zero; the parser says what is too much
+  }
+  if (std::ferror(stream.get())) fail();
   return text;
 }
 

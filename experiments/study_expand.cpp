@@ -34,7 +34,8 @@ std::string block_text(const Block& block, std::int64_t seeds) {
     if (axis.count() == 1 && !memory) continue;
     std::string name;
     for (const AxisValues& column : axis.columns) {
-      name += (name.empty() ? "" : "+") + column.key.substr(column.key.find('.') + 1);
+      if (!name.empty()) name += '+';
+      name += column.key.substr(column.key.find('.') + 1);
     }
     if (memory) name = axis.count() == 1 ? "memory" : "memories";
     text += fmt::format("{} {} x ", count_text(axis.count()), name);
@@ -178,7 +179,7 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
     total = plus(total, block_count(block, seeds));
     if (block_count(block, seeds) > block_count(*largest, seeds)) largest = &block;
     const std::string term = block_text(block, seeds);
-    text += (text.empty() ? "" : " + ") + (file.blocks.size() > 1 ? "(" + term + ")" : term);
+    text += (text.empty() ? "" : " + ") + (file.blocks.size() > 1 ? fmt::format("({})", term) : term);
   }
   if (total > max_runs) {
     blame.fail(largest->at,
