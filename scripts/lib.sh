@@ -1,0 +1,94 @@
+# Shared by the scripts in this folder: source it, do not run it.
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*" >&2; }
+step() { printf '\n== %s\n' "$*" >&2; }
+die() {
+  printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# Compile jobs: one a core, but no more than memory holds at 1.5 GB each. CROSSTALK_JOBS overrides.
+job_count() {
+  if [ -n "${CROSSTALK_JOBS:-}" ]; then
+    echo "$CROSSTALK_JOBS"
+    return
+  fi
+  local cores kilobytes limit by_memory
+  cores=$(nproc)
+  kilobytes=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null)
+  kilobytes=${kilobytes:-2000000}
+  limit=$(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | head -n 1)
+  case $limit in
+    '' | *[!0-9]*) ;;
+    *) if [ ${#limit} -lt 16 ] && [ $((limit / 1024)) -lt "$kilobytes" ]; then kilobytes=$((limit / 1024)); fi ;;
+  esac
+  by_memory=$((kilobytes / 1500000))
+  if [ "$by_memory" -lt 1 ]; then by_memory=1; fi
+  if [ "$by_memory" -lt "$cores" ]; then echo "$by_memory"; else echo "$cores"; fi
+}
+
+# Prints the first Python that can import matplotlib; fails where there is none.
+figure_python() {
+  local python
+  for python in "${CROSSTALK_PYTHON:-}" python3 /usr/bin/python3 "$root/.venv/bin/python"; do
+    if [ -n "$python" ] && command -v "$python" >/dev/null 2>&1 &&
+      MPLBACKEND=Agg "$python" -c 'import matplotlib.pyplot' >/dev/null 2>&1; then
+      command -v "$python"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# Prints nvcc's path; looks where cmake/CrosstalkCuda.cmake looks. Fails where there is none.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" "${CUDA_HOME:+$CUDA_HOME/bin/nvcc}" "${CUDA_PATH:+$CUDA_PATH/bin/nvcc}" nvcc \
+    /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc; do
+    if [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 && "$candidate" --version >/dev/null 2>&1; then
+      command -v "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+has_gpu() { command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+
+# The project's files whose names end in one of the given suffixes, NUL-separated; git's list where there is one.
+project_files() {
+  local suffix patterns=()
+  if git -C "$root" rev-parse --is-inside-work-tree >/dev/null 2>&1 &&
+    [ -n "$(git -C "$root" ls-files CMakeLists.txt 2>/dev/null)" ]; then
+    for suffix in "$@"; do patterns+=("*$suffix"); done
+    git -C "$root" ls-files -z -- "${patterns[@]}" |
+      while IFS= read -r -d '' file; do
+        if [ -f "$root/$file" ]; then printf '%s\0' "$file"; fi
+      done
+  else
+    for suffix in "$@"; do patterns+=(-o -name "*$suffix"); done
+    (cd "$root" && find . -path ./build -prune -o -path ./.venv -prune -o -type f \( "${patterns[@]:1}" \) -print0)
+  fi
+}
+
+has_cuda_sources() { [ "$(project_files .cu | tr -d '\0' | wc -c)" -gt 0 ]; }
+
+# configure PRESET [-DOPTION=VALUE ...]. A build folder that was configured elsewhere (a copied or moved checkout)
+# is configured anew.
+configure() {
+  local preset=$1 cache="$root/build/$1/CMakeCache.txt"
+  shift
+  local fresh=()
+  if [ -f "$cache" ] && ! grep -qFx "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then fresh=(--fresh); fi
+  (cd "$root" && cmake --preset "$preset" "${fresh[@]}" "$@") >&2
+}
+
+# build PRESET [ARGUMENTS OF cmake --build]
+build() {
+  local preset=$1
+  shift
+  (cd "$root" && cmake --build --preset "$preset" -j "$(job_count)" "$@") >&2
+}
