@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/evaluation.h"
+
+#include <algorithm>
+#include <map>
+
+namespace crosstalk {
+
+EvalSummary summarise(const QueryResults& results, const std::string& protocol, int chunk) {
+  const bool chunked = protocol == "schlag2021";
+  double total = 0, weight = 0, right = 0, queries = 0, exact = 0;
+  for (int s = 0; s < results.sequences; ++s) {
+    double chunk_total = 0;
+    int chunk_queries = 0;
+    bool all_right = true;
+    const auto close_chunk = [&] {
+      if (chunk_queries == 0) return;
+      total += chunk_total / chunk_queries;
+      weight += 1;
+      chunk_total = chunk_queries = 0;
+    };
+    for (int i = 0; i < results.Q; ++i) {
+      const auto at =
+          static_cast<std::size_t>(s) * static_cast<std::size_t>(results.Q) + static_cast<std::size_t>(i);
+      if (results.correct[at] < 0) continue;
+      right += results.correct[at];
+      queries += 1;
+      all_right &= results.correct[at] == 1;
+      if (chunked) {
+        chunk_total += results.loss[at];
+        if (++chunk_queries == chunk) close_chunk();
+      } else {
+        total += results.loss[at];
+        weight += 1;
+      }
+    }
+    close_chunk();
+    exact += all_right;
+  }
+  return {total / weight, right / queries, exact / results.sequences};
+}
+
+OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations) {
+  struct Bucket {
+    double right = 0, queries = 0, exact = 0;
+  };
+  std::map<std::int32_t, Bucket> buckets;
+  for (std::size_t i = 0; i < results.correct.size(); ++i) {
+    if (results.correct[i] < 0) continue;
+    Bucket& bucket = buckets[operations[i]];
+    bucket.right += results.correct[i];
+    bucket.queries += 1;
+  }
+  for (int s = 0; s < results.sequences; ++s) {  // up to where is the sequence right?
+    const auto begin = static_cast<std::size_t>(s) * static_cast<std::size_t>(results.Q);
+    std::int32_t first_wrong = buckets.empty() ? 0 : buckets.rbegin()->first + 1;
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(results.Q); ++i) {
+      if (results.correct[i] == 0) first_wrong = std::min(first_wrong, operations[i]);
+    }
+    for (auto& [operation, bucket] : buckets) bucket.exact += operation < first_wrong;
+  }
+  OperationProfile profile;
+  for (const auto& [operation, bucket] : buckets) {
+    profile.accuracy.x.push_back(operation);
+    profile.accuracy.y.push_back(bucket.right / bucket.queries);
+    profile.exact.x.push_back(operation);
+    profile.exact.y.push_back(bucket.exact / results.sequences);
+  }
+  return profile;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,37 @@
+// From losses of single queries to the numbers of a record.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "results/record.h"
+
+namespace crosstalk {
+
+/// Losses and hits of one replica over evaluation sequences, query by query.
+struct QueryResults {
+  int sequences = 0, Q = 0;
+  std::vector<double> loss;           ///< [sequences, Q]
+  std::vector<std::int32_t> correct;  ///< [sequences, Q]: 1, 0; -1 = slot not used
+};
+
+struct EvalSummary {
+  double loss = 0;      ///< as the protocol averages
+  double accuracy = 0;  ///< share of right queries
+  double exact = 0;     ///< share of sequences with every query right
+};
+
+/// protocol "uniform": mean over all used queries. "schlag2021": the used queries of each sequence are cut
+/// into chunks of `chunk`; mean over all chunks of the chunk's mean (so a short last chunk weighs as much as
+/// a full one).
+EvalSummary summarise(const QueryResults& results, const std::string& protocol, int chunk);
+
+/// Accuracy, and share of sequences with every query so far right, against the number of operations before
+/// the read. `operations` [sequences, Q].
+struct OperationProfile {
+  Series accuracy, exact;
+};
+OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations);
+
+}  // namespace crosstalk

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "experiments/training.h"
+#include "experiments/training/length_factors.h"
+#include "kernels/base/error.h"
+#include "tasks/task.h"
+
+namespace crosstalk {
+
+const std::vector<OptionSpec>& train_options() {
+  static const std::vector<OptionSpec> options = {
+      {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
+      {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
+      {"max_steps", std::int64_t{100000}, "steps at most", 0, 1e9},
+      {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
+      {"patience", std::int64_t{10},
+       "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
+      {"precision", std::string("fp32"), "arithmetic of parameters and activations", 0, 0, {"fp32", "fp64"}},
+  };
+  return options;
+}
+
+const std::vector<OptionSpec>& eval_options() {
+  static const std::vector<OptionSpec> options = {
+      {"every", std::int64_t{100}, "steps between evaluations", 1, 1e9},
+      {"protocol",
+       std::string("uniform"),
+       "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the "
+       "released code, 20 fresh "
+       "sequences, at most 200 queries each, mean of the means of chunks of train.batch queries",
+       0,
+       0,
+       {"uniform", "schlag2021"}},
+      {"sequences", std::int64_t{64}, "evaluation sequences (schlag2021: always 20)", 1, 1 << 20},
+      {"length_factors", std::string(),
+       "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
+       "such as \"1 2 4 8\""},
+  };
+  return options;
+}
+
+std::vector<int> length_factors(const std::string& text) {
+  std::vector<int> factors;
+  std::istringstream stream(text);
+  std::string word;
+  while (stream >> word) {
+    int factor = 0;
+    const bool digits = word.find_first_not_of("0123456789") == std::string::npos && word.size() <= 4;
+    if (digits) factor = std::stoi(word);
+    if (factor < 1 || (!factors.empty() && factor <= factors.back())) {
+      throw OptionError(
+          "eval.length_factors",
+          fmt::format(
+              "eval.length_factors = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 "
+              "separated by spaces, such as \"1 2 4 8\"",
+              text, word));
+    }
+    factors.push_back(factor);
+  }
+  return factors;
+}
+
+void resolve_training(Options& options) {
+  if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
+  const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
+  if (factors.empty()) return;
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  for (const int factor : factors) task->lengthened(factor);  // throws where there is no longer form
+}
+
+}  // namespace crosstalk
