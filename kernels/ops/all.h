@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/ops/adam.h"
 #include "kernels/ops/attention.h"
+#include "kernels/ops/book_keeping.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
@@ -14,12 +15,18 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 
-#define CROSSTALK_OPS(X)                                                                                \
-  X(AdamStep)                                                                                           \
-  X(ScoresForward) X(ScoresBackward) X(SoftmaxForward) X(SoftmaxBackward) X(FavorFeatures)              \
-      X(FeatureMapForward) X(FeatureMapBackward) X(FwmReadForward) X(FwmReadBackward) X(LinearForward)  \
-          X(LinearBackward) X(LookupForward) X(LookupBackward) X(NormalizeForward) X(NormalizeBackward) \
-              X(PointwiseForward) X(PointwiseBackward) X(EraseRatioForward) X(EraseRatioBackward)       \
-                  X(RowDivideForward) X(RowDivideBackward) X(PrefixDotForward) X(PrefixDotBackward)     \
-                      X(GatherValuesForward) X(GatherValuesBackward) X(SquaredLossForward)              \
-                          X(SquaredLossBackward) X(RecurrentReadForward) X(RecurrentReadBackward)
+// clang-format off
+#define CROSSTALK_OPS(X)                                                       \
+  X(AdamStep) X(CountStep) X(CountEvaluation)                                  \
+  X(ScoresForward) X(ScoresBackward) X(SoftmaxForward) X(SoftmaxBackward)      \
+  X(FavorFeatures) X(FeatureMapForward) X(FeatureMapBackward)                  \
+  X(FwmReadForward) X(FwmReadBackward) X(LinearForward) X(LinearBackward)      \
+  X(LookupForward) X(LookupBackward) X(NormalizeForward) X(NormalizeBackward)  \
+  X(PointwiseForward) X(PointwiseBackward)                                     \
+  X(EraseRatioForward) X(EraseRatioBackward)                                   \
+  X(RowDivideForward) X(RowDivideBackward)                                     \
+  X(PrefixDotForward) X(PrefixDotBackward)                                     \
+  X(GatherValuesForward) X(GatherValuesBackward)                               \
+  X(SquaredLossForward) X(SquaredLossBackward)                                 \
+  X(RecurrentReadForward) X(RecurrentReadBackward)
+// clang-format on

@@ -1,0 +1,87 @@
+// Book-keeping of training on the device: steps, losses and the sums of an evaluation, so that the host need
+// not look at every step. One report of kReportSize doubles a replica is all that the host reads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/exec.h"
+
+namespace crosstalk {
+
+/// What a report [R,kReportSize] holds.
+enum Report : int {
+  report_loss_sum = 0,  ///< evaluation: sum of losses (of chunk means, where the protocol cuts into chunks)
+  report_loss_weight = 1,    ///< evaluation: what to divide it by
+  report_right = 2,          ///< evaluation: queries answered right
+  report_queries = 3,        ///< evaluation: queries
+  report_exact = 4,          ///< evaluation: sequences with every query right
+  report_train_loss = 5,     ///< training: sum of losses since the last evaluation
+  report_train_steps = 6,    ///< training: steps since then
+  report_diverged_step = 7,  ///< training: first step whose loss was not finite; 0 = none
+};
+constexpr int kReportSize = 8;
+
+/// After a training forward pass: step += 1, loss [R,1] joins the report. `period`: training sums start anew
+/// when step is a multiple of it.
+template <class Real>
+struct CountStep {
+  int period = 1;
+  Tensor<Real> loss;
+  Tensor<std::int32_t> step;  ///< [R,1] steps done
+  Tensor<double> report;
+};
+
+/// After an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
+/// and correct [R,B,Q] (-1: slot not used) join the report. chunk 0: mean over queries; chunk n: mean over
+/// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. `first`: sums
+/// start anew; `last`: evaluations += 1.
+template <class Real>
+struct CountEvaluation {
+  int sequences = 0, chunk = 0;
+  bool first = true, last = true;
+  Tensor<Real> query_loss;
+  Tensor<std::int32_t> correct, evaluations;  ///< evaluations [R,1]
+  Tensor<double> workspace;                   ///< [R,B,5]: sums of single sequences
+  Tensor<double> report;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const CountStep<Real>& args);
+
+template <class Real>
+void run_cuda(const Exec& exec, const CountStep<Real>& args);
+
+template <class Real>
+void run_cpu(const Exec& exec, const CountEvaluation<Real>& args);
+
+template <class Real>
+void run_cuda(const Exec& exec, const CountEvaluation<Real>& args);
+
+/// Sums of one sequence, the same arithmetic on every device: [loss sum, weight, right, queries, exact].
+template <class Real>
+CT_HD inline void count_sequence(const Real* loss, const std::int32_t* correct, int Q, int chunk,
+                                 double* sums) {
+  double total = 0, weight = 0, right = 0, queries = 0, part = 0;
+  int in_part = 0;
+  bool exact = true;
+  for (int i = 0; i < Q; ++i) {
+    if (correct[i] >= 0) {
+      right += correct[i];
+      queries += 1;
+      exact = exact && correct[i] == 1;
+      part += static_cast<double>(loss[i]);
+      ++in_part;
+    }
+    if (in_part > 0 && (in_part == chunk || i == Q - 1)) {
+      total += chunk > 0 ? part / in_part : part;
+      weight += chunk > 0 ? 1 : in_part;
+      part = 0;
+      in_part = 0;
+    }
+  }
+  sums[report_loss_sum] = total;
+  sums[report_loss_weight] = weight;
+  sums[report_right] = right;
+  sums[report_queries] = queries;
+  sums[report_exact] = exact ? 1 : 0;
+}
+
+}  // namespace crosstalk
