@@ -15,6 +15,9 @@ namespace {
 
 std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
+/// Axis limits are read by people.
+double three_digits(double value) { return std::stod(fmt::format("{:.3g}", value)); }
+
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -124,11 +127,12 @@ std::pair<double, double> loss_range(const std::vector<FigureRow>& rows, bool lo
       if (std::isfinite(value)) high = std::max(high, value);
     if (row.median > 0) low = std::min(low, row.median);
   }
-  if (!log) return {-0.01, high <= 0.49 ? 0.5 : std::min(1.0, 1.03 * high)};
+  if (!log) return {-0.01, high <= 0.49 ? 0.5 : three_digits(std::min(1.0, 1.03 * high))};
   if (!std::isfinite(low)) return {1e-6, 1.0};
   low = std::max(low, 1e-12) / 1.6;
   high *= 1.6;
-  return {std::min(low, std::pow(10.0, std::floor(std::log10(high)))), high};  // at least one labelled tick
+  low = std::min(low, std::pow(10.0, std::floor(std::log10(high))));
+  return {three_digits(low), three_digits(high)};  // at least one labelled tick
 }
 
 std::string csv_text(const Drawing& drawing) {

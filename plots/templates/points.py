@@ -107,12 +107,12 @@ def main():
     for columns in (4, 3, 2, 1):  # as many as fit
         legend = fig.legend(handles=handles, loc="lower center", ncol=columns, frameon=False,
                             borderaxespad=0, columnspacing=1.4, handlelength=2.3, handletextpad=0.6)
-        fig.canvas.draw()
-        if columns == 1 or legend.get_window_extent().width < 0.98 * fig.bbox.width:
+        extent = legend.get_window_extent(fig.canvas.get_renderer())
+        if columns == 1 or extent.width < 0.98 * fig.bbox.width:
             break
         legend.remove()
-    note = "\n".join(textwrap.fill(line, int(WIDTH * 22)) for line in FIGURE["footnote"].split("\n"))
-    legend_height = legend.get_window_extent().height / fig.dpi
+    note = "\n".join(textwrap.fill(line, int(WIDTH * 20)) for line in FIGURE["footnote"].split("\n"))
+    legend_height = extent.height / fig.dpi
     note_height = 0.12 * (note.count("\n") + 1) + 0.05 if note else 0.03
     bottom, top = 0.4 + legend_height + note_height, 0.12 + (0.3 if FIGURE["title"] else 0)
     height = bottom + AXES_HEIGHT + top

@@ -1,0 +1,222 @@
+// Files of a figure: what is written, kept and refused, and what matplotlib makes of it.
+// SPDX-License-Identifier: Apache-2.0
+#include "plots/output.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plots/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Records that suit every figure.
+RecordMap for_all_figures() {
+  RecordMap records;
+  struct Memory {
+    const char* label;
+    int d_dot;
+  };
+  for (const Memory memory :
+       {Memory{"softmax", 0}, Memory{"linear", 8}, Memory{"dpfp2", 16}, Memory{"dpfp3", 24}})
+    for (int seed = 1; seed <= 3; ++seed)
+      for (const int load : {4, 8, 16, 32}) {
+        const double loss = memory.d_dot == 0 || load <= memory.d_dot
+                                ? 1e-4 * seed
+                                : 0.5 * (1 - memory.d_dot / double(load)) + 0.01 * seed;
+        Record& record = add_recall(records, memory.label, seed, memory.d_dot, load, loss);
+        record.state_size = std::max(1, memory.d_dot) * load;
+        record.config["task.operations"] = 2;
+        record.metrics = {{"sum_rule_floor", 0.2}, {"chance_accuracy", 0.25}};
+        record.curves["eval_loss"] = {{100, 200, 300}, {0.5, 0.1, loss}};
+        if (load != 32) continue;
+        record.profiles["accuracy_by_operations"] = {{0, 2, 4}, {1, 0.9, 0.5}};
+        record.profiles["exact_by_operations"] = {{0, 2, 4}, {1, 0.8, 0.2}};
+        record.profiles["loss_by_length"] = {{1, 2, 4}, {loss, 2 * loss, 4 * loss}};
+      }
+  return records;
+}
+
+class OutputTest : public FigureTest {
+ protected:
+  std::vector<std::filesystem::path> draw_capacity() {
+    notes_.str("");
+    return draw_figure("capacity", for_all_figures(), options_, notes_);
+  }
+  /// A program in place of Python.
+  void use_python(const std::string& shell) {
+    const auto path = folder_ / "python";
+    write(path, "#!/bin/sh\n" + shell);
+    chmod(path.c_str(), 0755);
+    setenv("CROSSTALK_PYTHON", path.c_str(), 1);
+  }
+  std::string failure() {
+    try {
+      draw_capacity();
+    } catch (const std::invalid_argument&) {
+      return "(refused)";
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "(written)";
+  }
+  bool has_leftovers() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (entry.path().extension() == ".tmp") return true;
+    return false;
+  }
+};
+
+TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
+  use_python("echo \"ModuleNotFoundError: No module named 'matplotlib'\" >&2; exit 1\n");
+  EXPECT_THAT(draw_capacity(), ::testing::ElementsAre(folder_ / "figure.csv", folder_ / "figure.py"));
+  EXPECT_THAT(notes(), HasSubstr("pip install matplotlib, then python3 " + (folder_ / "figure.py").string()));
+  EXPECT_THAT(read(folder_ / "figure.csv"),
+              ::testing::StartsWith("label,d_dot,associations,n,median,lo,hi\n"));
+  setenv("CROSSTALK_PYTHON", (folder_ / "nowhere").c_str(), 1);
+  EXPECT_EQ(draw_capacity().size(), 2u);
+}
+
+TEST_F(OutputTest, FailedRenderingSaysPythonsLastLine) {
+  use_python(
+      "[ \"$1\" = -c ] && exit 0\necho Traceback >&2\necho 'ValueError: no such colour' >&2\nexit 1\n");
+  write(folder_ / "figure.pdf", "old");
+  EXPECT_EQ(draw_capacity().size(), 2u);
+  EXPECT_THAT(notes(), HasSubstr(": ValueError: no such colour\n"));
+  EXPECT_THAT(notes(), HasSubstr("figure.pdf is from an earlier drawing"));
+}
+
+TEST_F(OutputTest, EditedScriptIsKeptAndAFreshOneReplaced) {
+  draw_capacity();
+  const std::string fresh = script();
+  options_.title = "New title";
+  draw_capacity();
+  EXPECT_THAT(script(), HasSubstr("New title"));
+  std::string edited = script();
+  edited.replace(edited.find("WIDTH = 5.5"), 11, "WIDTH = 3.2");
+  write(folder_ / "figure.py", edited);
+  options_.title = "";
+  draw_capacity();
+  EXPECT_EQ(script(), edited);
+  EXPECT_THAT(notes(), HasSubstr("was edited by hand and is kept"));
+  std::filesystem::remove(folder_ / "figure.py");
+  draw_capacity();
+  EXPECT_EQ(script(), fresh);
+}
+
+TEST_F(OutputTest, ForeignFilesAreNotOverwritten) {
+  write(folder_ / "figure.py", "print('my analysis')\n");
+  EXPECT_THAT(failure(), HasSubstr("figure.py: it exists and is not a figure's script"));
+  EXPECT_EQ(script(), "print('my analysis')\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "figure.csv"));
+  std::filesystem::remove(folder_ / "figure.py");
+  write(folder_ / "figure.csv", "id,mine\n");
+  EXPECT_THAT(failure(), HasSubstr("figure.csv: it exists and is not a figure's table"));
+  EXPECT_EQ(read(folder_ / "figure.csv"), "id,mine\n");
+}
+
+TEST_F(OutputTest, UnwritablePlacesAreNamed) {
+  write(folder_ / "file", "");
+  options_.out = folder_ / "file" / "figure";
+  EXPECT_THAT(failure(), HasSubstr("cannot write " + (folder_ / "file" / "figure.csv").string()));
+  options_.out = "/proc/crosstalk/figure";
+  EXPECT_THAT(failure(), HasSubstr("cannot write /proc/crosstalk/figure.csv"));
+  std::filesystem::create_directory(folder_ / "figure.csv");
+  options_.out = folder_ / "figure";
+  EXPECT_THAT(failure(), HasSubstr("it is a folder"));
+  EXPECT_FALSE(has_leftovers());
+}
+
+TEST_F(OutputTest, NamesOfOutputs) {
+  options_.out = folder_ / "new" / "fig2.pdf";
+  EXPECT_EQ(draw_capacity().front(), folder_ / "new" / "fig2.csv");
+  options_.out = folder_ / "new";
+  EXPECT_EQ(draw_capacity().front(), folder_ / "new" / "capacity.csv");
+  options_.out = folder_ / "fig.v2";
+  EXPECT_EQ(draw_capacity().front(), folder_ / "fig.v2.csv");
+  EXPECT_FALSE(has_leftovers());
+}
+
+TEST_F(OutputTest, TemplatesShareStyleAndPage) {
+  const auto part = [](const std::string& text, const std::string& from, const std::string& to) {
+    const auto first = text.find(from), last = to.empty() ? text.size() : text.find(to);
+    EXPECT_NE(first, std::string::npos);
+    EXPECT_NE(last, std::string::npos);
+    return text.substr(first, last - first);
+  };
+  const std::filesystem::path folder = std::filesystem::path(CROSSTALK_SOURCE_DIR) / "plots" / "templates";
+  const std::string lines = read(folder / "lines.py"), points = read(folder / "points.py");
+  EXPECT_EQ(part(lines, "# --- style\n", "# --- settings\n"),
+            part(points, "# --- style\n", "# --- settings\n"));
+  EXPECT_EQ(part(lines, "# --- page\n", ""), part(points, "# --- page\n", ""));
+  draw_capacity();
+  EXPECT_THAT(script(), HasSubstr(part(lines, "# --- end of settings\n", "")));
+}
+
+/// Tests that need a Python with matplotlib; skipped visibly without.
+class RenderTest : public OutputTest {
+ protected:
+  void SetUp() override {
+    OutputTest::SetUp();
+    use_real_python();
+    notes_.str("");
+    if (draw_capacity().size() != 4u && notes().find("no Python with matplotlib") != std::string::npos)
+      GTEST_SKIP() << notes();
+  }
+};
+
+TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
+  for (const FigureKind& kind : figure_kinds()) {
+    options_.out = folder_ / kind.name;
+    notes_.str("");
+    std::vector<std::filesystem::path> paths;
+    // The profiles of tracking and length stand in the records of one load.
+    options_.where = {
+        {"task.associations", kind.name == "tracking" || kind.name == "length" ? "32" : "4,8,16,32"}};
+    ASSERT_NO_THROW(paths = draw_figure(kind.name, for_all_figures(), options_, notes_)) << kind.name;
+    ASSERT_EQ(paths.size(), 4u) << kind.name << ": " << notes();
+    const std::string pdf = read(paths[2]);
+    EXPECT_THAT(pdf, ::testing::StartsWith("%PDF")) << kind.name;
+    EXPECT_THAT(pdf, Not(HasSubstr("/Type3"))) << kind.name;
+    EXPECT_THAT(pdf, HasSubstr("/FontFile2")) << kind.name;
+    EXPECT_THAT(read(paths[3]), ::testing::StartsWith("\x89PNG")) << kind.name;
+  }
+  EXPECT_FALSE(has_leftovers());
+}
+
+TEST_F(RenderTest, TwoRendersAreEqual) {
+  const std::string pdf = read(folder_ / "figure.pdf"), png = read(folder_ / "figure.png");
+  ASSERT_FALSE(pdf.empty());
+  draw_capacity();
+  EXPECT_EQ(read(folder_ / "figure.pdf") == pdf, true) << "PDFs differ";
+  EXPECT_EQ(read(folder_ / "figure.png") == png, true) << "PNGs differ";
+}
+
+TEST_F(RenderTest, OddLabelsAndLinesWithoutPointsRender) {
+  RecordMap records;
+  for (const char* label : {"a, \"b\"", "cost$ \\alpha", "_hidden", "theory: mine", "\xCE\xBB#"})
+    for (const int load : {4, 8}) add_recall(records, label, 1, 4, load, 0.1);
+  for (auto& [id, record] : records)
+    if (record.label == "_hidden") record.status = RunStatus::diverged;
+  options_.title = "It's 100 % \"mine\" \\ $";
+  options_.out = folder_ / "odd $ 'name'";
+  notes_.str("");
+  EXPECT_EQ(draw_figure("capacity", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("capacity-vs-ddot", records, options_, notes_).size(), 4u) << notes();
+}
+
+TEST_F(RenderTest, ZeroLossesRenderOnALogAxis) {
+  RecordMap records;
+  for (int seed = 1; seed <= 3; ++seed) add_recall(records, "linear", seed, 4, 8, 0);
+  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,86 @@
+// Choosing records, styles and names of labels.
+// SPDX-License-Identifier: Apache-2.0
+#include "plots/series.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <tuple>
+
+#include "plots/styles.h"
+#include "plots/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+RecordMap three_labels() {
+  RecordMap records;
+  for (const char* label : {"linear", "dpfp1", "dpfp2"})
+    for (int seed = 1; seed <= 2; ++seed) add_recall(records, label, seed, 8, 10 * seed, 0.1);
+  for (auto& [id, record] : records) record.config["train.learning_rate"] = 1e-3;
+  return records;
+}
+
+std::string refused(const RecordMap& records, const std::map<std::string, std::string>& where) {
+  try {
+    choose_records(records, where);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "(chosen)";
+}
+
+TEST(ChooseRecords, ComparesTextAndNumbers) {
+  const RecordMap records = three_labels();
+  EXPECT_EQ(choose_records(records, {}).size(), 6u);
+  EXPECT_EQ(choose_records(records, {{"label", "linear, dpfp2"}}).size(), 4u);
+  EXPECT_EQ(choose_records(records, {{"train.learning_rate", "1e-3"}}).size(), 6u);
+  EXPECT_EQ(choose_records(records, {{"task.name", "\"recall\""}}).size(), 6u);
+  const auto one = choose_records(records, {{"label", "dpfp1"}, {"task.associations", "20.0"}});
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0]->seed, 2);
+}
+
+TEST(ChooseRecords, SaysWhatThereIs) {
+  const RecordMap records = three_labels();
+  EXPECT_THAT(refused(records, {{"task.asociations", "20"}}),
+              ::testing::HasSubstr("did you mean \"task.associations\"?"));
+  EXPECT_THAT(refused(records, {{"task.associations", "30"}}), ::testing::HasSubstr("there are 10, 20"));
+}
+
+TEST(LabelStyles, KnownLabelsKeepTheirColourInEveryCompany) {
+  const auto all = label_styles({"softmax", "linear", "dpfp1", "dpfp2", "mine"});
+  const auto some = label_styles({"dpfp2", "linear"});
+  EXPECT_EQ(all.at("dpfp2").colour, some.at("dpfp2").colour);
+  EXPECT_EQ(all.at("linear").marker, some.at("linear").marker);
+  EXPECT_LT(all.at("softmax").rank, all.at("dpfp2").rank);
+  EXPECT_LT(all.at("dpfp2").rank, all.at("mine").rank);
+}
+
+TEST(LabelStyles, ManyLabelsStayDistinct) {
+  std::set<std::string> labels = {"dpfp1", "dpfp1_delta", "softmax", "linear"};
+  for (int i = 0; i < 18; ++i) labels.insert("memory" + std::to_string(i));
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  std::set<std::string> solid;
+  for (const auto& [label, style] : label_styles(labels)) {
+    seen.insert({style.colour, style.marker, style.dash});
+    if (style.dash != "-") continue;
+    EXPECT_TRUE(solid.insert(style.colour).second) << label;
+  }
+  EXPECT_EQ(seen.size(), labels.size());
+  EXPECT_EQ(solid.size(), 8u);
+}
+
+TEST(PrettyName, SpellsKnownWordsAndLeavesOthers) {
+  EXPECT_EQ(pretty_name("dpfp2"), "DPFP-2");
+  EXPECT_EQ(pretty_name("dpfp1_delta"), "DPFP-1 delta");
+  EXPECT_EQ(pretty_name("favor128"), "FAVOR+ 128");
+  EXPECT_EQ(pretty_name("sum"), "Sum");
+  EXPECT_EQ(pretty_name("linear_tuned"), "Linear tuned");
+  EXPECT_EQ(pretty_name("my_memory"), "my_memory");
+  EXPECT_EQ(pretty_name("cost$"), "cost\\$");
+  EXPECT_EQ(pretty_name("_hidden"), " _hidden");
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,101 @@
+// Invented records and a folder of its own for each test of plots/.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "plots/figure.h"
+
+namespace crosstalk {
+
+using RecordMap = std::map<std::string, Record>;
+
+inline Record& add_record(RecordMap& records, const std::string& label, std::int64_t seed, std::int64_t d_dot,
+                          const nlohmann::json& config, double eval_loss) {
+  const std::string id = "ct-" + std::to_string(100000 + records.size());
+  Record& record = records[id];
+  record.id = id;
+  record.study = "invented";
+  record.label = label;
+  record.seed = seed;
+  record.d_dot = d_dot;
+  record.config = config;
+  record.config["seed"] = seed;
+  record.eval_loss = eval_loss;
+  return record;
+}
+
+/// A run of task recall at a load.
+inline Record& add_recall(RecordMap& records, const std::string& label, std::int64_t seed, std::int64_t d_dot,
+                          int load, double eval_loss, int d_key = 4) {
+  Record& record =
+      add_record(records, label, seed, d_dot,
+                 {{"task.name", "recall"}, {"task.associations", load}, {"model.d_key", d_key}}, eval_loss);
+  record.state_size = d_dot * load;
+  return record;
+}
+
+/// A folder that goes when the test ends; figures are not rendered unless a test asks for it.
+class FigureTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "crosstalk_plots_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    if (const char* python = std::getenv("CROSSTALK_PYTHON")) python_ = python;
+    setenv("CROSSTALK_PYTHON", "/bin/false", 1);
+    options_.out = folder_ / "figure";
+  }
+  void TearDown() override {
+    use_real_python();
+    std::filesystem::remove_all(folder_);
+  }
+  void use_real_python() {
+    if (python_.empty())
+      unsetenv("CROSSTALK_PYTHON");
+    else
+      setenv("CROSSTALK_PYTHON", python_.c_str(), 1);
+  }
+
+  /// Draws and returns the CSV.
+  std::string draw(const std::string& name, const RecordMap& records) {
+    notes_.str("");
+    draw_figure(name, records, options_, notes_);
+    return read(folder_ / "figure.csv");
+  }
+  std::string script() const { return read(folder_ / "figure.py"); }
+  std::string notes() const { return notes_.str(); }
+
+  static std::string read(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  /// The message of the std::invalid_argument that drawing throws.
+  std::string refusal(const std::string& name, const RecordMap& records) {
+    try {
+      draw_figure(name, records, options_, notes_);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "(drawn)";
+  }
+
+  std::filesystem::path folder_;
+  FigureOptions options_;
+  std::ostringstream notes_;
+  std::string python_;
+};
+
+}  // namespace crosstalk
