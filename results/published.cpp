@@ -1,0 +1,158 @@
+// Published results beside ours. SPDX-License-Identifier: Apache-2.0
+#include "results/published.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <tuple>
+
+#include "results/statistics.h"
+
+namespace crosstalk {
+namespace {
+
+// The file has no quoted cells; a quote in it is an error, not a value.
+std::vector<std::string> split_cells(const std::string& line) {
+  std::vector<std::string> cells(1);
+  for (const char c : line) {
+    if (c == ',') {
+      cells.emplace_back();
+    } else if (c != '\r') {
+      cells.back() += c;
+    }
+  }
+  return cells;
+}
+
+class Row {
+ public:
+  Row(const std::vector<std::string>& columns, std::string where)
+      : columns_(columns), where_(std::move(where)) {}
+
+  void read(const std::string& line) {
+    cells_ = split_cells(line);
+    if (cells_.size() != columns_.size()) {
+      fail(fmt::format("has {} cells, the head has {}", cells_.size(), columns_.size()));
+    }
+  }
+  const std::string& text(const std::string& column) const {
+    const auto found = std::find(columns_.begin(), columns_.end(), column);
+    if (found == columns_.end()) fail(fmt::format("there is no column '{}'", column));
+    return cells_[static_cast<std::size_t>(found - columns_.begin())];
+  }
+  template <typename Number>
+  Number number(const std::string& column) const {
+    const std::string& cell = text(column);
+    Number value{};
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size()) {
+      fail(fmt::format("column '{}': '{}' is not a number", column, cell));
+    }
+    return value;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw std::runtime_error(where_ + ": " + what); }
+
+  const std::vector<std::string>& columns_;
+  std::string where_;
+  std::vector<std::string> cells_;
+};
+
+std::string task_of(int setting) { return setting == 1 ? "recall" : "reassign"; }
+
+bool belongs(const Record& record, const PublishedPoint& point) {
+  if (record.status == RunStatus::failed || record.label != point.label) return false;
+  if (!record.config.is_object()) return false;
+  return record.config.value("task.associations", nlohmann::json()) == point.associations &&
+         record.config.value("task.name", nlohmann::json()) == task_of(point.setting);
+}
+
+}  // namespace
+
+std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) throw std::runtime_error(fmt::format("{}: cannot be read", path.string()));
+  std::string line;
+  std::getline(in, line);
+  const std::vector<std::string> columns = split_cells(line);
+  std::vector<PublishedPoint> points;
+  for (int number = 2; std::getline(in, line); ++number) {
+    if (line.empty()) continue;
+    Row row(columns, fmt::format("{}:{}", path.string(), number));
+    row.read(line);
+    PublishedPoint point;
+    point.label = row.text("label");
+    point.setting = row.number<int>("setting");
+    point.associations = row.number<std::int64_t>("S_unique_keys");
+    point.d_dot = row.text("d_dot").empty() ? 0 : row.number<std::int64_t>("d_dot");
+    point.loss = row.number<double>("final_eval_loss");
+    point.best_loss = row.number<double>("best_eval_loss");
+    point.steps = row.number<std::int64_t>("steps");
+    points.push_back(point);
+  }
+  if (points.empty()) throw std::runtime_error(fmt::format("{}: holds no rows", path.string()));
+  return points;
+}
+
+bool is_within(double ours, double published) {
+  if (!std::isfinite(published)) return !std::isfinite(ours);
+  if (published <= published_solved) return ours <= published_solved;
+  return std::abs(ours - published) <= std::max(0.1 * published, 0.01);
+}
+
+std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
+                                const std::map<std::string, Record>& records) {
+  std::vector<Comparison> rows;
+  for (const PublishedPoint& point : points) {
+    std::vector<double> losses;
+    std::vector<double> steps;
+    for (const auto& [id, record] : records) {
+      if (!belongs(record, point)) continue;
+      losses.push_back(std::isfinite(record.eval_loss) ? record.eval_loss
+                                                       : std::numeric_limits<double>::infinity());
+      steps.push_back(static_cast<double>(record.steps));
+    }
+    if (losses.empty()) continue;
+    Comparison row;
+    row.published = point;
+    row.seeds = static_cast<int>(losses.size());
+    row.loss = median(losses);
+    row.steps = median(steps);
+    row.difference = row.loss - point.loss;
+    row.within = is_within(row.loss, point.loss);
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
+    const auto key = [](const Comparison& row) {
+      return std::tie(row.published.setting, row.published.label, row.published.associations);
+    };
+    return key(a) < key(b);
+  });
+  return rows;
+}
+
+std::string comparison_table(const std::vector<Comparison>& rows) {
+  const auto loss_text = [](double loss) {
+    return std::isfinite(loss) ? fmt::format("{:.5f}", loss) : "diverged";
+  };
+  std::string out =
+      "| setting | memory | S | ours (median) | seeds | steps | published | steps | difference | within |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const Comparison& row : rows) {
+    const PublishedPoint& point = row.published;
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting, point.label,
+                    point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
+                    point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
+                    row.within ? "yes" : "**no**");
+  }
+  return out;
+}
+
+}  // namespace crosstalk
