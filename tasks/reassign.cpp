@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 #include "tasks/reassign_sequence.h"
 
@@ -88,6 +89,8 @@ class Reassign final : public FusedTask {
   int eval_load() const override { return eval_length_; }
 
  private:
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
+
   ReassignSpec spec_;
   int eval_length_;
   int queries_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 #include "tasks/recall_sequence.h"
 
@@ -51,6 +52,8 @@ class Recall final : public FusedTask {
   int eval_load() const override { return spec_.associations; }
 
  private:
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
+
   RecallSpec spec_;
   int queries_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 #include "tasks/swap_sequence.h"
 
@@ -46,6 +47,8 @@ class Swap final : public FusedTask {
   int eval_load() const override { return eval_operations_; }
 
  private:
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(spec_, exec, args); }
+
   SwapSpec spec_;
   int operations_;
   int eval_operations_;

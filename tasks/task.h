@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/exec.h"
 #include "kernels/base/options.h"
 #include "kernels/batch.h"
 
@@ -22,6 +23,19 @@ struct Vocabulary {
   int keys = 0;             ///< key ids are 0 .. keys-1
   int values = 0;           ///< value ids are 0 .. values-1
   bool second_key = false;  ///< whether channel_second_key is used
+};
+
+/// Where a batch goes and which sequences it holds. Sequence b of replica r is number counter[r] * stride +
+/// offset + b of `split`, drawn with data seed seed[r]. All tensors lie on the device that draws.
+struct DrawArgs {
+  Split split = Split::train;
+  SequenceShape shape;
+  int B = 0;  ///< sequences a replica
+  std::int64_t stride = 0, offset = 0;
+  Tensor<std::int32_t> seed;                             ///< [R,2] low and high word
+  Tensor<std::int32_t> counter;                          ///< [R,1]
+  Tensor<std::int32_t> tokens, query, position, target;  ///< [R,B,T,C], [R,B,Q] each
+  Tensor<std::int32_t> scratch;  ///< [R,B,scratch_size() + 1] on CUDA; absent on the CPU
 };
 
 /// One task with resolved options. Immutable and thread-safe.
@@ -40,6 +54,9 @@ class Task {
   virtual void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                         std::int32_t* scratch) const = 0;
   virtual int scratch_size() const = 0;
+
+  /// Draws a batch on the device of `exec`: the same integers on every device.
+  void draw(const Exec& exec, const DrawArgs& args) const;
 
   /// Reference machine: the value bound to `key` after the first `position` tokens of `sequence`, replayed
   /// from the tokens alone in the most obvious way; -1 if none. Slow; for tests and samples.
@@ -63,6 +80,10 @@ class Task {
   /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or
   /// operations (swap).
   virtual int eval_load() const = 0;
+
+ private:
+  /// The CUDA version of draw(), one thread a sequence. Throws DeviceError where a task has none.
+  virtual void draw_cuda(const Exec& exec, const DrawArgs& args) const;
 };
 
 /// A registered kind of task.
