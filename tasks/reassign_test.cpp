@@ -93,6 +93,20 @@ TEST(Reassign, TrainingQueriesWeighKeysAsAsked) {
   EXPECT_NEAR(share_of_repeated_key("key"), 1.0 / 3, 0.02);
 }
 
+TEST(Reassign, EveryElementIsAskedAlike) {
+  constexpr int length = 6;
+  const auto task = make_task("reassign", {{"associations", whole(50)}, {"length", whole(length)}});
+  SequenceBuffer buffer(*task, Split::train);
+  std::vector<int> asked_place(length);
+  for (std::uint64_t n = 0; n < 20000; ++n) {
+    const SequenceView s = buffer.draw(9, n);
+    std::map<int, int> place;
+    for (int t = 0; t < length; ++t) place[s.tokens[2 * t]] = t;
+    if (place.size() == length) ++asked_place[static_cast<std::size_t>(place.at(s.query[0]))];
+  }
+  EXPECT_LT(std::abs(uniformity_score(asked_place)), 4);
+}
+
 TEST(Reassign, SeveralTrainingQueries) {
   const auto by_key = make_task(
       "reassign", {{"associations", whole(6)}, {"queries", whole(6)}, {"query_by", std::string("key")}});
