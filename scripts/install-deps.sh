@@ -101,22 +101,27 @@ if [ ${#missing[@]} -gt 0 ]; then
       "add-apt-repository universe, then run again."
 fi
 
-# Figures are the only part that can do without: the program then writes the CSV and the script to draw it.
-make_figure_python() {
+# Figures are the only part that can do without: the program then writes the CSV and the script that draws it.
+make_venv() {
   local base=/usr/bin/python3
   [ -x "$base" ] || base=python3
   if ! "$base" -c 'import venv, ensurepip' >/dev/null 2>&1; then
     (apt_install python3-venv) || return 1
   fi
   "$base" -m venv "$root/.venv" >&2 &&
-    "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check matplotlib >&2
+    "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 matplotlib >&2
 }
 if [ -z "$python" ]; then
   step "No Python here can import matplotlib: making .venv for the figures"
-  if make_figure_python && python=$(figure_python); then
+  if ! make_venv; then
+    rm -rf "$root/.venv"
+    say "install-deps: pip could not install matplotlib; trying the package python3-matplotlib"
+    (apt_install python3-matplotlib) || true
+  fi
+  if python=$(figure_python); then
     say "install-deps: figures are drawn by $python"
   else
-    say "install-deps: matplotlib could not be installed. Everything else works; figures are left as a CSV and a"
-    say "  Python script each. To render one later, on any machine with matplotlib: python3 NAME.py"
+    say "install-deps: matplotlib could not be installed. Everything else works; a figure is then a CSV and a"
+    say "  Python script. To render it later, on any machine with matplotlib: python3 NAME.py"
   fi
 fi
