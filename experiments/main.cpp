@@ -1,0 +1,31 @@
+// The program `crosstalk`. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "experiments/program/command.h"
+#include "experiments/program/exit_codes.h"
+
+int main(int argc, char** argv) {
+  using namespace crosstalk::program;
+  ensure_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
+  DescriptorBuffer out_buffer(1), err_buffer(2);
+  std::ostream out(&out_buffer), err(&err_buffer);
+
+  Console console{out, err, error_terminal(), false, "crosstalk", {}};
+  console.color = use_color(ColorChoice::automatic, console.err_terminal);
+  if (argc > 0) console.program = argv[0];
+  console.arguments.assign(argv + (argc > 0), argv + argc);
+
+  int code = run_program(console);
+  out.flush();
+  if (out_buffer.error() != 0 && out_buffer.error() != EPIPE && code == exit_done) {
+    print_error(console,
+                fmt::format("cannot write to standard output: {}", std::strerror(out_buffer.error())));
+    code = exit_store;
+  }
+  return code;
+}

@@ -1,0 +1,23 @@
+// The table of commands. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/command.h"
+
+namespace crosstalk::program {
+
+extern const Command run_command, plan_command, status_command, retry_command, export_command, plot_command,
+    list_command, describe_command, sample_command, version_command, help_command;
+
+const std::vector<const Command*>& commands() {
+  static const std::vector<const Command*> table = {
+      &run_command,  &plan_command,     &status_command, &retry_command,   &export_command, &plot_command,
+      &list_command, &describe_command, &sample_command, &version_command, &help_command,
+  };
+  return table;
+}
+
+const Command* find_command(const std::string& name) {
+  for (const Command* command : commands())
+    if (command->name == name) return command;
+  return nullptr;
+}
+
+}  // namespace crosstalk::program

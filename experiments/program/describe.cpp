@@ -1,0 +1,264 @@
+// crosstalk describe: everything the registries know of one name. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "experiments/program/command.h"
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/text.h"
+#include "experiments/training.h"
+#include "kernels/base/error.h"
+#include "kernels/base/options.h"
+#include "models/memory.h"
+#include "plots/figure.h"
+#include "tasks/task.h"
+
+namespace crosstalk::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWidth = 96;
+/// Sizes at which a memory's state is shown.
+constexpr std::int64_t kValues = 100, kLength = 100;
+
+/// A list of options under one prefix, and what it belongs to.
+struct Section {
+  std::string prefix;  ///< "task"
+  std::string owner;   ///< "recall", "" for train, eval and model
+  const std::vector<OptionSpec>* options;
+};
+
+std::vector<Section> sections() {
+  std::vector<Section> all;
+  for (const TaskKind& kind : task_kinds()) all.push_back({"task", kind.name, &kind.options});
+  for (const MemoryKind& kind : memory_kinds()) all.push_back({"memory", kind.name, &kind.options});
+  all.push_back({"model", "", &model_options()});
+  all.push_back({"train", "", &train_options()});
+  all.push_back({"eval", "", &eval_options()});
+  return all;
+}
+
+const char* type_of(const OptionSpec& spec) {
+  static constexpr const char* names[] = {"boolean", "integer", "number", "string"};
+  return names[spec.default_value.index()];
+}
+
+std::string range_of(const OptionSpec& spec) {
+  const bool low = std::isfinite(spec.min), high = std::isfinite(spec.max);
+  const char* at_least = spec.min_exclusive ? ">" : ">=";
+  if (low && high) return fmt::format(", {} {:.15g} and <= {:.15g}", at_least, spec.min, spec.max);
+  if (low) return fmt::format(", {} {:.15g}", at_least, spec.min);
+  return high ? fmt::format(", <= {:.15g}", spec.max) : "";
+}
+
+Json option_json(const std::string& prefix, const OptionSpec& spec) {
+  Json json = {{"key", prefix + "." + spec.name},
+               {"type", type_of(spec)},
+               {"default", to_json(spec.default_value)},
+               {"help", spec.help},
+               {"min", nullptr},
+               {"max", nullptr}};
+  if (std::isfinite(spec.min)) json["min"] = spec.min;
+  if (std::isfinite(spec.max)) json["max"] = spec.max;
+  if (spec.min_exclusive) json["min_exclusive"] = true;
+  if (!spec.choices.empty()) json["choices"] = spec.choices;
+  return json;
+}
+
+Json options_json(const std::string& prefix, const std::vector<OptionSpec>& options) {
+  Json json = Json::array();
+  for (const OptionSpec& spec : options) json.push_back(option_json(prefix, spec));
+  return json;
+}
+
+std::string option_text(const std::string& prefix, const OptionSpec& spec) {
+  std::string text = fmt::format("  {}.{} = {}  ({}{})\n", prefix, spec.name, to_text(spec.default_value),
+                                 type_of(spec), range_of(spec));
+  text += wrap(spec.help, kWidth, "      ");
+  if (!spec.choices.empty()) text += wrap("One of: " + join(spec.choices, ", "), kWidth, "      ");
+  return text;
+}
+
+std::string options_text(const std::string& prefix, const std::vector<OptionSpec>& options) {
+  if (options.empty()) return "\nNo options.\n";
+  std::string text = "\nOptions, with their defaults:\n";
+  for (const OptionSpec& spec : options) text += option_text(prefix, spec);
+  return text;
+}
+
+/// d_dot and state size of a memory with all options at their defaults; absent if the defaults do not
+/// resolve.
+struct Sizes {
+  std::int64_t d_key = 0, d_dot = 0, state = 0;
+};
+std::optional<Sizes> default_sizes(const MemoryKind& kind) {
+  Options options;
+  fill_defaults(options, "model", model_options());
+  fill_defaults(options, "memory", kind.options);
+  options.set("memory.name", kind.name);
+  try {
+    if (kind.resolve != nullptr) kind.resolve(options);
+    return Sizes{options.get_int("model.d_key"), kind.d_dot(options),
+                 kind.state_size(options, kValues, kLength)};
+  } catch (const OptionError&) {
+    return std::nullopt;
+  }
+}
+
+struct Description {
+  std::string text;
+  Json json;
+};
+
+Description describe(const TaskKind& kind) {
+  return {fmt::format("{} (task): {}\n\n{}{}", kind.name, kind.summary, wrap(kind.description, kWidth),
+                      options_text("task", kind.options)),
+          {{"kind", "task"},
+           {"name", kind.name},
+           {"summary", kind.summary},
+           {"description", kind.description},
+           {"options", options_json("task", kind.options)}}};
+}
+
+Description describe(const MemoryKind& kind) {
+  Description described = {
+      fmt::format("{} (memory): {}\n\n{}", kind.name, kind.summary, wrap(kind.description, kWidth)),
+      {{"kind", "memory"},
+       {"name", kind.name},
+       {"summary", kind.summary},
+       {"description", kind.description}}};
+  if (const auto sizes = default_sizes(kind)) {
+    const std::string d_dot =
+        sizes->d_dot == 0 ? "none (no feature map bounds it)" : fmt::format("{}", sizes->d_dot);
+    described.text += fmt::format(
+        "\nWith the defaults and d_key = {}: d_dot {}; state size {} floats\n(with {} values, after {} "
+        "tokens).\n",
+        sizes->d_key, d_dot, sizes->state, kValues, kLength);
+    described.json["defaults"] = {{"model.d_key", sizes->d_key},
+                                  {"values", kValues},
+                                  {"length", kLength},
+                                  {"d_dot", sizes->d_dot},
+                                  {"state_size", sizes->state}};
+  }
+  described.text += options_text("memory", kind.options);
+  described.json["options"] = options_json("memory", kind.options);
+  return described;
+}
+
+Description describe(const FeatureMapInfo& info) {
+  return {fmt::format("{} (feature map)\n\n  phi(k)  {}\n  d_dot   {}\n  source  {}\n\nA study takes it with "
+                      "feature_map = \"{}\" in a memory's table.\n",
+                      info.name, info.formula, info.d_dot, info.source, info.name),
+          {{"kind", "feature-map"},
+           {"name", info.name},
+           {"formula", info.formula},
+           {"d_dot", info.d_dot},
+           {"source", info.source}}};
+}
+
+Description describe(const FigureKind& kind) {
+  return {fmt::format("{} (figure): {}\n\nDraw it with: crosstalk plot {} STORE\n", kind.name, kind.summary,
+                      kind.name),
+          {{"kind", "figure"}, {"name", kind.name}, {"summary", kind.summary}}};
+}
+
+/// What stands under `name`: things, sections, dotted keys, in this order.
+std::vector<Description> find(const std::string& name) {
+  std::vector<Description> found;
+  for (const TaskKind& kind : task_kinds())
+    if (kind.name == name) found.push_back(describe(kind));
+  for (const MemoryKind& kind : memory_kinds())
+    if (kind.name == name) found.push_back(describe(kind));
+  for (const FeatureMapInfo& info : feature_map_infos())
+    if (info.name == name) found.push_back(describe(info));
+  for (const FigureKind& kind : figure_kinds())
+    if (kind.name == name) found.push_back(describe(kind));
+  for (const Section& section : sections()) {
+    const std::string of =
+        section.owner.empty() ? "" : fmt::format(" of {} {}", section.prefix, section.owner);
+    if (section.owner.empty() && section.prefix == name)
+      found.push_back(
+          {fmt::format("[{}] (section of a study's base){}", name, options_text(name, *section.options)),
+           {{"kind", "section"}, {"name", name}, {"options", options_json(name, *section.options)}}});
+    for (const OptionSpec& spec : *section.options) {
+      if (section.prefix + "." + spec.name != name) continue;
+      Json json = {{"kind", "option"}};
+      if (!section.owner.empty()) json[section.prefix] = section.owner;
+      json.update(option_json(section.prefix, spec));
+      found.push_back({fmt::format("{} (option{})\n{}", name, of, option_text(section.prefix, spec)), json});
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
+  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  for (const FeatureMapInfo& info : feature_map_infos()) names.push_back(info.name);
+  for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
+  for (const Section& section : sections()) {
+    if (section.owner.empty()) names.push_back(section.prefix);
+    for (const OptionSpec& spec : *section.options) names.push_back(section.prefix + "." + spec.name);
+  }
+  return names;
+}
+
+[[noreturn]] void unknown(const std::string& name) {
+  if (name == "task" || name == "memory")
+    throw UsageError(
+        fmt::format("describe: the keys of [{0}] depend on which {0} it is; 'crosstalk list {1}' lists them, "
+                    "'crosstalk describe NAME' shows the keys of one",
+                    name, name == "task" ? "tasks" : "memories"));
+  const std::vector<std::string> names = known_names();
+  // A bare option name: point at its full key.
+  for (const std::string& known : names)
+    if (known.size() > name.size() && known.ends_with("." + name))
+      throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean {}?", name, known));
+  const std::string near = nearest_name(name, names);
+  throw UsageError(fmt::format("describe: nothing is called '{}'{}", name,
+                               near.empty()
+                                   ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names"
+                                   : fmt::format("; did you mean '{}'?", near)));
+}
+
+int run_describe(const Arguments& arguments, Console& console) {
+  const std::string& name = arguments.positional.at(0);
+  const std::vector<Description> found = find(name);
+  if (found.empty()) unknown(name);
+  if (arguments.has("json")) {
+    Json json = Json::array();
+    for (const Description& description : found) json.push_back(description.json);
+    console.out << dump(found.size() == 1 ? json[0] : json);
+    return exit_done;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) console.out << (i > 0 ? "\n" : "") << found[i].text;
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command describe_command;
+const Command describe_command = {
+    "describe",
+    "explain a task, memory, feature map, figure or option",
+    "NAME [--json]",
+    "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
+    "eval, model), or a key such as train.patience. Shows equations and source, d_dot and state\n"
+    "size, and every option with its type, default and range.\n\n"
+    "Examples:\n"
+    "  crosstalk describe delta\n"
+    "  crosstalk describe recall\n"
+    "  crosstalk describe train\n"
+    "  crosstalk describe memory.nu --json\n",
+    1,
+    1,
+    "needs a name, for example: crosstalk describe delta",
+    {{"json", "", "Print JSON (an array if the name means several things)", false, {}}},
+    run_describe,
+};
+
+}  // namespace crosstalk::program

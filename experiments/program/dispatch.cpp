@@ -1,0 +1,93 @@
+// From the command line to a command, and from exceptions to messages and exit codes.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <new>
+
+#include "experiments/program/command.h"
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/text.h"
+#include "experiments/study.h"
+#include "kernels/base/error.h"
+#include "kernels/base/options.h"
+#include "results/store.h"
+
+namespace crosstalk::program {
+namespace {
+
+[[noreturn]] void unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command* command : commands()) names.push_back(command->name);
+  const std::string near = nearest_name(name, names);
+  if (!near.empty()) throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, near));
+  throw UsageError(fmt::format("unknown command '{}'; there are {}", name, join(names, ", ", " and ")));
+}
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::any_of(words.begin(), end, [](const std::string& w) { return w == "--help" || w == "-h"; });
+}
+
+int dispatch(Console& console) {
+  std::vector<std::string> words = console.arguments;
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    console.out << program_help();
+    return exit_done;
+  }
+  if (words[0] == "--version") words[0] = "version";
+  const std::string name = words[0];
+  if (name.rfind('-', 0) == 0)
+    throw UsageError(fmt::format(
+        "options stand after the command: crosstalk COMMAND {} ('crosstalk --help' lists commands)", name));
+  const Command* command = find_command(name);
+  if (command == nullptr) unknown_command(name);
+  words.erase(words.begin());
+  if (asks_for_help(words)) {
+    console.out << command_help(*command);
+    return exit_done;
+  }
+  const Arguments arguments = parse_arguments(*command, words);
+  const std::string color = arguments.get("color", "auto");
+  if (color != "auto") console.color = color == "always";
+  return command->run(arguments, console);
+}
+
+}  // namespace
+
+int run_program(Console& console) {
+  try {
+    return dispatch(console);
+  } catch (const ConfigError& error) {
+    // Its message begins with path:line:col, which editors and people look for at the start of a line.
+    console.err << error.what() << std::endl;
+    return exit_usage;
+  } catch (const UsageError& error) {
+    print_error(console, error.what());
+    return exit_usage;
+  } catch (const StorePathError& error) {
+    print_error(console, error.what());
+    return exit_usage;
+  } catch (const OptionError& error) {
+    print_error(console, fmt::format("{}: {}", error.key, error.what()));
+    return exit_usage;
+  } catch (const StoreError& error) {
+    print_error(console, error.what());
+    return exit_store;
+  } catch (const DeviceError& error) {
+    print_error(console, error.what());
+    return exit_device;
+  } catch (const std::bad_alloc&) {
+    print_error(console, "out of memory; a smaller --pack needs less");
+    return exit_device;
+  } catch (const std::filesystem::filesystem_error& error) {
+    print_error(console, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return exit_store;
+  } catch (const std::exception& error) {
+    print_error(console, fmt::format("internal error, please report it: {}", error.what()));
+    return exit_internal;
+  }
+}
+
+}  // namespace crosstalk::program

@@ -1,0 +1,78 @@
+// crosstalk export: results as tables. SPDX-License-Identifier: Apache-2.0
+#include "results/export.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/stores.h"
+
+namespace crosstalk::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+int run_export(const Arguments& arguments, Console& console) {
+  const std::string& name = arguments.positional.at(0);
+  const ExportFormat format =
+      arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  if (arguments.has("curves") && arguments.has("provenance"))
+    throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
+  const StoreContents contents = load_target(find_target(name, arguments), name, console);
+  const auto write = [&](std::ostream& out) {
+    if (arguments.has("curves"))
+      export_curves(out, contents.records, format);
+    else
+      export_runs(out, contents.records, format, arguments.has("provenance"));
+  };
+  if (!arguments.has("out")) {
+    write(console.out);
+    return exit_done;
+  }
+  const fs::path path = arguments.get("out");
+  // Not through a temporary file: users export to /dev/stdout and named pipes.
+  std::ofstream file(path, std::ios::binary);
+  if (!file)
+    throw UsageError(fmt::format("--out {}: cannot be written: {}", path.string(), std::strerror(errno)));
+  write(file);
+  file.close();
+  if (!file)
+    throw StoreError(fmt::format("{}: could not be written whole: {}", path.string(), std::strerror(errno)));
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command export_command;
+const Command export_command = {
+    "export",
+    "write results as CSV or JSON lines",
+    "STORE|STUDY.toml [--format csv|jsonl] [--out FILE] [--curves] [--provenance]",
+    "One row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
+    "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. Only\n"
+    "columns that are equal wherever and whenever a study is run, so that exports can be compared\n"
+    "byte by byte; --provenance adds host, device, times and commit. A damaged store gives its\n"
+    "good rows and says on stderr what was left out.\n\n"
+    "Examples:\n"
+    "  crosstalk export runs/quickstart > runs.csv\n"
+    "  crosstalk export runs/quickstart --curves --out curves.csv\n"
+    "  crosstalk export runs/quickstart --format jsonl | jq -r '[.label, .eval_loss] | @tsv'\n"
+    "  python3 -c 'import pandas; "
+    "print(pandas.read_csv(\"runs.csv\").groupby(\"label\").eval_loss.median())'\n",
+    1,
+    1,
+    "needs a store, for example: crosstalk export runs/quickstart",
+    {
+        {"format", "FORMAT", "csv (default) or jsonl", false, {"csv", "jsonl"}},
+        {"out,o", "FILE", "Write there instead of stdout", false, {}},
+        {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
+        {"provenance", "", "Add where, when and by what each run was made", false, {}},
+    },
+    run_export,
+};
+
+}  // namespace crosstalk::program

@@ -1,0 +1,41 @@
+// crosstalk help: explains the program or one command. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "experiments/program/command.h"
+#include "experiments/program/exit_codes.h"
+#include "kernels/base/options.h"
+
+namespace crosstalk::program {
+namespace {
+
+int run_help(const Arguments& arguments, Console& console) {
+  if (arguments.positional.empty()) {
+    console.out << program_help();
+    return exit_done;
+  }
+  const std::string& name = arguments.positional[0];
+  const Command* command = find_command(name);
+  if (command == nullptr) {
+    std::vector<std::string> names;
+    for (const Command* known : commands()) names.push_back(known->name);
+    const std::string near = nearest_name(name, names);
+    throw UsageError(fmt::format(
+        "help: unknown command '{}'{}", name,
+        near.empty() ? "; 'crosstalk help' lists the commands" : fmt::format("; did you mean '{}'?", near)));
+  }
+  console.out << command_help(*command);
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command help_command;
+const Command help_command = {
+    "help",      "explain a command, with examples",
+    "[COMMAND]", "Example:\n  crosstalk help run\n",
+    0,           1,
+    "",          {},
+    run_help,
+};
+
+}  // namespace crosstalk::program

@@ -1,0 +1,133 @@
+// crosstalk list: what there is to study and to draw. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "experiments/program/command.h"
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/text.h"
+#include "experiments/study.h"
+#include "kernels/base/options.h"
+#include "models/memory.h"
+#include "plots/figure.h"
+#include "tasks/task.h"
+
+namespace crosstalk::program {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// A list as it is printed: objects with the same keys; the values of `columns` make the table.
+struct Listing {
+  std::vector<std::string> columns;
+  Json items = Json::array();
+};
+
+Listing list_tasks() {
+  Listing listing{{"name", "summary"}};
+  for (const TaskKind& kind : task_kinds())
+    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
+  return listing;
+}
+
+Listing list_memories() {
+  Listing listing{{"name", "summary"}};
+  for (const MemoryKind& kind : memory_kinds())
+    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
+  return listing;
+}
+
+Listing list_feature_maps() {
+  Listing listing{{"name", "d_dot", "formula", "source"}};
+  for (const FeatureMapInfo& info : feature_map_infos())
+    listing.items.push_back(
+        {{"name", info.name}, {"d_dot", info.d_dot}, {"formula", info.formula}, {"source", info.source}});
+  return listing;
+}
+
+Listing list_figures() {
+  Listing listing{{"name", "summary"}};
+  for (const FigureKind& kind : figure_kinds())
+    listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
+  return listing;
+}
+
+Listing list_studies(const fs::path& folder, Console& console) {
+  if (!fs::is_directory(folder))
+    throw UsageError(
+        fmt::format("there is no folder '{}'; give one that holds study files: crosstalk list studies FOLDER",
+                    folder.string()));
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".toml") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  Listing listing{{"path", "runs", "title"}};
+  for (const fs::path& path : paths) {
+    try {
+      const Study study = read_study(path);
+      listing.items.push_back({{"path", path.string()},
+                               {"name", study.name},
+                               {"title", study.title},
+                               {"runs", study.runs.size()},
+                               {"product", study.product}});
+    } catch (const ConfigError& error) {
+      console.err << error.what() << "\n";
+    }
+  }
+  if (listing.items.empty()) print_note(console, fmt::format("no study files in {}", folder.string()));
+  return listing;
+}
+
+int run_list(const Arguments& arguments, Console& console) {
+  static const std::vector<std::string> kinds = {"tasks", "memories", "feature-maps", "figures", "studies"};
+  const std::string& kind = arguments.positional.at(0);
+  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+    const std::string near = nearest_name(kind, kinds);
+    throw UsageError(fmt::format("list: '{}' is none of {}{}", kind, join(kinds, ", ", " and "),
+                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+  if (kind != "studies" && arguments.positional.size() > 1)
+    throw UsageError(fmt::format("list {}: unexpected argument '{}'", kind, arguments.positional[1]));
+  const Listing listing =
+      kind == "tasks"          ? list_tasks()
+      : kind == "memories"     ? list_memories()
+      : kind == "feature-maps" ? list_feature_maps()
+      : kind == "figures"
+          ? list_figures()
+          : list_studies(arguments.positional.size() > 1 ? arguments.positional[1] : "experiments", console);
+  if (arguments.has("json")) {
+    console.out << dump(listing.items);
+    return exit_done;
+  }
+  std::vector<std::vector<std::string>> rows = {listing.columns};
+  for (const Json& item : listing.items) {
+    rows.emplace_back();
+    for (const std::string& column : listing.columns)
+      rows.back().push_back(item[column].is_string() ? item[column].get<std::string>() : item[column].dump());
+  }
+  console.out << table(rows);
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command list_command;
+const Command list_command = {
+    "list",
+    "list tasks, memories, feature-maps, figures or studies",
+    "tasks|memories|feature-maps|figures|studies [FOLDER] [--json]",
+    "'crosstalk describe NAME' says more about each. Studies are the *.toml files of ./experiments\n"
+    "or of the folder given, with their number of runs.\n\n"
+    "Examples:\n"
+    "  crosstalk list memories\n"
+    "  crosstalk list studies ~/my-studies --json\n",
+    1,
+    2,
+    "needs one of tasks, memories, feature-maps, figures and studies",
+    {{"json", "", "Print a JSON array", false, {}}},
+    run_list,
+};
+
+}  // namespace crosstalk::program

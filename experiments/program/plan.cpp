@@ -1,0 +1,117 @@
+// crosstalk plan: what a study would train. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/stores.h"
+#include "experiments/program/text.h"
+
+namespace crosstalk::program {
+namespace {
+
+/// The runs of one label.
+struct Row {
+  std::string label, memory;
+  StateCounts counts;
+  std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
+};
+
+std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
+  std::vector<Row> rows;
+  for (const Run& run : study.runs) {
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.label == run.label; });
+    if (row == rows.end()) {
+      const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
+      rows.push_back({run.label, memory, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+      row = rows.end() - 1;
+    }
+    row->counts.add(state_of(run, contents));
+    row->min_d_dot = std::min(row->min_d_dot, run.d_dot);
+    row->max_d_dot = std::max(row->max_d_dot, run.d_dot);
+    row->min_state = std::min(row->min_state, run.state_size);
+    row->max_state = std::max(row->max_state, run.state_size);
+  }
+  return rows;
+}
+
+void print_json(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
+                Console& console) {
+  nlohmann::ordered_json json = {{"study", study.name},        {"title", study.title},
+                                 {"count", study.runs.size()}, {"product", study.product},
+                                 {"store", store.string()},    {"runs", nlohmann::ordered_json::array()}};
+  for (const Run& run : study.runs)
+    json["runs"].push_back({{"id", run.id},
+                            {"label", run.label},
+                            {"seed", run.seed},
+                            {"d_dot", run.d_dot},
+                            {"state_size", run.state_size},
+                            {"state", state_of(run, contents)},
+                            {"config", to_json(run.config)}});
+  console.out << dump(json);
+}
+
+int run_plan(const Arguments& arguments, Console& console) {
+  const Study study = study_of(arguments);
+  const std::filesystem::path store = store_path_of(arguments, study);
+  print_plan(study, load_store(store, console), store, arguments.has("json"), console);
+  return exit_done;
+}
+
+}  // namespace
+
+void print_plan(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
+                bool json, Console& console) {
+  if (json) return print_json(study, contents, store, console);
+  const std::vector<Row> rows = rows_of(study, contents);
+  std::vector<std::vector<std::string>> cells = {
+      {"label", "memory", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
+  StateCounts total;
+  for (const Row& row : rows) {
+    const StateCounts& n = row.counts;
+    cells.push_back({row.label, row.memory, row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+                     span(row.min_state, row.max_state), fmt::format("{}", n.total()),
+                     fmt::format("{}", n.done), fmt::format("{}", n.diverged), fmt::format("{}", n.failed),
+                     fmt::format("{}", n.missing)});
+    total.done += n.done, total.diverged += n.diverged, total.failed += n.failed, total.missing += n.missing;
+  }
+  if (rows.size() > 1)
+    cells.push_back({"total", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
+                     fmt::format("{}", total.diverged), fmt::format("{}", total.failed),
+                     fmt::format("{}", total.missing)});
+  console.out << study.name;
+  if (!study.title.empty()) console.out << ": " << study.title;
+  console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
+  console.out << fmt::format("store: {}\nto train: {}\n", store.string(), plural(total.missing, "run"));
+  if (total.failed > 0)
+    console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
+                               plural(total.failed, "run"));
+}
+
+extern const Command plan_command;
+const Command plan_command = {
+    "plan",
+    "show what a study would train, and what of it is done",
+    "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--json]",
+    "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
+    "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
+    "how many of its runs are in the store. Trains and creates nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk plan experiments/quickstart.toml\n"
+    "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
+    "  crosstalk plan experiments/quickstart.toml --json | jq -r '.runs[] | select(.state==\"failed\").id'\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk plan experiments/quickstart.toml",
+    [] {
+      std::vector<CommandOption> options = study_options();
+      options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
+      options.push_back({"json", "", "Print JSON: study, count, product, store, runs", false, {}});
+      return options;
+    }(),
+    run_plan,
+};
+
+}  // namespace crosstalk::program

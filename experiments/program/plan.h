@@ -1,0 +1,15 @@
+// The plan of a study, for `plan` and for `run --dry-run`. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+
+#include "experiments/program/command.h"
+#include "experiments/study.h"
+#include "results/store.h"
+
+namespace crosstalk::program {
+
+/// Prints what would be trained: to people, or as JSON.
+void print_plan(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
+                bool json, Console& console);
+
+}  // namespace crosstalk::program

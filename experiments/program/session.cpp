@@ -1,0 +1,170 @@
+// A training session. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/session.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/provenance.h"
+#include "experiments/program/signals.h"
+#include "results/store.h"
+
+namespace crosstalk::program {
+namespace {
+
+/// Guess of a run's share of the work, for the estimate of the time left: what a step reads and writes.
+double cost_of(const Run& run) {
+  const double batch =
+      run.config.has("train.batch") ? static_cast<double>(run.config.get_int("train.batch")) : 1.0;
+  return batch * static_cast<double>(std::max<std::int64_t>(1, run.state_size));
+}
+
+class Session {
+ public:
+  Session(const Study& study, const std::vector<Run>& runs, const std::filesystem::path& path,
+          const SessionOptions& options, Console& console)
+      : study_(study),
+        runs_(runs),
+        options_(options),
+        console_(console),
+        writer_(path),
+        progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
+    const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
+    provenance_ = process_provenance(options.command, options.device, threads);
+    for (const Run& run : runs) cost_[run.id] = cost_of(run);
+  }
+
+  SessionResult train() {
+    writer_.keep_study(study_.name, study_.text);
+    TrainingEvents events;
+    events.finished = [this](Record&& record) { finished(std::move(record)); };
+    events.progressed = [this](std::int64_t steps) {
+      const std::lock_guard lock(mutex_);
+      progress_.stepped(steps);
+    };
+    events.stop = &stop_flag();
+
+    std::thread watcher([this] { watch(); });
+    std::exception_ptr error;
+    bool ended = false;
+    try {
+      ended = train_runs(study_.name, runs_, options_.training, events);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    wake_.notify_all();
+    watcher.join();
+    progress_.close();
+    // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
+    if (store_error_) std::rethrow_exception(store_error_);
+    if (error) std::rethrow_exception(error);
+    return result(ended);
+  }
+
+ private:
+  static ProgressPlan plan_of(const std::vector<Run>& runs) {
+    ProgressPlan plan{static_cast<std::int64_t>(runs.size()), 0};
+    for (const Run& run : runs) plan.cost += cost_of(run);
+    return plan;
+  }
+
+  void finished(Record&& record) {
+    const std::lock_guard lock(mutex_);
+    if (store_error_) return;
+    if (!record.provenance.is_object()) record.provenance = nlohmann::json::object();
+    record.provenance.update(provenance_);
+    record.provenance["finished"] = utc_now();
+    try {
+      writer_.append(record);
+    } catch (...) {
+      // Exceptions must not cross the trainer's threads.
+      store_error_ = std::current_exception();
+      request_stop();
+      return;
+    }
+    progress_.finished(record.status, cost_[record.id]);
+    if (record.status != RunStatus::failed) return;
+    progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
+                                   record.label, record.seed, record.message, options_.reproduce(record)));
+    if (options_.max_failures > 0 && progress_.count(RunStatus::failed) >= options_.max_failures) {
+      too_many_failures_ = true;
+      request_stop();
+    }
+  }
+
+  /// Redraws, minds the time limit, and ends the process if a stop takes longer than the grace.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    double stop_seen = -1;
+    while (!over_) {
+      wake_.wait_for(lock, std::chrono::milliseconds(100));
+      if (over_) return;
+      const double now = progress_.elapsed();
+      if (options_.time_limit > 0 && now >= options_.time_limit && !stop_flag()) {
+        time_is_up_ = true;
+        request_stop();
+      }
+      if (!stop_flag()) {
+        progress_.tick();
+        continue;
+      }
+      if (stop_seen < 0) {
+        stop_seen = now;
+        progress_.announce("crosstalk: stopping; what is unfinished is dropped\n");
+      }
+      if (now - stop_seen > options_.grace) {
+        progress_.announce(
+            fmt::format("crosstalk: the trainer did not stop within {} s; leaving. Resume with:\n  {}\n",
+                        options_.grace, options_.resume));
+        // The lock is held, so no record is half written.
+        ::_exit(store_error_ ? exit_store : too_many_failures_ ? exit_some_failed : exit_stopped);
+      }
+    }
+  }
+
+  SessionResult result(bool ended) const {
+    SessionResult result;
+    result.done = progress_.count(RunStatus::done);
+    result.diverged = progress_.count(RunStatus::diverged);
+    result.failed = progress_.count(RunStatus::failed);
+    result.seconds = progress_.elapsed();
+    result.too_many_failures = too_many_failures_ && !ended;
+    result.stopped = !ended && !too_many_failures_;
+    result.reason = time_is_up_ ? "the time limit" : stop_signal();
+    return result;
+  }
+
+  const Study& study_;
+  const std::vector<Run>& runs_;
+  const SessionOptions& options_;
+  Console& console_;
+  StoreWriter writer_;
+  std::mutex mutex_;  ///< guards all below
+  std::condition_variable wake_;
+  Progress progress_;
+  nlohmann::json provenance_;
+  std::unordered_map<std::string, double> cost_;
+  std::exception_ptr store_error_;
+  bool over_ = false, too_many_failures_ = false, time_is_up_ = false;
+};
+
+}  // namespace
+
+SessionResult train_session(const Study& study, const std::vector<Run>& runs,
+                            const std::filesystem::path& path, const SessionOptions& options,
+                            Console& console) {
+  return Session(study, runs, path, options, console).train();
+}
+
+}  // namespace crosstalk::program

@@ -1,0 +1,42 @@
+// One training session: records go to the store as they come, people see progress, signals and limits end it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "experiments/program/console.h"
+#include "experiments/program/progress.h"
+#include "experiments/study.h"
+#include "experiments/training.h"
+
+namespace crosstalk::program {
+
+struct SessionOptions {
+  TrainingOptions training;
+  ProgressStyle style = ProgressStyle::lines;
+  std::int64_t max_failures = 0;  ///< 0 = no limit
+  double time_limit = 0;          ///< seconds; 0 = none
+  double grace = 20;              ///< seconds that a stop may take
+  std::string command;            ///< for provenance
+  std::string device = "cpu";
+  std::string resume;                                   ///< command that goes on after a stop
+  std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
+};
+
+struct SessionResult {
+  std::int64_t done = 0, diverged = 0, failed = 0;
+  double seconds = 0;
+  bool stopped = false;            ///< signal or time limit
+  bool too_many_failures = false;  ///< max_failures was reached
+  std::string reason;              ///< "SIGTERM", "the time limit"
+};
+
+/// Trains `runs` of `study` into the store at `path`. Throws StoreError, StorePathError, DeviceError.
+SessionResult train_session(const Study& study, const std::vector<Run>& runs,
+                            const std::filesystem::path& path, const SessionOptions& options,
+                            Console& console);
+
+}  // namespace crosstalk::program

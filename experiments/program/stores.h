@@ -1,0 +1,47 @@
+// From what the user names (a study file or a store's folder) to runs and records.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/program/command.h"
+#include "experiments/study.h"
+#include "results/store.h"
+
+namespace crosstalk::program {
+
+/// Options of every command that reads a study: --set, --max-runs.
+std::vector<CommandOption> study_options();
+/// Reads the study that the first positional argument names, with --set and --max-runs.
+Study study_of(const Arguments& arguments);
+/// --out, or ./runs/<study>.
+std::filesystem::path store_path_of(const Arguments& arguments, const Study& study);
+
+/// Records at `path`, with the reader's warnings on stderr; none if there is no store yet. Throws
+/// StorePathError if there cannot be one.
+StoreContents load_store(const std::filesystem::path& path, Console& console);
+
+/// What a command was given: a study file (with its default store) or a store.
+struct Target {
+  std::filesystem::path store;
+  std::optional<Study> study;
+};
+/// Throws UsageError if `name` is neither.
+Target find_target(const std::string& name, const Arguments& arguments);
+/// Records of a target that must exist by now. Throws UsageError with the command that makes them.
+StoreContents load_target(const Target& target, const std::string& name, Console& console);
+
+/// "done", "diverged", "failed" or "missing".
+std::string state_of(const Run& run, const StoreContents& contents);
+
+/// How many of each state.
+struct StateCounts {
+  std::int64_t done = 0, diverged = 0, failed = 0, missing = 0;
+  void add(const std::string& state);
+  std::int64_t total() const { return done + diverged + failed + missing; }
+};
+
+}  // namespace crosstalk::program

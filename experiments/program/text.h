@@ -1,0 +1,45 @@
+// Text for people and shells: tables, lists, durations, quoting. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/base/options.h"
+
+namespace crosstalk::program {
+
+/// "a, b or c" for join({a,b,c}, ", ", " or "); an empty `last` means `separator`.
+std::string join(const std::vector<std::string>& words, const std::string& separator,
+                 const std::string& last = "");
+
+/// Rows as aligned columns, two spaces apart; the first row is the head. Columns of numbers are set flush
+/// right (decided by the body), the last column is not padded.
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+
+/// Two columns, the second wrapped at `width`; rows whose first word is too long break the line.
+std::string two_columns(const std::vector<std::vector<std::string>>& rows, std::size_t column,
+                        std::size_t width);
+
+/// Wraps paragraphs at `width`; lines that begin with a space (equations, lists) are left as they are.
+std::string wrap(const std::string& text, std::size_t width, const std::string& indent = "");
+
+/// "0.4 s", "41 s", "3 min 20 s", "2 h 5 min".
+std::string duration(double seconds);
+
+/// A word as a POSIX shell takes it; quoted only if it must be.
+std::string shell_quote(const std::string& word);
+std::string shell_quote(const std::vector<std::string>& words);
+
+/// "1 run", "2 runs".
+std::string plural(std::int64_t count, const std::string& noun);
+
+/// "64" or "64..512".
+std::string span(std::int64_t min, std::int64_t max);
+
+nlohmann::json to_json(const OptionValue& value);
+/// Flat object: dotted key -> value.
+nlohmann::json to_json(const Options& options);
+/// Indented JSON with a newline; bytes that are not UTF-8 are replaced, never an exception.
+std::string dump(const nlohmann::ordered_json& json);
+
+}  // namespace crosstalk::program
