@@ -86,11 +86,12 @@ TEST_F(FigureTest, MissingSeedsAreSaid) {
   EXPECT_THAT(draw("capacity", records), HasSubstr("softmax,0,2,2,"));
   EXPECT_THAT(script(), HasSubstr("\"Softmax (2-3/3 seeds)\""));
   EXPECT_THAT(script(), HasSubstr("= 5)\""));
-  EXPECT_THAT(notes(), HasSubstr("softmax has fewer than 3: 2 at task.associations = 2"));
+  EXPECT_THAT(notes(), HasSubstr("missing seeds: softmax has 2 of 3 at task.associations = 2\n"));
 
   options_.expected_seeds = 5;
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("= 5, 3/5 seeds)\""));
+  EXPECT_THAT(notes(), HasSubstr("missing seeds: linear has 3 of 5\n"));
 }
 
 TEST_F(FigureTest, DivergedRunsAreCountedAndLeftOutOfTheMedian) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <ostream>
 #include <set>
@@ -78,7 +79,7 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
     row.x = value("S_unique_keys");
     row.n = 1;
     row.median = value("final_eval_loss");
-    found[label].push_back(row);
+    if (std::isfinite(row.median)) found[label].push_back(row);  // a diverged run has no place on the axis
   }
   if (found.empty()) {
     notes << fmt::format("published points: none of setting {} has a label of these records; it has {}\n",

@@ -206,16 +206,16 @@ SeedCount count_seeds(const RecordLine& line, int expected) {
 void note_missing(const std::vector<RecordLine>& lines, int expected, const std::string& x_name,
                   std::ostream& notes) {
   for (const RecordLine& line : lines) {
-    std::vector<std::string> lacking;
-    for (const auto& [x, records] : line.points) {
-      const auto seeds = results_of(records).size();
-      if (static_cast<int>(seeds) < expected)
-        lacking.push_back(x_name.empty() ? fmt::format("{}", seeds)
-                                         : fmt::format("{} at {} = {}", seeds, x_name, x));
+    std::map<std::size_t, std::vector<double>> lacking;  // seeds -> places
+    for (const auto& [x, records] : line.points)
+      if (const auto seeds = results_of(records).size(); static_cast<int>(seeds) < expected)
+        lacking[seeds].push_back(x);
+    for (const auto& [seeds, places] : lacking) {
+      const bool everywhere = places.size() == line.points.size();
+      notes << fmt::format(
+          "missing seeds: {} has {} of {}{}\n", line.label, seeds, expected,
+          everywhere || x_name.empty() ? "" : fmt::format(" at {} = {}", x_name, fmt::join(places, ", ")));
     }
-    if (!lacking.empty())
-      notes << fmt::format("missing seeds: {} has fewer than {}: {}\n", line.label, expected,
-                           fmt::join(lacking, ", "));
     const int diverged = count_seeds(line, expected).diverged;
     if (diverged > 0)
       notes << fmt::format("diverged: {} of {}'s runs; left out of medians and bands\n", diverged,

@@ -92,7 +92,6 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
     const std::string& label = order[rank];
     LabelStyle& style = styles[label];
     style.rank = rank;
-    style.dash = "-";
     if (looks.count(label) == 0) {
       // Unknown labels start with blue: black is the reference's.
       std::size_t free = kLooks.size();
@@ -102,7 +101,7 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
         const std::size_t colour = beyond % kLooks.size(), round = 1 + beyond / kLooks.size();
         style.colour = kLooks[colour].colour;
         style.marker = kLooks[(colour + 3 * round) % kLooks.size()].marker;
-        style.dash = round % 2 == 1 ? "--" : "-.";
+        style.dash = std::string(round % 2 == 1 ? "--" : "-.");
         ++beyond;
         continue;
       }

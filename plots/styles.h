@@ -10,10 +10,10 @@ namespace crosstalk {
 
 /// How a label is drawn.
 struct LabelStyle {
-  std::size_t rank = 0;  ///< order in legends: known labels first, then alphabetical
-  std::string colour;    ///< "#0072B2"
-  std::string marker;    ///< matplotlib's
-  std::string dash;      ///< "-"; labels beyond the eighth colour share one and are dashed
+  std::size_t rank = 0;                 ///< order in legends: known labels first, then alphabetical
+  std::string colour;                   ///< "#0072B2"
+  std::string marker;                   ///< matplotlib's
+  std::string dash = std::string("-");  ///< "-"; labels beyond the eighth colour share one and are dashed
 };
 
 /// Okabe-Ito colours (distinct for colour-blind readers), each with a marker of its own. Labels of the

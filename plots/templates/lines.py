@@ -116,7 +116,9 @@ def main():
     note = "\n".join(textwrap.fill(line, int(WIDTH * 20)) for line in FIGURE["footnote"].split("\n"))
     legend_height = extent.height / fig.dpi
     note_height = 0.12 * (note.count("\n") + 1) + 0.05 if note else 0.03
-    bottom, top = 0.4 + legend_height + note_height, 0.12 + (0.3 if FIGURE["title"] else 0)
+    bottom, top = 0.4 + legend_height + note_height, 0.12 + (0.2 if FIGURE["title"] else 0)
+    if FIGURE["title"] and FIGURE.get("vertical"):
+        top += 0.11  # the words on the vertical line stand below the title
     height = bottom + AXES_HEIGHT + top
     fig.set_size_inches(WIDTH, height)
     fig.subplots_adjust(left=0.55 / WIDTH, right=1 - 0.18 / WIDTH, bottom=bottom / height, top=1 - top / height)
