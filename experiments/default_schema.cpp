@@ -18,9 +18,6 @@ SchemaTask schema_task(const TaskKind& kind) {
     const Vocabulary vocabulary = made->vocabulary();
     return TaskSizes{vocabulary.keys, vocabulary.values, made->shape(Split::eval).T};
   };
-  task.lengthen = [make = kind.make](const Options& options, int factor) {
-    make(options)->lengthened(factor);
-  };
   return task;
 }
 

@@ -27,8 +27,6 @@ struct SchemaTask {
   std::vector<OptionSpec> options;                 ///< under "task.", without "name"
   std::function<void(Options&)> resolve;           ///< may be empty
   std::function<TaskSizes(const Options&)> sizes;  ///< of resolved options
-  std::function<void(const Options&, int factor)>
-      lengthen;  ///< throws OptionError if it cannot; may be empty
 };
 
 struct Schema {

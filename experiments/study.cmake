@@ -4,12 +4,15 @@ crosstalk_library(crosstalk_study_core
   SOURCES run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp study_expand.cpp study_file.cpp
           study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
   LIBS crosstalk_kernels fmt::fmt)
-crosstalk_library(crosstalk_study SOURCES default_schema.cpp LIBS crosstalk_study_core crosstalk_tasks crosstalk_models)
+crosstalk_library(crosstalk_study
+  SOURCES default_schema.cpp
+  LIBS crosstalk_study_core crosstalk_tasks crosstalk_models crosstalk_training)
 
 crosstalk_test(experiments_study_test
   SOURCES toml_reader_test.cpp study_test.cpp study_set_test.cpp study_errors_test.cpp study_mutation_test.cpp
           study_fixture.cpp fuzz_study.cpp
   LIBS crosstalk_study_core)
+crosstalk_test(experiments_study_files_test SOURCES study_files_test.cpp LIBS crosstalk_study)
 
 option(CROSSTALK_FUZZ "Build fuzz_study (libFuzzer; needs clang)" OFF)
 if(CROSSTALK_FUZZ)

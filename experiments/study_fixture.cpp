@@ -52,10 +52,9 @@ void resolve_factors(Options& options) {
   if (text.find_first_not_of("0123456789 ") != std::string::npos) {
     throw OptionError("eval.length_factors", "eval.length_factors wants whole numbers such as \"1 2 4\"");
   }
-}
-
-void refuse_longer(const Options&, int) {
-  throw OptionError("eval.length_factors", "recall has no longer form; use reassign or swap");
+  if (text.find(' ') != std::string::npos && options.get_string("task.name") == "recall") {
+    throw OptionError("eval.length_factors", "recall has no longer form; use reassign or swap");
+  }
 }
 
 std::vector<OptionSpec> feature_options(const char* key_norm) {
@@ -73,8 +72,8 @@ Schema make_schema() {
                                           {"queries", Int{1}, "Queries", 1, 1 << 24}};
   std::vector<OptionSpec> reassign = recall;
   reassign.push_back({"update_fraction", 0.5, "Fraction of updates", 0, 1});
-  schema.tasks = {{"recall", recall, resolve_recall, recall_sizes, refuse_longer},
-                  {"reassign", reassign, resolve_recall, recall_sizes, {}}};
+  schema.tasks = {{"recall", recall, resolve_recall, recall_sizes},
+                  {"reassign", reassign, resolve_recall, recall_sizes}};
   schema.memories = {
       {"softmax", "", "", {}, nullptr, no_d_dot, cache_state},
       {"linear_attention", "", "", feature_options("none"), resolve_features, feature_d_dot, matrix_state},

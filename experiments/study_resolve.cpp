@@ -1,8 +1,6 @@
 // One combination of a study, resolved. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "experiments/study_expand.h"
 #include "kernels/base/error.h"
 
@@ -16,22 +14,6 @@ void fill(const std::map<std::string, Setting>& settings, const std::string& pre
     const std::string key = prefix + "." + spec.name;
     const auto it = settings.find(key);
     options.set(key, it == settings.end() ? spec.default_value : option_value(spec, key, it->second));
-  }
-}
-
-/// The task must have a form for every length at which the memory will be read ("1 2 4").
-void check_lengths(const SchemaTask& task, const Options& options) {
-  if (!task.lengthen || !options.has("eval.length_factors")) return;
-  const char* text = options.get_string("eval.length_factors").c_str();
-  while (*text) {
-    char* end = nullptr;
-    const long factor = std::strtol(text, &end, 10);
-    if (end == text) {
-      ++text;
-      continue;
-    }
-    if (factor > 1 && factor <= 1 << 20) task.lengthen(options, static_cast<int>(factor));
-    text = end;
   }
 }
 
@@ -61,7 +43,6 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   const TaskSizes sizes = task.sizes(options);
   if (schema.resolve_model) schema.resolve_model(options, sizes.keys, sizes.values);
   if (schema.resolve_training) schema.resolve_training(options);
-  check_lengths(task, options);
   if (kind.d_dot) run.d_dot = kind.d_dot(options);
   if (kind.state_size) run.state_size = kind.state_size(options, sizes.values, sizes.eval_length);
   return run;

@@ -101,7 +101,9 @@ TEST(StudySet, StringsNeedNoQuotes) {
   EXPECT_EQ(protocol("eval.protocol=uniform"), "uniform");
   EXPECT_EQ(protocol("eval.protocol=\"uniform\""), "uniform");
   EXPECT_EQ(set({"eval.length_factors=1"}).runs[0].config.get_string("eval.length_factors"), "1");
-  EXPECT_EQ(set({"eval.length_factors=1 1"}).runs[0].config.get_string("eval.length_factors"), "1 1");
+  EXPECT_EQ(
+      set({"eval.length_factors=1 2", "task.name=reassign"}).runs[0].config.get_string("eval.length_factors"),
+      "1 2");
 }
 
 TEST(StudySet, IdsAreThoseOfTheEditedFile) {
