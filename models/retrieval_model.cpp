@@ -25,15 +25,13 @@ void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
 }
 
 template <class Real>
-SequenceView RetrievalGraph<Real>::sequence(int r, int b) const {
-  SequenceView view;
-  view.shape = {batch.T, batch.C, batch.Q};
-  view.tokens = batch.tokens->at(r) + static_cast<std::int64_t>(b) * batch.T * batch.C;
-  const std::int64_t q = static_cast<std::int64_t>(b) * batch.Q;
-  view.query = batch.query->at(r) + q;
-  view.query_position = batch.position->at(r) + q;
-  view.target = batch.target->at(r) + q;
-  return view;
+void RetrievalGraph<Real>::select(int u) {
+  const std::int64_t shift = u - selected_, queries = shift * batch.B * batch.Q;
+  batch.tokens->data += shift * batch.B * batch.T * batch.C;
+  batch.query->data += queries;
+  batch.position->data += queries;
+  batch.target->data += queries;
+  selected_ = u;
 }
 
 template <class Real>
@@ -76,7 +74,8 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int value
 }
 
 template <class Real>
-std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train) {
+std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
+                                                                  int batches) {
   auto result = std::make_unique<RetrievalGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   BatchTensors& batch = result->batch;
@@ -84,10 +83,11 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
   batch.T = shape.T;
   batch.C = shape.C;
   batch.Q = shape.Q;
-  batch.tokens = g.integers({B, shape.T, shape.C});
-  batch.query = g.integers({B, shape.Q, 1});
-  batch.position = g.integers({B, shape.Q});
-  batch.target = g.integers({B, shape.Q});
+  result->batches = batches;
+  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
+  batch.query = g.integers({B, shape.Q, 1}, batches);
+  batch.position = g.integers({B, shape.Q}, batches);
+  batch.target = g.integers({B, shape.Q}, batches);
   result->feature_seed = g.integers({2});
   result->feature_draw = g.integers({1});
 

@@ -26,8 +26,12 @@ struct RetrievalGraph {
   SquaredLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
 
-  /// The batch as tasks write it; replica strides are those of the tensors.
-  SequenceView sequence(int r, int b) const;
+  int batches = 1;  ///< batches that the integer tensors hold, one after the other
+  /// Makes the graph read batch u: which one is fixed when ops are queued.
+  void select(int u);
+
+ private:
+  int selected_ = 0;
 };
 
 template <class Real>
@@ -39,8 +43,9 @@ class RetrievalModel {
   ParameterBlock<Real>& parameters() { return parameters_; }
   void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
 
-  /// A planned graph for batches of B sequences; shares the parameters.
-  std::unique_ptr<RetrievalGraph<Real>> graph(int B, SequenceShape shape, bool train);
+  /// A planned graph for batches of B sequences; shares the parameters. Its integer tensors hold `batches`
+  /// batches.
+  std::unique_ptr<RetrievalGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1);
 
  private:
   Options options_;

@@ -6,38 +6,22 @@
 
 namespace crosstalk {
 
-EvalSummary summarise(const QueryResults& results, const std::string& protocol, int chunk) {
-  const bool chunked = protocol == "schlag2021";
-  double total = 0, weight = 0, right = 0, queries = 0, exact = 0;
+EvalSummary summarise(const QueryResults& results) {
+  double loss = 0, right = 0, queries = 0, exact = 0;
   for (int s = 0; s < results.sequences; ++s) {
-    double chunk_total = 0;
-    int chunk_queries = 0;
     bool all_right = true;
-    const auto close_chunk = [&] {
-      if (chunk_queries == 0) return;
-      total += chunk_total / chunk_queries;
-      weight += 1;
-      chunk_total = chunk_queries = 0;
-    };
     for (int i = 0; i < results.Q; ++i) {
       const auto at =
           static_cast<std::size_t>(s) * static_cast<std::size_t>(results.Q) + static_cast<std::size_t>(i);
       if (results.correct[at] < 0) continue;
+      loss += results.loss[at];
       right += results.correct[at];
       queries += 1;
       all_right &= results.correct[at] == 1;
-      if (chunked) {
-        chunk_total += results.loss[at];
-        if (++chunk_queries == chunk) close_chunk();
-      } else {
-        total += results.loss[at];
-        weight += 1;
-      }
     }
-    close_chunk();
     exact += all_right;
   }
-  return {total / weight, right / queries, exact / results.sequences};
+  return {loss / queries, right / queries, exact / results.sequences};
 }
 
 OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations) {

@@ -17,15 +17,14 @@ struct QueryResults {
 };
 
 struct EvalSummary {
-  double loss = 0;      ///< as the protocol averages
+  double loss = 0;      ///< as the protocol averages it
   double accuracy = 0;  ///< share of right queries
   double exact = 0;     ///< share of sequences with every query right
 };
 
-/// protocol "uniform": mean over all used queries. "schlag2021": the used queries of each sequence are cut
-/// into chunks of `chunk`; mean over all chunks of the chunk's mean (so a short last chunk weighs as much as
-/// a full one).
-EvalSummary summarise(const QueryResults& results, const std::string& protocol, int chunk);
+/// Means over all used queries (the protocol "uniform"). The evaluations during training are summed up where
+/// the training runs (kernels/ops/book_keeping.h), whatever their protocol.
+EvalSummary summarise(const QueryResults& results);
 
 /// Accuracy, and share of sequences with every query so far right, against the number of operations before
 /// the read. `operations` [sequences, Q].

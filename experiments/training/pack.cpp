@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
-#include <optional>
+#include <numeric>
 
+#include "experiments/training/device_loop.h"
 #include "experiments/training/evaluation.h"
 #include "experiments/training/length_factors.h"
-#include "kernels/base/parallel.h"
+#include "experiments/training/record_of.h"
+#include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
+#include "kernels/ops/book_keeping.h"
 #include "models/retrieval_model.h"
 #include "tasks/task.h"
 
@@ -19,6 +23,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int kSchlagQueries = 200;  // the released code evaluates at most so many queries a sequence
+constexpr int kUnroll = 10;          // training steps in one captured graph, at most
 
 // Evaluation batches are cut so that one replica's read weights stay near 8 MB, whatever the load.
 int evaluation_batch(int sequences, const SequenceShape& shape, int values) {
@@ -26,244 +31,292 @@ int evaluation_batch(int sequences, const SequenceShape& shape, int values) {
   return std::clamp(static_cast<int>(2e6 / row), 1, sequences);
 }
 
+// Steps in one replay: a divisor of the evaluation period and of the step limit.
+int unrolled_steps(Device device, std::int64_t every, std::int64_t max_steps) {
+  if (device == Device::cpu) return 1;
+  const std::int64_t common = std::gcd(every, max_steps);
+  for (int u = kUnroll; u > 1; --u) {
+    if (common % u == 0) return u;
+  }
+  return 1;
+}
+
+// Chooses between one thread and all that the scheduler offers by timing both now and then: small ops lose
+// more at barriers than they gain, above all on a machine that others use too. Results do not depend on the
+// choice.
+class ThreadChooser {
+ public:
+  int choose(int offered) {
+    ++chunk_;
+    if (offered <= 1) return 1;
+    const bool retry = chunk_ % 16 == 0;  // the other one's time may be out of date
+    const bool one_wins = seconds_[0] <= seconds_[1];
+    return (one_wins != retry) ? 1 : offered;
+  }
+  void measured(int threads, double seconds_a_step) { seconds_[threads > 1] = seconds_a_step; }
+
+ private:
+  int chunk_ = 0;
+  double seconds_[2] = {0, 0};  ///< 0: not measured, so it is tried
+};
+
+// What one replica has come to.
+struct Slot {
+  const Run* run = nullptr;  ///< nullptr: empty
+  std::int64_t steps = 0, strikes = 0;
+  double best = std::numeric_limits<double>::infinity();
+  EvalSummary last{kNaN, kNaN, kNaN};
+  std::map<std::string, Series> curves;
+};
+
 template <class Real>
 class Pack {
  public:
-  Pack(const std::string& study, const std::vector<Run>& runs, const PackEvents& events)
+  Pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+       const PackEvents& events)
       : study_(study),
-        runs_(runs),
         events_(events),
         config_(runs[0].config),
-        R_(static_cast<int>(runs.size())),
+        device_(device),
+        R_(std::min(slots, static_cast<int>(runs.size()))),
+        every_(config_.get_int("eval.every")),
+        max_steps_(config_.get_int("train.max_steps")),
+        unroll_(unrolled_steps(device, every_, max_steps_)),
+        batch_(static_cast<int>(config_.get_int("train.batch"))),
+        sequences_(static_cast<int>(config_.get_int("eval.sequences"))),
+        schlag_(config_.get_string("eval.protocol") == "schlag2021"),
         task_(find_task(config_.get_string("task.name"))->make(config_)),
         vocabulary_(task_->vocabulary()),
-        model_(config_, vocabulary_.keys, vocabulary_.values, vocabulary_.second_key, Device::cpu, R_),
-        batch_(static_cast<int>(config_.get_int("train.batch"))),
-        protocol_(config_.get_string("eval.protocol")),
+        model_(config_, vocabulary_.keys, vocabulary_.values, vocabulary_.second_key, device, R_),
         baselines_(task_->baselines()),
-        scratch_(static_cast<std::size_t>(task_->scratch_size())) {
-    learning_rate_ = shaped<double>(R_, {1});
-    step_ = shaped<std::int32_t>(R_, {1});
-    scalars_.reserve(&learning_rate_);
-    scalars_.reserve(&step_);
-    scalars_.allocate();
-    for (int r = 0; r < R_; ++r) {
-      const Options& config = runs_[static_cast<std::size_t>(r)].config;
-      model_.initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
-      *learning_rate_.at(r) = config.get_double("train.learning_rate");
-      *step_.at(r) = 0;
-      slots_.emplace_back(config);
-      active_.push_back(r);
-    }
-    train_graph_ = model_.graph(batch_, task_->shape(Split::train), true);
-    set_feature_seeds(*train_graph_);
-    const int max_queries = protocol_ == "schlag2021" ? kSchlagQueries : 0;
-    eval_sequences_ = static_cast<int>(config_.get_int("eval.sequences"));
-    const SequenceShape shape = task_->shape(Split::eval, max_queries);
-    eval_graph_ = model_.graph(evaluation_batch(eval_sequences_, shape, vocabulary_.values), shape, false);
-    set_feature_seeds(*eval_graph_);
+        scalars_(device) {
+    if (device == Device::cuda) stream_ = std::make_unique<CudaStream>();
+    exec_.device = device;
+    exec_.stream = stream_ ? stream_->get() : nullptr;
+    for (const Run& run : runs) waiting_.push_back(&run);
+    make_scalars();
+    train_graph_ = model_.graph(batch_, task_->shape(Split::train), true, unroll_);
+    const SequenceShape shape = task_->shape(Split::eval, schlag_ ? kSchlagQueries : 0);
+    eval_graph_ = model_.graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
+    bind(*train_graph_, step_);
+    bind(*eval_graph_, evaluations_);
+    slots_.resize(static_cast<std::size_t>(R_));
+    for (int r = 0; r < R_; ++r) fill_slot(r);
   }
 
   bool train() {
+    ThreadChooser chooser;
+    Replay steps([this](const Exec& exec) { queue_training(exec); });
+    Replay evaluation([this](const Exec& exec) { queue_evaluation(exec); });
     start_ = std::chrono::steady_clock::now();
-    exec_.threads = events_.threads();
-    std::int64_t step = 0;
-    std::int64_t reported = 0;
-    evaluate_those([](const Slot& slot) { return slot.max_steps == 0; }, 0);
     while (!active_.empty()) {
-      if (events_.stopped()) return false;
-      training_step(++step);
-      reported += static_cast<std::int64_t>(active_.size());
-      finish_diverged(step);
-      const bool due = step % config_.get_int("eval.every") == 0;
-      evaluate_those([&](const Slot& slot) { return due || step == slot.max_steps; }, step);
-      if (due) {
-        events_.progressed(reported);
-        reported = 0;
-        exec_.threads = events_.threads();
+      const std::int64_t done = slots_[static_cast<std::size_t>(active_[0])].steps;
+      const std::int64_t chunk = std::min(every_ - done % every_, max_steps_ - done);
+      const auto chunk_start = std::chrono::steady_clock::now();
+      exec_.threads = chooser.choose(events_.threads());
+      for (std::int64_t step = 0; step < chunk; step += unroll_) {
+        if (events_.stopped()) return false;
+        steps(active_exec(), stream_.get());
       }
+      evaluation(active_exec(), stream_.get());
+      if (stream_) stream_->synchronise();
+      events_.progressed(chunk * static_cast<std::int64_t>(active_.size()));
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - chunk_start;
+      chooser.measured(exec_.threads,
+                       seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
+      after_evaluation(chunk);
     }
-    events_.progressed(reported);
     return true;
   }
 
  private:
   using Graph = RetrievalGraph<Real>;
 
-  // What one replica has come to.
-  struct Slot {
-    explicit Slot(const Options& config)
-        : max_steps(config.get_int("train.max_steps")),
-          patience(config.get_int("train.patience")),
-          stop_loss(config.get_double("train.stop_loss")),
-          data_seed(static_cast<std::uint64_t>(config.get_int("data_seed"))) {}
-    std::int64_t max_steps, patience;
-    double stop_loss;
-    std::uint64_t data_seed;
-    std::int64_t strikes = 0, evaluations = 0;
-    double best = std::numeric_limits<double>::infinity();
-    EvalSummary last{kNaN, kNaN, kNaN};
-    double train_total = 0;  // training loss since the last evaluation
-    int train_steps = 0;
-    std::map<std::string, Series> curves;
-  };
-
-  void set_feature_seeds(Graph& graph) {
-    for (int r = 0; r < R_; ++r) {
-      const std::uint64_t seed = slots_[static_cast<std::size_t>(r)].data_seed;
-      graph.feature_seed->at(r)[0] = static_cast<std::int32_t>(seed);
-      graph.feature_seed->at(r)[1] = static_cast<std::int32_t>(seed >> 32);
-      graph.feature_draw->at(r)[0] = 0;
+  void make_scalars() {
+    learning_rate_ = shaped<double>(R_, {1});
+    report_ = shaped<double>(R_, {kReportSize});
+    workspace_ = shaped<double>(R_, {sequences_, report_exact + 1});
+    seed_ = shaped<std::int32_t>(R_, {2});
+    step_ = evaluations_ = zero_ = shaped<std::int32_t>(R_, {1});
+    for (auto* t : {&learning_rate_, &report_, &workspace_}) scalars_.reserve(t);
+    for (auto* t : {&seed_, &step_, &evaluations_, &zero_}) scalars_.reserve(t);
+    const int scratch = task_->scratch_size() + 1;
+    if (device_ == Device::cuda) {
+      scratch_ = shaped<std::int32_t>(R_, {std::max(batch_ * unroll_, sequences_), scratch});
+      scalars_.reserve(&scratch_);
     }
+    scalars_.allocate();
+    for (int r = 0; r < R_; ++r) put(zero_, r, {0});
   }
 
-  // Random features: a new draw in every forward pass, unless the study wants them fixed.
-  void set_draw(Graph& graph, std::int64_t draw) {
-    if (config_.has("memory.favor_redraw") && config_.get_string("memory.favor_redraw") == "fixed") return;
-    for (const int r : active_) *graph.feature_draw->at(r) = static_cast<std::int32_t>(draw);
+  template <class T>
+  void put(const Tensor<T>& tensor, int r, std::initializer_list<T> values) {
+    scalars_.copy_from_host(tensor.at(r), values.begin(), values.size() * sizeof(T));
   }
 
-  Exec exec_for(const std::vector<int>& replicas) const {
+  // Random features are drawn anew in every forward pass (numbered by the counter), unless the study wants
+  // them fixed.
+  void bind(Graph& graph, const Tensor<std::int32_t>& counter) {
+    const bool fixed =
+        config_.has("memory.favor_redraw") && config_.get_string("memory.favor_redraw") == "fixed";
+    *graph.feature_seed = seed_;
+    *graph.feature_draw = fixed ? zero_ : counter;
+  }
+
+  // Starts the next waiting run in slot r; leaves the slot empty if there is none.
+  void fill_slot(int r) {
+    Slot& slot = slots_[static_cast<std::size_t>(r)];
+    slot = Slot{};
+    if (waiting_.empty()) return;
+    slot.run = waiting_.front();
+    waiting_.pop_front();
+    const Options& config = slot.run->config;
+    const auto seed = static_cast<std::uint64_t>(config.get_int("data_seed"));
+    model_.initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
+    put(seed_, r, {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)});
+    put(learning_rate_, r, {config.get_double("train.learning_rate")});
+    put(step_, r, {0});
+    put(evaluations_, r, {0});
+    put(report_, r, {0., 0., 0., 0., 0., 0., 0., 0.});
+    active_.push_back(r);
+    std::sort(active_.begin(), active_.end());
+  }
+
+  // The CPU computes active replicas only; on CUDA an empty slot computes along and nobody looks.
+  Exec active_exec() const {
     Exec exec = exec_;
-    exec.replicas = replicas.data();
-    exec.replica_count = static_cast<int>(replicas.size());
+    if (device_ == Device::cpu) {
+      exec.replicas = active_.data();
+      exec.replica_count = static_cast<int>(active_.size());
+    }
     return exec;
   }
 
-  void draw_batch(const Task& task, Graph& graph, Split split, std::int64_t first,
-                  const std::vector<int>& replicas) {
-    for (const int r : replicas) {
-      const std::uint64_t seed = slots_[static_cast<std::size_t>(r)].data_seed;
-      for (int b = 0; b < graph.batch.B; ++b) {
-        task.sequence(seed, split, static_cast<std::uint64_t>(first + b), graph.sequence(r, b),
-                      scratch_.data());
-      }
-    }
+  DrawArgs draw_args(const Graph& graph, Split split, int B) const {
+    DrawArgs args;
+    args.split = split;
+    args.shape = {graph.batch.T, graph.batch.C, graph.batch.Q};
+    args.B = B;
+    args.seed = seed_;
+    args.tokens = *graph.batch.tokens;
+    args.query = *graph.batch.query;
+    args.position = *graph.batch.position;
+    args.target = *graph.batch.target;
+    args.scratch = scratch_;
+    return args;
   }
 
-  void training_step(std::int64_t step) {
-    const Exec exec = exec_for(active_);
-    draw_batch(*task_, *train_graph_, Split::train, (step - 1) * batch_, active_);
-    set_draw(*train_graph_, step);
-    train_graph_->graph.forward(exec);
-    train_graph_->graph.backward(exec);
-    for (const int r : active_) {
-      *step_.at(r) = static_cast<std::int32_t>(step);
-      Slot& slot = slots_[static_cast<std::size_t>(r)];
-      slot.train_total += static_cast<double>(*train_graph_->loss.loss->value.at(r));
-      ++slot.train_steps;
-    }
-    AdamStep<Real> adam;
+  // `unroll_` training steps: their batches are drawn together, which hides the latency of drawing.
+  void queue_training(const Exec& exec) {
+    DrawArgs draw = draw_args(*train_graph_, Split::train, batch_ * unroll_);
+    draw.counter = step_;
+    draw.stride = batch_;
+    task_->draw(exec, draw);
     ParameterBlock<Real>& p = model_.parameters();
-    adam.parameter = p.values();
-    adam.gradient = p.gradients();
-    adam.m = p.first_moments();
-    adam.v = p.second_moments();
-    adam.learning_rate = learning_rate_;
-    adam.step = step_;
-    run(exec, adam);
+    for (int u = 0; u < unroll_; ++u) {
+      train_graph_->select(u);
+      train_graph_->graph.forward(exec);
+      CountStep<Real> count;
+      count.period = static_cast<int>(every_);
+      count.loss = train_graph_->loss.loss->value;
+      count.step = step_;
+      count.report = report_;
+      run(exec, count);
+      train_graph_->graph.backward(exec);
+      AdamStep<Real> adam;
+      adam.parameter = p.values();
+      adam.gradient = p.gradients();
+      adam.m = p.first_moments();
+      adam.v = p.second_moments();
+      adam.learning_rate = learning_rate_;
+      adam.step = step_;
+      run(exec, adam);
+    }
+    train_graph_->select(0);
   }
 
-  void finish_diverged(std::int64_t step) {
-    const std::vector<int> before = active_;
-    for (const int r : before) {
-      if (std::isfinite(static_cast<double>(*train_graph_->loss.loss->value.at(r)))) continue;
-      slots_[static_cast<std::size_t>(r)].last = {kNaN, kNaN, kNaN};
-      finish(r, step, RunStatus::diverged);
+  void queue_evaluation(const Exec& exec) {
+    // schlag2021: fresh sequences at every evaluation; uniform: always the same.
+    queue_evaluation_of(exec, *task_, *eval_graph_, Split::eval, evaluations_, schlag_ ? sequences_ : 0);
+  }
+
+  void queue_evaluation_of(const Exec& exec, const Task& task, Graph& graph, Split split,
+                           const Tensor<std::int32_t>& counter, std::int64_t stride) {
+    const int B = graph.batch.B;
+    for (int done = 0; done < sequences_; done += B) {
+      DrawArgs draw = draw_args(graph, split, B);
+      draw.counter = counter;
+      draw.stride = stride;
+      draw.offset = done;
+      task.draw(exec, draw);
+      graph.graph.forward(exec);
+      CountEvaluation<Real> count;
+      count.sequences = std::min(B, sequences_ - done);
+      count.chunk = schlag_ ? batch_ : 0;
+      count.first = done == 0;
+      count.last = done + B >= sequences_;
+      count.query_loss = graph.loss.query_loss->value;
+      count.correct = *graph.loss.correct;
+      count.evaluations = evaluations_;
+      count.workspace = workspace_;
+      count.report = report_;
+      run(exec, count);
     }
   }
 
-  // Results of `replicas` over sequences first .. first + n - 1 of a split, by graph batches.
-  std::vector<QueryResults> query_results(const Task& task, Graph& graph, Split split, std::int64_t first,
-                                          int n, const std::vector<int>& replicas) {
-    const int B = graph.batch.B, Q = graph.batch.Q;
-    std::vector<QueryResults> results(replicas.size());
-    for (auto& result : results) result.sequences = n, result.Q = Q;
-    for (int done = 0; done < n; done += B) {
-      draw_batch(task, graph, split, first + done, replicas);
-      graph.graph.forward(exec_for(replicas));
-      const int take = std::min(B, n - done) * Q;
-      for (std::size_t i = 0; i < replicas.size(); ++i) {
-        const Real* loss = graph.loss.query_loss->value.at(replicas[i]);
-        const std::int32_t* correct = graph.loss.correct->at(replicas[i]);
-        results[i].loss.insert(results[i].loss.end(), loss, loss + take);
-        results[i].correct.insert(results[i].correct.end(), correct, correct + take);
+  void after_evaluation(std::int64_t chunk) {
+    const std::vector<double> reports = scalars_.copy_of(report_);
+    const std::vector<int> evaluated = active_;
+    for (const int r : evaluated) {
+      const double* report = reports.data() + static_cast<std::size_t>(r) * kReportSize;
+      Slot& slot = slots_[static_cast<std::size_t>(r)];
+      if (chunk > 0 && report[report_diverged_step] > 0) {
+        slot.steps = static_cast<std::int64_t>(report[report_diverged_step]);
+        slot.last = {kNaN, kNaN, kNaN};
+        finish(r, RunStatus::diverged);
+        continue;
       }
-    }
-    return results;
-  }
-
-  template <class Due>
-  void evaluate_those(const Due& due, std::int64_t step) {
-    std::vector<int> replicas;
-    for (const int r : active_) {
-      if (due(slots_[static_cast<std::size_t>(r)])) replicas.push_back(r);
-    }
-    if (replicas.empty()) return;
-    // Fresh sequences at every evaluation (schlag2021) or always the same: replicas that are evaluated
-    // together have been evaluated equally often, except at their own last step.
-    std::map<std::int64_t, std::vector<int>> by_count;
-    for (const int r : replicas) by_count[slots_[static_cast<std::size_t>(r)].evaluations].push_back(r);
-    for (const auto& [count, group] : by_count) {
-      set_draw(*eval_graph_, count);
-      const std::int64_t first = protocol_ == "schlag2021" ? count * eval_sequences_ : 0;
-      const auto results = query_results(*task_, *eval_graph_, Split::eval, first, eval_sequences_, group);
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        after_evaluation(group[i], step, summarise(results[i], protocol_, batch_));
+      slot.steps += chunk;
+      const EvalSummary summary{report[report_loss_sum] / report[report_loss_weight],
+                                report[report_right] / report[report_queries],
+                                report[report_exact] / sequences_};
+      add_point(slot, "eval_loss", summary.loss);
+      add_point(slot, "eval_accuracy", summary.accuracy);
+      add_point(slot, "eval_exact", summary.exact);
+      if (chunk > 0) add_point(slot, "train_loss", report[report_train_loss] / report[report_train_steps]);
+      slot.last = summary;
+      if (!std::isfinite(summary.loss)) {
+        finish(r, RunStatus::diverged);
+        continue;
       }
+      slot.strikes = summary.loss < slot.best ? 0 : slot.strikes + 1;
+      slot.best = std::min(slot.best, summary.loss);
+      const Options& config = slot.run->config;
+      const double stop_loss = config.get_double("train.stop_loss");
+      const bool solved = stop_loss > 0 && summary.loss <= stop_loss;
+      if (solved || slot.strikes > config.get_int("train.patience") || slot.steps >= max_steps_)
+        finish(r, RunStatus::done);
     }
   }
 
-  void after_evaluation(int r, std::int64_t step, const EvalSummary& summary) {
-    Slot& slot = slots_[static_cast<std::size_t>(r)];
-    slot.last = summary;
-    ++slot.evaluations;
-    const auto point = [&](const char* name, double y) {
-      slot.curves[name].x.push_back(static_cast<double>(step));
-      slot.curves[name].y.push_back(y);
-    };
-    point("eval_loss", summary.loss);
-    point("eval_accuracy", summary.accuracy);
-    point("eval_exact", summary.exact);
-    if (slot.train_steps > 0) point("train_loss", slot.train_total / slot.train_steps);
-    slot.train_total = slot.train_steps = 0;
-    if (!std::isfinite(summary.loss)) return finish(r, step, RunStatus::diverged);
-    if (summary.loss < slot.best) {
-      slot.best = summary.loss;
-      slot.strikes = 0;
-    } else {
-      ++slot.strikes;
-    }
-    const bool solved = slot.stop_loss > 0 && summary.loss <= slot.stop_loss;
-    if (solved || slot.strikes > slot.patience || step >= slot.max_steps) finish(r, step, RunStatus::done);
+  static void add_point(Slot& slot, const char* name, double y) {
+    slot.curves[name].x.push_back(static_cast<double>(slot.steps));
+    slot.curves[name].y.push_back(y);
   }
 
-  void finish(int r, std::int64_t step, RunStatus status) {
-    active_.erase(std::find(active_.begin(), active_.end(), r));
+  void finish(int r, RunStatus status) {
     const Slot& slot = slots_[static_cast<std::size_t>(r)];
-    const Run& run = runs_[static_cast<std::size_t>(r)];
-    Record record;
-    record.id = run.id;
-    record.study = study_;
-    record.label = run.label;
-    record.status = status;
-    record.seed = run.seed;
-    record.config = nlohmann::json::object();
-    for (const auto& [key, value] : run.config.values()) {
-      std::visit([&, &k = key](const auto& v) { record.config[k] = v; }, value);
-    }
-    record.d_dot = run.d_dot;
-    record.state_size = run.state_size;
-    record.steps = step;
+    Record record = record_of(study_, *slot.run, status);
+    record.steps = slot.steps;
     record.eval_loss = slot.last.loss;
     record.eval_accuracy = slot.last.accuracy;
     record.best_eval_loss = std::isfinite(slot.best) ? slot.best : kNaN;
     record.metrics = baselines_;
     record.metrics["eval_exact"] = slot.last.exact;
     record.metrics["parameters"] = static_cast<double>(model_.parameters().trainable());
-    if (run.d_dot > 0 && config_.get_string("task.name") == "recall") {
+    if (record.d_dot > 0 && config_.get_string("task.name") == "recall") {
       const double load = static_cast<double>(config_.get_int("task.associations"));
-      record.metrics["rank_bound"] = 0.5 * std::max(0.0, 1 - static_cast<double>(run.d_dot) / load);
+      record.metrics["rank_bound"] = 0.5 * std::max(0.0, 1 - static_cast<double>(record.d_dot) / load);
     }
     record.curves = slot.curves;
     if (status == RunStatus::done) add_profiles(r, record);
@@ -271,7 +324,13 @@ class Pack {
         {"pack", R_},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
     };
+    active_.erase(std::find(active_.begin(), active_.end(), r));
     events_.finished(std::move(record));
+    // Slots march in step: a new run may start only where all stand at a multiple of the evaluation period.
+    if (max_steps_ % every_ == 0) fill_slot(r);
+    if (active_.empty()) {
+      for (int next = 0; next < R_ && active_.size() < static_cast<std::size_t>(R_); ++next) fill_slot(next);
+    }
   }
 
   // The trained memory read at other lengths, and by the number of operations before a read.
@@ -282,17 +341,11 @@ class Pack {
       if (!config_.has("task.operations")) return;
       factors = {1};
     }
-    const std::vector<int> alone = {r};
     for (const int factor : factors) {
       const auto task = task_->lengthened(factor);
-      const SequenceShape shape = task->shape(Split::test);
-      if (static_cast<int>(scratch_.size()) < task->scratch_size())
-        scratch_.resize(static_cast<std::size_t>(task->scratch_size()));
-      auto graph = model_.graph(evaluation_batch(eval_sequences_, shape, vocabulary_.values), shape, false);
-      set_feature_seeds(*graph);
-      const auto results = query_results(*task, *graph, Split::test, 0, eval_sequences_, alone);
+      const QueryResults results = test_results(*task, r);
       if (by_length) {
-        const EvalSummary summary = summarise(results[0], "uniform", batch_);
+        const EvalSummary summary = summarise(results);
         const auto point = [&](const char* name, double y) {
           record.profiles[name].x.push_back(factor);
           record.profiles[name].y.push_back(y);
@@ -302,45 +355,86 @@ class Pack {
         point("exact_by_length", summary.exact);
       }
       if (factor == factors.back() && config_.has("task.operations")) {
-        const OperationProfile profile = by_operations(results[0], operations(*task, shape, r));
+        const OperationProfile profile =
+            by_operations(results, operations(*task, *slots_[static_cast<std::size_t>(r)].run));
         record.profiles["accuracy_by_operations"] = profile.accuracy;
         record.profiles["exact_by_operations"] = profile.exact;
       }
     }
   }
 
-  std::vector<std::int32_t> operations(const Task& task, const SequenceShape& shape, int r) {
+  // Replica r on the test split of `task`, query by query.
+  QueryResults test_results(const Task& task, int r) {
+    const SequenceShape shape = task.shape(Split::test);
+    const auto graph = model_.graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
+    bind(*graph, zero_);
+    Exec exec = exec_;
+    if (device_ == Device::cpu) {
+      exec.replicas = &r;
+      exec.replica_count = 1;
+    }
+    QueryResults results;
+    results.sequences = sequences_;
+    results.Q = shape.Q;
+    for (int done = 0; done < sequences_; done += graph->batch.B) {
+      DrawArgs draw = draw_args(*graph, Split::test, graph->batch.B);
+      draw.counter = zero_;
+      draw.offset = done;
+      task.draw(exec, draw);
+      graph->graph.forward(exec);
+      if (stream_) stream_->synchronise();
+      const auto take = static_cast<std::size_t>(std::min(graph->batch.B, sequences_ - done) * shape.Q);
+      const auto loss = copy_replica(graph->loss.query_loss->value, r, take);
+      const auto correct = copy_replica(*graph->loss.correct, r, take);
+      results.loss.insert(results.loss.end(), loss.begin(), loss.end());
+      results.correct.insert(results.correct.end(), correct.begin(), correct.end());
+    }
+    return results;
+  }
+
+  template <class T>
+  std::vector<T> copy_replica(const Tensor<T>& tensor, int r, std::size_t n) const {
+    std::vector<T> host(n);
+    copy_to_host(device_, host.data(), tensor.at(r), n * sizeof(T));
+    return host;
+  }
+
+  // Operations before each read of the test split, as the task's metadata say.
+  std::vector<std::int32_t> operations(const Task& task, const Run& run) const {
+    const SequenceShape shape = task.shape(Split::test);
     const auto T = static_cast<std::size_t>(shape.T), C = static_cast<std::size_t>(shape.C),
                Q = static_cast<std::size_t>(shape.Q);
-    std::vector<std::int32_t> tokens(T * C), role(T), query(Q), position(Q), target(Q), meta(Q * meta_count),
-        result;
-    const SequenceView view{shape,           tokens.data(), role.data(), query.data(),
+    std::vector<std::int32_t> tokens(T * C), query(Q), position(Q), target(Q), meta(Q * meta_count), result;
+    std::vector<std::int32_t> scratch(static_cast<std::size_t>(task.scratch_size()));
+    const SequenceView view{shape,           tokens.data(), nullptr,    query.data(),
                             position.data(), target.data(), meta.data()};
-    for (int s = 0; s < eval_sequences_; ++s) {
-      task.sequence(slots_[static_cast<std::size_t>(r)].data_seed, Split::test, static_cast<std::uint64_t>(s),
-                    view, scratch_.data());
+    const auto seed = static_cast<std::uint64_t>(run.config.get_int("data_seed"));
+    for (int s = 0; s < sequences_; ++s) {
+      task.sequence(seed, Split::test, static_cast<std::uint64_t>(s), view, scratch.data());
       for (std::size_t q = 0; q < Q; ++q) result.push_back(meta[q * meta_count + meta_operations]);
     }
     return result;
   }
 
   const std::string& study_;
-  const std::vector<Run>& runs_;
   const PackEvents& events_;
   const Options& config_;
+  Device device_;
   int R_;
+  std::int64_t every_, max_steps_;
+  int unroll_, batch_, sequences_;
+  bool schlag_;
   std::unique_ptr<Task> task_;
   Vocabulary vocabulary_;
-  RetrievalModel<Real> model_;
-  int batch_, eval_sequences_ = 0;
-  std::string protocol_;
-  std::map<std::string, double> baselines_;
-  std::vector<std::int32_t> scratch_;
+  std::unique_ptr<CudaStream> stream_;
   Exec exec_;
-  Arena scalars_{Device::cpu};
-  Tensor<double> learning_rate_;
-  Tensor<std::int32_t> step_;
+  RetrievalModel<Real> model_;
+  std::map<std::string, double> baselines_;
+  Arena scalars_;
+  Tensor<double> learning_rate_, report_, workspace_;
+  Tensor<std::int32_t> seed_, step_, evaluations_, zero_, scratch_;
   std::unique_ptr<Graph> train_graph_, eval_graph_;
+  std::deque<const Run*> waiting_;
   std::vector<Slot> slots_;
   std::vector<int> active_;
   std::chrono::steady_clock::time_point start_;
@@ -349,9 +443,8 @@ class Pack {
 }  // namespace
 
 std::string pack_key(const Options& config) {
-  static const std::vector<std::string> free = {
-      "seed",           "data_seed",      "init_seed", "train.learning_rate", "train.max_steps",
-      "train.patience", "train.stop_loss"};
+  static const std::vector<std::string> free = {"seed",           "data_seed",       "init_seed",
+                                                "train.patience", "train.stop_loss", "train.learning_rate"};
   std::string key;
   for (const auto& [name, value] : config.values()) {
     if (std::find(free.begin(), free.end(), name) == free.end()) key += name + "=" + to_text(value) + "\n";
@@ -368,14 +461,15 @@ double estimated_cost(const Run& run) {
   const double batch = static_cast<double>(run.config.get_int("train.batch"));
   const double state = run.config.get_string("memory.name") == "fwm" ? values : 1;
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
-  return (tables + 20 * batch * shape.T * p * state * shape.Q) *
-         std::min<double>(5000, static_cast<double>(run.config.get_int("train.max_steps")));
+  const double steps = std::min<double>(5000, static_cast<double>(run.config.get_int("train.max_steps")));
+  return (tables + 20 * batch * shape.T * p * state * shape.Q) * steps;
 }
 
-bool train_pack(const std::string& study, const std::vector<Run>& runs, const PackEvents& events) {
+bool train_pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+                const PackEvents& events) {
   if (runs[0].config.get_string("train.precision") == "fp64")
-    return Pack<double>(study, runs, events).train();
-  return Pack<float>(study, runs, events).train();
+    return Pack<double>(study, runs, slots, device, events).train();
+  return Pack<float>(study, runs, slots, device, events).train();
 }
 
 }  // namespace crosstalk

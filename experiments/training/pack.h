@@ -1,16 +1,17 @@
-// A pack: runs of equal shapes, trained in lockstep as replicas of one model on the CPU.
+// A pack: runs of equal shapes, trained in lockstep as replicas of one model on one device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <memory>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "experiments/training.h"
+#include "kernels/base/exec.h"
 
 namespace crosstalk {
 
-/// Runs whose configurations differ only in what leaves shapes alone (seeds, learning rate, stopping) have
-/// equal keys.
+/// Runs whose configurations differ only in what leaves shapes and rhythm alone (seeds, learning rate, when
+/// to stop) have equal keys.
 std::string pack_key(const Options& config);
 
 /// Estimated work of a run, in arbitrary units: for the order of packs (longest first).
@@ -24,8 +25,9 @@ struct PackEvents {
   std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation
 };
 
-/// Trains `runs` (equal pack keys). Returns false if it was stopped. Throws DeviceError when memory does not
-/// suffice.
-bool train_pack(const std::string& study, const std::vector<Run>& runs, const PackEvents& events);
+/// Trains `runs` (equal pack keys) with at most `slots` replicas at a time; a slot whose run has ended takes
+/// the next. Returns false if it was stopped. Throws DeviceError when memory does not suffice.
+bool train_pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+                const PackEvents& events);
 
 }  // namespace crosstalk

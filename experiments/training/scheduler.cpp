@@ -9,6 +9,7 @@
 
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
+#include "experiments/training/record_of.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk {
@@ -20,24 +21,6 @@ struct Queue {
   int working = 0;
   bool interrupted = false;
 };
-
-Record failure(const std::string& study, const Run& run, const std::string& message) {
-  Record record;
-  record.id = run.id;
-  record.study = study;
-  record.label = run.label;
-  record.seed = run.seed;
-  record.status = RunStatus::failed;
-  record.config = nlohmann::json::object();
-  for (const auto& [key, value] : run.config.values()) {
-    std::visit([&, &k = key](const auto& v) { record.config[k] = v; }, value);
-  }
-  record.d_dot = run.d_dot;
-  record.state_size = run.state_size;
-  record.eval_loss = record.best_eval_loss = record.eval_accuracy = std::numeric_limits<double>::quiet_NaN();
-  record.message = message;
-  return record;
-}
 
 std::vector<std::vector<Run>> make_packs(const std::vector<Run>& runs, int pack_size) {
   std::map<std::string, std::vector<Run>> groups;
@@ -119,7 +102,7 @@ class Scheduler {
       return rest;
     };
     try {
-      if (!train_pack(study_, pack, events)) {
+      if (!train_pack(study_, pack, static_cast<int>(pack.size()), Device::cpu, events)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
@@ -131,7 +114,7 @@ class Scheduler {
     } catch (const StopTraining&) {
       return;  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      for (const Run& run : unfinished()) report(failure(study_, run, error.what()));
+      for (const Run& run : unfinished()) report_failure(run, error.what());
     }
   }
 
@@ -143,11 +126,17 @@ class Scheduler {
       queue_.packs.emplace_back(rest.begin(), middle);
       queue_.packs.emplace_back(middle, rest.end());
     } else if (!rest.empty()) {
-      report(failure(study_, rest[0], message));
+      report_failure(rest[0], message);
     }
   }
 
   struct StopTraining {};
+
+  void report_failure(const Run& run, const std::string& message) {
+    Record record = record_of(study_, run, RunStatus::failed);
+    record.message = message;
+    report(std::move(record));
+  }
 
   // Hands a record to the caller. If that throws (the store is full), everything stops and the error is kept.
   void report(Record&& record) {

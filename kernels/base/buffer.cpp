@@ -52,9 +52,20 @@ void Buffer::copy_from_host(const void* source, std::size_t bytes, std::size_t o
 }
 
 void Buffer::copy_to_host(void* target, std::size_t bytes, std::size_t offset) const {
-  const auto* source = static_cast<const unsigned char*>(data()) + offset;
-  if (device_ == Device::cuda) {
+  crosstalk::copy_to_host(device_, target, static_cast<const unsigned char*>(data()) + offset, bytes);
+}
+
+void copy_to_host(Device device, void* target, const void* source, std::size_t bytes) {
+  if (device == Device::cuda) {
     cuda_copy_to_host(target, source, bytes);
+  } else {
+    std::memcpy(target, source, bytes);
+  }
+}
+
+void Arena::copy_from_host(void* target, const void* source, std::size_t bytes) const {
+  if (device_ == Device::cuda) {
+    cuda_copy_to_device(target, source, bytes);
   } else {
     std::memcpy(target, source, bytes);
   }

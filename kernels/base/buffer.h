@@ -38,14 +38,18 @@ class Buffer {
   std::unique_ptr<void, Free> data_{nullptr, Free{Device::cpu}};
 };
 
+/// Copies from a device's memory; has happened when it returns.
+void copy_to_host(Device device, void* target, const void* source, std::size_t bytes);
+
 /// Cuts one Buffer into tensors: first reserve() all, then allocate() once, then bind.
 class Arena {
  public:
   explicit Arena(Device device) : device_(device) {}
   /// Asks for R replicas of a tensor; `*tensor` gets its pointer in allocate(). Shape must be set already.
+  /// `copies`: memory for so many tensors of this shape, one after the other within a replica.
   template <class T>
-  void reserve(Tensor<T>* tensor) {
-    tensor->replica_stride = padded<T>(tensor->size());
+  void reserve(Tensor<T>* tensor, int copies = 1) {
+    tensor->replica_stride = padded<T>(tensor->size() * copies);
     const std::size_t bytes = static_cast<std::size_t>(tensor->replica_stride) * tensor->R * sizeof(T);
     pieces_.push_back({bytes, total_,
                        [](void* t, void* data) { static_cast<Tensor<T>*>(t)->data = static_cast<T*>(data); },
@@ -57,6 +61,18 @@ class Arena {
   /// Throws std::logic_error if something wrote past the end of a piece (CPU only).
   void check_guards() const;
   std::size_t bytes() const { return total_; }
+
+  /// Copies between the host and memory of this arena; have happened when they return.
+  void copy_from_host(void* target, const void* source, std::size_t bytes) const;
+  template <class T>
+  std::vector<T> copy_of(const Tensor<T>& tensor) const {
+    std::vector<T> host(static_cast<std::size_t>(tensor.size()) * static_cast<std::size_t>(tensor.R));
+    for (int r = 0; r < tensor.R; ++r) {
+      copy_to_host(device_, host.data() + r * tensor.size(), tensor.at(r),
+                   static_cast<std::size_t>(tensor.size()) * sizeof(T));
+    }
+    return host;
+  }
 
  private:
   struct Piece {

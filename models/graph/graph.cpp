@@ -32,9 +32,9 @@ Variable<Real>* Graph<Real>::like(const Var* model, int columns) {
 }
 
 template <class Real>
-Tensor<std::int32_t>* Graph<Real>::integers(std::initializer_list<int> dims) {
-  integers_.push_back(shaped<std::int32_t>(R_, dims));
-  return &integers_.back();
+Tensor<std::int32_t>* Graph<Real>::integers(std::initializer_list<int> dims, int copies) {
+  integers_.push_back({shaped<std::int32_t>(R_, dims), copies});
+  return &integers_.back().tensor;
 }
 
 template <class Real>
@@ -80,7 +80,7 @@ void Graph<Real>::plan() {
     arena_.reserve(&var.value);
     if (var.gradient_written) arena_.reserve(&var.gradient);
   }
-  for (auto& tensor : integers_) arena_.reserve(&tensor);
+  for (auto& [tensor, copies] : integers_) arena_.reserve(&tensor, copies);
   for (auto& tensor : doubles_) arena_.reserve(&tensor);
   arena_.allocate();
 }

@@ -49,8 +49,9 @@ class Graph {
   Var* variable(std::initializer_list<int> dims, bool differentiable = true);
   /// A tensor with the leading dimensions of `like` and a last dimension of `columns`.
   Var* like(const Var* model, int columns);
-  /// Integers or scratch [R, dims...]; bound by plan().
-  Tensor<std::int32_t>* integers(std::initializer_list<int> dims);
+  /// Integers or scratch [R, dims...]; bound by plan(). `copies`: memory for so many of them, one after the
+  /// other.
+  Tensor<std::int32_t>* integers(std::initializer_list<int> dims, int copies = 1);
   Tensor<double>* doubles(std::initializer_list<int> dims);
 
   /// Adds a node. `inputs` may hold nullptr (an absent optional input: its Write is none). A node runs
@@ -82,7 +83,11 @@ class Graph {
   bool train_;
   Arena arena_;
   std::deque<Var> variables_;
-  std::deque<Tensor<std::int32_t>> integers_;
+  struct Integers {
+    Tensor<std::int32_t> tensor;
+    int copies;
+  };
+  std::deque<Integers> integers_;
   std::deque<Tensor<double>> doubles_;
   std::vector<Node> nodes_;
 };

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/record_of.h"
+
+#include <limits>
+
+namespace crosstalk {
+
+Record record_of(const std::string& study, const Run& run, RunStatus status) {
+  Record record;
+  record.id = run.id;
+  record.study = study;
+  record.label = run.label;
+  record.status = status;
+  record.seed = run.seed;
+  record.config = nlohmann::json::object();
+  for (const auto& [key, value] : run.config.values()) {
+    std::visit([&, &name = key](const auto& v) { record.config[name] = v; }, value);
+  }
+  record.d_dot = run.d_dot;
+  record.state_size = run.state_size;
+  record.eval_loss = record.best_eval_loss = record.eval_accuracy = std::numeric_limits<double>::quiet_NaN();
+  return record;
+}
+
+}  // namespace crosstalk
