@@ -79,7 +79,7 @@ std::vector<double> log_limits(const std::vector<double>& values) {
     high = std::max(high, value);
   }
   if (high <= 0) return {1.0, 2.0};
-  return {std::floor(low / 1.3 * 100) / 100, std::ceil(high * 1.3)};
+  return {std::floor(low / 1.3 * 100) / 100, std::ceil(high * 1.5)};
 }
 
 Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, bool against_ddot) {

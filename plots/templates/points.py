@@ -64,7 +64,8 @@ def draw(ax, points):
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=name))
         for x, y, lo, hi, censored in points[label]:
             x *= 1 + DODGE * (rank - (len(LINES) - 1) / 2)
-            ax.plot([x, x], [max(lo, floor), max(hi, floor)], color=colour, linewidth=0.9, zorder=3)
+            if hi > max(lo, floor):  # capped, lest a bar on a triangle look like an arrow
+                ax.plot([x, x], [max(lo, floor), hi], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3)
             if y <= 0:  # not even the smallest load: a cross on the axis
                 ax.plot([x], [floor], "x", color=colour, markersize=4.5, clip_on=False, zorder=6)
                 seen_zero = True
