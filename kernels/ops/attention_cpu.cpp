@@ -77,7 +77,8 @@ void run_cpu(const Exec& exec, const SoftmaxForward<Real>& a) {
       const int seen = a.position.at(r)[i];
       Real largest = -std::numeric_limits<Real>::infinity();
       for (int t = 0; t < seen; ++t) largest = std::max(largest, x[t]);
-      for (int t = 0; t < seen; ++t) y[t] = std::exp(x[t] - largest);
+      using Row = Eigen::Array<Real, Eigen::Dynamic, 1>;
+      Eigen::Map<Row>(y, seen) = (Eigen::Map<const Row>(x, seen) - largest).exp();
       const Real inverse = 1 / sum(y, seen);
       for (int t = 0; t < seen; ++t) y[t] *= inverse;
       std::fill(y + seen, y + T, Real(0));

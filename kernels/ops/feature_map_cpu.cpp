@@ -34,8 +34,9 @@ void elementwise(FeatureMap map, const Real* x_data, Real* y_data, std::int64_t 
     case FeatureMap::identity:
       y = x;
       break;
-    case FeatureMap::elu1:
-      y = (x > Real(0)).select(x + Real(1), x.min(Real(0)).exp());
+    case FeatureMap::elu1:  // in two passes, since Eigen does not vectorise a select
+      y = x.min(Real(0)).exp();
+      for (std::int64_t i = 0; i < n; ++i) y_data[i] = x_data[i] > 0 ? x_data[i] + 1 : y_data[i];
       break;
     case FeatureMap::relu:
       y = x.max(Real(0));
@@ -106,10 +107,9 @@ void run_cpu(const Exec& exec, const FeatureMapForward<Real>& a) {
       const Real scale = -std::log(static_cast<Real>(p)) / 2;
       for (std::int64_t i = 0; i < n; ++i) {
         const Real offset = scale - dot(x + i * d, x + i * d, d) / 2;
-        for (int j = 0; j < m; ++j) {
-          y[i * p + j] = std::exp(u(i, j) + offset);
-          if (p == 2 * m) y[i * p + m + j] = std::exp(offset - u(i, j));
-        }
+        const ConstArray<Real> row(u.data() + i * m, m);
+        Array<Real>(y + i * p, m) = (row + offset).exp();
+        if (p == 2 * m) Array<Real>(y + i * p + m, m) = (offset - row).exp();
       }
     } else {
       elementwise(a.map, x, y, (end - begin) * d);
