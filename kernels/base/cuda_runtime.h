@@ -1,8 +1,9 @@
-// The few CUDA runtime calls that host code needs. cuda_runtime.cu implements them; a build without CUDA
-// links no_cuda.cpp, whose versions throw DeviceError("built without CUDA"). SPDX-License-Identifier:
-// Apache-2.0
+// The few CUDA runtime calls that host code needs, without a CUDA header. cuda_runtime.cu implements them; a
+// build without CUDA links no_cuda.cpp, whose versions throw DeviceError("built without CUDA").
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace crosstalk {
@@ -10,12 +11,94 @@ namespace crosstalk {
 bool built_with_cuda();
 /// Devices that this process may use; 0 without a driver.
 int cuda_device_count();
+/// Makes `device` the calling thread's device: for its allocations, streams and launches.
+void cuda_set_device(int device);
+std::string cuda_device_name(int device);
+
+struct CudaMemory {
+  std::size_t free = 0, total = 0;  ///< bytes
+};
+/// Memory of the calling thread's device.
+CudaMemory cuda_memory();
+
 /// nullptr when there is not enough memory.
 void* cuda_allocate(std::size_t bytes);
 void cuda_free(void* p);
+// These four have happened when they return, for every stream.
 void cuda_fill_zero(void* p, std::size_t bytes);
 void cuda_fill_byte(void* p, unsigned char byte, std::size_t bytes);
 void cuda_copy_to_device(void* target, const void* source, std::size_t bytes);
 void cuda_copy_to_host(void* target, const void* source, std::size_t bytes);
+
+/// Host memory that the GPU reads and writes directly: what asynchronous copies need. nullptr when there is
+/// not enough.
+void* cuda_allocate_pinned(std::size_t bytes);
+void cuda_free_pinned(void* p);
+
+/// A stream of its own: never waits for the default stream.
+class CudaStream {
+ public:
+  CudaStream();
+  ~CudaStream();
+  CudaStream(CudaStream&&) noexcept;
+  CudaStream& operator=(CudaStream&&) noexcept;
+  /// The cudaStream_t, for Exec::stream.
+  void* get() const;
+  /// Waits until everything queued has run; throws DeviceError for what failed on the way.
+  void synchronise() const;
+  /// True when everything queued has run.
+  bool idle() const;
+  // Copies in the order of the stream. Host memory must be pinned, or the call waits.
+  void copy_to_device(void* target, const void* source, std::size_t bytes) const;
+  void copy_to_host(void* target, const void* source, std::size_t bytes) const;
+  void copy_on_device(void* target, const void* source, std::size_t bytes) const;
+  void fill_zero(void* p, std::size_t bytes) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A point in a stream, to wait for and to measure between.
+class CudaEvent {
+ public:
+  CudaEvent();
+  ~CudaEvent();
+  CudaEvent(CudaEvent&&) noexcept;
+  CudaEvent& operator=(CudaEvent&&) noexcept;
+  void record(const CudaStream& stream);
+  /// Makes later work of `stream` wait for the recorded point.
+  void hold(const CudaStream& stream) const;
+  void synchronise() const;
+  /// Seconds from `earlier` to this; waits for both.
+  double seconds_since(const CudaEvent& earlier) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Work captured once and launched as a whole.
+class CudaGraph {
+ public:
+  CudaGraph();
+  ~CudaGraph();
+  CudaGraph(CudaGraph&&) noexcept;
+  CudaGraph& operator=(CudaGraph&&) noexcept;
+  /// From here to end(), what this thread queues on `stream` is recorded instead of run.
+  void begin(const CudaStream& stream);
+  /// Ends the recording and makes it launchable. If something threw in between, call abandon() instead.
+  void end();
+  /// Ends a recording that failed half-way and forgets it; never throws.
+  void abandon() noexcept;
+  void launch(const CudaStream& stream) const;
+  /// Kernels, copies and fills in the graph.
+  std::size_t nodes() const;
+  explicit operator bool() const;  ///< true after end()
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace crosstalk

@@ -1,0 +1,132 @@
+// What the CUDA ops share: launch checks, sums in a fixed order, guarded loads.
+//
+// A sum's order may depend on the shape of one replica, never on R, on the grid or on the GPU: a replica has
+// the same bits whoever its neighbours are. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/base/exec.h"
+#include "kernels/base/tensor.h"
+
+namespace crosstalk::device {
+
+constexpr unsigned kFullWarp = 0xffffffffu;
+
+/// Throws DeviceError, naming the op, if its launch failed. Does not wait for the kernel.
+void check_launch(const char* op);
+/// Throws DeviceError for a shape that a kernel does not cover.
+[[noreturn]] void refuse_shape(const char* op, const char* dimension, int size, int largest);
+/// Shared memory that one block may ask for on the current device.
+std::size_t shared_memory_limit();
+
+/// Lets `kernel` use `bytes` of dynamic shared memory (more than 48 KiB has to be asked for).
+template <class Kernel>
+void allow_shared_memory(Kernel kernel, std::size_t bytes) {
+  if (bytes > 48 * 1024) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  }
+}
+
+inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
+
+inline unsigned blocks_for(std::int64_t n, std::int64_t per_block) {
+  return static_cast<unsigned>((n + per_block - 1) / per_block);
+}
+
+/// Stores or adds, as `mode` says.
+template <class Real>
+__device__ __forceinline__ void put(Write mode, Real* target, Real value) {
+  *target = mode == Write::add ? *target + value : value;
+}
+
+/// Sum over the warp, the same bits in every lane (a butterfly adds equal pairs).
+template <class Real>
+__device__ __forceinline__ Real warp_sum(Real x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+  return x;
+}
+
+template <class Real>
+__device__ __forceinline__ Real warp_max(Real x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const Real other = __shfl_xor_sync(kFullWarp, x, offset);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+
+/// x . y over one warp, 32 partial sums.
+template <class Real>
+__device__ __forceinline__ Real warp_dot(const Real* x, const Real* y, int n) {
+  Real sum = 0;
+  for (int i = threadIdx.x % 32; i < n; i += 32) sum += x[i] * y[i];
+  return warp_sum(sum);
+}
+
+/// Four neighbours, moved as one access where alignment allows.
+template <class Real>
+struct alignas(16) Four {
+  Real v[4];
+};
+
+template <class Real>
+__device__ __forceinline__ bool is_aligned16(const Real* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+/// Reads p[0..3]; entries at or beyond `valid` are 0.
+template <class Real>
+__device__ __forceinline__ void load4(const Real* p, int valid, bool aligned, Real (&v)[4]) {
+  if (valid >= 4 && aligned) {
+    const Four<Real> four = *reinterpret_cast<const Four<Real>*>(p);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = four.v[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = i < valid ? p[i] : Real(0);
+  }
+}
+
+__device__ __forceinline__ int clamped(int x, int largest) { return x < 0 ? 0 : x > largest ? largest : x; }
+
+/// The smallest of position[0..Q) that is at least `from` (INT_MAX: none). All lanes of a warp must call it.
+__device__ __forceinline__ int next_position(const std::int32_t* position, int Q, int from) {
+  int next = 0x7fffffff;
+  for (int i = threadIdx.x % 32; i < Q; i += 32) {
+    const int p = position[i];
+    if (p >= from && p < next) next = p;
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const int other = __shfl_xor_sync(kFullWarp, next, offset);
+    next = other < next ? other : next;
+  }
+  return next;
+}
+
+/// The largest of position[0..Q) that is at most `from` (-1: none). All lanes of a warp must call it.
+__device__ __forceinline__ int previous_position(const std::int32_t* position, int Q, int from) {
+  int previous = -1;
+  for (int i = threadIdx.x % 32; i < Q; i += 32) {
+    const int p = position[i];
+    if (p <= from && p > previous) previous = p;
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const int other = __shfl_xor_sync(kFullWarp, previous, offset);
+    previous = other > previous ? other : previous;
+  }
+  return previous;
+}
+
+}  // namespace crosstalk::device
+
+/// Instantiates an op's CUDA version for both precisions.
+#define CROSSTALK_CUDA_OP(Args)                            \
+  template void run_cuda(const Exec&, const Args<float>&); \
+  template void run_cuda(const Exec&, const Args<double>&);

@@ -1,0 +1,240 @@
+// The host's side of CUDA: memory, streams, events, graphs, and the errors of launches.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/cuda_runtime.h"
+
+#include <string>
+
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+
+[[noreturn]] void fail(const char* what, cudaError_t code) {
+  throw DeviceError(std::string("[cuda] ") + what + " failed: " + cudaGetErrorString(code) + " (" +
+                    cudaGetErrorName(code) + ")");
+}
+
+void check(const char* what, cudaError_t code) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // a reported error must not be found again by the next launch's check
+  fail(what, code);
+}
+
+// Fills and copies of pageable memory run on the default stream, and may return before they have happened;
+// streams of their own do not wait for it.
+void finish(const char* what) { check(what, cudaStreamSynchronize(nullptr)); }
+
+cudaStream_t raw(const CudaStream& stream) { return static_cast<cudaStream_t>(stream.get()); }
+
+}  // namespace
+
+namespace device {
+
+void check_launch(const char* op) {
+  const cudaError_t code = cudaGetLastError();
+  if (code != cudaSuccess) fail(op, code);
+}
+
+void refuse_shape(const char* op, const char* dimension, int size, int largest) {
+  throw DeviceError(std::string("[") + op + "] " + dimension + " = " + std::to_string(size) +
+                    " is more than the CUDA kernel covers; it must be at most " + std::to_string(largest) +
+                    " (or use --device cpu)");
+}
+
+std::size_t shared_memory_limit() {
+  int id = 0, bytes = 0;
+  check("asking for the device", cudaGetDevice(&id));
+  check("asking for its shared memory",
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id));
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace device
+
+bool built_with_cuda() { return true; }
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+void cuda_set_device(int id) { check("choosing the device", cudaSetDevice(id)); }
+
+std::string cuda_device_name(int id) {
+  cudaDeviceProp properties;
+  check("asking for the device's name", cudaGetDeviceProperties(&properties, id));
+  return properties.name;
+}
+
+CudaMemory cuda_memory() {
+  CudaMemory memory;
+  check("asking for free memory", cudaMemGetInfo(&memory.free, &memory.total));
+  return memory;
+}
+
+void* cuda_allocate(std::size_t bytes) {
+  void* p = nullptr;
+  const cudaError_t code = cudaMalloc(&p, bytes);
+  if (code == cudaSuccess) return p;
+  cudaGetLastError();
+  if (code == cudaErrorMemoryAllocation) return nullptr;
+  fail("allocating memory", code);
+}
+
+void cuda_free(void* p) { cudaFree(p); }
+
+void cuda_fill_zero(void* p, std::size_t bytes) { cuda_fill_byte(p, 0, bytes); }
+
+void cuda_fill_byte(void* p, unsigned char byte, std::size_t bytes) {
+  check("filling memory", cudaMemset(p, byte, bytes));
+  finish("filling memory");
+}
+
+void cuda_copy_to_device(void* target, const void* source, std::size_t bytes) {
+  check("copying to the device", cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice));
+  finish("copying to the device");
+}
+
+void cuda_copy_to_host(void* target, const void* source, std::size_t bytes) {
+  check("copying to the host", cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToHost));
+}
+
+void* cuda_allocate_pinned(std::size_t bytes) {
+  void* p = nullptr;
+  const cudaError_t code = cudaMallocHost(&p, bytes);
+  if (code == cudaSuccess) return p;
+  cudaGetLastError();
+  if (code == cudaErrorMemoryAllocation) return nullptr;
+  fail("allocating pinned memory", code);
+}
+
+void cuda_free_pinned(void* p) { cudaFreeHost(p); }
+
+struct CudaStream::State {
+  cudaStream_t stream = nullptr;
+  ~State() {
+    if (stream) cudaStreamDestroy(stream);
+  }
+};
+
+CudaStream::CudaStream() : state_(new State) {
+  check("making a stream", cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking));
+}
+CudaStream::~CudaStream() = default;
+CudaStream::CudaStream(CudaStream&&) noexcept = default;
+CudaStream& CudaStream::operator=(CudaStream&&) noexcept = default;
+void* CudaStream::get() const { return state_->stream; }
+void CudaStream::synchronise() const { check("work on a stream", cudaStreamSynchronize(state_->stream)); }
+
+bool CudaStream::idle() const {
+  const cudaError_t code = cudaStreamQuery(state_->stream);
+  if (code != cudaErrorNotReady) {
+    check("work on a stream", code);
+    return true;
+  }
+  cudaGetLastError();
+  return false;
+}
+
+void CudaStream::copy_to_device(void* target, const void* source, std::size_t bytes) const {
+  check("copying to the device",
+        cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, state_->stream));
+}
+
+void CudaStream::copy_to_host(void* target, const void* source, std::size_t bytes) const {
+  check("copying to the host",
+        cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost, state_->stream));
+}
+
+void CudaStream::copy_on_device(void* target, const void* source, std::size_t bytes) const {
+  check("copying on the device",
+        cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, state_->stream));
+}
+
+void CudaStream::fill_zero(void* p, std::size_t bytes) const {
+  check("filling memory", cudaMemsetAsync(p, 0, bytes, state_->stream));
+}
+
+struct CudaEvent::State {
+  cudaEvent_t event = nullptr;
+  ~State() {
+    if (event) cudaEventDestroy(event);
+  }
+};
+
+CudaEvent::CudaEvent() : state_(new State) { check("making an event", cudaEventCreate(&state_->event)); }
+CudaEvent::~CudaEvent() = default;
+CudaEvent::CudaEvent(CudaEvent&&) noexcept = default;
+CudaEvent& CudaEvent::operator=(CudaEvent&&) noexcept = default;
+
+void CudaEvent::record(const CudaStream& stream) {
+  check("recording an event", cudaEventRecord(state_->event, raw(stream)));
+}
+void CudaEvent::hold(const CudaStream& stream) const {
+  check("waiting for an event", cudaStreamWaitEvent(raw(stream), state_->event, 0));
+}
+void CudaEvent::synchronise() const { check("work before an event", cudaEventSynchronize(state_->event)); }
+
+double CudaEvent::seconds_since(const CudaEvent& earlier) const {
+  synchronise();
+  earlier.synchronise();
+  float milliseconds = 0;
+  check("measuring time", cudaEventElapsedTime(&milliseconds, earlier.state_->event, state_->event));
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+struct CudaGraph::State {
+  cudaStream_t stream = nullptr;  // while recording
+  cudaGraphExec_t graph = nullptr;
+  std::size_t nodes = 0;
+  ~State() {
+    if (graph) cudaGraphExecDestroy(graph);
+  }
+};
+
+CudaGraph::CudaGraph() : state_(new State) {}
+CudaGraph::~CudaGraph() {
+  if (state_) abandon();
+}
+CudaGraph::CudaGraph(CudaGraph&&) noexcept = default;
+CudaGraph& CudaGraph::operator=(CudaGraph&&) noexcept = default;
+
+void CudaGraph::begin(const CudaStream& stream) {
+  // Thread-local: other threads may allocate and copy while this one records.
+  check("recording a graph", cudaStreamBeginCapture(raw(stream), cudaStreamCaptureModeThreadLocal));
+  state_->stream = raw(stream);
+}
+
+void CudaGraph::end() {
+  cudaGraph_t recorded = nullptr;
+  const cudaError_t code = cudaStreamEndCapture(state_->stream, &recorded);
+  state_->stream = nullptr;
+  check("recording a graph", code);
+  if (state_->graph) cudaGraphExecDestroy(state_->graph);
+  state_->graph = nullptr;
+  cudaGraphGetNodes(recorded, nullptr, &state_->nodes);
+  const cudaError_t made = cudaGraphInstantiate(&state_->graph, recorded, 0);
+  cudaGraphDestroy(recorded);
+  check("making a graph", made);
+}
+
+void CudaGraph::abandon() noexcept {
+  if (!state_->stream) return;
+  cudaGraph_t recorded = nullptr;
+  cudaStreamEndCapture(state_->stream, &recorded);
+  if (recorded) cudaGraphDestroy(recorded);
+  state_->stream = nullptr;
+  cudaGetLastError();
+}
+
+void CudaGraph::launch(const CudaStream& stream) const {
+  check("launching a graph", cudaGraphLaunch(state_->graph, raw(stream)));
+}
+
+std::size_t CudaGraph::nodes() const { return state_->nodes; }
+CudaGraph::operator bool() const { return state_->graph != nullptr; }
+
+}  // namespace crosstalk

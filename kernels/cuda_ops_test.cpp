@@ -1,0 +1,752 @@
+// Every op on the GPU against the CPU, at shapes that cut the kernels' tiles, warps and buffers in every way,
+// on a stream of its own; and a replica's bits in company of 1, 7 and 64. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/random.h"
+#include "kernels/ops/all.h"
+#include "kernels/testing/compare.h"
+
+namespace crosstalk {
+namespace {
+
+using checks::close;
+using checks::identical;
+
+/// The tensors of one op call, on one device. Data is a function of (tensor, replica) alone.
+class Fields {
+ public:
+  Fields(Device device, int R) : device_(device), R_(R), arena_(device) {}
+  /// Input, uniform in [low, high).
+  template <class T>
+  void in(Tensor<T>& t, std::initializer_list<int> dims, double low = -1, double high = 1) {
+    add(t, dims, low, high, false);
+  }
+  /// Result. Holds numbers before the call as well, so that Write::add shows.
+  template <class T>
+  void out(Tensor<T>& t, std::initializer_list<int> dims) {
+    add(t, dims, -1, 1, true);
+  }
+  /// Not filled, not compared.
+  template <class T>
+  void work(Tensor<T>& t, std::initializer_list<int> dims) {
+    t = shaped<T>(R_, dims);
+    arena_.reserve(&t);
+  }
+  void allocate() {
+    arena_.allocate();
+    for (const auto& fill : fills_) fill();
+  }
+  /// Results of replica r, one vector a tensor, as doubles; fails where the padding behind them was written.
+  std::vector<std::vector<double>> results(int r) const {
+    std::vector<std::vector<double>> all;
+    for (const auto& read : reads_) all.push_back(read(r));
+    return all;
+  }
+
+ private:
+  template <class T>
+  void add(Tensor<T>& t, std::initializer_list<int> dims, double low, double high, bool result) {
+    t = shaped<T>(R_, dims);
+    arena_.reserve(&t);
+    const auto name = static_cast<std::uint32_t>(fills_.size());
+    fills_.push_back([this, &t, low, high, name] {
+      std::vector<T> host(static_cast<std::size_t>(t.size()));
+      for (int r = 0; r < R_; ++r) {
+        RandomStream random(17, RandomDomain::initialisation, name, static_cast<std::uint32_t>(r));
+        for (T& x : host) {
+          const double value = low + (high - low) * random.uniform();
+          x = static_cast<T>(std::is_integral_v<T> ? std::floor(value) : value);
+        }
+        if (host.empty()) continue;
+        if (device_ == Device::cuda) {
+          cuda_copy_to_device(t.at(r), host.data(), host.size() * sizeof(T));
+        } else {
+          std::memcpy(t.at(r), host.data(), host.size() * sizeof(T));
+        }
+      }
+    });
+    if (!result) return;
+    reads_.push_back([this, &t](int r) {
+      std::vector<T> host(static_cast<std::size_t>(t.replica_stride));
+      if (host.empty()) return std::vector<double>();
+      if (device_ == Device::cuda) {
+        cuda_copy_to_host(host.data(), t.at(r), host.size() * sizeof(T));
+      } else {
+        std::memcpy(host.data(), t.at(r), host.size() * sizeof(T));
+      }
+      const auto* bytes = reinterpret_cast<const unsigned char*>(host.data());
+      for (std::size_t i = static_cast<std::size_t>(t.size()) * sizeof(T); i < host.size() * sizeof(T); ++i) {
+        EXPECT_EQ(bytes[i], 0xFF) << "written past the end of replica " << r;
+      }
+      return std::vector<double>(host.begin(), host.begin() + static_cast<std::ptrdiff_t>(t.size()));
+    });
+  }
+
+  Device device_;
+  int R_;
+  Arena arena_;
+  std::vector<std::function<void()>> fills_;
+  std::vector<std::function<std::vector<double>(int)>> reads_;
+};
+
+/// A case: makes the tensors of an op's arguments.
+template <class Args>
+using Build = std::function<void(Fields&, Args&)>;
+
+/// An op call that has run.
+template <class Args>
+struct Call {
+  Call(Device device, int R, const Build<Args>& build, const CudaStream* stream) : fields(device, R) {
+    build(fields, args);
+    fields.allocate();
+    Exec exec;
+    exec.device = device;
+    if (stream) exec.stream = stream->get();
+    run(exec, args);
+    if (stream) stream->synchronise();
+  }
+  Args args;
+  Fields fields;  // points into args
+};
+
+/// scale: how much larger than the results the numbers on the way are.
+template <class Real, class Args>
+void compare(const Build<Args>& build, double length, double scale) {
+  const CudaStream stream;
+  const Call<Args> cpu(Device::cpu, 7, build, nullptr), gpu(Device::cuda, 7, build, &stream);
+  for (int r = 0; r < 7; ++r) {
+    const auto want = cpu.fields.results(r), got = gpu.fields.results(r);
+    ASSERT_FALSE(want.empty());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const auto n = static_cast<std::int64_t>(want[i].size());
+      const double size = scale * std::max(1.0, checks::magnitude(want[i].data(), n));
+      const double eps = std::is_same_v<Real, double>
+                             ? 1e-12 / 64
+                             : static_cast<double>(std::numeric_limits<float>::epsilon());
+      EXPECT_TRUE(close("result " + std::to_string(i) + ", replica " + std::to_string(r), got[i].data(),
+                        want[i].data(), n, 4 * eps * (4 + std::sqrt(length)) * size));
+    }
+  }
+  for (int R : {1, 64}) {
+    const Call<Args> other(Device::cuda, R, build, &stream);
+    for (int r = 0; r < std::min(R, 7); ++r) {
+      const auto want = gpu.fields.results(r), got = other.fields.results(r);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_TRUE(identical("result " + std::to_string(i) + " of replica " + std::to_string(r) +
+                                  ", alone or with " + std::to_string(R - 1),
+                              got[i].data(), want[i].data(), static_cast<std::int64_t>(want[i].size())));
+      }
+    }
+  }
+}
+
+class CudaOps : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (built_with_cuda() && cuda_device_count() > 0) return;
+    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
+    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+    GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+/// Both precisions; `build` is generic in the argument struct. length: terms of the longest sum.
+template <template <class> class Op, class F>
+void check(double length, double scale, const F& build) {
+  {
+    SCOPED_TRACE("double");
+    compare<double, Op<double>>(build, length, scale);
+  }
+  {
+    SCOPED_TRACE("float");
+    compare<float, Op<float>>(build, length, scale);
+  }
+}
+
+template <class F>
+void for_writes(F&& f) {
+  for (Write mode : {Write::overwrite, Write::add}) {
+    SCOPED_TRACE(mode == Write::add ? "add" : "overwrite");
+    f(mode);
+  }
+}
+
+struct LinearShape {
+  int N, I, O;
+};
+const LinearShape kLinearShapes[] = {{1, 1, 1},    {5, 3, 2},     {33, 65, 1},  {70, 64, 64},  {129, 37, 67},
+                                     {600, 64, 1}, {1100, 20, 5}, {2100, 5, 1}, {900, 72, 600}};
+
+TEST_F(CudaOps, LinearForward) {
+  for (auto [N, I, O] : kLinearShapes) {
+    for (bool bias : {false, true}) {
+      SCOPED_TRACE(testing::Message() << N << " " << I << " " << O << (bias ? " with bias" : ""));
+      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
+        f.in(a.x, {N, I});
+        f.in(a.w, {O, I});
+        if (bias) f.in(a.b, {O});
+        f.out(a.y, {N, O});
+      });
+    }
+  }
+}
+
+TEST_F(CudaOps, LinearBackward) {
+  for (auto [N, I, O] : kLinearShapes) {
+    SCOPED_TRACE(testing::Message() << N << " " << I << " " << O);
+    for_writes([=](Write mode) {
+      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+        f.in(a.x, {N, I});
+        f.in(a.w, {O, I});
+        f.in(a.d_y, {N, O});
+        f.out(a.d_x, {N, I});
+        f.out(a.d_w, {O, I});
+        f.out(a.d_b, {O});
+        a.write_x = a.write_w = a.write_b = mode;
+      });
+    });
+  }
+  check<LinearBackward>(40, 1,
+                        [](Fields& f, auto& a) {  // nothing but d_w is wanted; the others stay as they are
+                          f.in(a.x, {40, 8});
+                          f.in(a.w, {6, 8});
+                          f.in(a.d_y, {40, 6});
+                          f.out(a.d_x, {40, 8});
+                          f.out(a.d_w, {6, 8});
+                          f.out(a.d_b, {6});
+                          a.write_w = Write::overwrite;
+                        });
+}
+
+struct LookupShape {
+  int N, D, rows0, rows1;
+};
+const LookupShape kLookupShapes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},      {640, 64, 20, 44},
+                                     {700, 1, 600, 3},  {333, 65, 37, 90}, {1300, 130, 5, 33},
+                                     {3000, 2, 700, 1}, {2049, 12, 40, 17}};
+
+TEST_F(CudaOps, LookupForward) {
+  for (auto [N, D, rows0, rows1] : kLookupShapes) {
+    for (bool bias : {false, true}) {
+      SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0 << " " << rows1);
+      check<LookupForward>(3, 1, [=](Fields& f, auto& a) {
+        f.in(a.ids, {N, 2}, -1, std::min(rows0, rows1));
+        a.tables = 2;
+        f.in(a.table[0], {rows0, D});
+        f.in(a.table[1], {rows1, D});
+        a.channel[0] = 1;
+        a.channel[1] = 0;
+        if (bias) f.in(a.bias, {D});
+        f.out(a.y, {N, D});
+      });
+    }
+  }
+}
+
+TEST_F(CudaOps, LookupBackward) {
+  for (auto [N, D, rows0, rows1] : kLookupShapes) {
+    SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0 << " " << rows1);
+    for_writes([=](Write mode) {
+      check<LookupBackward>(N, 1, [=](Fields& f, auto& a) {
+        f.in(a.ids, {N, 3}, -1, rows0);
+        a.tables = 2;
+        f.out(a.d_table[0], {rows0, D});
+        f.out(a.d_table[1], {std::max(rows0, rows1), D});
+        a.channel[0] = 2;
+        a.channel[1] = 1;
+        a.write_table[0] = mode;
+        a.write_table[1] = Write::overwrite;
+        f.in(a.d_y, {N, D});
+        f.out(a.d_bias, {D});
+        a.write_bias = mode;
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, Adam) {
+  for (int P : {1, 3, 64, 2047, 5001}) {
+    SCOPED_TRACE(P);
+    check<AdamStep>(10, 10, [=](Fields& f, auto& a) {
+      f.out(a.parameter, {P});
+      f.in(a.gradient, {P});
+      f.out(a.m, {P});
+      f.in(a.v, {P}, 1e-3, 1);
+      f.in(a.learning_rate, {}, 1e-3, 1e-2);
+      f.in(a.step, {}, 1, 1000);
+    });
+  }
+}
+
+TEST_F(CudaOps, Pointwise) {
+  for (PointMap map : {PointMap::sigmoid, PointMap::affine}) {
+    for (int n : {1, 257, 1000}) {
+      SCOPED_TRACE(n);
+      check<PointwiseForward>(4, 1, [=](Fields& f, auto& a) {
+        a.map = map, a.scale = 2, a.shift = map == PointMap::affine ? -0.5 : 0;
+        f.in(a.x, {n, 3}, -5, 5);
+        f.out(a.y, {n, 3});
+      });
+      for_writes([=](Write mode) {
+        check<PointwiseBackward>(4, 1, [=](Fields& f, auto& a) {
+          a.map = map, a.scale = 2, a.write_x = mode;
+          f.in(a.y, {n, 3}, 0, 2);
+          f.in(a.d_y, {n, 3});
+          f.out(a.d_x, {n, 3});
+        });
+      });
+    }
+  }
+}
+
+TEST_F(CudaOps, EraseRatio) {
+  for (int T : {1, 2, 45}) {
+    SCOPED_TRACE(T);
+    check<EraseRatioForward>(4, 1, [=](Fields& f, auto& a) {
+      f.in(a.a, {9, T});
+      f.in(a.b, {9, T}, 0.5, 3);
+      f.out(a.y, {9, T});
+    });
+    for_writes([=](Write mode) {
+      check<EraseRatioBackward>(4, 1, [=](Fields& f, auto& a) {
+        f.in(a.b, {9, T}, 0.5, 3);
+        f.in(a.y, {9, T});
+        f.in(a.d_y, {9, T});
+        f.out(a.d_a, {9, T});
+        f.out(a.d_b, {9, T});
+        a.write_a = mode, a.write_b = Write::add;
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, RowDivide) {
+  for (int D : {1, 31, 200}) {
+    SCOPED_TRACE(D);
+    check<RowDivideForward>(4, 1, [=](Fields& f, auto& a) {
+      a.eps = 1e-5;
+      f.in(a.a, {21, D});
+      f.in(a.b, {21}, 0.5, 3);
+      f.out(a.y, {21, D});
+    });
+    for_writes([=](Write mode) {
+      check<RowDivideBackward>(D, 2, [=](Fields& f, auto& a) {
+        a.eps = 1e-5, a.write_a = mode, a.write_b = mode;
+        f.in(a.b, {21}, 0.5, 3);
+        f.in(a.y, {21, D});
+        f.in(a.d_y, {21, D});
+        f.out(a.d_a, {21, D});
+        f.out(a.d_b, {21});
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, Normalize) {
+  for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer}) {
+    for (int D : {1, 5, 64, 300}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(norm) << " " << D);
+      check<NormalizeForward>(D, 2, [=](Fields& f, auto& a) {
+        a.norm = norm, a.eps = 1e-2;
+        f.in(a.x, {19, D}, norm == RowNorm::layer ? -1 : 0.1, 1);
+        f.out(a.y, {19, D});
+        f.out(a.inverse, {19});
+      });
+      for_writes([=](Write mode) {
+        check<NormalizeBackward>(D, 4, [=](Fields& f, auto& a) {
+          a.norm = norm, a.write_x = mode;
+          f.in(a.y, {19, D});
+          f.in(a.inverse, {19});
+          f.in(a.d_y, {19, D});
+          f.out(a.d_x, {19, D});
+        });
+      });
+    }
+  }
+}
+
+TEST_F(CudaOps, FeatureMap) {
+  struct Shape {
+    FeatureMap map;
+    int d, nu, m, p;
+  };
+  const Shape shapes[] = {{FeatureMap::identity, 5, 1, 0, 5},
+                          {FeatureMap::elu1, 64, 1, 0, 64},
+                          {FeatureMap::relu, 33, 1, 0, 33},
+                          {FeatureMap::tanh, 40, 1, 0, 40},
+                          {FeatureMap::dpfp, 1, 1, 0, 2},
+                          {FeatureMap::dpfp, 3, 7, 0, 42},
+                          {FeatureMap::dpfp, 64, 3, 0, 384},
+                          {FeatureMap::favor_hyperbolic, 5, 1, 3, 6},
+                          {FeatureMap::favor_positive, 17, 1, 9, 9},
+                          {FeatureMap::favor_hyperbolic, 64, 1, 128, 256},
+                          {FeatureMap::favor_positive, 64, 1, 70, 70}};
+  for (const Shape& s : shapes) {
+    for (int N : {1, 77, 200}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(s.map) << " " << s.d << " " << s.p << " " << N);
+      check<FeatureMapForward>(s.d, 2, [=](Fields& f, auto& a) {
+        a.map = s.map, a.nu = s.nu;
+        f.in(a.x, {N, s.d});
+        if (s.m > 0) f.in(a.omega, {s.m, s.d});
+        f.out(a.y, {N, s.p});
+      });
+      for_writes([=](Write mode) {
+        check<FeatureMapBackward>(2 * s.nu + 2 * s.m, 2, [=](Fields& f, auto& a) {
+          a.map = s.map, a.nu = s.nu, a.write_x = mode;
+          f.in(a.x, {N, s.d});
+          if (s.m > 0) f.in(a.omega, {s.m, s.d});
+          f.in(a.y, {N, s.p}, 0, 1);
+          f.in(a.d_y, {N, s.p});
+          f.out(a.d_x, {N, s.d});
+        });
+      });
+    }
+  }
+}
+
+TEST_F(CudaOps, FavorFeatures) {
+  for (auto [m, d] : {std::pair{1, 1}, {7, 3}, {64, 64}, {130, 64}, {20, 37}, {128, 128}, {40, 200}}) {
+    SCOPED_TRACE(testing::Message() << m << " " << d);
+    // Rounding grows by the condition of the drawn matrices, typically a few d.
+    check<FavorFeatures>(d, 20 * d, [m = m, d = d](Fields& f, auto& a) {
+      f.in(a.seed, {2}, -1e9, 1e9);
+      f.in(a.draw, {1}, 0, 1000);
+      a.purpose = 3;
+      f.work(a.workspace, {d, d});
+      f.out(a.omega, {m, d});
+    });
+  }
+}
+
+struct ReadShape {
+  int B, T, P, Q;
+};
+const ReadShape kReadShapes[] = {{1, 1, 1, 1},    {3, 1, 5, 4},    {2, 9, 33, 1},   {3, 40, 64, 1},
+                                 {2, 23, 128, 1}, {2, 23, 100, 3}, {2, 67, 64, 70}, {1, 12, 300, 2},
+                                 {2, 10, 700, 1}, {1, 6, 1500, 2}, {2, 70, 256, 1}, {2, 5, 512, 2}};
+
+TEST_F(CudaOps, Scores) {
+  for (auto [B, T, P, Q] : kReadShapes) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q);
+    check<ScoresForward>(P, 1, [=](Fields& f, auto& a) {
+      a.scale = 0.7;
+      f.in(a.k, {B, T, P});
+      f.in(a.q, {B, Q, P});
+      f.in(a.position, {B, Q}, 0, T + 1);
+      f.out(a.a, {B, Q, T});
+    });
+    for_writes([=](Write mode) {
+      check<ScoresBackward>(std::max(T, Q), 1, [=](Fields& f, auto& a) {
+        a.scale = 0.7, a.write_k = a.write_q = mode;
+        f.in(a.k, {B, T, P});
+        f.in(a.q, {B, Q, P});
+        f.in(a.position, {B, Q}, 0, T + 1);
+        f.in(a.d_a, {B, Q, T});
+        f.out(a.d_k, {B, T, P});
+        f.out(a.d_q, {B, Q, P});
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, Softmax) {
+  for (auto [B, T, P, Q] : kReadShapes) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << Q);
+    check<SoftmaxForward>(T, 1, [=](Fields& f, auto& a) {
+      f.in(a.x, {B, Q, T}, -8, 8);
+      f.in(a.position, {B, Q}, 0, T + 1);
+      f.out(a.y, {B, Q, T});
+    });
+    for_writes([=](Write mode) {
+      check<SoftmaxBackward>(T, 1, [=](Fields& f, auto& a) {
+        a.write_x = mode;
+        f.in(a.y, {B, Q, T}, 0, 1);
+        f.in(a.d_y, {B, Q, T});
+        f.out(a.d_x, {B, Q, T});
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, PrefixDot) {
+  for (auto [B, T, P, Q] : kReadShapes) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q);
+    check<PrefixDotForward>(T + P, 2, [=](Fields& f, auto& a) {
+      f.in(a.k, {B, T, P});
+      f.in(a.q, {B, Q, P});
+      f.in(a.position, {B, Q}, 0, T + 1);
+      f.out(a.zk, {B, T});
+      f.out(a.zq, {B, Q});
+    });
+    for_writes([=](Write mode) {
+      check<PrefixDotBackward>(2 * T + Q, 2, [=](Fields& f, auto& a) {
+        a.write_k = a.write_q = mode;
+        f.in(a.k, {B, T, P});
+        f.in(a.q, {B, Q, P});
+        f.in(a.d_zk, {B, T});
+        f.in(a.d_zq, {B, Q});
+        f.in(a.position, {B, Q}, 0, T + 1);
+        f.out(a.d_k, {B, T, P});
+        f.out(a.d_q, {B, Q, P});
+      });
+    });
+  }
+}
+
+// Keys about as long as 1, so that erasing does not grow what is kept.
+double unit(int P) { return std::sqrt(3.0 / P); }
+
+TEST_F(CudaOps, RecurrentRead) {
+  for (auto [B, T, P, Q] : kReadShapes) {
+    for (int gates = 0; gates < 8; gates += gates == 0 ? 1 : 2) {  // none, write, write+erase, ..., all
+      SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << ", gates " << gates);
+      const auto inputs = [=](Fields& f, auto& a) {
+        f.in(a.k, {B, T, P}, -unit(P), unit(P));
+        f.in(a.q, {B, Q, P});
+        if (gates & 1) f.in(a.write, {B, T}, 0, 1);
+        if (gates & 2) f.in(a.erase, {B, T}, 0, 1);
+        if (gates & 4) f.in(a.decay, {B, T}, 0.9, 1);
+        f.in(a.position, {B, Q}, 0, T + 1);
+      };
+      check<RecurrentReadForward>(T + P, 4, [=](Fields& f, auto& a) {
+        inputs(f, a);
+        f.out(a.a, {B, Q, T});
+        if (Q == 1) {
+          f.out(a.history, {B, T, P});
+        } else {
+          f.work(a.history, {B, T, P});
+        }
+      });
+      for_writes([=](Write mode) {
+        check<RecurrentReadBackward>(T + P + Q, 8, [=](Fields& f, auto& a) {
+          inputs(f, a);
+          if (Q == 1) {
+            f.in(a.history, {B, T, P});
+          } else {
+            f.work(a.history, {B, T, P});
+          }
+          f.in(a.d_a, {B, Q, T});
+          f.out(a.d_k, {B, T, P});
+          f.out(a.d_q, {B, Q, P});
+          a.write_k = a.write_q = mode;
+          if (gates & 1) f.out(a.d_write, {B, T}), a.write_write = mode;
+          if (gates & 2) f.out(a.d_erase, {B, T}), a.write_erase = mode;
+          if (gates & 4) f.out(a.d_decay, {B, T}), a.write_decay = mode;
+        });
+      });
+    }
+  }
+}
+
+struct FwmShape {
+  int B, T, P, Q, V;
+};
+// The last three do not fit in shared memory (in double precision: the last four).
+const FwmShape kFwmShapes[] = {{1, 1, 1, 1, 1},     {2, 7, 5, 3, 3},     {2, 20, 64, 1, 21},
+                               {1, 9, 130, 2, 50},  {1, 5, 300, 1, 9},   {1, 10, 100, 2, 301},
+                               {1, 1, 128, 1, 600}, {1, 2, 128, 1, 600}, {1, 7, 128, 3, 601}};
+
+int segments(int T) { return (T + fwm_segment(T) - 1) / fwm_segment(T); }
+
+TEST_F(CudaOps, FwmForward) {
+  for (auto [B, T, P, Q, V] : kFwmShapes) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V);
+    check<FwmReadForward>(T + P, 8, [=](Fields& f, auto& a) {
+      f.in(a.k, {B, T, P}, -unit(P), unit(P));
+      f.in(a.q, {B, Q, P});
+      f.in(a.beta, {B, T}, 0, 1);
+      f.in(a.tokens, {B, T, 2}, -1, V);
+      f.in(a.position, {B, Q}, 0, T + 1);
+      f.out(a.y, {B, Q, V});
+      f.out(a.checkpoints, {B, segments(T), V * P});
+    });
+  }
+}
+
+// The checkpoints come from a forward pass on the CPU of the same sequences.
+template <class Real>
+struct FwmBoth {
+  FwmReadForward<Real> forward;
+  FwmReadBackward<Real> backward;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const FwmBoth<Real>& a) {
+  run_cpu(exec, a.forward);
+  FwmReadBackward<Real> backward = a.backward;
+  backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
+  backward.tokens = a.forward.tokens, backward.position = a.forward.position;
+  backward.checkpoints = a.forward.checkpoints;
+  run_cpu(exec, backward);
+}
+
+template <class Real>
+void run_cuda(const Exec& exec, const FwmBoth<Real>& a) {
+  run_cuda(exec, a.forward);
+  FwmReadBackward<Real> backward = a.backward;
+  backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
+  backward.tokens = a.forward.tokens, backward.position = a.forward.position;
+  backward.checkpoints = a.forward.checkpoints;
+  run_cuda(exec, backward);
+}
+
+TEST_F(CudaOps, FwmBackward) {
+  for (auto [B, T, P, Q, V] : kFwmShapes) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V);
+    for_writes([=](Write mode) {
+      check<FwmBoth>(T + P + V, 16, [=](Fields& f, auto& both) {
+        auto& a = both.forward;
+        f.in(a.k, {B, T, P}, -unit(P), unit(P));
+        f.in(a.q, {B, Q, P});
+        f.in(a.beta, {B, T}, 0, 1);
+        f.in(a.tokens, {B, T, 2}, -1, V);
+        f.in(a.position, {B, Q}, 0, T + 1);
+        f.work(a.y, {B, Q, V});
+        f.work(a.checkpoints, {B, segments(T), V * P});
+        auto& b = both.backward;
+        f.work(b.workspace, {B, fwm_segment(T) + 2, V * P});
+        f.in(b.d_y, {B, Q, V});
+        f.out(b.d_k, {B, T, P});
+        f.out(b.d_q, {B, Q, P});
+        f.out(b.d_beta, {B, T});
+        b.write_k = b.write_q = b.write_beta = mode;
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, GatherValues) {
+  struct Shape {
+    int B, Q, T, V;
+  };
+  for (auto [B, Q, T, V] :
+       {Shape{1, 1, 1, 1}, {3, 2, 40, 7}, {2, 5, 100, 90}, {2, 1, 65, 1}, {1, 3, 50, 1500}}) {
+    SCOPED_TRACE(testing::Message() << B << " " << Q << " " << T << " " << V);
+    check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {
+      f.in(a.a, {B, Q, T});
+      f.in(a.tokens, {B, T, 3}, -1, V);
+      f.out(a.y, {B, Q, V});
+    });
+    for_writes([=](Write mode) {
+      check<GatherValuesBackward>(1, 1, [=](Fields& f, auto& a) {
+        a.write_a = mode;
+        f.in(a.d_y, {B, Q, V});
+        f.in(a.tokens, {B, T, 3}, -1, V);
+        f.out(a.d_a, {B, Q, T});
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, SquaredLoss) {
+  for (auto [B, Q, V] : {std::tuple{1, 1, 1}, {5, 3, 33}, {32, 1, 100}, {20, 30, 17}}) {
+    SCOPED_TRACE(testing::Message() << B << " " << Q << " " << V);
+    check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
+      f.in(a.y, {B, Q, V});
+      f.in(a.target, {B, Q}, -1, V);
+      f.out(a.query_loss, {B, Q});
+      f.out(a.correct, {B, Q});
+      f.out(a.loss, {});
+    });
+    for_writes([B = B, Q = Q, V = V](Write mode) {
+      check<SquaredLossBackward>(1, 1, [=](Fields& f, auto& a) {
+        a.write_y = mode;
+        f.in(a.y, {B, Q, V});
+        f.in(a.target, {B, Q}, -1, V);
+        f.out(a.d_y, {B, Q, V});
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, ErrorsNameTheOp) {
+  Fields fields(Device::cuda, 1);
+  RecurrentReadForward<float> a;
+  fields.in(a.k, {1, 2, 5000});
+  fields.in(a.q, {1, 1, 5000});
+  fields.in(a.position, {1, 1}, 0, 3);
+  fields.out(a.a, {1, 1, 2});
+  fields.allocate();
+  Exec exec;
+  exec.device = Device::cuda;
+  try {
+    run(exec, a);
+    FAIL() << "5000 dimensions were taken";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("recurrent read"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("5000"), std::string::npos) << error.what();
+  }
+}
+
+// A captured step gives what the same ops give one by one, as often as it is launched.
+TEST_F(CudaOps, GraphsRepeatOps) {
+  const Build<AdamStep<float>> build = [](Fields& f, AdamStep<float>& a) {
+    f.out(a.parameter, {100});
+    f.in(a.gradient, {100});
+    f.out(a.m, {100});
+    f.out(a.v, {100});
+    f.in(a.learning_rate, {}, 1e-3, 1e-2);
+    f.in(a.step, {}, 5, 6);
+  };
+  const CudaStream stream;
+  Exec exec;
+  exec.device = Device::cuda;
+  exec.stream = stream.get();
+  Fields one(Device::cuda, 2), two(Device::cuda, 2);
+  AdamStep<float> a, b;
+  build(one, a);
+  build(two, b);
+  one.allocate();
+  two.allocate();
+  for (int i = 0; i < 6; ++i) run(exec, a);
+  CudaGraph graph;
+  EXPECT_FALSE(graph);
+  graph.begin(stream);
+  run(exec, b);
+  run(exec, b);
+  graph.end();
+  EXPECT_TRUE(graph);
+  EXPECT_EQ(graph.nodes(), 2u);
+  CudaEvent before, after;
+  before.record(stream);
+  for (int i = 0; i < 3; ++i) graph.launch(stream);
+  after.record(stream);
+  stream.synchronise();
+  EXPECT_TRUE(stream.idle());
+  EXPECT_GT(after.seconds_since(before), 0);
+  EXPECT_EQ(one.results(1), two.results(1));
+}
+
+TEST_F(CudaOps, RuntimeCopies) {
+  EXPECT_FALSE(cuda_device_name(0).empty());
+  const CudaMemory memory = cuda_memory();
+  EXPECT_GT(memory.free, 0u);
+  EXPECT_GE(memory.total, memory.free);
+  const CudaStream stream;
+  Buffer device(Device::cuda, 4000), other(Device::cuda, 4000);
+  auto* pinned = static_cast<int*>(cuda_allocate_pinned(4000));
+  ASSERT_NE(pinned, nullptr);
+  for (int i = 0; i < 1000; ++i) pinned[i] = i;
+  stream.copy_to_device(device.data(), pinned, 4000);
+  stream.copy_on_device(other.data(), device.data(), 4000);
+  stream.fill_zero(other.data(), 400);
+  stream.synchronise();
+  for (int i = 0; i < 1000; ++i) pinned[i] = -1;
+  stream.copy_to_host(pinned, other.data(), 4000);
+  stream.synchronise();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(pinned[i], i < 100 ? 0 : i);
+  cuda_free_pinned(pinned);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,95 @@
+// Sums down the columns of a matrix: out_j (+)= scale sum_n weight_n x_nj, for one matrix of each (replica,
+// batch).
+//
+// Wide matrices: a block owns 32 columns, its rows of threads walk n in strides and are added in their order.
+// Narrow ones (fewer than 16 columns, mostly 1): a block owns a column. Each entry is read once; the order of
+// the sum depends on the matrix' shape only. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+template <class Real>
+struct ColumnSum {
+  std::int64_t rows = 0;
+  int columns = 0, batch = 1;
+  const Real* x = nullptr;
+  std::int64_t x_replica = 0, x_batch = 0;
+  const Real* weight = nullptr;  ///< null: 1
+  std::int64_t weight_replica = 0, weight_batch = 0;
+  const std::int32_t* seen = nullptr;  ///< of each matrix: rows that count; null: all
+  std::int64_t seen_replica = 0;
+  Real scale = 1;
+  Write mode = Write::none;
+  Real* out = nullptr;
+  std::int64_t out_replica = 0, out_batch = 0;
+
+  __device__ std::int64_t limit(int r, int b) const {
+    if (!seen) return rows;
+    const std::int64_t n = seen[r * seen_replica + b];
+    return n < 0 ? 0 : n > rows ? rows : n;
+  }
+  /// Sum over n = first, first + step, ...
+  __device__ Real partial(int r, int b, int j, int first, int step) const {
+    const Real* x_ = x + r * x_replica + b * x_batch + j;
+    const Real* weight_ = weight ? weight + r * weight_replica + b * weight_batch : nullptr;
+    const std::int64_t n = limit(r, b);
+    Real sum = 0;
+    if (weight_) {
+#pragma unroll 4
+      for (std::int64_t i = first; i < n; i += step) sum += weight_[i] * x_[i * columns];
+    } else {
+#pragma unroll 4
+      for (std::int64_t i = first; i < n; i += step) sum += x_[i * columns];
+    }
+    return sum;
+  }
+};
+
+template <class Real, int kRows>
+__global__ void __launch_bounds__(32 * kRows) wide_column_sum(const ColumnSum<Real> a) {
+  __shared__ Real sums[kRows][32];
+  const int j = static_cast<int>(blockIdx.x * 32 + threadIdx.x), b = blockIdx.y, r = blockIdx.z;
+  sums[threadIdx.y][threadIdx.x] =
+      j < a.columns ? a.partial(r, b, j, static_cast<int>(threadIdx.y), kRows) : Real(0);
+  __syncthreads();
+  if (threadIdx.y > 0 || j >= a.columns) return;
+  Real total = 0;
+#pragma unroll 8
+  for (int i = 0; i < kRows; ++i) total += sums[i][threadIdx.x];
+  put(a.mode, a.out + r * a.out_replica + b * a.out_batch + j, a.scale * total);
+}
+
+template <class Real>
+__global__ void __launch_bounds__(512) narrow_column_sum(const ColumnSum<Real> a) {
+  __shared__ Real sums[16];
+  const int j = blockIdx.x, b = blockIdx.y, r = blockIdx.z;
+  const Real sum = warp_sum(a.partial(r, b, j, static_cast<int>(threadIdx.x), 512));
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  Real total = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) total += sums[i];
+  put(a.mode, a.out + r * a.out_replica + b * a.out_batch + j, a.scale * total);
+}
+
+template <class Real>
+void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, int R) {
+  if (a.mode == Write::none || a.columns <= 0 || a.batch <= 0 || R <= 0) return;
+  const unsigned batch = static_cast<unsigned>(a.batch), replicas = static_cast<unsigned>(R);
+  if (a.columns < 16) {
+    narrow_column_sum<<<dim3(static_cast<unsigned>(a.columns), batch, replicas), 512, 0, stream_of(exec)>>>(
+        a);
+  } else {
+    const dim3 grid(blocks_for(a.columns, 32), batch, replicas);
+    if (a.rows >= 1024) {
+      wide_column_sum<Real, 32><<<grid, dim3(32, 32), 0, stream_of(exec)>>>(a);
+    } else {
+      wide_column_sum<Real, 8><<<grid, dim3(32, 8), 0, stream_of(exec)>>>(a);
+    }
+  }
+  check_launch(name);
+}
+
+}  // namespace crosstalk::device

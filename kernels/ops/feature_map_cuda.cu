@@ -1,0 +1,243 @@
+// Feature maps. Elementwise maps and DPFP: a warp a row. FAVOR+: the product with omega is a tiled product
+// whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
+// tiles of x that pass through shared memory anyway. SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/feature_map.h"
+#include "kernels/ops/gemm.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+
+// Entry i of f = [relu(x); relu(-x)].
+template <class Real>
+__device__ __forceinline__ Real rectified(const Real* x, int i, int d) {
+  const Real v = i < d ? x[i] : -x[i - d];
+  return v > 0 ? v : Real(0);
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) feature_map(const FeatureMapForward<Real> a) {
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int r = blockIdx.y, d = a.x.columns(), p = a.y.columns(), lane = threadIdx.x % 32;
+  if (n >= a.x.rows()) return;
+  const Real* x = a.x.at(r) + n * d;
+  Real* y = a.y.at(r) + n * p;
+  switch (a.map) {
+    case FeatureMap::identity:
+      for (int i = lane; i < d; i += 32) y[i] = x[i];
+      break;
+    case FeatureMap::elu1:
+      for (int i = lane; i < d; i += 32) y[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
+      break;
+    case FeatureMap::relu:
+      for (int i = lane; i < d; i += 32) y[i] = x[i] > 0 ? x[i] : Real(0);
+      break;
+    case FeatureMap::dpfp: {  // y_j = f_i f_{i-j}, both indices modulo 2 d
+      const int w = 2 * d;
+      for (int j = 1; j <= a.nu; ++j, y += w) {
+        const int shift = j % w;
+        for (int i = lane; i < w; i += 32) {
+          y[i] = rectified(x, i, d) * rectified(x, i >= shift ? i - shift : i + w - shift, d);
+        }
+      }
+      break;
+    }
+    default:
+      for (int i = lane; i < d; i += 32) y[i] = tanh(x[i]);
+      break;
+  }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) feature_map_backward(const FeatureMapBackward<Real> a) {
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const int r = blockIdx.y, d = a.d_x.columns(), p = a.d_y.columns(), lane = threadIdx.x % 32;
+  if (n >= a.d_x.rows()) return;
+  const Real* x = a.x ? a.x.at(r) + n * d : nullptr;
+  const Real* y = a.y ? a.y.at(r) + n * p : nullptr;
+  const Real* d_y = a.d_y.at(r) + n * p;
+  Real* d_x = a.d_x.at(r) + n * d;
+  switch (a.map) {
+    case FeatureMap::identity:
+      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, d_y[i]);
+      break;
+    case FeatureMap::elu1:  // phi' = 1 for x > 0, else exp(x) = phi
+      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, x[i] > 0 ? d_y[i] : d_y[i] * y[i]);
+      break;
+    case FeatureMap::relu:
+      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, x[i] > 0 ? d_y[i] : Real(0));
+      break;
+    case FeatureMap::dpfp: {  // only the half of f that is not 0 passes a gradient to x_i
+      const int w = 2 * d;
+      for (int i = lane; i < d; i += 32) {
+        const int at = x[i] > 0 ? i : d + i;
+        Real d_f = 0;
+        for (int j = 1; j <= a.nu; ++j) {
+          const int shift = j % w, before = at >= shift ? at - shift : at + w - shift,
+                    after = at + shift < w ? at + shift : at + shift - w;
+          const Real* row = d_y + (j - 1) * w;
+          d_f += row[at] * rectified(x, before, d);
+          d_f += row[after] * rectified(x, after, d);
+        }
+        put(a.write_x, d_x + i, x[i] > 0 ? d_f : x[i] < 0 ? -d_f : Real(0));
+      }
+      break;
+    }
+    default:
+      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, d_y[i] * (1 - y[i] * y[i]));
+      break;
+  }
+}
+
+// y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map.
+template <class Real>
+struct FavorForward : Product<Real, true, true> {
+  Real shift = 0;
+  bool both = false;
+  Real squares[4];
+
+  __device__ void bind(int r, int batch) {
+    Product<Real, true, true>::bind(r, batch);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) squares[i] = 0;
+  }
+  __device__ void fragment(const Real (&x)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) squares[i] += x[i] * x[i];
+  }
+  __device__ void store(int i, int row, int column, Real (&u)[4]) const {
+    if (row >= this->M) return;
+    const Real offset = shift - squares[i] / 2;
+    Real* y = this->c_ + static_cast<std::int64_t>(row) * this->c.ld + column;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (column + j >= this->N) return;
+      y[j] = exp(u[j] + offset);
+      if (both) y[this->N + j] = exp(offset - u[j]);
+    }
+  }
+};
+
+// d_x = d_u O - x sum(y d_y), with d_u = y+ d_y+ - y- d_y- made while tiles are loaded.
+template <class Real>
+struct FavorBackward {
+  static constexpr bool kAlongA = true, kAlongB = false;
+  int M = 0, N = 0, K = 0;  // rows, d, m
+  bool both = false;
+  Tensor<Real> x, omega, y, d_y, d_x;
+  Write mode = Write::none;
+  int r;
+  Real total[4];  // first what this thread loaded of one row, then the sums of its four rows
+  bool aligned;
+
+  __device__ void bind(int replica, int) {
+    r = replica;
+    aligned = d_y.columns() % 4 == 0 && K % 4 == 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) total[i] = 0;
+  }
+  __device__ void load_a(int row, int k, Real (&v)[4]) {
+    const int valid = row < M ? K - k : 0;
+    const std::int64_t at = valid > 0 ? static_cast<std::int64_t>(row) * d_y.columns() + k : 0;
+    Real g[4];
+    load4<Real>(y.at(r) + at, valid, aligned, v);
+    load4<Real>(d_y.at(r) + at, valid, aligned, g);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[i] *= g[i];
+      total[0] += v[i];
+    }
+    if (!both) return;
+    Real minus[4];
+    load4<Real>(y.at(r) + at + K, valid, aligned, minus);
+    load4<Real>(d_y.at(r) + at + K, valid, aligned, g);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      minus[i] *= g[i];
+      total[0] += minus[i];
+      v[i] -= minus[i];
+    }
+  }
+  __device__ void load_b(int column, int k, Real (&v)[4]) const {
+    const int valid = k < K ? N - column : 0;
+    load4<Real>(omega.at(r) + (valid > 0 ? static_cast<std::int64_t>(k) * N + column : 0), valid, N % 4 == 0,
+                v);
+  }
+  __device__ void fragment(const Real (&)[4]) {}
+  __device__ void finish() {  // four neighbours loaded each row of the 64; each thread stores four rows
+    __shared__ Real parts[256];
+    parts[threadIdx.x] = total[0];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Real* part = parts + (threadIdx.x / 16 * 4 + i) * 4;
+      total[i] = ((part[0] + part[1]) + part[2]) + part[3];
+    }
+  }
+  __device__ void store(int i, int row, int column, Real (&v)[4]) const {
+    if (row >= M) return;
+    const std::int64_t at = static_cast<std::int64_t>(row) * N + column;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (column + j < N) put(mode, d_x.at(r) + at + j, v[j] - x.at(r)[at + j] * total[i]);
+    }
+  }
+};
+
+bool is_favor(FeatureMap map) {
+  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+}
+
+// Always 64 x 64 tiles: the sums beside the product belong to them.
+template <class Op>
+void favor(const Exec& exec, const char* name, const Op& op, int R, void (*kernel)(Op)) {
+  const unsigned tiles = blocks_for(op.M, 64) * blocks_for(op.N, 64);
+  kernel<<<dim3(tiles, 1, static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
+  check_launch(name);
+}
+
+}  // namespace
+
+template <class Real>
+void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
+  const int rows = static_cast<int>(a.x.rows()), d = a.x.columns(), p = a.y.columns(), R = a.x.R;
+  if (rows == 0 || R == 0) return;
+  if (is_favor(a.map)) {
+    FavorForward<Real> op;
+    op.M = rows, op.N = a.omega.dim(0), op.K = d;
+    op.a = {a.x.data, a.x.replica_stride, 0, d};
+    op.b = {a.omega.data, a.omega.replica_stride, 0, d};
+    op.c = {a.y.data, a.y.replica_stride, 0, p};
+    op.shift = -std::log(static_cast<Real>(p)) / 2;
+    op.both = p == 2 * op.N;
+    favor(exec, "feature map", op, R, gemm_kernel<Real, FavorForward<Real>, 64, 64, 16, 1>);
+    return;
+  }
+  feature_map<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(a);
+  check_launch("feature map");
+}
+
+template <class Real>
+void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
+  const int rows = static_cast<int>(a.d_x.rows()), R = a.d_x.R;
+  if (a.write_x == Write::none || rows == 0 || R == 0) return;
+  if (is_favor(a.map)) {
+    FavorBackward<Real> op;
+    op.M = rows, op.N = a.d_x.columns(), op.K = a.omega.dim(0);
+    op.both = a.d_y.columns() == 2 * op.K;
+    op.x = a.x, op.omega = a.omega, op.y = a.y, op.d_y = a.d_y, op.d_x = a.d_x;
+    op.mode = a.write_x;
+    favor(exec, "feature map backward", op, R, gemm_kernel<Real, FavorBackward<Real>, 64, 64, 16, 1>);
+    return;
+  }
+  feature_map_backward<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0,
+                         stream_of(exec)>>>(a);
+  check_launch("feature map backward");
+}
+
+CROSSTALK_CUDA_OP(FeatureMapForward)
+CROSSTALK_CUDA_OP(FeatureMapBackward)
+
+}  // namespace crosstalk

@@ -1,0 +1,113 @@
+// Affine maps: tiled products, and kernels of their own for one output (gates), where a product would waste a
+// tile's width. SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/column_sum.cuh"
+#include "kernels/ops/gemm.cuh"
+#include "kernels/ops/linear.h"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kWarps = 8;  // rows in flight of one block
+
+// y_n = w.x_n + b: a warp a row.
+template <class Real>
+__global__ void __launch_bounds__(32 * kWarps) one_output(const LinearForward<Real> a) {
+  const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y, in = a.x.columns();
+  if (n >= a.x.rows()) return;
+  const Real y = warp_dot(a.x.at(r) + static_cast<std::int64_t>(n) * in, a.w.at(r), in);
+  if (threadIdx.x % 32 == 0) a.y.at(r)[n] = a.b ? y + a.b.at(r)[0] : y;
+}
+
+// d_x_n = d_y_n w: a warp a row.
+template <class Real>
+__global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const LinearBackward<Real> a) {
+  const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
+            in = a.d_x.columns();
+  if (n >= a.d_x.rows()) return;
+  const Real d_y = a.d_y.at(r)[n];
+  Real* d_x = a.d_x.at(r) + static_cast<std::int64_t>(n) * in;
+  for (int i = threadIdx.x % 32; i < in; i += 32) put(a.write_x, d_x + i, d_y * a.w.at(r)[i]);
+}
+
+template <class Real>
+Operand<const Real> read_only(const Tensor<Real>& t, int ld) {
+  return {t.data, t.replica_stride, 0, ld};
+}
+
+template <class Real>
+Operand<Real> written(const Tensor<Real>& t, int ld) {
+  return {t.data, t.replica_stride, 0, ld};
+}
+
+}  // namespace
+
+template <class Real>
+void run_cuda(const Exec& exec, const LinearForward<Real>& a) {
+  const int n = static_cast<int>(a.y.rows()), in = a.x.columns(), out = a.y.columns(), R = a.y.R;
+  if (out == 1) {
+    if (n == 0 || R == 0) return;
+    one_output<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0, stream_of(exec)>>>(a);
+    check_launch("linear");
+    return;
+  }
+  Product<Real, true, true> product;  // y = x w^T
+  product.M = n, product.N = out, product.K = in;
+  product.a = read_only(a.x, in);
+  product.b = read_only(a.w, in);
+  product.c = written(a.y, out);
+  if (a.b) product.bias = read_only(a.b, 0);
+  gemm<Real>(exec, "linear", product, 1, R);
+}
+
+template <class Real>
+void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
+  const int n = static_cast<int>(a.d_y.rows()), out = a.d_y.columns(), R = a.d_y.R;
+  if (a.write_x != Write::none) {
+    const int in = a.d_x.columns();
+    if (out == 1 && n > 0 && R > 0) {
+      one_output_d_x<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0,
+                       stream_of(exec)>>>(a);
+      check_launch("linear backward (x)");
+    } else {
+      Product<Real, true, false> product;  // d_x = d_y w
+      product.M = n, product.N = in, product.K = out;
+      product.a = read_only(a.d_y, out);
+      product.b = read_only(a.w, in);
+      product.c = written(a.d_x, in);
+      product.mode = a.write_x;
+      gemm<Real>(exec, "linear backward (x)", product, 1, R);
+    }
+  }
+  if (a.write_w != Write::none) {
+    const int in = a.x.columns();
+    if (out == 1) {
+      ColumnSum<Real> sum;  // d_w = sum_n d_y_n x_n
+      sum.rows = n, sum.columns = in;
+      sum.x = a.x.data, sum.x_replica = a.x.replica_stride;
+      sum.weight = a.d_y.data, sum.weight_replica = a.d_y.replica_stride;
+      sum.out = a.d_w.data, sum.out_replica = a.d_w.replica_stride;
+      sum.mode = a.write_w;
+      column_sum(exec, "linear backward (w)", sum, R);
+    } else {
+      Product<Real, false, false> product;  // d_w = d_y^T x
+      product.M = out, product.N = in, product.K = n;
+      product.a = read_only(a.d_y, out);
+      product.b = read_only(a.x, in);
+      product.c = written(a.d_w, in);
+      product.mode = a.write_w;
+      gemm<Real>(exec, "linear backward (w)", product, 1, R);
+    }
+  }
+  ColumnSum<Real> sum;  // d_b = sum_n d_y_n
+  sum.rows = n, sum.columns = out;
+  sum.x = a.d_y.data, sum.x_replica = a.d_y.replica_stride;
+  sum.out = a.d_b.data, sum.out_replica = a.d_b.replica_stride;
+  sum.mode = a.write_b;
+  column_sum(exec, "linear backward (b)", sum, R);
+}
+
+CROSSTALK_CUDA_OP(LinearForward)
+CROSSTALK_CUDA_OP(LinearBackward)
+
+}  // namespace crosstalk
