@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+
+TEST(Buffer, CopiesThereAndBack) {
+  Buffer buffer(Device::cpu, 16);
+  const int in[4] = {1, 2, 3, 4};
+  int out[4] = {};
+  buffer.fill_zero();
+  buffer.copy_from_host(in, 8, 4);
+  buffer.copy_to_host(out, 16);
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[1], 1);
+  EXPECT_EQ(out[2], 2);
+  EXPECT_EQ(out[3], 0);
+  buffer.copy_to_host(out, 4, 8);
+  EXPECT_EQ(out[0], 2);
+}
+
+TEST(Buffer, TooMuchMemorySaysHowMuch) {
+  try {
+    Buffer buffer(Device::cpu, std::size_t{1} << 60);
+    FAIL() << "an exbibyte was allocated";
+  } catch (const DeviceError& e) {
+    EXPECT_NE(std::string(e.what()).find("1099511627776.0 MiB"), std::string::npos) << e.what();
+  }
+}
+
+class ArenaTest : public ::testing::Test {
+ protected:
+  ArenaTest() {
+    arena.reserve(&x);
+    arena.reserve(&ids);
+    arena.reserve(&scalar);
+    arena.allocate();
+  }
+  Tensor<float> x = shaped<float>(3, {5, 7});
+  Tensor<std::int32_t> ids = shaped<std::int32_t>(3, {2});
+  Tensor<double> scalar = shaped<double>(3, {});
+  Arena arena{Device::cpu};
+};
+
+TEST_F(ArenaTest, ShapesStridesAndAlignment) {
+  EXPECT_EQ(x.size(), 35);
+  EXPECT_EQ(x.rows(), 5);
+  EXPECT_EQ(x.columns(), 7);
+  EXPECT_EQ(scalar.size(), 1);
+  EXPECT_EQ(x.replica_stride, 48);  // 35 floats rounded up to whole 64-byte lines
+  EXPECT_EQ(scalar.replica_stride, 8);
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.at(r)) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(ids.at(r)) % 64, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scalar.at(r)) % 64, 0u);
+  }
+  EXPECT_EQ(x.at(2) - x.at(0), 96);
+}
+
+TEST_F(ArenaTest, FreshMemoryIsNanAndAbsent) {
+  for (int r = 0; r < 3; ++r) {
+    for (int i = 0; i < 35; ++i) EXPECT_TRUE(std::isnan(x.at(r)[i]));
+    EXPECT_TRUE(std::isnan(scalar.at(r)[0]));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(ids.at(r)[i], -1);
+  }
+}
+
+TEST_F(ArenaTest, PiecesDoNotOverlap) {
+  for (int r = 0; r < 3; ++r) {
+    std::fill(x.at(r), x.at(r) + 35, 1.0f);
+    std::fill(ids.at(r), ids.at(r) + 2, 2);
+    scalar.at(r)[0] = 3;
+  }
+  for (int r = 0; r < 3; ++r) {
+    for (int i = 0; i < 35; ++i) EXPECT_EQ(x.at(r)[i], 1.0f);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(ids.at(r)[i], 2);
+    EXPECT_EQ(scalar.at(r)[0], 3);
+  }
+  EXPECT_NO_THROW(arena.check_guards());
+}
+
+// Every byte of every guard counts, whatever is written there.
+TEST_F(ArenaTest, OverrunIsCaught) {
+  const auto overrun = [this](auto tensor, int byte) {
+    auto* end = reinterpret_cast<unsigned char*>(tensor.at(2) + tensor.replica_stride);
+    const unsigned char kept = end[byte];
+    end[byte] = static_cast<unsigned char>(kept ^ 1);
+    EXPECT_THROW(arena.check_guards(), std::logic_error) << byte;
+    end[byte] = kept;
+    EXPECT_NO_THROW(arena.check_guards());
+  };
+  for (int byte : {0, 1, 31, 63}) {
+    overrun(x, byte);
+    overrun(ids, byte);
+    overrun(scalar, byte);
+  }
+  x.at(2)[x.replica_stride] = 0.0f;
+  EXPECT_THROW(arena.check_guards(), std::logic_error);
+}
+
+TEST(Arena, MessageNamesThePiece) {
+  Tensor<float> first = shaped<float>(1, {4}), second = shaped<float>(1, {16});
+  Arena arena(Device::cpu);
+  arena.reserve(&first);
+  arena.reserve(&second);
+  arena.allocate();
+  second.data[16] = 0;
+  try {
+    arena.check_guards();
+    FAIL() << "the overrun went unseen";
+  } catch (const std::logic_error& e) {
+    EXPECT_NE(std::string(e.what()).find("piece 1 (64 bytes)"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

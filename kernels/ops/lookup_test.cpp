@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/lookup.h"
+
+#include "kernels/testing/op_check.h"
+
+namespace crosstalk::checks {
+namespace {
+
+/// Table i has rows[i] rows and is read with channel[i].
+OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows, std::vector<int> channel,
+            bool bias) {
+  OpCase op(name);
+  const int tables = static_cast<int>(rows.size());
+  const int most = *std::min_element(rows.begin(), rows.end());
+  op.integers("ids", {N, C}, integer_in(-1, most - 1));
+  for (int i = 0; i < tables; ++i)
+    op.input(fmt::format("table{}", i), {rows[static_cast<std::size_t>(i)], D}, normal());
+  if (bias) {
+    op.input("bias", {D}, normal());
+  } else {
+    op.absent("bias");
+  }
+  op.output("y", {N, D});
+  op.forward([=](const Exec& exec, auto& s) {
+    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
+    LookupForward<Real> args;
+    args.ids = s.integer("ids");
+    args.tables = tables;
+    for (int i = 0; i < tables; ++i) {
+      args.table[i] = s.real(fmt::format("table{}", i));
+      args.channel[i] = channel[static_cast<std::size_t>(i)];
+    }
+    args.bias = s.real("bias");
+    args.y = s.real("y");
+    run(exec, args);
+  });
+  op.backward([=](const Exec& exec, auto& s) {
+    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
+    LookupBackward<Real> args;
+    args.ids = s.integer("ids");
+    args.tables = tables;
+    for (int i = 0; i < tables; ++i) {
+      args.d_table[i] = s.real(fmt::format("d_table{}", i));
+      args.write_table[i] = s.write(fmt::format("table{}", i));
+      args.channel[i] = channel[static_cast<std::size_t>(i)];
+    }
+    args.d_y = s.real("d_y");
+    args.d_bias = s.real("d_bias");
+    args.write_bias = s.write("bias");
+    run(exec, args);
+  });
+  op.oracle([=](const Values& in) {  // products with dense one-hot rows
+    Values out;
+    for (int n = 0; n < N; ++n) {
+      for (int j = 0; j < D; ++j) {
+        long double y = bias ? in["bias"][static_cast<std::size_t>(j)] : 0.0;
+        for (int i = 0; i < tables; ++i) {
+          const int id =
+              in.integer.at("ids")[static_cast<std::size_t>(n * C + channel[static_cast<std::size_t>(i)])];
+          for (int row = 0; row < rows[static_cast<std::size_t>(i)]; ++row)
+            y += (row == id ? 1.0L : 0.0L) *
+                 in[fmt::format("table{}", i)][static_cast<std::size_t>(row * D + j)];
+        }
+        out.real["y"].push_back(static_cast<double>(y));
+      }
+    }
+    return out;
+  });
+  return op.roundings(N + tables).gradient_elements(300);
+}
+
+std::vector<OpCase> cases() {
+  return {make("OneTable", 9, 2, 5, {4}, {0}, true),
+          make("SecondChannel", 9, 2, 5, {4}, {1}, false),
+          make("KeyAndValue", 11, 2, 7, {5, 3}, {0, 1}, true),
+          make("ThreeChannels", 13, 3, 6, {5, 4, 5}, {0, 1, 2}, false),
+          make("SharedChannel", 8, 3, 4, {5, 6, 4}, {2, 0, 2}, true),
+          make("OneRow", 1, 3, 4, {3, 3, 3}, {0, 1, 2}, true),
+          make("RowsNeverRead", 4, 2, 3, {40, 3}, {0, 1}, true),
+          make("Many", 150, 2, 35, {21, 33}, {0, 1}, true)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

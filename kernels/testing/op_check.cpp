@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/testing/op_check.h"
+
+#include <cstdlib>
+#include <type_traits>
+
+#include "kernels/testing/gradcheck.h"
+
+namespace crosstalk::checks {
+namespace {
+
+std::int64_t elements(const std::vector<int>& dims) {
+  std::int64_t n = 1;
+  for (int d : dims) n *= d;
+  return n;
+}
+
+Exec cpu(int threads = 1) {
+  Exec exec;
+  exec.threads = threads;
+  return exec;
+}
+
+std::vector<int> all_replicas() { return {0, 1, 2, 3, 4}; }
+
+/// Every byte of every tensor of one replica.
+template <class Real>
+struct Snapshot {
+  std::map<std::string, std::vector<Real>> real;
+  std::map<std::string, std::vector<std::int32_t>> integer;
+  std::map<std::string, std::vector<double>> precise;
+};
+
+template <class Real>
+Snapshot<Real> snapshot(const TensorSet<Real>& set, int r) {
+  Snapshot<Real> s;
+  for (const auto& [name, t] : set.reals.all()) {
+    if (t) s.real[name] = download(set.device(), t, r);
+  }
+  for (const auto& [name, t] : set.integers.all()) {
+    if (t) s.integer[name] = download(set.device(), t, r);
+  }
+  for (const auto& [name, t] : set.doubles.all()) {
+    if (t) s.precise[name] = download(set.device(), t, r);
+  }
+  return s;
+}
+
+template <class Real>
+void expect_identical(const std::string& what, const Snapshot<Real>& got, const Snapshot<Real>& want) {
+  const auto compare = [&what](const auto& a, const auto& b) {
+    for (const auto& [name, x] : a) {
+      const auto& y = b.at(name);
+      ASSERT_EQ(x.size(), y.size());
+      EXPECT_TRUE(identical(what + ", " + name, x.data(), y.data(), static_cast<std::int64_t>(x.size())));
+    }
+  };
+  compare(got.real, want.real);
+  compare(got.integer, want.integer);
+  compare(got.precise, want.precise);
+}
+
+}  // namespace
+
+Fill normal(double scale) {
+  return [scale](RandomStream& random, int, std::int64_t) {
+    return scale * normal_from_uniform(random.uniform());
+  };
+}
+
+Fill uniform(double low, double high) {
+  return [=](RandomStream& random, int, std::int64_t) { return low + (high - low) * random.uniform(); };
+}
+
+Fill off_zero(double scale) {
+  return [scale](RandomStream& random, int, std::int64_t) {
+    const double x = scale * normal_from_uniform(random.uniform());
+    return x < 0 ? x - 0.05 : x + 0.05;
+  };
+}
+
+Fill constant(double value) {
+  return [value](RandomStream&, int, std::int64_t) { return value; };
+}
+
+Fill integer_in(int low, int high) {
+  return [=](RandomStream& random, int, std::int64_t) {
+    return low + static_cast<double>(random.below(static_cast<std::uint32_t>(high - low + 1)));
+  };
+}
+
+Fill positions(int T) {
+  return [T](RandomStream& random, int r, std::int64_t i) -> double {
+    if ((i + r) % 4 == 0) return T;
+    if ((i + r) % 4 == 2) return 0;
+    return random.below(static_cast<std::uint32_t>(T + 1));
+  };
+}
+
+RandomStream OpCase::stream(const std::string& name, int r) const {
+  std::uint64_t hash = 1469598103934665603u;  // FNV-1a
+  for (char c : name_ + "/" + name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return RandomStream(hash, RandomDomain::initialisation, static_cast<std::uint32_t>(r));
+}
+
+OpCase& OpCase::add_field(const std::string& name, std::vector<int> dims, const Fill& fill,
+                          bool differentiable) {
+  Field field{name, std::move(dims), differentiable, {}};
+  for (int r = 0; r < kReplicas; ++r) {
+    RandomStream random = stream(name, r);
+    Numbers& values = field.values.emplace_back();
+    for (std::int64_t i = 0; i < elements(field.dims); ++i) values.push_back(fill(random, r, i));
+  }
+  fields_.push_back(std::move(field));
+  return *this;
+}
+
+OpCase& OpCase::integers(const std::string& name, std::vector<int> dims, const Fill& fill) {
+  IntegerField field{name, std::move(dims), {}};
+  for (int r = 0; r < kReplicas; ++r) {
+    RandomStream random = stream(name, r);
+    Integers& values = field.values.emplace_back();
+    for (std::int64_t i = 0; i < elements(field.dims); ++i)
+      values.push_back(static_cast<std::int32_t>(fill(random, r, i)));
+  }
+  integers_.push_back(std::move(field));
+  return *this;
+}
+
+OpCase& OpCase::edit(const std::string& name, const std::function<void(int r, Numbers&)>& f) {
+  for (Field& field : fields_) {
+    if (field.name != name) continue;
+    for (int r = 0; r < kReplicas; ++r) f(r, field.values[static_cast<std::size_t>(r)]);
+    return *this;
+  }
+  throw std::out_of_range("no input is named " + name);
+}
+
+Values OpCase::inputs(int r) const {
+  Values in;
+  for (const Field& field : fields_) in.real[field.name] = field.values[static_cast<std::size_t>(r)];
+  for (const std::string& name : absent_) in.real[name] = {};
+  for (const IntegerField& field : integers_)
+    in.integer[field.name] = field.values[static_cast<std::size_t>(r)];
+  return in;
+}
+
+/// Adds, allocates and uploads everything; replica i of the set gets the case's data of replicas[i].
+/// Outputs and gradients stay poisoned.
+template <class Real>
+void OpCase::fill(TensorSet<Real>& set, const std::vector<int>& replicas) const {
+  const int R = static_cast<int>(replicas.size());
+  for (const Field& field : fields_) {
+    set.reals.add(field.name, R, field.dims);
+    if (field.differentiable) {
+      set.reals.add("d_" + field.name, R, field.dims);
+      set.writes[field.name] = Write::overwrite;
+    }
+  }
+  for (const std::string& name : absent_) {
+    set.reals.add_absent(name);
+    set.reals.add_absent("d_" + name);
+    set.writes[name] = Write::none;
+  }
+  for (const IntegerField& field : integers_) set.integers.add(field.name, R, field.dims);
+  for (const Output& out : outputs_) {
+    set.reals.add(out.name, R, out.dims);
+    if (out.differentiable) set.reals.add("d_" + out.name, R, out.dims);
+  }
+  for (const auto& [name, dims] : integer_outputs_) set.integers.add(name, R, dims);
+  set.allocate();
+  for (int i = 0; i < R; ++i) {
+    const auto r = static_cast<std::size_t>(replicas[static_cast<std::size_t>(i)]);
+    for (const Field& field : fields_) upload(set.device(), set.real(field.name), i, field.values[r]);
+    for (const IntegerField& field : integers_)
+      upload(set.device(), set.integer(field.name), i, field.values[r]);
+    for (const Output& out : outputs_) {
+      if (!out.differentiable) continue;
+      Numbers cotangent = out.cotangent;
+      RandomStream random = stream("d_" + out.name, static_cast<int>(r));
+      while (static_cast<std::int64_t>(cotangent.size()) < elements(out.dims))
+        cotangent.push_back(normal_from_uniform(random.uniform()));
+      upload(set.device(), set.real("d_" + out.name), i, cotangent);
+    }
+  }
+}
+
+template <class Real>
+void OpCase::run_forward(const Exec& exec, TensorSet<Real>& set) const {
+  if constexpr (std::is_same_v<Real, double>) {
+    forward64_(exec, set);
+  } else {
+    forward32_(exec, set);
+  }
+}
+
+template <class Real>
+void OpCase::run_backward(const Exec& exec, TensorSet<Real>& set) const {
+  if (!has_backward()) return;
+  if constexpr (std::is_same_v<Real, double>) {
+    backward64_(exec, set);
+  } else {
+    backward32_(exec, set);
+  }
+}
+
+template <class Real>
+void OpCase::reference() const {
+  TensorSet<Real> set;
+  fill(set, all_replicas());
+  run_forward(cpu(), set);
+  set.check_overruns();
+  for (int r = 0; r < kReplicas; ++r) {
+    Values in = inputs(r);
+    for (const Field& field : fields_) {
+      const auto values = download(set.device(), set.real(field.name), r);
+      std::vector<Real> given;
+      for (double x : in[field.name]) given.push_back(static_cast<Real>(x));
+      EXPECT_TRUE(identical("input " + field.name + " after forward", values.data(), given.data(),
+                            static_cast<std::int64_t>(given.size())));
+      in.real[field.name] = Numbers(given.begin(), given.end());  // what the op got
+    }
+    const Values want = oracle_(in);
+    for (const Output& out : outputs_) {
+      if (!out.compared) continue;
+      const Numbers& w = want[out.name];
+      ASSERT_EQ(static_cast<std::int64_t>(w.size()), elements(out.dims)) << "oracle of " << out.name;
+      const double size = condition_ * magnitude(w.data(), elements(out.dims));
+      double limit = tolerance<Real>(roundings_ + 4, size).limit();
+      if (std::is_same_v<Real, double>) limit = std::min(limit, 1e-12 * std::max(1.0, size));
+      EXPECT_TRUE(close(fmt::format("{}, replica {}", out.name, r), set.real(out.name).at(r), w.data(),
+                        elements(out.dims), limit, out.dims));
+    }
+    for (const auto& [name, dims] : integer_outputs_)
+      EXPECT_EQ(download(set.device(), set.integer(name), r), want.integer.at(name))
+          << name << ", replica " << r;
+  }
+}
+
+void OpCase::check_reference() const {
+  reference<double>();
+  reference<float>();
+}
+
+/// The float backward pass against the double one on equal data.
+template <class Real>
+void OpCase::single_gradient() const {
+  TensorSet<Real> single;
+  TensorSet<double> twice;
+  fill(single, all_replicas());
+  fill(twice, all_replicas());
+  for (const auto& [name, t] : single.reals.all()) {
+    if (!t) continue;
+    for (int r = 0; r < kReplicas; ++r) upload(Device::cpu, twice.real(name), r, download(Device::cpu, t, r));
+  }
+  run_forward(cpu(), single);
+  run_forward(cpu(), twice);
+  run_backward(cpu(), single);
+  run_backward(cpu(), twice);
+  single.check_overruns();
+  for (const Field& field : fields_) {
+    if (!field.differentiable) continue;
+    const auto got = single.real("d_" + field.name);
+    const auto want = twice.real("d_" + field.name);
+    for (int r = 0; r < kReplicas; ++r) {
+      const double size = condition_ * std::max(1e-3, magnitude(want.at(r), want.size()));
+      EXPECT_TRUE(close(fmt::format("single precision d_{}, replica {}", field.name, r), got.at(r),
+                        want.at(r), want.size(), tolerance<Real>(3 * roundings_ + 8, size).limit(),
+                        field.dims));
+    }
+  }
+}
+
+void OpCase::check_gradient() const {
+  if (!has_backward()) return;
+  TensorSet<double> set;
+  fill(set, {0, 1});
+  GradientProblem problem;
+  for (const Field& field : fields_) {
+    if (field.differentiable)
+      problem.inputs.push_back(
+          {field.name, set.real(field.name), set.real("d_" + field.name), &set.writes[field.name]});
+  }
+  for (const Output& out : outputs_) {
+    if (out.differentiable)
+      problem.outputs.push_back({out.name, set.real(out.name), set.real("d_" + out.name)});
+  }
+  problem.forward = [&] { run_forward(cpu(), set); };
+  problem.backward = [&] { run_backward(cpu(), set); };
+  problem.elements = gradient_elements_;
+  EXPECT_TRUE(check_gradients(problem));
+  set.check_overruns();
+  single_gradient<float>();
+}
+
+template <class Real>
+void OpCase::replicas() const {
+  TensorSet<Real> together;
+  fill(together, all_replicas());
+  run_forward(cpu(), together);
+  run_backward(cpu(), together);
+  std::vector<Snapshot<Real>> want;
+  for (int r = 0; r < kReplicas; ++r) want.push_back(snapshot(together, r));
+  for (int threads : {2, 3}) {
+    TensorSet<Real> set;
+    fill(set, all_replicas());
+    run_forward(cpu(threads), set);
+    run_backward(cpu(threads), set);
+    set.check_overruns();
+    for (int r = 0; r < kReplicas; ++r)
+      expect_identical(fmt::format("{} threads, replica {}", threads, r), snapshot(set, r),
+                       want[static_cast<std::size_t>(r)]);
+  }
+  for (int r = 0; r < kReplicas; ++r) {
+    TensorSet<Real> alone;
+    fill(alone, {r});
+    run_forward(cpu(), alone);
+    run_backward(cpu(), alone);
+    expect_identical(fmt::format("replica {} alone", r), snapshot(alone, 0),
+                     want[static_cast<std::size_t>(r)]);
+  }
+  for (int threads : {1, 2}) {
+    const std::vector<int> ids = {3, 1};
+    TensorSet<Real> some, untouched;
+    fill(some, all_replicas());
+    fill(untouched, all_replicas());
+    Exec exec = cpu(threads);
+    exec.replicas = ids.data();
+    exec.replica_count = static_cast<int>(ids.size());
+    run_forward(exec, some);
+    run_backward(exec, some);
+    some.check_overruns();
+    for (int r = 0; r < kReplicas; ++r) {
+      const bool chosen = std::count(ids.begin(), ids.end(), r) != 0;
+      expect_identical(
+          fmt::format("replica {} {} Exec::replicas, {} threads", r, chosen ? "in" : "not in", threads),
+          snapshot(some, r), chosen ? want[static_cast<std::size_t>(r)] : snapshot(untouched, r));
+    }
+  }
+}
+
+void OpCase::check_replicas() const {
+  replicas<double>();
+  replicas<float>();
+}
+
+/// CUDA against the CPU on equal data; alone against together, bit for bit.
+template <class Real>
+void OpCase::cuda() const {
+  Exec exec;
+  exec.device = Device::cuda;
+  TensorSet<Real> host, device(Device::cuda);
+  fill(host, all_replicas());
+  fill(device, all_replicas());
+  run_forward(cpu(), host);
+  run_backward(cpu(), host);
+  run_forward(exec, device);
+  run_backward(exec, device);
+  for (int r = 0; r < kReplicas; ++r) {
+    const auto expect_close = [&](const std::string& name, double length, const std::vector<int>& dims) {
+      const auto got = download(Device::cuda, device.real(name), r);
+      const auto want = download(Device::cpu, host.real(name), r);
+      const auto n = static_cast<std::int64_t>(want.size());
+      const double size = condition_ * std::max(1e-3, magnitude(want.data(), n));
+      EXPECT_TRUE(close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n,
+                        2 * tolerance<Real>(length, size).limit(), dims));
+    };
+    for (const Output& out : outputs_) {
+      if (out.compared) expect_close(out.name, roundings_ + 4, out.dims);
+    }
+    for (const auto& [name, dims] : integer_outputs_)
+      EXPECT_EQ(download(Device::cuda, device.integer(name), r),
+                download(Device::cpu, host.integer(name), r));
+    for (const Field& field : fields_) {
+      if (field.differentiable && has_backward())
+        expect_close("d_" + field.name, 3 * roundings_ + 8, field.dims);
+    }
+    TensorSet<Real> alone(Device::cuda);
+    fill(alone, {r});
+    run_forward(exec, alone);
+    run_backward(exec, alone);
+    expect_identical(fmt::format("CUDA replica {} alone", r), snapshot(alone, 0), snapshot(device, r));
+  }
+}
+
+void OpCase::check_cuda() const {
+  cuda<double>();
+  cuda<float>();
+}
+
+template void OpCase::fill(TensorSet<double>&, const std::vector<int>&) const;
+template void OpCase::fill(TensorSet<float>&, const std::vector<int>&) const;
+template void OpCase::run_forward(const Exec&, TensorSet<double>&) const;
+template void OpCase::run_forward(const Exec&, TensorSet<float>&) const;
+template void OpCase::run_backward(const Exec&, TensorSet<double>&) const;
+template void OpCase::run_backward(const Exec&, TensorSet<float>&) const;
+
+TEST_P(OpCheck, Reference) { GetParam().check_reference(); }
+TEST_P(OpCheck, Gradient) { GetParam().check_gradient(); }
+TEST_P(OpCheck, Replicas) { GetParam().check_replicas(); }
+
+// A machine without a GPU shows these as skipped; where a GPU is required that is a failure.
+TEST_P(OpCheck, Cuda) {
+  if (!built_with_cuda() || cuda_device_count() == 0) {
+    ASSERT_EQ(std::getenv("CROSSTALK_REQUIRE_CUDA"), nullptr) << "a GPU is required, and there is none";
+    GTEST_SKIP() << "needs a GPU";
+  }
+  GetParam().check_cuda();
+}
+
+}  // namespace crosstalk::checks

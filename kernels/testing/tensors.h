@@ -1,0 +1,124 @@
+// Named tensors of one op call, in one guarded arena on any device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/cuda_runtime.h"
+
+namespace crosstalk::checks {
+
+/// Tensors of one element type by name. A name that was declared absent gives an empty tensor, an unknown one
+/// throws, so that a misspelt name is not an optional argument left out.
+template <class T>
+class NamedTensors {
+ public:
+  void add(const std::string& name, int R, const std::vector<int>& dims) {
+    Tensor<T>& t = tensors_[name];
+    t.R = R;
+    t.rank = 0;
+    for (int d : dims) t.dims[t.rank++] = d;
+  }
+  void add_absent(const std::string& name) { tensors_[name] = {}; }
+  bool has(const std::string& name) const { return tensors_.count(name) != 0; }
+  Tensor<T> operator()(const std::string& name) const {
+    const auto it = tensors_.find(name);
+    if (it == tensors_.end()) throw std::out_of_range("no tensor is named " + name);
+    return it->second;
+  }
+  std::map<std::string, Tensor<T>>& all() { return tensors_; }
+  const std::map<std::string, Tensor<T>>& all() const { return tensors_; }
+
+ private:
+  std::map<std::string, Tensor<T>> tensors_;
+};
+
+/// The tensors of one op: reals of the precision under test, integers, and doubles whatever the precision;
+/// and what the backward pass is to do with each gradient. First add, then allocate().
+template <class Real>
+class TensorSet {
+ public:
+  explicit TensorSet(Device device = Device::cpu) : device_(device), arena_(device) {}
+  TensorSet(const TensorSet&) = delete;
+
+  NamedTensors<Real> reals;
+  NamedTensors<std::int32_t> integers;
+  NamedTensors<double> doubles;
+  std::map<std::string, Write> writes;
+
+  Tensor<Real> real(const std::string& name) const { return reals(name); }
+  Tensor<std::int32_t> integer(const std::string& name) const { return integers(name); }
+  Tensor<double> precise(const std::string& name) const { return doubles(name); }
+  Write write(const std::string& name) const { return writes.at(name); }
+  Device device() const { return device_; }
+
+  void allocate() {
+    const auto reserve = [this](auto& named) {
+      for (auto& [name, t] : named.all()) {
+        if (t.R > 0) arena_.reserve(&t);
+      }
+    };
+    reserve(reals);
+    reserve(integers);
+    reserve(doubles);
+    arena_.allocate();
+  }
+
+  /// Throws where something was written past the end of a tensor or of one replica of it (CPU).
+  void check_overruns() const {
+    arena_.check_guards();
+    if (device_ != Device::cpu) return;
+    const auto check = [](const auto& named) {
+      for (const auto& [name, t] : named.all()) {
+        for (int r = 0; r < t.R; ++r) {
+          const auto* begin = reinterpret_cast<const unsigned char*>(t.at(r) + t.size());
+          const auto* end = reinterpret_cast<const unsigned char*>(t.at(r) + t.replica_stride);
+          if (std::any_of(begin, end, [](unsigned char c) { return c != 0xFF; }))
+            throw std::logic_error("replica " + std::to_string(r) + " of " + name +
+                                   " was written past its end");
+        }
+      }
+    };
+    check(reals);
+    check(integers);
+    check(doubles);
+  }
+
+ private:
+  Device device_;
+  Arena arena_;
+};
+
+/// Copies one replica from the host, whatever the device.
+template <class T, class Source>
+void upload(Device device, const Tensor<T>& t, int r, const std::vector<Source>& values) {
+  if (static_cast<std::int64_t>(values.size()) != t.size()) throw std::logic_error("upload: sizes differ");
+  std::vector<T> typed(values.size());
+  std::transform(values.begin(), values.end(), typed.begin(), [](Source x) { return static_cast<T>(x); });
+  if (typed.empty()) return;
+  if (device == Device::cuda) {
+    cuda_copy_to_device(t.at(r), typed.data(), typed.size() * sizeof(T));
+  } else {
+    std::memcpy(t.at(r), typed.data(), typed.size() * sizeof(T));
+  }
+}
+
+/// Copies one replica to the host.
+template <class T>
+std::vector<T> download(Device device, const Tensor<T>& t, int r) {
+  std::vector<T> values(static_cast<std::size_t>(t.size()));
+  if (values.empty()) return values;
+  if (device == Device::cuda) {
+    cuda_copy_to_host(values.data(), t.at(r), values.size() * sizeof(T));
+  } else {
+    std::memcpy(values.data(), t.at(r), values.size() * sizeof(T));
+  }
+  return values;
+}
+
+}  // namespace crosstalk::checks
