@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   using namespace crosstalk::program;
   ensure_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
+  std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: the write fails, and says so, instead
   DescriptorBuffer out_buffer(1), err_buffer(2);
   std::ostream out(&out_buffer), err(&err_buffer);
 

@@ -46,7 +46,13 @@ const char* type_of(const OptionSpec& spec) {
   return names[spec.default_value.index()];
 }
 
+bool is_number(const OptionSpec& spec) {
+  return std::holds_alternative<std::int64_t>(spec.default_value) ||
+         std::holds_alternative<double>(spec.default_value);
+}
+
 std::string range_of(const OptionSpec& spec) {
+  if (!is_number(spec)) return "";
   const bool low = std::isfinite(spec.min), high = std::isfinite(spec.max);
   const char* at_least = spec.min_exclusive ? ">" : ">=";
   if (low && high) return fmt::format(", {} {:.15g} and <= {:.15g}", at_least, spec.min, spec.max);
@@ -61,9 +67,9 @@ Json option_json(const std::string& prefix, const OptionSpec& spec) {
                {"help", spec.help},
                {"min", nullptr},
                {"max", nullptr}};
-  if (std::isfinite(spec.min)) json["min"] = spec.min;
-  if (std::isfinite(spec.max)) json["max"] = spec.max;
-  if (spec.min_exclusive) json["min_exclusive"] = true;
+  if (is_number(spec) && std::isfinite(spec.min)) json["min"] = spec.min;
+  if (is_number(spec) && std::isfinite(spec.max)) json["max"] = spec.max;
+  if (is_number(spec) && spec.min_exclusive) json["min_exclusive"] = true;
   if (!spec.choices.empty()) json["choices"] = spec.choices;
   return json;
 }

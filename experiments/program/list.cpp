@@ -101,6 +101,16 @@ int run_list(const Arguments& arguments, Console& console) {
     console.out << dump(listing.items);
     return exit_done;
   }
+  if (kind == "feature-maps") {
+    // Formulas are too long for a table.
+    std::vector<std::vector<std::string>> rows;
+    for (const Json& item : listing.items)
+      rows.push_back(
+          {item["name"], fmt::format("d_dot = {}\n{}\n{}", item["d_dot"].get<std::string>(),
+                                     item["formula"].get<std::string>(), item["source"].get<std::string>())});
+    console.out << two_columns(rows, 12, 110);
+    return exit_done;
+  }
   std::vector<std::vector<std::string>> rows = {listing.columns};
   for (const Json& item : listing.items) {
     rows.emplace_back();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -26,6 +27,18 @@ double cost_of(const Run& run) {
   return batch * static_cast<double>(std::max<std::int64_t>(1, run.state_size));
 }
 
+/// A store that cannot even be made is a wrong --out: nothing was created.
+std::unique_ptr<StoreWriter> open_store(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool existed = std::filesystem::exists(path, ignored);
+  try {
+    return std::make_unique<StoreWriter>(path);
+  } catch (const StoreError& error) {
+    if (!existed && !std::filesystem::exists(path, ignored)) throw StorePathError(error.what());
+    throw;
+  }
+}
+
 class Session {
  public:
   Session(const Study& study, const std::vector<Run>& runs, const std::filesystem::path& path,
@@ -34,7 +47,7 @@ class Session {
         runs_(runs),
         options_(options),
         console_(console),
-        writer_(path),
+        writer_(open_store(path)),
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
@@ -42,7 +55,7 @@ class Session {
   }
 
   SessionResult train() {
-    writer_.keep_study(study_.name, study_.text);
+    writer_->keep_study(study_.name, study_.text);
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
     events.progressed = [this](std::int64_t steps) {
@@ -51,6 +64,7 @@ class Session {
     };
     events.stop = &stop_flag();
 
+    progress_.tick();
     std::thread watcher([this] { watch(); });
     std::exception_ptr error;
     bool ended = false;
@@ -86,7 +100,7 @@ class Session {
     record.provenance.update(provenance_);
     record.provenance["finished"] = utc_now();
     try {
-      writer_.append(record);
+      writer_->append(record);
     } catch (...) {
       // Exceptions must not cross the trainer's threads.
       store_error_ = std::current_exception();
@@ -149,7 +163,7 @@ class Session {
   const std::vector<Run>& runs_;
   const SessionOptions& options_;
   Console& console_;
-  StoreWriter writer_;
+  std::unique_ptr<StoreWriter> writer_;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   Progress progress_;

@@ -26,6 +26,8 @@ void handle(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
+  caught.store(0);
+  stop.store(false);
   struct sigaction action = {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;

@@ -7,7 +7,7 @@
 namespace crosstalk::program {
 
 /// Catches SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP (unless nohup has it ignored): the first sets the
-/// stop flag, a second SIGINT ends the process at once.
+/// stop flag, a second SIGINT ends the process at once. Clears the flag.
 void catch_stop_signals();
 
 /// Set by the first signal, or by request_stop().

@@ -88,7 +88,9 @@ std::string two_columns(const std::vector<std::vector<std::string>>& rows, std::
                         std::size_t width) {
   std::string text;
   for (const auto& row : rows) {
-    const std::string body = wrap(row.at(1), width, spaces(column));
+    std::string body;
+    std::istringstream lines(row.at(1));
+    for (std::string line; std::getline(lines, line);) body += wrap(line, width, spaces(column));
     const std::string head = "  " + row.at(0);
     if (width_of(head) + 1 < column && !body.empty())
       text += head + body.substr(width_of(head));

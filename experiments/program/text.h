@@ -16,7 +16,8 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
 /// right (decided by the body), the last column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
 
-/// Two columns, the second wrapped at `width`; rows whose first word is too long break the line.
+/// Two columns, the second wrapped at `width` (its lines stay lines); a first word that is too long has a
+/// line of its own.
 std::string two_columns(const std::vector<std::vector<std::string>>& rows, std::size_t column,
                         std::size_t width);
 

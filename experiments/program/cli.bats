@@ -1,0 +1,387 @@
+#!/usr/bin/env bats
+# The program from outside: exit codes, streams, files, signals. CROSSTALK names the binary, CROSSTALK_SOURCE the
+# repository. Run by ctest, or: CROSSTALK=build/cpu/crosstalk bats experiments/program/cli.bats
+# SPDX-License-Identifier: Apache-2.0
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+  export source
+  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
+  export crosstalk
+  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
+  export OMP_NUM_THREADS=1
+}
+
+setup() {
+  mkdir "$BATS_TEST_TMPDIR/work"  # bats keeps files of its own in the folder above
+  cd "$BATS_TEST_TMPDIR/work"
+  cat >tiny.toml <<'TOML'
+[study]
+name  = "tiny"
+title = "Tiny"
+seeds = [1, 2]
+
+[base]
+task.name         = "recall"
+task.associations = 4
+model.d_key       = 4
+train.max_steps   = 20
+eval.every        = 10
+eval.sequences    = 4
+
+[memories.softmax]
+name = "softmax"
+[memories.linear]
+name = "linear_attention"
+
+[[grid]]
+"task.associations" = [3, 6]
+TOML
+}
+
+# A study that no test waits for.
+long_study() {
+  sed -e 's/20$/100000000/' -e 's/^name  = "tiny"/name = "long"/' -e 's/^eval.every .*/eval.every = 1000\ntrain.stop_loss = 0\ntrain.patience = 1000000/' tiny.toml >long.toml
+}
+
+# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
+refused() {
+  local pattern=$1 before after
+  shift
+  before=$(find . | sort)
+  run -2 --separate-stderr "$@"
+  echo "stderr: $stderr"
+  [[ $stderr =~ $pattern ]]
+  [ -z "$output" ]
+  after=$(find . | sort)
+  [ "$before" = "$after" ]
+}
+
+# study SED_SCRIPT: tiny.toml, changed.
+study() { sed "$1" tiny.toml >wrong.toml; }
+
+# Until the run in the background says that it trains; by then it minds signals.
+wait_for_start() { # wait_for_start STDERR_FILE
+  for _ in $(seq 1200); do
+    if grep -q "to train" "$1"; then return; fi
+    sleep 0.05
+  done
+  return 1
+}
+
+@test "help teaches, at every door" {
+  for words in "" "--help" "-h" "help"; do
+    # shellcheck disable=SC2086
+    run -0 --separate-stderr "$crosstalk" $words
+    [[ $output == *"crosstalk run experiments/quickstart.toml"* ]]
+    [ -z "$stderr" ]
+  done
+  for command in run plan status retry export plot list describe sample version; do
+    run -0 "$crosstalk" "$command" --help
+    [[ $output == *"Example"* ]]
+    with_help=$output
+    run -0 "$crosstalk" help "$command"
+    [ "$output" = "$with_help" ]
+  done
+}
+
+@test "an unknown command or option names the nearest" {
+  refused "did you mean 'run'" "$crosstalk" rnu tiny.toml
+  refused "did you mean --threads" "$crosstalk" run tiny.toml --thread 2
+  refused "did you mean 'describe'" "$crosstalk" help describ
+  refused "did you mean 'capacity'" "$crosstalk" plot capacty store
+  refused "did you mean memories" "$crosstalk" list memmories
+  refused "did you mean 'delta'" "$crosstalk" describe delt
+  refused "did you mean train.patience" "$crosstalk" describe patience
+  refused "did you mean 'recall'" "$crosstalk" sample recal
+  refused "did you mean task.associations" "$crosstalk" sample recall --set task.asociations=3
+  refused "options stand after the command" "$crosstalk" --json list
+}
+
+@test "numbers on the command line are checked" {
+  refused "threads needs a whole number" "$crosstalk" run tiny.toml --threads x
+  refused "pack needs a whole number" "$crosstalk" run tiny.toml --pack 0
+  refused "max-runs needs a whole number" "$crosstalk" run tiny.toml --max-runs -1
+  refused "count needs a whole number" "$crosstalk" sample recall -n 0
+  refused "color is auto, always or never" "$crosstalk" run tiny.toml --color sometimes
+}
+
+@test "wrong studies: exit 2, path:line:col, nothing created" {
+  study 's/^task.associations = 4/task.asociations = 4/'
+  refused '^wrong.toml:8:1: .*task.associations' "$crosstalk" run wrong.toml
+  study 's/^train.max_steps .*/train.max_steps = "many"/'
+  refused '^wrong.toml:10:[0-9]+: ' "$crosstalk" run wrong.toml
+  study 's/^model.d_key .*/model.d_key = -4/'
+  refused '^wrong.toml:9:[0-9]+: ' "$crosstalk" run wrong.toml
+  study 's/^eval.every .*/train.max_steps = 3/'
+  refused '^wrong.toml:11:[0-9]+: ' "$crosstalk" run wrong.toml
+  study 's/\[3, 6\]/[]/'
+  refused '^wrong.toml:20:[0-9]+: ' "$crosstalk" run wrong.toml
+  study '$a [[grid.zip]]\n"model.d_key" = [4, 8]\n"train.learning_rate" = [1e-3]'
+  refused '^wrong.toml:2[1-3]:[0-9]+: ' "$crosstalk" run wrong.toml
+  study 's/\[study\]/[study/'
+  refused '^wrong.toml:1:[0-9]+: ' "$crosstalk" run wrong.toml
+  study 's/name = "softmax"/name = "sotfmax"/'
+  refused '^wrong.toml:15:[0-9]+: .*softmax' "$crosstalk" run wrong.toml
+  refused 'max-runs|8 runs|= 8' "$crosstalk" run tiny.toml --max-runs 7
+  refused '^--set .*train.batch' "$crosstalk" run tiny.toml --set train.bacth=3
+  refused 'no such file' "$crosstalk" run absent.toml
+  mkdir folder.toml
+  refused 'directory' "$crosstalk" run folder.toml
+  refused 'needs a study file' "$crosstalk" run
+}
+
+@test "wrong places for a store: exit 2, nothing created" {
+  echo text >file
+  refused 'file' "$crosstalk" run tiny.toml --out file
+  refused 'file' "$crosstalk" run tiny.toml --out file/below
+  mkdir foreign
+  echo text >foreign/thesis.tex
+  refused 'thesis.tex' "$crosstalk" run tiny.toml --out foreign
+  refused 'proc' "$crosstalk" run tiny.toml --quiet --out /proc/no/store
+  ln -s nowhere link
+  refused 'link' "$crosstalk" run tiny.toml --out link
+  if [ "$(id -u)" -ne 0 ]; then
+    mkdir locked
+    chmod 555 locked
+    refused 'written' "$crosstalk" run tiny.toml --out locked/store
+    chmod 755 locked
+  fi
+  refused "does not exist" "$crosstalk" export absent
+  refused "not a store" "$crosstalk" export foreign
+  refused "has no store at runs/tiny yet" "$crosstalk" export tiny.toml
+}
+
+@test "a study is trained once; its export is the same whatever the threads and packs" {
+  run -0 --separate-stderr "$crosstalk" run tiny.toml
+  [ "$output" = runs/tiny ]
+  [[ $stderr == *"trained 8 runs"* ]]
+  "$crosstalk" export runs/tiny >first.csv
+  [ "$(wc -l <first.csv)" -eq 9 ]
+  find runs -type f -exec cksum {} + | sort >files
+
+  run -0 --separate-stderr "$crosstalk" run tiny.toml
+  [ "$output" = runs/tiny ]
+  [[ $stderr == *"nothing to train"* ]]
+  find runs -type f -exec cksum {} + | sort | diff files -
+  "$crosstalk" export tiny.toml | cmp first.csv -
+
+  "$crosstalk" run tiny.toml --out again --threads 1 --pack 5 --quiet
+  "$crosstalk" export again --out again.csv
+  cmp first.csv again.csv
+  cmp <("$crosstalk" export runs/tiny --curves --format jsonl) <("$crosstalk" export again --curves --format jsonl)
+  "$crosstalk" export again --provenance | head -1 | grep -q provenance.host
+}
+
+@test "a larger study trains only what is new" {
+  "$crosstalk" run tiny.toml --quiet
+  run -0 --separate-stderr "$crosstalk" run tiny.toml --set seeds=1,2,3
+  [[ $stderr == *"4 runs to train, 8 already"* ]]
+  run -0 "$crosstalk" status tiny.toml
+  [[ $output == *"4 runs more in the store"* ]]
+}
+
+@test "plan counts, creates nothing, and follows the store" {
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml
+  [[ $output == *"= 8 runs"* ]]
+  [[ $output == *"to train: 8 runs"* ]]
+  [ ! -e runs ]
+  dry=$("$crosstalk" run tiny.toml --dry-run)
+  [ "$dry" = "$output" ]
+  "$crosstalk" run tiny.toml --quiet --set seeds=1
+  "$crosstalk" plan tiny.toml --json >plan.json
+  python3 - <<'PY'
+import json
+plan = json.load(open("plan.json"))
+assert plan["count"] == 8 == len(plan["runs"]), plan["count"]
+states = sorted(run["state"] for run in plan["runs"])
+assert states == ["done"] * 4 + ["missing"] * 4, states
+for run in plan["runs"]:
+    assert run["id"].startswith("ct-") and run["label"] in ("softmax", "linear")
+    assert run["config"]["task.associations"] in (3, 6) and run["config"]["seed"] == run["seed"], run
+PY
+}
+
+@test "all --json output is JSON" {
+  "$crosstalk" run tiny.toml --quiet
+  for words in "plan tiny.toml" "status tiny.toml" "status runs/tiny" "list tasks" "list memories" "list feature-maps" \
+    "list figures" "list studies ." "describe delta" "describe recall" "describe dpfp" "describe capacity" \
+    "describe train" "describe memory.nu" "version"; do
+    # shellcheck disable=SC2086
+    "$crosstalk" $words --json | python3 -m json.tool >/dev/null || { echo "crosstalk $words --json"; return 1; }
+  done
+}
+
+@test "every registered name can be described and sampled" {
+  for kind in tasks memories feature-maps figures; do
+    for name in $("$crosstalk" list $kind --json | python3 -c 'import json, sys; print(*[x["name"] for x in json.load(sys.stdin)])'); do
+      run -0 --separate-stderr "$crosstalk" describe "$name"
+      [ -n "$output" ]
+    done
+  done
+  for name in $("$crosstalk" list tasks --json | python3 -c 'import json, sys; print(*[x["name"] for x in json.load(sys.stdin)])'); do
+    run -0 --separate-stderr "$crosstalk" sample "$name" -n 2 --split eval
+    [ -n "$output" ]
+  done
+}
+
+@test "samples are written as .npy" {
+  run -0 --separate-stderr "$crosstalk" sample recall -n 3 --seed 1 --set task.associations=5 --out sample
+  [ "$output" = sample ]
+  for file in keys.npy values.npy query.npy answer.npy README.txt; do [ -s "sample/$file" ]; done
+  refused 'absent/below' "$crosstalk" sample recall --out absent/below
+}
+
+@test "list studies shows the repository's, and every one of them can be planned" {
+  cd "$source"
+  run -0 --separate-stderr "$crosstalk" list studies
+  echo "$stderr"
+  [ -z "$stderr" ]
+  [[ $output == *"experiments/quickstart.toml"* ]]
+}
+
+@test "SIGTERM stops with 75, and the same command goes on" {
+  long_study
+  for signal in TERM INT USR1 USR2 HUP; do
+    "$crosstalk" run long.toml --out store 2>err >out &
+    pid=$!
+    wait_for_start err
+    kill -$signal $pid
+    code=0
+    wait $pid || code=$?
+    cat err
+    [ "$code" -eq 75 ]
+    grep -q "stopped by SIG$signal after 0 of 8 runs" err
+    [ ! -s out ]
+  done
+  # The same points with a step limit that ends: what the stop left is a sound store.
+  run -0 "$crosstalk" run tiny.toml --out store --quiet
+}
+
+@test "a second SIGINT ends the run at once" {
+  long_study
+  "$crosstalk" run long.toml --grace 1000 2>err &
+  pid=$!
+  wait_for_start err
+  kill -STOP $pid  # so that both signals surely meet a run that has not left yet
+  kill -INT $pid
+  kill -CONT $pid
+  kill -INT $pid
+  code=0
+  wait $pid || code=$?
+  # 75 if it was quicker than the second signal
+  [ "$code" -eq 130 ] || [ "$code" -eq 75 ]
+}
+
+@test "a time limit stops with 75" {
+  long_study
+  run -75 --separate-stderr "$crosstalk" run long.toml --time-limit 0.5
+  [[ $stderr == *"stopped by the time limit"* ]]
+}
+
+@test "a killed run goes on: 5 kill -9" {
+  bash "$source/scripts/kill_test.sh" --kills 5 --crosstalk "$crosstalk"
+}
+
+@test "a damaged store exports its good rows, and run mends it" {
+  "$crosstalk" run tiny.toml --quiet
+  "$crosstalk" export runs/tiny >whole.csv
+  shard=$(ls runs/tiny/shards/*.jsonl)
+  sed -i '3s/"status"/"stutas"/' "$shard"
+  truncate -s -20 "$shard"
+  run -0 --separate-stderr "$crosstalk" export runs/tiny
+  [ -n "$stderr" ]
+  [ "$(echo "$output" | wc -l)" -lt 9 ]
+  run -0 --separate-stderr "$crosstalk" run tiny.toml
+  "$crosstalk" export runs/tiny 2>/dev/null | cmp whole.csv -
+}
+
+@test "a full disk is exit 3, and what was written stays" {
+  code=0
+  (ulimit -f 4; "$crosstalk" run tiny.toml --threads 1 2>err >/dev/null) || code=$?
+  cat err
+  [ "$code" -eq 3 ]
+  run -0 "$crosstalk" run tiny.toml --quiet
+  "$crosstalk" run tiny.toml --quiet --out other
+  cmp <("$crosstalk" export runs/tiny) <("$crosstalk" export other)
+  run -3 "$crosstalk" export runs/tiny --out /dev/full
+  code=0
+  "$crosstalk" export runs/tiny >/dev/full 2>err || code=$?
+  [ "$code" -eq 3 ]
+  grep -q "cannot write to standard output" err
+}
+
+@test "readers that leave early do no harm" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  set -o pipefail
+  "$crosstalk" export runs/tiny | head -1 >/dev/null
+  "$crosstalk" plan tiny.toml --json | head -1 >/dev/null
+  "$crosstalk" --help | true
+  # Nobody reads stderr: progress and notes are lost, results are not.
+  "$crosstalk" run tiny.toml --out other 2> >(true) >/dev/null
+  cmp <("$crosstalk" export runs/tiny) <("$crosstalk" export other)
+}
+
+@test "closed descriptors never end up in the store" {
+  "$crosstalk" run tiny.toml <&- >&- 2>&-
+  "$crosstalk" run tiny.toml --out other --quiet </dev/null
+  cmp <("$crosstalk" export runs/tiny) <("$crosstalk" export other)
+  run -0 --separate-stderr "$crosstalk" status runs/tiny
+  [ -z "$stderr" ]
+}
+
+@test "colour and redrawing only on a terminal" {
+  "$crosstalk" run tiny.toml 2>err >/dev/null
+  run ! grep -q $'\x1b' err
+  run ! grep -q $'\r' err
+  run -2 --separate-stderr "$crosstalk" rnu
+  [[ $stderr != *$'\x1b'* ]]
+  run -2 --separate-stderr "$crosstalk" describe delt --color always
+  [[ $stderr == *$'\x1b'* ]]
+  command -v script >/dev/null || skip "no script(1) to make a terminal"
+  TERM=xterm script -qec "$crosstalk describe delt" /dev/null </dev/null >typed || true
+  grep -q $'\x1b' typed
+  NO_COLOR=1 TERM=xterm script -qec "$crosstalk describe delt" /dev/null </dev/null >typed || true
+  run ! grep -q $'\x1b' typed
+  TERM=dumb script -qec "$crosstalk run tiny.toml --out other" /dev/null </dev/null >typed
+  run ! grep -q $'\x1b' typed
+  TERM=xterm script -qec "$crosstalk run tiny.toml --out third" /dev/null </dev/null >typed
+  grep -q $'\x1b\\[K' typed
+}
+
+@test "plot writes its figure and prints the paths" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/a.pdf
+  [ -s figures/a.csv ] && [ -s figures/a.py ]
+  [[ $output == *"figures/a.csv"* ]]
+  for path in $output; do [ -s "$path" ]; done
+  run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --where label=linear --no-theory --out b
+  grep -q linear b.csv
+  run ! grep -q softmax b.csv
+  refused 'where' "$crosstalk" plot capacity runs/tiny --where label
+  refused 'no such file' "$crosstalk" plot capacity runs/tiny --published absent.csv
+}
+
+@test "pandas reads the export in two lines" {
+  python=python3
+  python3 -c 'import pandas' 2>/dev/null || python=/usr/bin/python3
+  $python -c 'import pandas' 2>/dev/null || skip "no pandas"
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  "$crosstalk" export runs/tiny >runs.csv
+  "$crosstalk" export runs/tiny --format jsonl >runs.jsonl
+  $python -c 'import pandas
+assert pandas.read_csv("runs.csv").groupby("label").eval_loss.median().notna().all()'
+  $python -c 'import pandas
+assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_csv("runs.csv").id)'
+}
+
+@test "version knows what it was built from" {
+  run -0 "$crosstalk" version
+  [[ $output == *"semantics"* ]]
+  [ "$("$crosstalk" --version)" = "$output" ]
+  "$crosstalk" version --json | python3 -c 'import json, sys
+v = json.load(sys.stdin)
+assert v["version"].count(".") == 2 and v["compiler"] and (v["commit"] == "unknown" or len(v["commit"]) == 40), v'
+}
