@@ -1,4 +1,4 @@
 # The trainer.
 crosstalk_library(crosstalk_training
-  SOURCES training_options.cpp training/evaluation.cpp training/pack.cpp training/record_of.cpp training/scheduler.cpp
+  SOURCES training_options.cpp training/evaluation.cpp training/pack.cpp training/record_of.cpp training/run_state.cpp training/scheduler.cpp
   LIBS crosstalk_models crosstalk_tasks crosstalk_results fmt::fmt)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/study.h"
+#include "kernels/base/exec.h"
 #include "kernels/base/options.h"
 #include "results/record.h"
 
@@ -19,15 +20,23 @@ const std::vector<OptionSpec>& eval_options();
 void resolve_training(Options& options);
 
 struct TrainingOptions {
-  int threads = 0;  ///< 0 = all cores that this process may use
+  int threads = 0;  ///< CPU: 0 = all cores that this process may use
   int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler
+  Device device = Device::cpu;
+  int cuda_device = 0;  ///< which of cuda_device_count()
+  int concurrency = 0;  ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
 };
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {
   std::function<void(Record&&)> finished;              ///< a run ended (done, diverged or failed)
   std::function<void(std::int64_t steps)> progressed;  ///< model-steps done since the last call
-  const std::atomic<bool>* stop = nullptr;  ///< set: leave as soon as possible, unfinished runs are dropped
+  const std::atomic<bool>* stop =
+      nullptr;  ///< set: leave as soon as possible; unfinished runs are saved, if `save` is given
+  /// Keeps the whole state of a run that was stopped; a later call of train_runs continues it bit for bit.
+  std::function<void(const std::string& id, const std::string& state)> save;
+  /// The state kept for a run, or "" if there is none.
+  std::function<std::string(const std::string& id)> load;
 };
 
 /// Trains `runs` (any mix of shapes). Returns true if all ended, false if it was stopped. Equal runs give

@@ -12,6 +12,7 @@
 #include "experiments/training/evaluation.h"
 #include "experiments/training/length_factors.h"
 #include "experiments/training/record_of.h"
+#include "experiments/training/run_state.h"
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
 #include "kernels/ops/book_keeping.h"
@@ -72,16 +73,16 @@ struct Slot {
 template <class Real>
 class Pack {
  public:
-  Pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+  Pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
        const PackEvents& events)
       : study_(study),
         events_(events),
-        config_(runs[0].config),
+        config_(runs[0].run.config),
         device_(device),
         R_(std::min(slots, static_cast<int>(runs.size()))),
         every_(config_.get_int("eval.every")),
         max_steps_(config_.get_int("train.max_steps")),
-        unroll_(unrolled_steps(device, every_, max_steps_)),
+        unroll_(unrolled_steps(device, every_, std::gcd(max_steps_, steps_of_state(runs[0].state)))),
         batch_(static_cast<int>(config_.get_int("train.batch"))),
         sequences_(static_cast<int>(config_.get_int("eval.sequences"))),
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
@@ -93,7 +94,7 @@ class Pack {
     if (device == Device::cuda) stream_ = std::make_unique<CudaStream>();
     exec_.device = device;
     exec_.stream = stream_ ? stream_->get() : nullptr;
-    for (const Run& run : runs) waiting_.push_back(&run);
+    for (const PackRun& run : runs) waiting_.push_back(&run);
     make_scalars();
     train_graph_ = model_.graph(batch_, task_->shape(Split::train), true, unroll_);
     const SequenceShape shape = task_->shape(Split::eval, schlag_ ? kSchlagQueries : 0);
@@ -115,7 +116,7 @@ class Pack {
       const auto chunk_start = std::chrono::steady_clock::now();
       exec_.threads = chooser.choose(events_.threads());
       for (std::int64_t step = 0; step < chunk; step += unroll_) {
-        if (events_.stopped()) return false;
+        if (events_.stopped()) return save_all(), false;
         steps(active_exec(), stream_.get());
       }
       evaluation(active_exec(), stream_.get());
@@ -168,8 +169,9 @@ class Pack {
     Slot& slot = slots_[static_cast<std::size_t>(r)];
     slot = Slot{};
     if (waiting_.empty()) return;
-    slot.run = waiting_.front();
+    const PackRun& next = *waiting_.front();
     waiting_.pop_front();
+    slot.run = &next.run;
     const Options& config = slot.run->config;
     const auto seed = static_cast<std::uint64_t>(config.get_int("data_seed"));
     model_.initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
@@ -178,8 +180,42 @@ class Pack {
     put(step_, r, {0});
     put(evaluations_, r, {0});
     put(report_, r, {0., 0., 0., 0., 0., 0., 0., 0.});
+    if (!next.state.empty()) restore(r, run_state(next.state));
     active_.push_back(r);
     std::sort(active_.begin(), active_.end());
+  }
+
+  void restore(int r, const RunState& state) {
+    Slot& slot = slots_[static_cast<std::size_t>(r)];
+    slot.steps = state.steps;
+    slot.strikes = state.strikes;
+    slot.best = state.best;
+    slot.curves = state.curves;
+    put(step_, r, {static_cast<std::int32_t>(state.steps)});
+    put(evaluations_, r, {static_cast<std::int32_t>(state.evaluations)});
+    if (state.report.size() != kReportSize)
+      throw std::runtime_error("a saved run has a report of another size");
+    scalars_.copy_from_host(report_.at(r), state.report.data(), sizeof(double) * kReportSize);
+    model_.parameters().restore(r, state.parameters);
+  }
+
+  // Every unfinished run as it stands; waiting ones have not begun.
+  void save_all() {
+    if (stream_) stream_->synchronise();
+    if (!events_.save) return;
+    for (const int r : active_) {
+      const Slot& slot = slots_[static_cast<std::size_t>(r)];
+      RunState state;
+      state.id = slot.run->id;
+      state.steps = copy_replica(step_, r, 1)[0];
+      state.evaluations = copy_replica(evaluations_, r, 1)[0];
+      state.strikes = slot.strikes;
+      state.best = slot.best;
+      state.curves = slot.curves;
+      state.report = copy_replica(report_, r, kReportSize);
+      state.parameters = model_.parameters().snapshot(r);
+      if (state.steps > 0) events_.save(state.id, to_bytes(state));
+    }
   }
 
   // The CPU computes active replicas only; on CUDA an empty slot computes along and nobody looks.
@@ -434,7 +470,7 @@ class Pack {
   Tensor<double> learning_rate_, report_, workspace_;
   Tensor<std::int32_t> seed_, step_, evaluations_, zero_, scratch_;
   std::unique_ptr<Graph> train_graph_, eval_graph_;
-  std::deque<const Run*> waiting_;
+  std::deque<const PackRun*> waiting_;
   std::vector<Slot> slots_;
   std::vector<int> active_;
   std::chrono::steady_clock::time_point start_;
@@ -465,10 +501,13 @@ double estimated_cost(const Run& run) {
   return (tables + 20 * batch * shape.T * p * state * shape.Q) * steps;
 }
 
-bool train_pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+std::int64_t steps_of_state(const std::string& state) { return state.empty() ? 0 : run_state(state).steps; }
+
+bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events) {
-  if (runs[0].config.get_string("train.precision") == "fp64")
+  if (runs[0].run.config.get_string("train.precision") == "fp64") {
     return Pack<double>(study, runs, slots, device, events).train();
+  }
   return Pack<float>(study, runs, slots, device, events).train();
 }
 

@@ -23,11 +23,23 @@ struct PackEvents {
   std::function<void(std::int64_t steps)> progressed;
   std::function<bool()> stopped;  ///< leave now
   std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation
+  std::function<void(const std::string& id, const std::string& state)> save;  ///< may be empty
 };
 
-/// Trains `runs` (equal pack keys) with at most `slots` replicas at a time; a slot whose run has ended takes
-/// the next. Returns false if it was stopped. Throws DeviceError when memory does not suffice.
-bool train_pack(const std::string& study, const std::vector<Run>& runs, int slots, Device device,
+/// A run, and the state (RunState as text) that an earlier, stopped training left of it; empty: from the
+/// start.
+struct PackRun {
+  Run run;
+  std::string state;
+};
+
+/// Steps done by a saved state; 0 for an empty one.
+std::int64_t steps_of_state(const std::string& state);
+
+/// Trains `runs` (equal pack keys, saved states at equal distance from an evaluation) with at most `slots`
+/// replicas at a time; a slot whose run has ended takes the next. Returns false if it was stopped. Throws
+/// OutOfMemory when memory does not suffice.
+bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events);
 
 }  // namespace crosstalk

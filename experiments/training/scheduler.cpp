@@ -10,46 +10,60 @@
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/record_of.h"
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk {
 namespace {
 
+// CUDA: packs at a time, so that graphs of small kernels fill the GPU together, and replicas of one pack.
+constexpr int kStreams = 32;
+constexpr int kReplicas = 64;
+constexpr int kRefills = 8;  // runs that a slot trains one after the other, at most
+
 struct Queue {
-  std::vector<std::vector<Run>> packs;  ///< longest last
+  std::vector<std::vector<PackRun>> packs;  ///< longest last
   std::mutex mutex;
   int working = 0;
   bool interrupted = false;
 };
 
-std::vector<std::vector<Run>> make_packs(const std::vector<Run>& runs, int pack_size) {
-  std::map<std::string, std::vector<Run>> groups;
-  for (const Run& run : runs) groups[pack_key(run.config)].push_back(run);
-  std::vector<std::pair<double, std::vector<Run>>> packs;
+// Runs of one pack have equal keys and, where they go on from a saved state, stand equally far from an
+// evaluation.
+std::vector<std::vector<PackRun>> make_packs(const std::vector<Run>& runs, int pack_size,
+                                             const TrainingEvents& events) {
+  std::map<std::string, std::vector<PackRun>> groups;
+  for (const Run& run : runs) {
+    const std::string state = events.load ? events.load(run.id) : std::string();
+    const std::int64_t phase = steps_of_state(state) % run.config.get_int("eval.every");
+    groups[pack_key(run.config) + std::to_string(phase)].push_back({run, state});
+  }
+  std::vector<std::pair<double, std::vector<PackRun>>> packs;
   for (auto& [key, group] : groups) {
     for (std::size_t begin = 0; begin < group.size(); begin += static_cast<std::size_t>(pack_size)) {
       const std::size_t end = std::min(group.size(), begin + static_cast<std::size_t>(pack_size));
-      std::vector<Run> pack(group.begin() + static_cast<std::ptrdiff_t>(begin),
-                            group.begin() + static_cast<std::ptrdiff_t>(end));
-      const double cost = estimated_cost(pack[0]) * static_cast<double>(pack.size());
+      std::vector<PackRun> pack(group.begin() + static_cast<std::ptrdiff_t>(begin),
+                                group.begin() + static_cast<std::ptrdiff_t>(end));
+      const double cost = estimated_cost(pack[0].run) * static_cast<double>(pack.size());
       packs.emplace_back(cost, std::move(pack));
     }
   }
   std::stable_sort(packs.begin(), packs.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::vector<Run>> result;
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<std::vector<PackRun>> result;
   for (auto& [cost, pack] : packs) result.push_back(std::move(pack));
   return result;
 }
 
 class Scheduler {
  public:
-  Scheduler(const std::string& study, int threads, const TrainingEvents& events)
-      : study_(study), threads_(threads), events_(events) {}
+  Scheduler(const std::string& study, const TrainingOptions& options, int workers, int slots,
+            const TrainingEvents& events)
+      : study_(study), options_(options), workers_(workers), slots_(slots), events_(events) {}
 
-  bool run(std::vector<std::vector<Run>> packs) {
+  bool run(std::vector<std::vector<PackRun>> packs) {
     queue_.packs = std::move(packs);
-    const int workers = std::min<int>(threads_, static_cast<int>(queue_.packs.size()));
+    const int workers = std::min<int>(workers_, static_cast<int>(queue_.packs.size()));
     queue_.working = workers;
     std::vector<std::thread> pool;
     for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
@@ -62,8 +76,9 @@ class Scheduler {
   bool stopped() const { return (events_.stop && events_.stop->load()) || failed_.load(); }
 
   void work() {
+    if (options_.device == Device::cuda) cuda_set_device(options_.cuda_device);
     for (;;) {
-      std::vector<Run> pack;
+      std::vector<PackRun> pack;
       {
         const std::lock_guard lock(queue_.mutex);
         if (queue_.packs.empty() || stopped()) {
@@ -78,7 +93,7 @@ class Scheduler {
     }
   }
 
-  void train(std::vector<Run> pack) {
+  void train(std::vector<PackRun> pack) {
     std::vector<std::string> finished;
     PackEvents events;
     events.finished = [&](Record&& record) {
@@ -92,45 +107,60 @@ class Scheduler {
     events.stopped = [this] { return stopped(); };
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
-      return std::max(1, threads_ / std::max(1, queue_.working));
+      return std::max(1, workers_ / std::max(1, queue_.working));
     };
+    if (events_.save) {
+      events.save = [this](const std::string& id, const std::string& state) {
+        const std::lock_guard lock(event_mutex_);
+        events_.save(id, state);
+      };
+    }
     const auto unfinished = [&] {
-      std::vector<Run> rest;
-      for (const Run& run : pack) {
-        if (std::find(finished.begin(), finished.end(), run.id) == finished.end()) rest.push_back(run);
+      std::vector<PackRun> rest;
+      for (const PackRun& run : pack) {
+        if (std::find(finished.begin(), finished.end(), run.run.id) == finished.end()) rest.push_back(run);
       }
       return rest;
     };
     try {
-      if (!train_pack(study_, pack, static_cast<int>(pack.size()), Device::cpu, events)) {
+      if (!train_pack(study_, pack, slots_, options_.device, events)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
       return;
-    } catch (const DeviceError& error) {
+    } catch (const OutOfMemory& error) {
       out_of_memory(unfinished(), error.what());
+    } catch (const DeviceError&) {
+      stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
     } catch (const std::bad_alloc&) {
       out_of_memory(unfinished(), "out of memory");
     } catch (const StopTraining&) {
       return;  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      for (const Run& run : unfinished()) report_failure(run, error.what());
+      for (const PackRun& run : unfinished()) report_failure(run.run, error.what());
     }
   }
 
   // A pack that does not fit is halved; a run that does not fit alone has failed.
-  void out_of_memory(std::vector<Run> rest, const std::string& message) {
+  void out_of_memory(std::vector<PackRun> rest, const std::string& message) {
     if (rest.size() > 1) {
       const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
       const std::lock_guard lock(queue_.mutex);
       queue_.packs.emplace_back(rest.begin(), middle);
       queue_.packs.emplace_back(middle, rest.end());
     } else if (!rest.empty()) {
-      report_failure(rest[0], message);
+      report_failure(rest[0].run, message);
     }
   }
 
   struct StopTraining {};
+
+  // Everything stops; the first error is the one that train_runs throws.
+  void stop_all(std::exception_ptr error) {
+    const std::lock_guard lock(event_mutex_);
+    if (!error_) error_ = std::move(error);
+    failed_.store(true);
+  }
 
   void report_failure(const Run& run, const std::string& message) {
     Record record = record_of(study_, run, RunStatus::failed);
@@ -151,7 +181,8 @@ class Scheduler {
   }
 
   const std::string& study_;
-  int threads_;
+  const TrainingOptions& options_;
+  int workers_, slots_;
   const TrainingEvents& events_;
   Queue queue_;
   std::mutex event_mutex_;
@@ -164,12 +195,18 @@ class Scheduler {
 bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
                 const TrainingEvents& events) {
   if (runs.empty()) return true;
-  const int threads = options.threads > 0
-                          ? options.threads
-                          : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  // On the CPU lockstep gains nothing and costs cache, so a pack is one run unless asked otherwise.
-  const int pack = options.pack > 0 ? options.pack : 1;
-  return Scheduler(study, threads, events).run(make_packs(runs, pack));
+  int workers = 0, slots = options.pack, runs_a_pack = 0;
+  if (options.device == Device::cuda) {
+    workers = options.concurrency > 0 ? options.concurrency : kStreams;
+    if (slots <= 0) slots = kReplicas;
+    runs_a_pack = kRefills * slots;
+  } else {
+    workers = options.threads > 0 ? options.threads
+                                  : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    if (slots <= 0) slots = 1;  // on the CPU lockstep gains nothing and costs cache
+    runs_a_pack = slots;
+  }
+  return Scheduler(study, options, workers, slots, events).run(make_packs(runs, runs_a_pack, events));
 }
 
 }  // namespace crosstalk

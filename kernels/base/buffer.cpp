@@ -29,7 +29,7 @@ Buffer::Buffer(Device device, std::size_t bytes) : device_(device), bytes_(bytes
   const std::size_t rounded = std::max<std::size_t>(64, (bytes + 63) / 64 * 64);
   void* p = device == Device::cuda ? cuda_allocate(rounded) : std::aligned_alloc(64, rounded);
   if (!p)
-    throw DeviceError(
+    throw OutOfMemory(
         fmt::format("out of memory: could not get {:.1f} MiB", static_cast<double>(bytes) / 1048576.0));
   data_ = std::unique_ptr<void, Free>(p, Free{device});
 }

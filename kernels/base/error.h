@@ -11,6 +11,11 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Memory of a device does not suffice: smaller packs may fit.
+struct OutOfMemory : DeviceError {
+  using DeviceError::DeviceError;
+};
+
 /// One option of a registered thing (task, memory, model) has a value that makes no sense.
 /// `key` is the option's dotted name ("memory.nu"), so that whoever read the file can add file:line:col.
 struct OptionError : std::invalid_argument {

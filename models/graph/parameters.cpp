@@ -57,6 +57,32 @@ void ParameterBlock<Real>::initialise(int r, std::uint64_t init_seed) {
 }
 
 template <class Real>
+std::string ParameterBlock<Real>::snapshot(int r) const {
+  const std::size_t bytes = static_cast<std::size_t>(size_) * sizeof(Real);
+  std::string result(3 * bytes, '\0');
+  std::size_t at = 0;
+  for (const Buffer* buffer : {&values_, &first_moments_, &second_moments_}) {
+    buffer->copy_to_host(result.data() + at, bytes, static_cast<std::size_t>(r) * bytes);
+    at += bytes;
+  }
+  return result;
+}
+
+template <class Real>
+void ParameterBlock<Real>::restore(int r, const std::string& snapshot) {
+  const std::size_t bytes = static_cast<std::size_t>(size_) * sizeof(Real);
+  if (snapshot.size() != 3 * bytes) {
+    throw std::runtime_error(
+        fmt::format("saved parameters have {} bytes, this model has {}", snapshot.size(), 3 * bytes));
+  }
+  std::size_t at = 0;
+  for (Buffer* buffer : {&values_, &first_moments_, &second_moments_}) {
+    buffer->copy_from_host(snapshot.data() + at, bytes, static_cast<std::size_t>(r) * bytes);
+    at += bytes;
+  }
+}
+
+template <class Real>
 Tensor<Real> ParameterBlock<Real>::view(const Buffer& buffer, int i) const {
   const Entry& entry = entries_[static_cast<std::size_t>(i)];
   Tensor<Real> tensor = entry.shape;

@@ -31,6 +31,11 @@ class ParameterBlock {
   /// Draws every parameter of replica r: a pure function of (init_seed, name). Clears gradient and moments.
   void initialise(int r, std::uint64_t init_seed);
 
+  /// Bytes of replica r's values and moments, and their way back. Throws std::runtime_error if the size does
+  /// not fit.
+  std::string snapshot(int r) const;
+  void restore(int r, const std::string& bytes);
+
   Tensor<Real> value(int i) const { return view(values_, i); }
   Tensor<Real> gradient(int i) const { return view(gradients_, i); }
   const std::string& name(int i) const { return entries_[static_cast<std::size_t>(i)].name; }
