@@ -33,8 +33,8 @@ class Fields {
   }
   /// Result. Holds numbers before the call as well, so that Write::add shows.
   template <class T>
-  void out(Tensor<T>& t, std::initializer_list<int> dims) {
-    add(t, dims, -1, 1, true);
+  void out(Tensor<T>& t, std::initializer_list<int> dims, double low = -1, double high = 1) {
+    add(t, dims, low, high, true);
   }
   /// Not filled, not compared.
   template <class T>
@@ -119,12 +119,16 @@ struct Call {
   Fields fields;  // points into args
 };
 
+/// CROSSTALK_FEW_REPLICAS=1: two at most, for tools that make the GPU slow.
+bool few_replicas() { return std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr; }
+
 /// scale: how much larger than the results the numbers on the way are.
 template <class Real, class Args>
 void compare(const Build<Args>& build, double length, double scale) {
   const CudaStream stream;
-  const Call<Args> cpu(Device::cpu, 7, build, nullptr), gpu(Device::cuda, 7, build, &stream);
-  for (int r = 0; r < 7; ++r) {
+  const int most = few_replicas() ? 2 : 7;
+  const Call<Args> cpu(Device::cpu, most, build, nullptr), gpu(Device::cuda, most, build, &stream);
+  for (int r = 0; r < most; ++r) {
     const auto want = cpu.fields.results(r), got = gpu.fields.results(r);
     ASSERT_FALSE(want.empty());
     for (std::size_t i = 0; i < want.size(); ++i) {
@@ -138,8 +142,9 @@ void compare(const Build<Args>& build, double length, double scale) {
     }
   }
   for (int R : {1, 64}) {
+    if (R > 1 && few_replicas()) break;
     const Call<Args> other(Device::cuda, R, build, &stream);
-    for (int r = 0; r < std::min(R, 7); ++r) {
+    for (int r = 0; r < std::min(R, most); ++r) {
       const auto want = gpu.fields.results(r), got = other.fields.results(r);
       for (std::size_t i = 0; i < want.size(); ++i) {
         EXPECT_TRUE(identical("result " + std::to_string(i) + " of replica " + std::to_string(r) +
@@ -281,7 +286,7 @@ TEST_F(CudaOps, Adam) {
       f.out(a.parameter, {P});
       f.in(a.gradient, {P});
       f.out(a.m, {P});
-      f.in(a.v, {P}, 1e-3, 1);
+      f.out(a.v, {P}, 1e-3, 1);
       f.in(a.learning_rate, {}, 1e-3, 1e-2);
       f.in(a.step, {}, 1, 1000);
     });
@@ -694,7 +699,7 @@ TEST_F(CudaOps, GraphsRepeatOps) {
     f.out(a.parameter, {100});
     f.in(a.gradient, {100});
     f.out(a.m, {100});
-    f.out(a.v, {100});
+    f.out(a.v, {100}, 1e-3, 1);
     f.in(a.learning_rate, {}, 1e-3, 1e-2);
     f.in(a.step, {}, 5, 6);
   };
@@ -724,7 +729,7 @@ TEST_F(CudaOps, GraphsRepeatOps) {
   stream.synchronise();
   EXPECT_TRUE(stream.idle());
   EXPECT_GT(after.seconds_since(before), 0);
-  EXPECT_EQ(one.results(1), two.results(1));
+  EXPECT_EQ(one.results(1), two.results(1));  // no NaN: v starts positive
 }
 
 TEST_F(CudaOps, RuntimeCopies) {
