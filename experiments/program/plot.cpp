@@ -118,8 +118,7 @@ const Command plot_command = {
     "'crosstalk list figures' lists the figures.\n\n"
     "Examples:\n"
     "  crosstalk plot capacity runs/quickstart\n"
-    "  crosstalk plot capacity runs/schlag2021_capacity --out figures/fig2 \\\n"
-    "      --published results/published/schlag2021_fig2.csv\n"
+    "  crosstalk plot capacity runs/a --published results/published/literature/schlag2021_final_losses.csv\n"
     "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n",
     2,
     -1,

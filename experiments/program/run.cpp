@@ -12,6 +12,7 @@
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::program {
@@ -48,10 +49,31 @@ double seconds_of(const std::string& text) {
   return seconds;
 }
 
-void check_device(const std::string& device) {
-  if (device == "cuda")
+/// What --device says: auto takes the first GPU if this build and this machine have one.
+void choose_device(const std::string& text, TrainingOptions& options) {
+  const auto refuse = [&]() -> UsageError {
+    return UsageError(fmt::format("--device takes auto, cpu, cuda or cuda:N, not '{}'", text));
+  };
+  if (text == "cpu") return;
+  const bool automatic = text == "auto";
+  if (!automatic && text.rfind("cuda", 0) != 0) throw refuse();
+  int index = 0;
+  if (text.size() > 4 && !automatic) {
+    const char* end = text.data() + text.size();
+    if (text[4] != ':' || text.size() == 5 || std::from_chars(text.data() + 5, end, index).ptr != end ||
+        index < 0)
+      throw refuse();
+  }
+  const int count = cuda_device_count();
+  if (automatic && count == 0) return;
+  if (!built_with_cuda())
     throw DeviceError(
         "--device cuda: this crosstalk was built without CUDA; leave the option out to train on the CPU");
+  if (index >= count)
+    throw DeviceError(fmt::format("--device {}: this process sees {}; 'crosstalk doctor' shows them", text,
+                                  count == 0 ? "no GPU" : plural(count, "GPU")));
+  options.device = Device::cuda;
+  options.cuda_device = index;
 }
 
 /// The runs that --only names (by id or a beginning of it); all without --only.
@@ -81,13 +103,13 @@ std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& conte
   return selected;
 }
 
-/// The command that trains one run of this study alone.
-std::string reproduce_command(const Arguments& arguments, const fs::path& store, const std::string& id,
-                              const Console& console) {
+/// The command that trains failed runs again: one of them, or all if `id` is empty.
+std::string retry_command_line(const Arguments& arguments, const fs::path& store, const std::string& id,
+                               const Console& console) {
   std::vector<std::string> words = {console.program, "retry", arguments.positional.at(0), "--out",
                                     store.string()};
   for (const std::string& set : arguments.all("set")) words.insert(words.end(), {"--set", set});
-  words.insert(words.end(), {"--only", id});
+  if (!id.empty()) words.insert(words.end(), {"--only", id});
   return shell_quote(words);
 }
 
@@ -101,6 +123,10 @@ SessionOptions session_options(const Arguments& arguments, const fs::path& store
   SessionOptions options;
   options.training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
+  options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
+  choose_device(arguments.get("device", "auto"), options.training);
+  if (options.training.device == Device::cuda)
+    options.device = cuda_device_name(options.training.cuda_device);
   options.max_failures = arguments.integer("max-failures", 0, 1);
   options.grace = arguments.number("grace", 20, 0);
   if (arguments.has("time-limit")) options.time_limit = seconds_of(arguments.get("time-limit"));
@@ -109,7 +135,7 @@ SessionOptions session_options(const Arguments& arguments, const fs::path& store
                                          : ProgressStyle::lines;
   options.command = options.resume = command_line(console);
   options.reproduce = [&arguments, store, &console](const Record& record) {
-    return reproduce_command(arguments, store, record.id, console);
+    return retry_command_line(arguments, store, record.id, console);
   };
   return options;
 }
@@ -119,6 +145,16 @@ std::string outcome(std::int64_t done, std::int64_t diverged, std::int64_t faile
   if (diverged > 0) text += fmt::format(", {} diverged", diverged);
   if (failed > 0) text += fmt::format(", {} failed", failed);
   return text;
+}
+
+/// The figure that a study of this task is mostly for.
+const char* figure_for(const Study& study) {
+  if (study.runs.empty()) return "capacity";
+  const Options& config = study.runs[0].config;
+  const std::string task = config.has("task.name") ? config.get_string("task.name") : "";
+  if (task == "swap") return "tracking";
+  if (config.has("eval.length_factors") && !config.get_string("eval.length_factors").empty()) return "length";
+  return task == "reassign" ? "updates" : "capacity";
 }
 
 /// Failed runs of the study, before or in this session.
@@ -134,7 +170,6 @@ std::int64_t count_failed(const std::vector<Run>& runs, const StoreContents& bef
 int train_study(const Arguments& arguments, Which which, Console& console) {
   catch_stop_signals();
   const std::string resume = command_line(console);
-  check_device(arguments.get("device", "auto"));
   const Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
   const SessionOptions options = session_options(arguments, store, console);
@@ -163,9 +198,12 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
 
   const std::int64_t ended = result.done + result.diverged + result.failed;
   if (result.stopped) {
-    print_note(console, fmt::format("stopped{} after {} of {}; the same command trains the rest:\n  {}",
-                                    result.reason.empty() ? "" : " by " + result.reason, ended,
-                                    plural(std::ssize(runs), "run"), resume));
+    print_note(
+        console,
+        fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
+                    result.reason.empty() ? "" : " by " + result.reason, ended,
+                    plural(std::ssize(runs), "run"),
+                    result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", resume));
     return exit_stopped;
   }
   if (result.too_many_failures) {
@@ -186,9 +224,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
       text = fmt::format("{}: trained {} in {} ({})", study.name, plural(ended, "run"),
                          duration(result.seconds), outcome(result.done, result.diverged, result.failed));
     if (failed > 0)
-      text += fmt::format(". {} failed; 'crosstalk retry {}' trains them again", plural(failed, "run"),
-                          shell_quote(arguments.positional.at(0)));
-    text += fmt::format(". Next: crosstalk plot capacity {0}, or crosstalk export {0}",
+      text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"),
+                          retry_command_line(arguments, store, "", console));
+    text += fmt::format(". Next: crosstalk plot {0} {1}, or crosstalk export {1}", figure_for(study),
                         shell_quote(store.string()));
     print_note(console, text);
   }
@@ -203,7 +241,8 @@ std::vector<CommandOption> training_options() {
       {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
       {"threads", "N", "Threads (default: all cores); changes no result", false, {}},
       {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result", false, {}},
-      {"device", "DEVICE", "auto, cpu or cuda", false, {"auto", "cpu", "cuda"}},
+      {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
+      {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
       {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
       {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},
       {"grace", "SECONDS", "Time that a stop may take (default 20)", false, {}},

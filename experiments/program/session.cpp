@@ -15,6 +15,7 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/provenance.h"
 #include "experiments/program/signals.h"
+#include "results/checkpoint.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -45,6 +46,7 @@ class Session {
           const SessionOptions& options, Console& console)
       : study_(study),
         runs_(runs),
+        path_(path),
         options_(options),
         console_(console),
         writer_(open_store(path)),
@@ -63,6 +65,17 @@ class Session {
       progress_.stepped(steps);
     };
     events.stop = &stop_flag();
+    events.load = [this](const std::string& id) { return load_checkpoint(path_, id); };
+    events.save = [this](const std::string& id, const std::string& state) {
+      const std::lock_guard lock(mutex_);
+      try {
+        save_checkpoint(path_, id, state);
+        ++saved_;
+      } catch (const StoreError& error) {  // the run starts anew then, nothing else is lost
+        progress_.announce(
+            fmt::format("crosstalk: warning: run {} could not be saved: {}\n", id, error.what()));
+      }
+    };
 
     progress_.tick();
     std::thread watcher([this] { watch(); });
@@ -101,6 +114,7 @@ class Session {
     record.provenance["finished"] = utc_now();
     try {
       writer_->append(record);
+      drop_checkpoint(path_, record.id);
     } catch (...) {
       // Exceptions must not cross the trainer's threads.
       store_error_ = std::current_exception();
@@ -135,7 +149,7 @@ class Session {
       }
       if (stop_seen < 0) {
         stop_seen = now;
-        progress_.announce("crosstalk: stopping; what is unfinished is dropped\n");
+        progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
       }
       if (now - stop_seen > options_.grace) {
         progress_.announce(
@@ -155,12 +169,14 @@ class Session {
     result.seconds = progress_.elapsed();
     result.too_many_failures = too_many_failures_ && !ended;
     result.stopped = !ended && !too_many_failures_;
+    result.saved = saved_;
     result.reason = time_is_up_ ? "the time limit" : stop_signal();
     return result;
   }
 
   const Study& study_;
   const std::vector<Run>& runs_;
+  const std::filesystem::path path_;
   const SessionOptions& options_;
   Console& console_;
   std::unique_ptr<StoreWriter> writer_;
@@ -170,6 +186,7 @@ class Session {
   nlohmann::json provenance_;
   std::unordered_map<std::string, double> cost_;
   std::exception_ptr store_error_;
+  std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
   bool over_ = false, too_many_failures_ = false, time_is_up_ = false;
 };
 

@@ -28,6 +28,7 @@ struct SessionOptions {
 
 struct SessionResult {
   std::int64_t done = 0, diverged = 0, failed = 0;
+  std::int64_t saved = 0;  ///< unfinished runs that will go on where they stopped
   double seconds = 0;
   bool stopped = false;            ///< signal or time limit
   bool too_many_failures = false;  ///< max_failures was reached

@@ -1,4 +1,4 @@
-// Signals ask a run to stop; what is unfinished is dropped and trained by the next run.
+// Signals ask a run to stop; what is unfinished is saved and goes on in the next run.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <atomic>

@@ -1,0 +1,19 @@
+// Saved states of unfinished runs, beside the shards: STORE/checkpoints/ID.state. A state is advice, never a
+// result: one that is missing or damaged costs training time, nothing else. SPDX-License-Identifier:
+// Apache-2.0
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace crosstalk {
+
+/// Replaces the state of run `id`: all or nothing (temporary file, fsync, rename). Throws StoreError.
+void save_checkpoint(const std::filesystem::path& store, const std::string& id, const std::string& state);
+
+/// The state of run `id`, "" if there is none or its checksum does not fit.
+std::string load_checkpoint(const std::filesystem::path& store, const std::string& id);
+
+/// Forgets the state of run `id`, if there is one.
+void drop_checkpoint(const std::filesystem::path& store, const std::string& id);
+
+}  // namespace crosstalk
