@@ -112,9 +112,10 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
 void check_store_path(const fs::path& path) {
   if (path.empty())
     throw StorePathError("the path of the store is empty; give a folder, such as 'runs/my_study'");
-  fs::path store = fs::absolute(path);
-  if (!store.has_filename()) store = store.parent_path();
   std::error_code error;
+  fs::path store = fs::absolute(path, error);
+  if (error) refuse(path, fmt::format("the current folder is not known: {}", error.message()));
+  if (!store.has_filename()) store = store.parent_path();
   const fs::file_status status = fs::status(store, error);
   if (fs::is_directory(status)) return check_folder(store);
   if (fs::exists(status)) refuse(path, "a file of this name exists; a store is a folder");
