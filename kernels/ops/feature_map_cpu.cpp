@@ -51,8 +51,8 @@ void elementwise(FeatureMap map, const Real* x_data, Real* y_data, std::int64_t 
 template <class Real>
 void dpfp_row(const Real* x, Real* y, Real* f, int d, int nu) {
   for (int i = 0; i < d; ++i) {
-    f[i] = x[i] > 0 ? x[i] : Real(0);
-    f[d + i] = x[i] < 0 ? -x[i] : Real(0);
+    f[i] = x[i] < 0 ? Real(0) : x[i];  // so that a NaN stays one
+    f[d + i] = x[i] > 0 ? Real(0) : 0 - x[i];
   }
   const int w = 2 * d;
   for (int j = 1; j <= nu; ++j, y += w) {

@@ -187,5 +187,20 @@ TEST(FeatureMaps, ZeroRow) {
   }
 }
 
+// A diverged model must look diverged: no map may turn a NaN into a number.
+TEST(FeatureMaps, NanIsNotHidden) {
+  using M = FeatureMap;
+  for (M map : {M::identity, M::elu1, M::relu, M::tanh, M::dpfp, M::favor_hyperbolic, M::favor_positive}) {
+    const bool favor = map == M::favor_hyperbolic || map == M::favor_positive;
+    OpCase op = make("Nan", map, 7, 9, 1, favor ? 3 : 0);
+    op.edit("x", [](int, Numbers& x) { std::fill(x.begin(), x.end(), std::nan("")); });
+    TensorSet<double> s;
+    op.fill(s, {0});
+    op.run_forward(Exec{}, s);
+    for (std::int64_t i = 0; i < s.real("y").size(); ++i)
+      ASSERT_TRUE(std::isnan(s.real("y").data[i])) << "map " << static_cast<int>(map) << ", element " << i;
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk::checks
