@@ -49,7 +49,8 @@ RunState run_state(const std::string& bytes) {
     state.strikes = head.at("strikes");
     state.best = doubles(head.at("best")).at(0);
     state.report = doubles(head.at("report"));
-    for (const auto& [name, curve] : head.value("curves", nlohmann::json::object()).items()) {
+    const nlohmann::json curves = head.value("curves", nlohmann::json::object());
+    for (const auto& [name, curve] : curves.items()) {
       state.curves[name] = {doubles(curve.at("x")), doubles(curve.at("y"))};
     }
     state.parameters = bytes.substr(line + 1);

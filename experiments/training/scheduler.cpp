@@ -34,9 +34,14 @@ std::vector<std::vector<PackRun>> make_packs(const std::vector<Run>& runs, int p
                                              const TrainingEvents& events) {
   std::map<std::string, std::vector<PackRun>> groups;
   for (const Run& run : runs) {
-    const std::string state = events.load ? events.load(run.id) : std::string();
-    const std::int64_t phase = steps_of_state(state) % run.config.get_int("eval.every");
-    groups[pack_key(run.config) + std::to_string(phase)].push_back({run, state});
+    std::string state = events.load ? events.load(run.id) : std::string();
+    std::int64_t phase = 0;
+    try {
+      phase = steps_of_state(state) % run.config.get_int("eval.every");
+    } catch (const std::runtime_error&) {
+      state.clear();  // of another version, say: the run starts anew
+    }
+    groups[pack_key(run.config) + std::to_string(phase)].push_back({run, std::move(state)});
   }
   std::vector<std::pair<double, std::vector<PackRun>>> packs;
   for (auto& [key, group] : groups) {
