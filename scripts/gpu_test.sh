@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs the GPU tests of a build folder, then the small ones under compute-sanitizer.
-#   scripts/gpu_test.sh [BUILD_FOLDER] [SECONDS]      (build/cuda, 240 s for everything)
+#   scripts/gpu_test.sh [BUILD_FOLDER] [SECONDS]      (build/cuda, 600 s for everything)
 # Prints one line a step and what failed. Exit status: 0 when all passed, 1 otherwise.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")/.." || exit 1
 folder=${1:-build/cuda}/kernels
-seconds=${2:-240}
+seconds=${2:-600}
 start=$SECONDS
 export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1
 log=$(mktemp)
@@ -28,7 +28,7 @@ step() { # step NAME SECONDS_AT_MOST COMMAND...
     return
   fi
   failed=1
-  [ "$status" -eq 124 ] && echo "$name: cut off after $((SECONDS - from)) s" || echo "$name: FAILED ($status)"
+  if [ "$status" -eq 124 ]; then echo "$name: cut off after $((SECONDS - from)) s"; else echo "$name: FAILED ($status)"; fi
   grep -E '^\[  FAILED|: error|Failure|are off|bits differ|written past|=========|scoped|gpu_test|CUDA|trace' "$log" |
     head -60
   tail -3 "$log"
@@ -43,11 +43,11 @@ sanitize() { # sanitize TOOL SECONDS FILTER BINARY
     "$4" --gtest_filter="$3"
 }
 
-step "CUDA against CPU" 100 "$folder/cuda_ops_test"
+step "CUDA against CPU" 200 "$folder/cuda_ops_test"
 if [ -x "$folder/kernels_ops_test" ]; then
   step "ops against their oracles" 60 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
 fi
 export CROSSTALK_FEW_REPLICAS=1
-sanitize memcheck 60 '*' "$folder/cuda_ops_test"
-sanitize racecheck 90 '*' "$folder/cuda_ops_test"
+sanitize memcheck 200 '*' "$folder/cuda_ops_test"
+sanitize racecheck 300 '*' "$folder/cuda_ops_test"
 exit "$failed"
