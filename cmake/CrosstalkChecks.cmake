@@ -1,4 +1,4 @@
-# Checks of the sources themselves: who may include whom, and that every header compiles alone.
+# Checks of the sources themselves: who may include whom, that every header compiles alone, that CONTRIBUTING.md is true.
 if(NOT CROSSTALK_TESTS)
   return()
 endif()
@@ -7,6 +7,10 @@ add_test(NAME layering
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" "${CMAKE_SOURCE_DIR}")
 add_test(NAME layering.self_test
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" --self-test)
+# CONTRIBUTING.md's examples, applied to a copy of the sources, built and run: minutes.
+add_test(NAME walkthrough
+  COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/scripts/check-walkthrough.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
+set_tests_properties(walkthrough PROPERTIES LABELS slow TIMEOUT 1800)
 
 # Target header_check: one file a header that includes it, twice, and nothing else.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}"

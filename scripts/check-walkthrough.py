@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Does what CONTRIBUTING.md says: adds its example memory and task to a copy of the sources, builds, and uses them.
+
+    check-walkthrough.py SOURCE BUILD
+
+A code block after `<!-- file: PATH -->` becomes that file. In a ```diff block after `<!-- edit: PATH -->`, each run of
+- lines must stand in PATH exactly once and is replaced by the + lines that follow it.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+STUDY = """
+[study]
+name = "walkthrough"
+seeds = [1]
+[base]
+task.name = "distract"
+task.associations = 6
+task.distractors = 4
+task.queries = 2
+model.d_key = 8
+train.learning_rate = 3e-3
+train.max_steps = 200
+[memories.fading]
+name = "fading_delta"
+key_norm = "l2"
+[[grid]]
+"""
+
+
+def apply_blocks(text, root):
+    blocks = re.findall(r"<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)```\n", text, re.S)
+    if len(blocks) < 9:
+        sys.exit(f"CONTRIBUTING.md has {len(blocks)} blocks to apply; its markers were lost")
+    for kind, name, body in blocks:
+        path = root / name
+        if kind == "file":
+            if path.exists():
+                sys.exit(f"{name} exists already")
+            path.write_text(body)
+            continue
+        content = path.read_text()
+        for hunk in re.findall(r"(?:^-.*\n)+(?:^\+.*\n)+", body, re.M):
+            lines = hunk.splitlines()
+            old = "\n".join(line[1:] for line in lines if line[0] == "-") + "\n"
+            new = "\n".join(line[1:] for line in lines if line[0] == "+") + "\n"
+            if content.count(old) != 1:
+                sys.exit(f"CONTRIBUTING.md edits {name}, where this stands {content.count(old)} times:\n{old}")
+            content = content.replace(old, new)
+        path.write_text(content)
+
+
+def call(*command, **options):
+    print("$", *command, flush=True)
+    return subprocess.run(command, check=True, **options)
+
+
+def main(source, build):
+    copy = build / "walkthrough"
+    tree = copy / "source"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    for name in ["cmake", "kernels", "models", "tasks", "results", "plots", "experiments"]:
+        shutil.copytree(source / name, tree / name)
+    shutil.copy(source / "CMakeLists.txt", tree)
+    apply_blocks((source / "CONTRIBUTING.md").read_text(), tree)
+
+    jobs = "2"
+    call("cmake", "-S", str(tree), "-B", str(copy / "build"), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
+    call("cmake", "--build", str(copy / "build"), "-j", jobs, "--target", "crosstalk", "tasks_test")
+    call(str(copy / "build/tasks/tasks_test"), "--gtest_brief=1", "--gtest_filter=-Golden*")
+    crosstalk = str(copy / "build/crosstalk")
+    call(crosstalk, "describe", "fading_delta")
+    call(crosstalk, "sample", "distract", "-n", "1", "--set", "task.distractors=10")
+    (copy / "study.toml").write_text(STUDY)
+    shutil.rmtree(copy / "store", ignore_errors=True)
+    call(crosstalk, "run", str(copy / "study.toml"), "--out", str(copy / "store"))
+    export = call(crosstalk, "export", str(copy / "store"), stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    row = dict(zip(export[0].split(","), export[1].split(",")))
+    if not (row["status"] == "done" and float(row["eval_loss"]) < 0.5):
+        sys.exit(f"the example run ended with {row}")
+    print("walkthrough: built and trained; loss", row["eval_loss"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
