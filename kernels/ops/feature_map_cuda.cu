@@ -14,7 +14,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 template <class Real>
 __device__ __forceinline__ Real rectified(const Real* x, int i, int d) {
   const Real v = i < d ? x[i] : -x[i - d];
-  return v > 0 ? v : Real(0);
+  return v < 0 ? Real(0) : v;  // NaN stays NaN: a diverged model must not look finite
 }
 
 template <class Real>
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) feature_map(const FeatureMapForward<
       for (int i = lane; i < d; i += 32) y[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
       break;
     case FeatureMap::relu:
-      for (int i = lane; i < d; i += 32) y[i] = x[i] > 0 ? x[i] : Real(0);
+      for (int i = lane; i < d; i += 32) y[i] = x[i] < 0 ? Real(0) : x[i];
       break;
     case FeatureMap::dpfp: {  // y_j = f_i f_{i-j}, both indices modulo 2 d
       const int w = 2 * d;
