@@ -266,7 +266,8 @@ const Command run_command = {
     "  crosstalk run experiments/quickstart.toml --dry-run\n"
     "  crosstalk run my.toml --out /scratch/me/first --set train.learning_rate=1e-3,3e-4\n"
     "  crosstalk run my.toml --set seeds=1,2,3 --time-limit 2h --quiet\n\n"
-    "SIGINT, SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP stop it cleanly with exit code 75; a second\n"
+    "SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and --time-limit stop it cleanly with exit code 75:\n"
+    "unfinished runs are saved and go on from there, bit for bit, with the same command. A second\n"
     "SIGINT ends it at once. Exit codes: 0 done, 1 some runs failed, 2 usage or configuration,\n"
     "3 store, 4 device, 75 stopped and resumable.\n",
     1,

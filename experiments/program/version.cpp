@@ -7,6 +7,7 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/text.h"
 #include "experiments/study.h"
+#include "kernels/base/cuda_runtime.h"
 
 namespace crosstalk::program {
 namespace {
@@ -21,13 +22,14 @@ int run_version(const Arguments& arguments, Console& console) {
                          {"build_type", built.build_type},
                          {"flags", built.flags},
                          {"semantics", kSemantics},
-                         {"devices", {"cpu"}}});
+                         {"devices", built_with_cuda() ? std::vector<std::string>{"cpu", "cuda"}
+                                                       : std::vector<std::string>{"cpu"}}});
     return exit_done;
   }
   console.out << fmt::format(
-      "crosstalk {}\ncommit     {}{}\ncompiler   {}\nbuild      {} ({})\nsemantics  {}\ndevices    cpu\n",
+      "crosstalk {}\ncommit     {}{}\ncompiler   {}\nbuild      {} ({})\nsemantics  {}\ndevices    {}\n",
       built.version, built.commit, built.dirty ? ", with local changes" : "", built.compiler,
-      built.build_type, built.flags, kSemantics);
+      built.build_type, built.flags, kSemantics, built_with_cuda() ? "cpu, cuda" : "cpu");
   return exit_done;
 }
 
