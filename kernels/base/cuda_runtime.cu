@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_runtime.h"
 
+#include <map>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/error.h"
@@ -20,10 +23,6 @@ void check(const char* what, cudaError_t code) {
   cudaGetLastError();  // a reported error must not be found again by the next launch's check
   fail(what, code);
 }
-
-// Fills and copies of pageable memory run on the default stream, and may return before they have happened;
-// streams of their own do not wait for it.
-void finish(const char* what) { check(what, cudaStreamSynchronize(nullptr)); }
 
 cudaStream_t raw(const CudaStream& stream) { return static_cast<cudaStream_t>(stream.get()); }
 
@@ -61,7 +60,12 @@ int cuda_device_count() {
   return 0;
 }
 
-void cuda_set_device(int id) { check("choosing the device", cudaSetDevice(id)); }
+void cuda_set_device(int id) {
+  // Waiting threads sleep: there are more of them than cores.
+  const cudaError_t code = cudaInitDevice(id, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid);
+  if (code != cudaErrorSetOnActiveProcess) check("initialising the device", code);
+  check("choosing the device", cudaSetDevice(id));
+}
 
 std::string cuda_device_name(int id) {
   cudaDeviceProp properties;
@@ -75,31 +79,124 @@ CudaMemory cuda_memory() {
   return memory;
 }
 
-void* cuda_allocate(std::size_t bytes) {
-  void* p = nullptr;
-  const cudaError_t code = cudaMalloc(&p, bytes);
-  if (code == cudaSuccess) return p;
-  cudaGetLastError();
-  if (code == cudaErrorMemoryAllocation) return nullptr;
-  fail("allocating memory", code);
+namespace {
+
+// Freed memory is kept for the next request of its size: cudaFree waits for the whole device, which would
+// stall every pack whenever one ends. Sizes are rounded up to a quarter of a power of two, so pieces fit
+// again.
+class Pool {
+ public:
+  void* take(std::size_t bytes) {
+    const Key key{device(), rounded(bytes)};
+    {
+      const std::lock_guard lock(mutex_);
+      auto& pieces = free_[key];
+      if (!pieces.empty()) {
+        void* p = pieces.back();
+        pieces.pop_back();
+        used_[p] = key;
+        return p;
+      }
+    }
+    void* p = allocate(key.bytes);
+    if (!p) {
+      release();
+      p = allocate(key.bytes);
+    }
+    if (p) {
+      const std::lock_guard lock(mutex_);
+      used_[p] = key;
+    }
+    return p;
+  }
+
+  void give_back(void* p) {
+    const std::lock_guard lock(mutex_);
+    const auto it = used_.find(p);
+    if (it == used_.end()) return;
+    free_[it->second].push_back(p);
+    used_.erase(it);
+  }
+
+ private:
+  struct Key {
+    int device;
+    std::size_t bytes;
+    bool operator<(const Key& other) const {
+      return device != other.device ? device < other.device : bytes < other.bytes;
+    }
+  };
+
+  static int device() {
+    int id = 0;
+    check("asking for the device", cudaGetDevice(&id));
+    return id;
+  }
+
+  static std::size_t rounded(std::size_t bytes) {
+    std::size_t power = 512;
+    while (power * 2 <= bytes) power *= 2;
+    const std::size_t step = power / 4;
+    return (bytes + step - 1) / step * step;
+  }
+
+  // nullptr when there is not enough memory.
+  static void* allocate(std::size_t bytes) {
+    void* p = nullptr;
+    const cudaError_t code = cudaMalloc(&p, bytes);
+    if (code == cudaSuccess) return p;
+    cudaGetLastError();
+    if (code == cudaErrorMemoryAllocation) return nullptr;
+    fail("allocating memory", code);
+  }
+
+  // Gives everything that nobody uses back to the device.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, pieces] : free_) {
+      for (void* p : pieces) cudaFree(p);
+      pieces.clear();
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::vector<void*>> free_;
+  std::map<void*, Key> used_;
+};
+
+// Never destroyed: memory is given back to the driver with the process, and the driver may be gone before
+// statics are.
+Pool& pool() {
+  static Pool* const pool = new Pool;
+  return *pool;
 }
 
-void cuda_free(void* p) { cudaFree(p); }
+// Fills and copies outside any CudaStream: on a stream of the calling thread, so that threads do not wait for
+// each other; they have happened when the call returns.
+cudaStream_t own_stream() { return cudaStreamPerThread; }
+void finish(const char* what) { check(what, cudaStreamSynchronize(own_stream())); }
+
+}  // namespace
+
+void* cuda_allocate(std::size_t bytes) { return pool().take(bytes); }
+void cuda_free(void* p) { pool().give_back(p); }
 
 void cuda_fill_zero(void* p, std::size_t bytes) { cuda_fill_byte(p, 0, bytes); }
 
 void cuda_fill_byte(void* p, unsigned char byte, std::size_t bytes) {
-  check("filling memory", cudaMemset(p, byte, bytes));
+  check("filling memory", cudaMemsetAsync(p, byte, bytes, own_stream()));
   finish("filling memory");
 }
 
 void cuda_copy_to_device(void* target, const void* source, std::size_t bytes) {
-  check("copying to the device", cudaMemcpy(target, source, bytes, cudaMemcpyHostToDevice));
+  check("copying to the device",
+        cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, own_stream()));
   finish("copying to the device");
 }
 
 void cuda_copy_to_host(void* target, const void* source, std::size_t bytes) {
-  check("copying to the host", cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToHost));
+  check("copying to the host", cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost, own_stream()));
+  finish("copying to the host");
 }
 
 void* cuda_allocate_pinned(std::size_t bytes) {
