@@ -8,6 +8,10 @@ namespace crosstalk {
 
 template <class Real>
 Variable<Real>* Graph<Real>::parameter(const ParameterBlock<Real>& block, int i) {
+  for (Var& var :
+       variables_) {  // asked for twice: one variable, or the second gradient would erase the first
+    if (!var.owned && var.value.data == block.value(i).data) return &var;
+  }
   variables_.push_back({block.value(i), block.gradient(i), train_, false, false});
   return &variables_.back();
 }

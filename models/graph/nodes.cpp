@@ -59,8 +59,8 @@ Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
   const int columns = tables[0].rows->value.columns();
   std::vector<Variable<Real>*> inputs;
   for (const auto& table : tables) {
-    require(table.rows->value.columns() == columns && table.channel < ids->columns(), "lookup",
-            table.rows->value, *ids);
+    require(table.rows->value.columns() == columns, "lookup", table.rows->value, tables[0].rows->value);
+    require(table.channel < ids->columns(), "lookup", table.rows->value, *ids);
     inputs.push_back(table.rows);
   }
   inputs.push_back(bias);

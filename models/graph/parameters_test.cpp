@@ -1,0 +1,197 @@
+// Initialisation: a pure function of seed and name, with the distributions that it promises.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/testing/compare.h"
+#include "models/testing/model_run.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+const Init kNormal{Init::Kind::normal, 1}, kUniform{Init::Kind::uniform, 0.25};
+
+template <class Real>
+std::vector<Real> copy(const Tensor<Real>& t, int r) {
+  return std::vector<Real>(t.at(r), t.at(r) + t.size());
+}
+
+TEST(ParameterInit, IsAFunctionOfSeedAndNameAlone) {
+  ParameterBlock<double> small(Device::cpu, 1), large(Device::cpu, 3);
+  const int a = small.add("weight", {3, 5}, kNormal);
+  large.add("first", {7}, kUniform);
+  const int b = large.add("weight", {3, 5}, kNormal);
+  large.add("last", {2, 2, 2}, kNormal);
+  small.allocate();
+  large.allocate();
+  small.initialise(0, 9);
+  large.initialise(0, 1);
+  large.initialise(2, 9);
+  large.initialise(1, 9);
+  for (const int r : {1, 2}) EXPECT_EQ(copy(small.value(a), 0), copy(large.value(b), r));
+  EXPECT_NE(copy(small.value(a), 0), copy(large.value(b), 0));
+  large.initialise(0, 9);
+  EXPECT_EQ(copy(small.value(a), 0), copy(large.value(b), 0));
+}
+
+TEST(ParameterInit, DiffersByNameAndBySeed) {
+  ParameterBlock<double> block(Device::cpu, 2);
+  const int a = block.add("a", {50}, kNormal), b = block.add("b", {50}, kNormal);
+  block.allocate();
+  block.initialise(0, 1);
+  block.initialise(1, 1ull << 40);  // seeds are 64 bits wide
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_NE(block.value(a).at(0)[i], block.value(b).at(0)[i]);
+    EXPECT_NE(block.value(a).at(0)[i], block.value(a).at(1)[i]);
+  }
+}
+
+TEST(ParameterInit, FloatIsRoundedDouble) {
+  ParameterBlock<double> wide(Device::cpu, 1);
+  ParameterBlock<float> narrow(Device::cpu, 1);
+  for (const Init init : {kNormal, kUniform}) {
+    const std::string name = init.kind == Init::Kind::normal ? "n" : "u";
+    wide.add(name, {33}, init);
+    narrow.add(name, {33}, init);
+  }
+  wide.allocate();
+  narrow.allocate();
+  wide.initialise(0, 5);
+  narrow.initialise(0, 5);
+  for (int p = 0; p < 2; ++p) {
+    for (int i = 0; i < 33; ++i)
+      EXPECT_EQ(static_cast<float>(wide.value(p).at(0)[i]), narrow.value(p).at(0)[i]);
+  }
+}
+
+TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
+  ParameterBlock<float> block(Device::cpu, 2);
+  block.add("w", {4, 4}, kNormal);
+  block.allocate();
+  for (int r = 0; r < 2; ++r) block.initialise(r, 3);
+  for (const Tensor<float>& t : {block.gradients(), block.first_moments(), block.second_moments()}) {
+    for (int r = 0; r < 2; ++r) std::fill(t.at(r), t.at(r) + t.size(), 2.f);
+  }
+  block.initialise(1, 3);
+  for (const Tensor<float>& t : {block.gradients(), block.first_moments(), block.second_moments()}) {
+    EXPECT_EQ(t.at(0)[5], 2.f);
+    for (std::int64_t i = 0; i < t.size(); ++i) ASSERT_EQ(t.at(1)[i], 0.f);
+  }
+}
+
+TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
+  constexpr int n = 40000;
+  for (const Init init : {Init{Init::Kind::normal, 2}, Init{Init::Kind::uniform, 0.3}}) {
+    ParameterBlock<double> block(Device::cpu, 1);
+    block.add("w", {n}, init);
+    block.allocate();
+    block.initialise(0, 12);
+    const double* x = block.value(0).at(0);
+    double sum = 0, square = 0, fourth = 0, largest = 0, neighbours = 0;
+    for (int i = 0; i < n; ++i) {
+      sum += x[i];
+      square += x[i] * x[i];
+      fourth += std::pow(x[i], 4);
+      largest = std::max(largest, std::abs(x[i]));
+      if (i > 0) neighbours += x[i] * x[i - 1];
+    }
+    const bool normal = init.kind == Init::Kind::normal;
+    const double variance = normal ? init.scale * init.scale : init.scale * init.scale / 3;
+    const double kurtosis = normal ? 3 : 9. / 5;
+    const double sigma = 5 / std::sqrt(n);  // five standard errors; the draw is fixed
+    EXPECT_NEAR(sum / n, 0, sigma * std::sqrt(variance));
+    EXPECT_NEAR(neighbours / n, 0, sigma * variance);
+    EXPECT_NEAR(square / n / variance, 1, sigma * std::sqrt(kurtosis - 1));
+    EXPECT_NEAR(fourth / n / variance / variance, kurtosis, normal ? sigma * 10 : sigma * 2);
+    if (normal) {
+      EXPECT_GT(largest, 3.5 * init.scale);
+      EXPECT_LT(largest, 6 * init.scale);
+    } else {
+      EXPECT_LT(largest, init.scale);
+      EXPECT_GT(largest, init.scale * 0.999);
+    }
+  }
+}
+
+// Determinism level L2: these bits are the same on every machine for semantics 1.
+TEST(ParameterInit, GoldenKeyEmbedding) {
+  const MemoryKind& kind = *find_memory("linear_attention");
+  const Options options = resolved(kind, memory_options(kind, kDKey, kKeys, kValues));
+  ModelRun<double> run(options, ModelShape{}, 1, false);
+  run.model.initialise(0, 1);
+  const double* x = run.parameter("key_embedding").at(0);
+  const double golden[] = {-0x1.3d1fdd4d1bd37p+0, 0x1.a708ca37468e7p-1, -0x1.c2027bf557306p-3};
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(std::memcmp(x + i, golden + i, sizeof(double)), 0) << fmt::format("{:a}", x[i]);
+  const double* bias = run.parameter("key_projection.bias").at(0);
+  const double golden_bias[] = {-0x1.8f9cf439dfea1p-4, -0x1.932b77f731866p-3, -0x1.94356cf14228bp-3};
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(std::memcmp(bias + i, golden_bias + i, sizeof(double)), 0) << fmt::format("{:a}", bias[i]);
+}
+
+// The bounds of the issue: embeddings N(0,1); projections U(+-1/sqrt(d_key)) or Xavier; biases and gates
+// U(+-1/sqrt(fan in)).
+TEST(ParameterInit, OfTheRetrievalModelKeepsItsBounds) {
+  constexpr int keys = 40, values = 30, d_key = 9, e = 50;
+  for (const MemoryKind& kind : memory_kinds()) {
+    for (const bool second : {false, true}) {
+      SCOPED_TRACE(kind.name);
+      const Options options = resolved(kind, memory_options(kind, d_key, keys, values, e));
+      ModelRun<float> run(options, {keys, values, second, 1, {2, second ? 3 : 2, 1}}, 1, false);
+      run.model.initialise(0, 6);
+      const double token = values + e * (second ? 2 : 1);
+      const auto bound = [&](const std::string& name) {
+        const bool xavier = kind.projection_init == ProjectionInit::xavier;
+        const bool query = name.rfind("query_projection", 0) == 0;
+        const double inputs = query ? e : token;
+        if (name.find("bias") != std::string::npos || name.rfind("gate", 0) == 0)
+          return 1 / std::sqrt(inputs);
+        return xavier ? std::sqrt(6 / (inputs + d_key)) : 1 / std::sqrt(static_cast<double>(d_key));
+      };
+      const auto& block = run.model.parameters();
+      int gates = 0;
+      for (int i = 0; i < block.count(); ++i) {
+        const std::string& name = block.name(i);
+        gates += name.rfind("gate", 0) == 0;
+        const Tensor<float> t = block.value(i);
+        const double largest = magnitude(t.at(0), t.size());
+        if (name == "key_embedding") {
+          EXPECT_GT(largest, 2.5) << name;
+          continue;
+        }
+        EXPECT_LE(largest, bound(name) * (1 + 1e-7)) << name;
+        if (t.size() > 25) {
+          EXPECT_GT(largest, 0.8 * bound(name)) << name;
+        }
+      }
+      EXPECT_EQ(gates > 0, kind.gated);
+    }
+  }
+}
+
+TEST(ParameterBlockErrors, NamesAreUnique) {
+  ParameterBlock<float> block(Device::cpu, 1);
+  block.add("w", {3}, kNormal);
+  try {
+    block.add("w", {4}, kNormal);
+    FAIL() << "accepted";
+  } catch (const std::logic_error& error) {
+    EXPECT_NE(std::string(error.what()).find("w"), std::string::npos);
+  }
+}
+
+TEST(ParameterBlockErrors, TrainableCountsNoPadding) {
+  ParameterBlock<float> block(Device::cpu, 2);
+  block.add("a", {3, 5}, kNormal);
+  block.add("b", {1}, kNormal);
+  block.allocate();
+  EXPECT_EQ(block.trainable(), 16);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
