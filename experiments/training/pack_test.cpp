@@ -1,0 +1,185 @@
+// Records do not depend on how runs are packed, ordered and shared out; every memory can learn every task.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "experiments/training/pack.h"
+#include "experiments/training/training_fixture.h"
+#include "models/memory.h"
+#include "tasks/task.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// Seven runs that end at different times: solved, out of patience, at the limit.
+std::vector<Run> uneven_runs(const std::string& max_steps) {
+  return runs_of(
+      "task.associations = 6\nmodel.d_key = 6\ntask.queries = 3\ntrain.max_steps = " + max_steps +
+          "\neval.every = 20\ntrain.patience = 1\ntrain.learning_rate = 0.02\ntrain.stop_loss = 0.05",
+      "name = \"softmax\"", "[1, 2, 3, 4, 5, 6, 7]");
+}
+
+TEST(Packs, SizeOrderAndThreadsDoNotMatter) {
+  for (const char* limit : {"200", "90"}) {  // 90: slots cannot be refilled in step
+    auto runs = uneven_runs(limit);
+    const Records alone = train(runs, 1, 1);
+    std::set<std::int64_t> lengths;
+    for (const auto& [id, record] : alone) lengths.insert(record.steps);
+    EXPECT_GT(lengths.size(), 1u) << "all runs end together: nothing is tested";
+    std::mt19937 shuffle(5);
+    for (const int pack : {2, 7}) {
+      std::shuffle(runs.begin(), runs.end(), shuffle);
+      EXPECT_TRUE(identical_records(train(runs, pack, 1), alone)) << "pack " << pack;
+    }
+    for (const int threads : {2, 3}) {
+      std::shuffle(runs.begin(), runs.end(), shuffle);
+      EXPECT_TRUE(identical_records(train(runs, threads == 2 ? 7 : 3, threads), alone))
+          << "threads " << threads;
+    }
+  }
+}
+
+TEST(Packs, SlotsThatAreRefilledTrainTheSame) {
+  for (const char* limit : {"200", "90"}) {
+    const auto runs = uneven_runs(limit);
+    const Records alone = train(runs, 1, 1);
+    for (const int slots : {1, 2, 3}) {
+      std::vector<PackRun> pack;
+      for (auto run = runs.rbegin(); run != runs.rend(); ++run) pack.push_back({*run, ""});
+      Records records;
+      std::int64_t steps = 0, want_steps = 0;
+      PackEvents events;
+      events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
+      events.progressed = [&](std::int64_t n) { steps += n; };
+      events.stopped = [] { return false; };
+      events.threads = [] { return 1; };
+      EXPECT_TRUE(train_pack("test", pack, slots, Device::cpu, events));
+      EXPECT_TRUE(identical_records(records, alone)) << slots << " slots";
+      for (const auto& [id, record] : alone) want_steps += record.steps;
+      EXPECT_EQ(steps, want_steps);
+    }
+  }
+}
+
+TEST(Packs, MixedShapesAreSortedIntoPacks) {
+  auto runs =
+      runs_of("train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",
+              "\"task.associations\" = [3, 4]\n\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.max_steps\" = "
+              "[10, 15]");
+  ASSERT_EQ(runs.size(), 16u);
+  const Records alone = train(runs, 1, 1);
+  std::reverse(runs.begin(), runs.end());
+  EXPECT_TRUE(identical_records(train(runs, 5, 1), alone));
+  EXPECT_TRUE(identical_records(train(runs, 0, 2), alone));
+}
+
+TEST(Packs, OnlyWhatLeavesShapesAloneSharesAPack) {
+  const auto key = [](const std::string& base) {
+    return pack_key(runs_of(base, "name = \"delta\"")[0].config);
+  };
+  const std::string same = key("");
+  EXPECT_EQ(key("train.learning_rate = 0.5"), same);
+  EXPECT_EQ(key("train.patience = 3"), same);
+  for (const char* other :
+       {"task.associations = 5", "model.d_key = 6", "train.batch = 5", "eval.every = 7",
+        "train.max_steps = 9", "eval.protocol = \"schlag2021\"", "train.precision = \"fp64\""})
+    EXPECT_NE(key(other), same) << other;
+}
+
+TEST(Stop, ReturnsSoonAndDropsWhatIsNotDone) {
+  const auto runs = runs_of("train.max_steps = 1000000000\neval.every = 1000000\ntrain.stop_loss = 0",
+                            "name = \"softmax\"", "[1, 2, 3]");
+  std::atomic<bool> stop{false};
+  TrainingEvents events;
+  int finished = 0;
+  events.finished = [&](Record&&) { ++finished; };
+  events.stop = &stop;
+  TrainingOptions options;
+  options.threads = 1;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    stop = true;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(train_runs("test", runs, options, events));
+  later.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));  // else: years
+  EXPECT_EQ(finished, 0);
+}
+
+// Stopped at every report of progress and continued until all is done: as if nothing had happened.
+TEST(Stop, WhatIsSavedContinuesBitForBit) {
+  for (const char* limit : {"200", "90"}) {
+    const auto runs = uneven_runs(limit);
+    const Records alone = train(runs, 1, 1);
+    std::map<std::string, std::string> states;
+    Records records;
+    std::atomic<bool> stop{false};
+    TrainingEvents events;
+    events.stop = &stop;
+    events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
+    events.progressed = [&](std::int64_t) { stop = true; };
+    events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
+    events.load = [&](const std::string& id) { return states.count(id) ? states[id] : std::string(); };
+    TrainingOptions options;
+    options.threads = 1;
+    options.pack = 3;
+    int calls = 0;
+    for (bool done = false; !done && calls < 100; ++calls) {
+      stop = false;
+      std::vector<decltype(runs)::value_type> left;
+      for (const auto& run : runs) {
+        if (records.count(run.id) == 0) left.push_back(run);
+      }
+      done = train_runs("test", left, options, events);
+    }
+    EXPECT_GT(calls, 3);
+    EXPECT_TRUE(identical_records(records, alone));
+  }
+}
+
+TEST(Stop, SetBeforehandTrainsNothing) {
+  const std::atomic<bool> stop{true};
+  TrainingEvents events;
+  events.finished = [](Record&&) { ADD_FAILURE() << "a run ended"; };
+  events.stop = &stop;
+  EXPECT_FALSE(train_runs("test", runs_of("train.max_steps = 5", "name = \"softmax\""), {}, events));
+  EXPECT_TRUE(train_runs("test", {}, {}, events));  // nothing to do is done
+}
+
+TEST(Learning, EveryTaskTrainsWithEveryMemory) {
+  for (const TaskKind& task : task_kinds()) {
+    for (const MemoryKind& memory : memory_kinds()) {
+      const Record record = train_one(runs_of(
+          fmt::format("task.name = \"{}\"\ntrain.max_steps = 20\neval.every = 10\ntrain.stop_loss = 0\n"
+                      "train.learning_rate = 0.003\ntrain.batch = 32",
+                      task.name),
+          "name = \"" + memory.name + "\""));
+      const auto& loss = record.curves.at("train_loss").y;
+      EXPECT_EQ(record.status, RunStatus::done) << task.name << ", " << memory.name;
+      EXPECT_EQ(record.steps, 20);
+      for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << task.name << ", " << memory.name;
+      EXPECT_LT(loss.back(), loss.front()) << task.name << ", " << memory.name;
+    }
+  }
+}
+
+TEST(Learning, RecallWithinCapacityIsSolved) {
+  for (const char* memory : {"softmax", "linear_attention", "delta"}) {
+    const Record record = train_one(runs_of(
+        "task.associations = 8\nmodel.d_key = 8\ntask.queries = 8\ntrain.batch = 32\ntrain.max_steps = 1000\n"
+        "eval.every = 50\ntrain.learning_rate = 0.01\neval.sequences = 16",
+        fmt::format("name = \"{}\"", memory)));
+    EXPECT_LE(record.eval_loss, 1e-3) << memory;
+    EXPECT_EQ(record.eval_accuracy, 1) << memory;
+    EXPECT_LT(record.steps, 1000) << memory;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

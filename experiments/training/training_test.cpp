@@ -1,0 +1,268 @@
+// The trainer against a plain loop: learning curves, stop rules, protocols, profiles.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <set>
+
+#include "experiments/training/plain_trainer.h"
+#include "experiments/training/training_fixture.h"
+
+namespace crosstalk::checks {
+namespace {
+
+const Series& curve(const Record& record, const char* name) { return record.curves.at(name); }
+
+std::vector<Run> exact_runs(const std::string& base, const std::string& memory,
+                            const std::string& seeds = "[1]", const std::string& grid = "") {
+  return runs_of("train.precision = \"fp64\"\n" + base, memory, seeds, grid);
+}
+
+// Trains with both; curves must have the same bits up to the order of a sum of doubles.
+void compare(const std::vector<Run>& runs) {
+  const Records records = train(runs);
+  for (const Run& run : runs) {
+    SCOPED_TRACE(run.label + " seed " + std::to_string(run.seed));
+    const Record& record = records.at(run.id);
+    PlainTrainer plain(run);
+    plain.train();
+    ASSERT_EQ(record.status, plain.status);
+    ASSERT_EQ(record.steps, plain.steps);
+    ASSERT_EQ(record.curves.count("eval_loss") ? curve(record, "eval_loss").x.size() : 0,
+              plain.evaluations.size());
+    for (std::size_t i = 0; i < plain.evaluations.size(); ++i) {
+      const PlainEvaluation& want = plain.evaluations[i];
+      SCOPED_TRACE(fmt::format("evaluation {}", i));
+      const auto near = [&](const char* name, double value) {
+        ASSERT_EQ(curve(record, name).x[i], static_cast<double>(want.step)) << name;
+        const double got = curve(record, name).y[i];
+        ASSERT_TRUE(std::abs(got - value) <= 1e-12 * std::max(1., std::abs(value)) ||
+                    (std::isnan(got) && std::isnan(value)))
+            << name << ": " << got << " instead of " << value;
+      };
+      near("eval_loss", want.loss);
+      near("eval_accuracy", want.accuracy);
+      near("eval_exact", want.exact);
+      if (want.step > 0) near("train_loss", want.train_loss);
+    }
+    if (record.status != RunStatus::done) continue;
+    EXPECT_EQ(record.eval_loss, curve(record, "eval_loss").y.back());
+    EXPECT_EQ(record.eval_accuracy, curve(record, "eval_accuracy").y.back());
+    const auto& losses = curve(record, "eval_loss").y;
+    EXPECT_EQ(record.best_eval_loss, *std::min_element(losses.begin(), losses.end()));
+  }
+}
+
+TEST(PlainLoop, EveryMemoryTrainsTheSame) {
+  for (const MemoryKind& kind : memory_kinds()) {
+    SCOPED_TRACE(kind.name);
+    ASSERT_NO_FATAL_FAILURE(compare(
+        exact_runs("train.max_steps = 25\neval.every = 10", "name = \"" + kind.name + "\"", "[1, 2]")));
+  }
+}
+
+TEST(PlainLoop, RandomFeaturesAreDrawnAnewInEveryForwardPass) {
+  compare(exact_runs("train.max_steps = 12\neval.every = 5",
+                     "name = \"linear_attention\"\nfeature_map = \"favor\"\nfeatures = 6",
+                     "[3, 9876543210]"));
+}
+
+TEST(PlainLoop, TasksWithUnusedSlotsAndSwaps) {
+  const std::string memory = "name = \"delta\"\nfeature_map = \"identity\"\nkey_norm = \"l2\"\nbeta_max = 2";
+  compare(exact_runs("task.name = \"reassign\"\ntrain.max_steps = 20\neval.every = 10\ntask.queries = 2",
+                     memory));
+  compare(
+      exact_runs("task.name = \"swap\"\ntrain.max_steps = 20\neval.every = 10\ntask.operations = 6", memory));
+}
+
+// 5 queries in chunks of train.batch = 2: the last chunk of one query weighs as much as two.
+TEST(PlainLoop, Schlag2021AveragesUnequalChunksOfFreshSequences) {
+  const auto runs = exact_runs(
+      "eval.protocol = \"schlag2021\"\ntask.associations = 5\ntrain.batch = 2\n"
+      "train.max_steps = 12\neval.every = 4",
+      "name = \"softmax\"");
+  ASSERT_NO_FATAL_FAILURE(compare(runs));
+  EXPECT_EQ(runs[0].config.get_int("eval.sequences"), 20);
+  compare(
+      exact_runs("eval.protocol = \"schlag2021\"\ntask.name = \"reassign\"\ntask.associations = 7\n"
+                 "train.batch = 3\ntrain.max_steps = 8\neval.every = 4",
+                 "name = \"delta\""));
+}
+
+// 210 keys, of which the protocol asks 200: 6 chunks of 32 and one of 8.
+TEST(PlainLoop, Schlag2021AsksAtMost200Queries) {
+  compare(
+      exact_runs("eval.protocol = \"schlag2021\"\ntask.associations = 210\ntrain.batch = 32\n"
+                 "train.max_steps = 2\neval.every = 1\nmodel.embedding = 8",
+                 "name = \"linear_attention\""));
+}
+
+TEST(StopRules, SolvedAtOnce) {
+  const auto runs =
+      exact_runs("train.stop_loss = 1e6\ntrain.max_steps = 1000\neval.every = 7", "name = \"softmax\"");
+  const Record record = train_one(runs);
+  EXPECT_EQ(record.status, RunStatus::done);
+  EXPECT_EQ(record.steps, 7);
+  ASSERT_NO_FATAL_FAILURE(compare(runs));
+}
+
+TEST(StopRules, NeverSolvedWithStopLossZero) {
+  EXPECT_EQ(
+      train_one(exact_runs("train.stop_loss = 0\ntrain.max_steps = 20\neval.every = 5", "name = \"softmax\""))
+          .steps,
+      20);
+}
+
+// The released code stops after 11 evaluations in a row without gain. A learning rate so small that
+// parameters do not move leaves the loss where it is: the first evaluation is the best, 11 more follow.
+TEST(StopRules, PatienceTenStopsAfterElevenEvaluationsWithoutGain) {
+  for (const std::int64_t patience : {0, 1, 10}) {
+    const auto runs =
+        exact_runs(fmt::format("train.patience = {}\ntrain.learning_rate = 1e-30\neval.every = 2\n"
+                               "train.max_steps = 1000\ntrain.stop_loss = 0",
+                               patience),
+                   "name = \"linear_attention\"");
+    const Record record = train_one(runs);
+    EXPECT_EQ(curve(record, "eval_loss").x.size(), static_cast<std::size_t>(patience + 2));
+    EXPECT_EQ(record.steps, 2 * (patience + 2));
+    EXPECT_EQ(record.status, RunStatus::done);
+  }
+}
+
+TEST(StopRules, GainsRestorePatience) {
+  const auto runs = exact_runs(
+      "train.patience = 1\ntrain.learning_rate = 0.02\neval.every = 1\n"
+      "train.max_steps = 300\ntrain.stop_loss = 0",
+      "name = \"linear_attention\"", "[1, 2, 3]");
+  ASSERT_NO_FATAL_FAILURE(compare(runs));
+  const Records records = train(runs);
+  bool reset = false;  // some run had a strike, gained again, and went on
+  for (const auto& [id, record] : records) {
+    const auto& y = curve(record, "eval_loss").y;
+    for (std::size_t i = 2; i < y.size(); ++i) reset = reset || (y[i - 1] > y[i - 2] && y[i] < y[i - 2]);
+  }
+  EXPECT_TRUE(reset);
+}
+
+TEST(StopRules, StepLimitBetweenEvaluations) {
+  const Record record = train_one(
+      exact_runs("train.max_steps = 25\neval.every = 10\ntrain.stop_loss = 0", "name = \"softmax\""));
+  EXPECT_EQ(record.steps, 25);
+  EXPECT_EQ(curve(record, "eval_loss").x, (std::vector<double>{10, 20, 25}));
+}
+
+TEST(StopRules, NoStepsAtAll) {
+  const auto runs = exact_runs("train.max_steps = 0\neval.every = 10", "name = \"softmax\"", "[1, 2, 3]");
+  for (const int pack : {1, 2}) {
+    for (const auto& [id, record] : train(runs, pack)) {
+      EXPECT_EQ(record.status, RunStatus::done);
+      EXPECT_EQ(record.steps, 0);
+      EXPECT_TRUE(std::isfinite(record.eval_loss));
+      EXPECT_EQ(curve(record, "eval_loss").x, std::vector<double>{0});
+    }
+  }
+}
+
+const char* const kExploding =
+    "name = \"delta\"\nfeature_map = \"identity\"\nkey_norm = \"none\"\nbeta_max = 2";
+
+TEST(Divergence, IsRecordedAtTheFirstLossThatIsNotFinite) {
+  const auto runs = exact_runs(
+      "train.learning_rate = 10\ntask.associations = 150\ntrain.max_steps = 100\n"
+      "eval.every = 50\nmodel.embedding = 5",
+      kExploding, "[1, 2]");
+  ASSERT_NO_FATAL_FAILURE(compare(runs));
+  for (const auto& [id, record] : train(runs)) {
+    EXPECT_EQ(record.status, RunStatus::diverged);
+    EXPECT_GT(record.steps, 0);
+    EXPECT_LT(record.steps, 50);
+    EXPECT_TRUE(std::isnan(record.eval_loss));
+  }
+}
+
+TEST(Divergence, LeavesPackMatesAlone) {
+  const std::string base =
+      "task.associations = 30\ntrain.max_steps = 40\neval.every = 20\nmodel.embedding = 5\n"
+      "train.stop_loss = 0";
+  const auto runs = runs_of(base, kExploding, "[1, 2, 3]", "\"train.learning_rate\" = [1e-4, 10.0]");
+  ASSERT_EQ(runs.size(), 6u);
+  const Records alone = train(runs, 1);
+  int diverged = 0, done = 0;
+  for (const auto& [id, record] : alone) {
+    diverged += record.status == RunStatus::diverged;
+    done += record.status == RunStatus::done;
+  }
+  EXPECT_EQ(diverged, 3);
+  EXPECT_EQ(done, 3);
+  for (const int pack : {2, 4, 6}) EXPECT_TRUE(identical_records(train(runs, pack), alone)) << pack;
+}
+
+TEST(Divergence, ALargeFiniteLossIsAResult) {
+  const Record record = train_one(
+      runs_of("train.learning_rate = 10\ntrain.max_steps = 20\neval.every = 10\ntrain.stop_loss = 0",
+              "name = \"linear_attention\"\nread_norm = \"none\"\nfeature_map = \"relu\""));
+  EXPECT_EQ(record.status, RunStatus::done);
+  EXPECT_EQ(record.steps, 20);
+  EXPECT_GT(curve(record, "train_loss").y[0], 100);
+}
+
+// Shares by brute force: of all used queries, and of sequences right in all of them.
+TEST(Profiles, ByLengthAreThoseOfABruteForceRead) {
+  const auto runs = exact_runs(
+      "task.name = \"reassign\"\ntrain.max_steps = 60\neval.every = 30\neval.length_factors = \"1 2 5\"\n"
+      "train.learning_rate = 0.02\neval.sequences = 9",
+      "name = \"delta\"");
+  const Record record = train_one(runs);
+  PlainTrainer plain(runs[0]);
+  plain.train();
+  ASSERT_EQ(record.profiles.at("loss_by_length").x, (std::vector<double>{1, 2, 5}));
+  int factor_index = 0;
+  for (const int factor : {1, 2, 5}) {
+    double loss = 0, right = 0;
+    std::set<int> wrong;
+    const auto queries = plain.test(factor);
+    for (const PlainQuery& q : queries) {
+      loss += q.loss;
+      right += q.right;
+      if (!q.right) wrong.insert(q.sequence);
+    }
+    const auto n = static_cast<double>(queries.size());
+    const auto i = static_cast<std::size_t>(factor_index++);
+    EXPECT_NEAR(record.profiles.at("loss_by_length").y[i], loss / n, 1e-12);
+    EXPECT_NEAR(record.profiles.at("accuracy_by_length").y[i], right / n, 1e-12);
+    EXPECT_NEAR(record.profiles.at("exact_by_length").y[i], 1 - static_cast<double>(wrong.size()) / 9, 1e-12);
+  }
+}
+
+TEST(Profiles, ByOperationsAreThoseOfABruteForceRead) {
+  for (const std::string factors : {"", "1 3"}) {
+    const auto runs = exact_runs(
+        "task.name = \"swap\"\ntask.operations = 5\ntrain.max_steps = 60\neval.every = 30\n"
+        "train.learning_rate = 0.02\neval.sequences = 9\neval.length_factors = \"" +
+            factors + "\"",
+        "name = \"delta\"\nfeature_map = \"identity\"\nkey_norm = \"l2\"\nbeta_max = 2");
+    const Record record = train_one(runs);
+    PlainTrainer plain(runs[0]);
+    plain.train();
+    const auto queries = plain.test(factors.empty() ? 1 : 3);
+    std::set<int> counts;
+    for (const PlainQuery& q : queries) counts.insert(q.operations);
+    const Series &accuracy = record.profiles.at("accuracy_by_operations"),
+                 &exact = record.profiles.at("exact_by_operations");
+    ASSERT_EQ(accuracy.x, std::vector<double>(counts.begin(), counts.end()));
+    std::size_t i = 0;
+    for (const int count : counts) {
+      double right = 0, n = 0;
+      std::set<int> wrong;
+      for (const PlainQuery& q : queries) {
+        if (q.operations == count) right += q.right, n += 1;
+        if (q.operations <= count && !q.right) wrong.insert(q.sequence);
+      }
+      EXPECT_NEAR(accuracy.y[i], right / n, 1e-12) << count;
+      EXPECT_NEAR(exact.y[i], 1 - static_cast<double>(wrong.size()) / 9, 1e-12) << count;
+      ++i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
