@@ -5,6 +5,7 @@ crosstalk_library(crosstalk_program
     program/commands.cpp
     program/console.cpp
     program/describe.cpp
+    program/devices.cpp
     program/dispatch.cpp
     program/export.cpp
     program/help.cpp
@@ -17,11 +18,14 @@ crosstalk_library(crosstalk_program
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/shares.cpp
     program/signals.cpp
     program/status.cpp
     program/stores.cpp
     program/text.cpp
     program/version.cpp
+    program/worker.cpp
+    program/workers.cpp
   LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
        Boost::program_options fmt::fmt nlohmann_json::nlohmann_json)
 

@@ -58,7 +58,8 @@ po::options_description describe_options(const Command& command) {
 [[noreturn]] void unknown_option(const Command& command, const std::string& given) {
   const std::string bare = given.substr(std::min(given.find_first_not_of('-'), given.size()));
   std::vector<std::string> names;
-  for (const CommandOption& option : all_options(command)) names.push_back(long_name(option));
+  for (const CommandOption& option : all_options(command))
+    if (!option.help.empty()) names.push_back(long_name(option));
   const std::string near = nearest_name(bare, names);
   usage_error(command, fmt::format("unknown option {}{}", given,
                                    near.empty() ? "" : fmt::format("; did you mean --{}?", near)));
@@ -176,6 +177,7 @@ std::string program_help() {
 std::string command_help(const Command& command) {
   std::vector<std::vector<std::string>> rows;
   for (const CommandOption& option : all_options(command)) {
+    if (option.help.empty()) continue;
     const auto comma = option.name.find(',');
     std::string shown =
         comma == std::string::npos ? "    --" : fmt::format("-{}, --", option.name.substr(comma + 1));

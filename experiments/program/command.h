@@ -23,7 +23,7 @@ struct UsageError : std::runtime_error {
 struct CommandOption {
   std::string name;                       ///< "set"; "count,n" adds the letter -n
   std::string value;                      ///< what stands for the value in help ("KEY=VALUE"); empty = a flag
-  std::string help;                       ///< one sentence, no full stop
+  std::string help;                       ///< one sentence, no full stop; empty = not for people, not shown
   bool repeated = false;                  ///< may be given several times
   std::vector<std::string> choices = {};  ///< the values it takes; empty = any
 };

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/plan.h"
 #include "experiments/program/session.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
-#include "kernels/base/cuda_runtime.h"
-#include "kernels/base/error.h"
+#include "experiments/program/workers.h"
 
 namespace crosstalk::program {
 namespace {
@@ -47,33 +47,6 @@ double seconds_of(const std::string& text) {
   }
   if (seconds <= 0) throw wrong();
   return seconds;
-}
-
-/// What --device says: auto takes the first GPU if this build and this machine have one.
-void choose_device(const std::string& text, TrainingOptions& options) {
-  const auto refuse = [&]() -> UsageError {
-    return UsageError(fmt::format("--device takes auto, cpu, cuda or cuda:N, not '{}'", text));
-  };
-  if (text == "cpu") return;
-  const bool automatic = text == "auto";
-  if (!automatic && text.rfind("cuda", 0) != 0) throw refuse();
-  int index = 0;
-  if (text.size() > 4 && !automatic) {
-    const char* end = text.data() + text.size();
-    if (text[4] != ':' || text.size() == 5 || std::from_chars(text.data() + 5, end, index).ptr != end ||
-        index < 0)
-      throw refuse();
-  }
-  const int count = cuda_device_count();
-  if (automatic && count == 0) return;
-  if (!built_with_cuda())
-    throw DeviceError(
-        "--device cuda: this crosstalk was built without CUDA; leave the option out to train on the CPU");
-  if (index >= count)
-    throw DeviceError(fmt::format("--device {}: this process sees {}; 'crosstalk doctor' shows them", text,
-                                  count == 0 ? "no GPU" : plural(count, "GPU")));
-  options.device = Device::cuda;
-  options.cuda_device = index;
 }
 
 /// The runs that --only names (by id or a beginning of it); all without --only.
@@ -119,14 +92,15 @@ std::string command_line(const Console& console) {
   return shell_quote(words);
 }
 
-SessionOptions session_options(const Arguments& arguments, const fs::path& store, const Console& console) {
+/// `workers`: their devices, if there are any.
+SessionOptions session_options(const Arguments& arguments, const fs::path& store,
+                               const std::vector<std::string>& workers, const Console& console) {
   SessionOptions options;
   options.training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
   options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
-  choose_device(arguments.get("device", "auto"), options.training);
-  if (options.training.device == Device::cuda)
-    options.device = cuda_device_name(options.training.cuda_device);
+  choose_device(workers.empty() ? arguments.get("device", "auto") : workers[0], options.training);
+  options.device = device_name(options.training);
   options.max_failures = arguments.integer("max-failures", 0, 1);
   options.grace = arguments.number("grace", 20, 0);
   if (arguments.has("time-limit")) options.time_limit = seconds_of(arguments.get("time-limit"));
@@ -172,7 +146,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const std::string resume = command_line(console);
   const Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
-  const SessionOptions options = session_options(arguments, store, console);
+  const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
+  const SessionOptions options = session_options(arguments, store, workers, console);
+  if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
   const std::vector<Run> named = named_runs(study, arguments.all("only"));
   const StoreContents before = load_store(store, console);
   if (arguments.has("dry-run")) {
@@ -193,7 +169,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
                                             plural(std::ssize(runs), "run"), recorded, store.string())
                               : fmt::format("{}: {} to train into {}", study.name,
                                             plural(std::ssize(runs), "run"), store.string()));
-    result = train_session(study, runs, store, options, console);
+    result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
+                                : train_session(study, runs, store, options, console);
   }
 
   const std::int64_t ended = result.done + result.diverged + result.failed;
@@ -241,12 +218,17 @@ std::vector<CommandOption> training_options() {
       {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
       {"threads", "N", "Threads (default: all cores); changes no result", false, {}},
       {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result", false, {}},
-      {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
+      {"device",
+       "DEVICE",
+       "auto (a GPU if there is one), cpu, cuda or cuda:N; cuda:all or cuda:0,1: a process for each GPU",
+       false,
+       {}},
       {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
       {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
       {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},
       {"grace", "SECONDS", "Time that a stop may take (default 20)", false, {}},
       {"quiet,q", "", "No progress and no summary; failures and warnings only", false, {}},
+      {"worker", "I/N:FILE", "", false, {}},
   };
   options.insert(options.end(), own.begin(), own.end());
   return options;

@@ -53,6 +53,7 @@ class Session {
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
+    if (!options.launch.empty()) provenance_["launch"] = options.launch;
     for (const Run& run : runs) cost_[run.id] = cost_of(run);
   }
 
@@ -68,6 +69,7 @@ class Session {
     events.load = [this](const std::string& id) { return load_checkpoint(path_, id); };
     events.save = [this](const std::string& id, const std::string& state) {
       const std::lock_guard lock(mutex_);
+      if (superseded_) return;
       try {
         save_checkpoint(path_, id, state);
         ++saved_;
@@ -143,13 +145,21 @@ class Session {
         time_is_up_ = true;
         request_stop();
       }
+      if (!stop_flag() && options_.superseded) {
+        lock.unlock();  // it reads the store
+        const bool superseded = options_.superseded();
+        lock.lock();
+        if (over_) return;
+        superseded_ = superseded && !stop_flag();
+        if (superseded_) request_stop();
+      }
       if (!stop_flag()) {
         progress_.tick();
         continue;
       }
       if (stop_seen < 0) {
         stop_seen = now;
-        progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
+        if (options_.launch.empty()) progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
       }
       if (now - stop_seen > options_.grace) {
         progress_.announce(
@@ -169,6 +179,7 @@ class Session {
     result.seconds = progress_.elapsed();
     result.too_many_failures = too_many_failures_ && !ended;
     result.stopped = !ended && !too_many_failures_;
+    result.superseded = superseded_;
     result.saved = saved_;
     result.reason = time_is_up_ ? "the time limit" : stop_signal();
     return result;
@@ -187,10 +198,14 @@ class Session {
   std::unordered_map<std::string, double> cost_;
   std::exception_ptr store_error_;
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
-  bool over_ = false, too_many_failures_ = false, time_is_up_ = false;
+  bool over_ = false, too_many_failures_ = false, time_is_up_ = false, superseded_ = false;
 };
 
 }  // namespace
+
+void make_store(const Study& study, const std::filesystem::path& path) {
+  open_store(path)->keep_study(study.name, study.text);
+}
 
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,
                             const std::filesystem::path& path, const SessionOptions& options,

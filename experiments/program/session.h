@@ -24,6 +24,10 @@ struct SessionOptions {
   std::string device = "cpu";
   std::string resume;                                   ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
+
+  // Of one worker among several:
+  std::string launch;                ///< kept in provenance: tells records of this launch from earlier ones
+  std::function<bool()> superseded;  ///< polled: whether others have recorded every run of this session
 };
 
 struct SessionResult {
@@ -32,8 +36,13 @@ struct SessionResult {
   double seconds = 0;
   bool stopped = false;            ///< signal or time limit
   bool too_many_failures = false;  ///< max_failures was reached
+  bool superseded = false;         ///< left since others have recorded every run
   std::string reason;              ///< "SIGTERM", "the time limit"
 };
+
+/// Makes the store at `path` if it is missing, and keeps the study's text in it. Throws StoreError,
+/// StorePathError.
+void make_store(const Study& study, const std::filesystem::path& path);
 
 /// Trains `runs` of `study` into the store at `path`. Throws StoreError, StorePathError, DeviceError.
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,

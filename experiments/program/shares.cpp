@@ -1,0 +1,117 @@
+// Shares of runs. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/shares.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "experiments/training/pack.h"
+
+namespace crosstalk::program {
+namespace {
+
+/// Runs that one pack trains at most on a GPU, one after the other in its slots.
+constexpr std::size_t kLargestPack = 512;
+/// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
+constexpr std::size_t kOwnRounds = 8;
+
+struct Weighed {
+  double cost;
+  Unit unit;
+};
+
+/// The units of a share that still have something to train.
+Share what_is_left(const Share& share, const std::function<bool(const std::string&)>& recorded) {
+  Share left;
+  for (const Unit& unit : share) {
+    Unit rest;
+    for (const std::string& id : unit)
+      if (!recorded(id)) rest.push_back(id);
+    if (!rest.empty()) left.push_back(std::move(rest));
+  }
+  return left;
+}
+
+std::vector<std::string> flat(Share::const_iterator begin, Share::const_iterator end) {
+  std::vector<std::string> ids;
+  for (; begin != end; ++begin) ids.insert(ids.end(), begin->begin(), begin->end());
+  return ids;
+}
+
+}  // namespace
+
+std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options) {
+  const auto n = static_cast<std::size_t>(workers);
+  std::map<std::string, std::vector<const Run*>> groups;
+  for (const Run& run : runs) groups[pack_key(run.config)].push_back(&run);
+
+  std::vector<Weighed> units;
+  for (auto& [key, group] : groups) {
+    // Ids are hashes: in their order, no share has all runs of one seed or rate.
+    std::sort(group.begin(), group.end(), [](const Run* a, const Run* b) { return a->id < b->id; });
+    std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
+    if (options.device == Device::cuda)
+      size = groups.size() >= 4 * n ? kLargestPack : (group.size() + n - 1) / n;
+    const double cost = estimated_cost(*group[0]);
+    for (std::size_t begin = 0; begin < group.size(); begin += size) {
+      Unit unit;
+      for (std::size_t i = begin; i < std::min(group.size(), begin + size); ++i) unit.push_back(group[i]->id);
+      units.push_back({cost * static_cast<double>(unit.size()), std::move(unit)});
+    }
+  }
+  std::sort(units.begin(), units.end(), [](const Weighed& a, const Weighed& b) {
+    return a.cost != b.cost ? a.cost > b.cost : a.unit[0] < b.unit[0];
+  });
+
+  // Longest first to whom has least: within a third of the best that is possible (Graham 1969).
+  std::vector<Share> shares(n);
+  std::vector<double> load(n, 0);
+  for (Weighed& item : units) {
+    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    load[least] += item.cost;
+    shares[least].push_back(std::move(item.unit));
+  }
+  return shares;
+}
+
+std::string to_text(const WorkerPlan& plan) {
+  return nlohmann::json{{"launch", plan.launch}, {"command", plan.command}, {"shares", plan.shares}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+WorkerPlan worker_plan(const std::string& text) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    return {json.at("launch").get<std::string>(), json.at("command").get<std::string>(),
+            json.at("shares").get<std::vector<Share>>()};
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(std::string("the workers' plan cannot be read: ") + error.what());
+  }
+}
+
+bool is_recorded(const std::string& id, const StoreContents& contents, const std::string& launch) {
+  const auto found = contents.records.find(id);
+  if (found == contents.records.end()) return false;
+  const Record& record = found->second;
+  if (record.status != RunStatus::failed) return true;
+  return record.provenance.is_object() && record.provenance.value("launch", std::string()) == launch;
+}
+
+std::vector<std::string> next_round(const WorkerPlan& plan, std::size_t i, std::size_t at_once,
+                                    const std::function<bool(const std::string& id)>& recorded) {
+  const Share own = what_is_left(plan.shares.at(i), recorded);
+  if (!own.empty()) {
+    const std::size_t take = std::min(own.size(), std::max(kOwnRounds * at_once, own.size() / 2));
+    return flat(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(take));
+  }
+  Share most;
+  for (const Share& share : plan.shares) {
+    Share left = what_is_left(share, recorded);
+    if (left.size() > most.size()) most = std::move(left);
+  }
+  const std::size_t take = std::min(most.size(), std::max(at_once, most.size() / 2));
+  return flat(most.end() - static_cast<std::ptrdiff_t>(take), most.end());
+}
+
+}  // namespace crosstalk::program
