@@ -1,12 +1,14 @@
 # The program `crosstalk`: a library of its commands, so that tests can link it, and the executable.
 crosstalk_library(crosstalk_program
   SOURCES
+    program/bench.cpp
     program/command.cpp
     program/commands.cpp
     program/console.cpp
     program/describe.cpp
     program/devices.cpp
     program/dispatch.cpp
+    program/doctor.cpp
     program/export.cpp
     program/help.cpp
     program/list.cpp
@@ -23,11 +25,18 @@ crosstalk_library(crosstalk_program
     program/status.cpp
     program/stores.cpp
     program/text.cpp
+    program/verify.cpp
     program/version.cpp
     program/worker.cpp
     program/workers.cpp
   LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
        Boost::program_options fmt::fmt nlohmann_json::nlohmann_json)
+
+if(CROSSTALK_HAVE_CUDA)  # for `crosstalk doctor`
+  list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
+  set_property(SOURCE program/doctor.cpp APPEND PROPERTY
+    COMPILE_DEFINITIONS "CROSSTALK_CUDA_ARCHITECTURES=\"${architectures}\"")
+endif()
 
 add_executable(crosstalk main.cpp)
 target_link_libraries(crosstalk PRIVATE crosstalk_program)

@@ -105,13 +105,25 @@ std::vector<std::string> next_round(const WorkerPlan& plan, std::size_t i, std::
     const std::size_t take = std::min(own.size(), std::max(kOwnRounds * at_once, own.size() / 2));
     return flat(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(take));
   }
-  Share most;
-  for (const Share& share : plan.shares) {
-    Share left = what_is_left(share, recorded);
-    if (left.size() > most.size()) most = std::move(left);
+  const std::size_t workers = plan.shares.size();
+  std::size_t owner = i, most = 0;
+  for (std::size_t other = 0; other < workers; ++other) {
+    const std::size_t left = what_is_left(plan.shares[other], recorded).size();
+    if (left > most) most = left, owner = other;
   }
-  const std::size_t take = std::min(most.size(), std::max(at_once, most.size() / 2));
-  return flat(most.end() - static_cast<std::ptrdiff_t>(take), most.end());
+  if (most == 0) return {};
+  // Of several helpers each begins with another part, from the end on.
+  const Share& share = plan.shares[owner];
+  for (std::size_t part = 0; part < workers; ++part) {
+    Share candidates;
+    for (std::size_t u = share.size(); u-- > 0;)
+      if (u % workers == (i + part) % workers) candidates.push_back(share[u]);
+    const Share left = what_is_left(candidates, recorded);
+    if (left.empty()) continue;
+    const std::size_t take = std::min(left.size(), std::max(at_once, left.size() / 2));
+    return flat(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(take));
+  }
+  return {};
 }
 
 }  // namespace crosstalk::program

@@ -33,8 +33,8 @@ WorkerPlan worker_plan(const std::string& text);
 bool is_recorded(const std::string& id, const StoreContents& contents, const std::string& launch);
 
 /// What worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
-/// for a while; then the end of the share of whom most is left, which its owner would begin last. Empty:
-/// `recorded` holds for every run. `at_once`: packs that it trains side by side.
+/// for a while; then, of the share of whom most is left, a part from the end, which its owner would begin
+/// last. Empty: `recorded` holds for every run. `at_once`: packs that it trains side by side.
 std::vector<std::string> next_round(const WorkerPlan& plan, std::size_t i, std::size_t at_once,
                                     const std::function<bool(const std::string& id)>& recorded);
 

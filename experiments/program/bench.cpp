@@ -1,0 +1,389 @@
+// crosstalk bench: model-steps a second. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "experiments/program/devices.h"
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/progress.h"
+#include "experiments/program/provenance.h"
+#include "experiments/program/stores.h"
+#include "experiments/program/text.h"
+#include "experiments/training/pack.h"
+#include "tasks/task.h"
+
+namespace crosstalk::program {
+namespace {
+
+/// Four digits, without an exponent.
+std::string rate_text(double rate) {
+  return rate >= 1000 ? fmt::format("{:.0f}", rate) : fmt::format("{:.4g}", rate);
+}
+
+/// Single-precision arithmetic that a large GPU reaches in products, in TFLOP/s (measured: 51 on an H200).
+constexpr double kCudaTflops = 50;
+constexpr double kLongEnough = 1.0;  // seconds
+
+struct Row {
+  Run run;
+  int replicas = 0, streams = 1;
+  StepTime time;
+  double parameters = 0, flops = 0, share = 0;  ///< share of the floor; 0 = no floor is known
+  std::string problem;
+
+  double in_flight() const { return static_cast<double>(replicas) * streams; }
+  /// Model-steps a second.
+  double rate() const {
+    return time.seconds > 0 ? in_flight() * static_cast<double>(time.steps) / time.seconds : 0;
+  }
+};
+
+/// Trains `streams` packs of `replicas` replicas side by side; takes the time of all.
+class Trial {
+ public:
+  Trial(Row& row, const TrainingOptions& training) : row_(row), training_(training) {
+    training_.pack = row.replicas;
+    training_.concurrency = 1;
+    if (training_.threads <= 0) training_.threads = available_cores();
+    if (row.streams > 1) training_.threads = std::max(1, training_.threads / row.streams);
+  }
+
+  double operator()(std::int64_t steps) {
+    std::vector<std::thread> threads;
+    const double start = steady_seconds();
+    for (int stream = 0; stream < row_.streams; ++stream)
+      threads.emplace_back([this, stream, steps] { train(stream, steps); });
+    for (std::thread& thread : threads) thread.join();
+    const double seconds = steady_seconds() - start;
+    if (error_) std::rethrow_exception(error_);
+    return seconds;
+  }
+
+ private:
+  void train(int stream, std::int64_t steps) {
+    std::vector<Run> runs;
+    for (int r = 0; r < row_.replicas; ++r)
+      runs.push_back(bench_run(row_.run, stream * row_.replicas + r + 1, steps));
+    TrainingEvents events;
+    events.progressed = [](std::int64_t) {};
+    events.finished = [this](Record&& record) {
+      const std::lock_guard lock(mutex_);
+      if (record.status != RunStatus::done)
+        row_.problem = record.status == RunStatus::failed ? record.message : "diverged";
+      if (const auto found = record.metrics.find("parameters"); found != record.metrics.end())
+        row_.parameters = found->second;
+    };
+    try {
+      train_runs("bench", runs, training_, events);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+    }
+  }
+
+  Row& row_;
+  TrainingOptions training_;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+std::vector<int> replicas_of(const Arguments& arguments, Device device) {
+  // On the CPU lockstep gains nothing: there more replicas would only take longer.
+  const std::string text = arguments.get("replicas", device == Device::cuda ? "1,16,128" : "1");
+  std::vector<int> numbers;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + comma, value);
+    if (error != std::errc() || end != text.data() + comma || value < 1 || value > 1 << 20)
+      throw UsageError(fmt::format("--replicas takes whole numbers with commas (1,16,128), not '{}'", text));
+    numbers.push_back(value);
+    at = comma + 1;
+  }
+  return numbers;
+}
+
+/// The first run of each pack.
+std::vector<Run> shapes_of(const Study& study) {
+  std::set<std::string> seen;
+  std::vector<Run> shapes;
+  for (const Run& run : study.runs)
+    if (seen.insert(pack_key(run.config)).second) shapes.push_back(run);
+  return shapes;
+}
+
+nlohmann::ordered_json to_json(const Row& row) {
+  nlohmann::ordered_json json = {{"label", row.run.label},
+                                 {"memory", row.run.config.get_string("memory.name")},
+                                 {"task", row.run.config.get_string("task.name")},
+                                 {"d_dot", row.run.d_dot},
+                                 {"config", program::to_json(row.run.config)},
+                                 {"parameters", row.parameters},
+                                 {"replicas", row.replicas},
+                                 {"in_flight", row.in_flight()},
+                                 {"steps", row.time.steps},
+                                 {"seconds", row.time.seconds},
+                                 {"model_steps_per_second", row.rate()},
+                                 {"us_per_model_step", row.rate() > 0 ? 1e6 / row.rate() : 0},
+                                 {"flop_per_step", row.flops}};
+  json["share_of_floor"] = row.share > 0 ? nlohmann::ordered_json(row.share) : nullptr;
+  json["problem"] = row.problem;
+  return json;
+}
+
+std::vector<std::string> cells_of(const Row& row, bool with_floor) {
+  const double rate = row.rate();
+  std::vector<std::string> cells = {row.run.label,
+                                    row.run.config.has("task.associations")
+                                        ? fmt::format("{}", row.run.config.get_int("task.associations"))
+                                        : "-",
+                                    row.run.d_dot > 0 ? fmt::format("{}", row.run.d_dot) : "-",
+                                    fmt::format("{:.0f}", row.parameters),
+                                    fmt::format("{:.0f}", row.in_flight()),
+                                    rate > 0 ? rate_text(rate) : "-",
+                                    rate > 0 ? fmt::format("{:.4g}", 1e6 / rate) : "-",
+                                    fmt::format("{:.3g}", row.flops / 1e6)};
+  if (with_floor) cells.push_back(row.share > 0 ? fmt::format("{:.2g}", 100 * row.share) : "-");
+  cells.push_back(row.problem);
+  return cells;
+}
+
+int bench_shapes(const Study& study, const Arguments& arguments, const TrainingOptions& training,
+                 Console& console) {
+  const std::int64_t steps = arguments.integer("steps", 0, 1, 1 << 30);
+  const int streams = static_cast<int>(arguments.integer("streams", 1, 1, 1024));
+  double tflops = training.device == Device::cuda ? kCudaTflops : 0;
+  if (arguments.has("floor-tflops")) tflops = arguments.number("floor-tflops", 0, 1e-6);
+  std::vector<Row> rows;
+  for (const Run& shape : shapes_of(study)) {
+    for (const int replicas : replicas_of(arguments, training.device)) {
+      Row row;
+      row.run = shape;
+      row.replicas = replicas;
+      row.streams = streams;
+      row.flops = step_flops(shape);
+      Trial trial(row, training);
+      row.time = measure_steps(
+          [&](std::int64_t n) {
+            const double seconds = trial(n);
+            return row.problem.empty() ? seconds : std::numeric_limits<double>::quiet_NaN();
+          },
+          steps, kLongEnough);
+      const bool given = arguments.has("floor-tflops");
+      if (tflops > 0 && (given || shape.config.get_string("train.precision") != "fp64"))
+        row.share = row.rate() * row.flops / (tflops * 1e12);
+      if (!arguments.has("json"))
+        print_note(console, fmt::format("{}, {} at a time: {} model-steps/s", row.run.label,
+                                        plural(static_cast<std::int64_t>(row.in_flight()), "replica"),
+                                        rate_text(row.rate())));
+      rows.push_back(std::move(row));
+    }
+  }
+  const bool failed =
+      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.problem.empty(); });
+  if (arguments.has("json")) {
+    nlohmann::ordered_json json = {{"study", study.name}, {"device", device_name(training)}};
+    json["floor_tflops"] = tflops > 0 ? nlohmann::ordered_json(tflops) : nullptr;
+    json["rows"] = nlohmann::ordered_json::array();
+    for (const Row& row : rows) json["rows"].push_back(to_json(row));
+    console.out << dump(json);
+    return failed ? exit_some_failed : exit_done;
+  }
+  std::vector<std::vector<std::string>> cells = {
+      {"label", "load", "d_dot", "parameters", "in flight", "model-steps/s", "us/model-step", "MFLOP/step"}};
+  if (tflops > 0) cells[0].push_back("% of floor");
+  cells[0].push_back(failed ? "problem" : "");
+  for (const Row& row : rows) cells.push_back(cells_of(row, tflops > 0));
+  console.out << study.name << " on " << device_name(training) << "\n\n" << table(cells);
+  if (tflops > 0) console.out << fmt::format("\nfloor: arithmetic alone at {:g} TFLOP/s\n", tflops);
+  return failed ? exit_some_failed : exit_done;
+}
+
+/// The whole study for some seconds, as 'run' would train it.
+int bench_study(const Study& study, const Arguments& arguments, TrainingOptions training, Console& console) {
+  const double limit = arguments.number("seconds", 20, 0.01);
+  training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
+  training.pack = static_cast<int>(arguments.integer("replicas", 0, 1, 1 << 20));
+  std::unordered_map<std::string, const Run*> by_id;
+  for (const Run& run : study.runs) by_id[run.id] = &run;
+
+  std::int64_t steps = 0, ended = 0, failed = 0, replicas = 0;
+  std::map<std::string, std::int64_t> in_flight;  // by pack key
+  std::atomic<bool> stop{false};
+  TrainingEvents events;
+  events.stop = &stop;
+  events.progressed = [](std::int64_t) {};
+  events.finished = [&](Record&& record) {
+    steps += record.steps;
+    ++ended;
+    failed += record.status == RunStatus::failed;
+  };
+  double stopped_after = 0;
+  events.save = [&](const std::string& id, const std::string& state) {  // what was in flight at the end
+    steps += steps_of_state(state);
+    ++replicas;
+    ++in_flight[pack_key(by_id.at(id)->config)];
+  };
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool over = false;
+  const double start = steady_seconds();
+  std::thread timer([&] {
+    std::unique_lock lock(mutex);
+    wake.wait_for(lock, std::chrono::duration<double>(limit), [&] { return over; });
+    stopped_after = steady_seconds() - start;
+    stop.store(true);
+  });
+  std::exception_ptr error;
+  try {
+    train_runs(study.name, study.runs, training, events);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    over = true;
+  }
+  wake.notify_all();
+  timer.join();
+  if (error) std::rethrow_exception(error);
+  const double rate = static_cast<double>(steps) / stopped_after;
+  // On the CPU each run is a pack unless --replicas says otherwise; on a GPU equal shapes share one.
+  std::int64_t packs = std::ssize(in_flight);
+  if (training.device == Device::cpu) {
+    const std::int64_t slots = std::max(1, training.pack);
+    packs = 0;
+    for (const auto& [key, count] : in_flight) packs += (count + slots - 1) / slots;
+  }
+  if (arguments.has("json"))
+    console.out << dump({{"study", study.name},
+                         {"device", device_name(training)},
+                         {"seconds", stopped_after},
+                         {"model_steps", steps},
+                         {"model_steps_per_second", rate},
+                         {"runs", study.runs.size()},
+                         {"ended", ended},
+                         {"failed", failed},
+                         {"packs_in_flight", packs},
+                         {"replicas_in_flight", replicas}});
+  else
+    console.out << fmt::format(
+        "{} on {}: {} model-steps/s ({} in {}, preparation and evaluation included)\n"
+        "in flight at the end: {}, {}; {} of {} had ended{}\n",
+        study.name, device_name(training), rate_text(rate), plural(steps, "model-step"),
+        duration(stopped_after), plural(packs, "pack"), plural(replicas, "replica"), ended,
+        plural(std::ssize(study.runs), "run"), failed > 0 ? fmt::format(", {} failed", failed) : "");
+  return failed > 0 ? exit_some_failed : exit_done;
+}
+
+int run_bench(const Arguments& arguments, Console& console) {
+  const Study study = study_of(arguments);
+  TrainingOptions training;
+  training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
+  choose_device(arguments.get("device", "auto"), training);
+  if (study.runs.empty()) throw UsageError("the study has no runs");
+  return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
+                                      : bench_shapes(study, arguments, training, console);
+}
+
+}  // namespace
+
+double step_flops(const Run& run) {
+  const auto task = find_task(run.config.get_string("task.name"))->make(run.config);
+  const SequenceShape shape = task->shape(Split::train);
+  const Vocabulary vocabulary = task->vocabulary();
+  const double S = vocabulary.keys, L = shape.T, Q = shape.Q;
+  const auto e = static_cast<double>(run.config.get_int("model.embedding"));
+  const auto d = static_cast<double>(run.config.get_int("model.d_key"));
+  const auto B = static_cast<double>(run.config.get_int("train.batch"));
+  const double p = run.d_dot > 0 ? static_cast<double>(run.d_dot) : d;
+  const std::string& memory = run.config.get_string("memory.name");
+  const bool sums = memory == "softmax" || memory == "linear_attention";
+  return (vocabulary.second_key ? 12 : 6) * S * e * d + 6 * B * e * d + (sums ? 6 : 14) * p * B * L * Q;
+}
+
+Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
+  Run result = run;
+  result.seed = seed;
+  for (const char* key : {"seed", "data_seed", "init_seed"}) result.config.set(key, seed);
+  result.config.set("train.stop_loss", 0.0);
+  result.config.set("train.patience", std::int64_t{1} << 30);
+  result.config.set("train.max_steps", steps);
+  result.config.set("eval.every", steps);
+  result.config.set("eval.sequences", std::int64_t{1});
+  result.config.set("eval.length_factors", std::string());
+  result.id = run_id(result.config);
+  return result;
+}
+
+StepTime measure_steps(const std::function<double(std::int64_t)>& seconds, std::int64_t steps,
+                       double long_enough) {
+  if (steps > 0) return {steps, seconds(2 * steps) - seconds(steps)};
+  constexpr std::int64_t kMost = 10'000'000;
+  seconds(10);  // pages, clocks and caches of the first training are not what is asked for
+  for (std::int64_t n = 10;;) {
+    const double one = seconds(n), difference = seconds(2 * n) - one;
+    if (std::isnan(difference)) return {n, 0};
+    if (difference >= long_enough || n >= kMost) return {n, difference};
+    const double factor = difference > 0 ? 1.3 * long_enough / difference : 100;
+    // Multiples of 10: a GPU replays so many steps at once.
+    n = std::min(kMost,
+                 static_cast<std::int64_t>(static_cast<double>(n) / 10 * std::clamp(factor, 2., 100.)) * 10);
+  }
+}
+
+extern const Command bench_command;
+const Command bench_command = {
+    "bench",
+    "measure training: model-steps a second of each shape, or of the study",
+    "STUDY.toml [--replicas 1,16,128] [--device DEVICE] [--json] [OPTIONS]",
+    "For each shape of the study (--set narrows it) and each number of replicas: trains so many\n"
+    "replicas of its first run in lockstep, and prints model-steps a second, microseconds a\n"
+    "model-step, the arithmetic of a step and its share of a floor. The time of N steps is taken\n"
+    "from that of 2 N, so that preparation and evaluation do not count. The arithmetic is\n"
+    "6 S e d + 6 B e d + c p B L Q (S keys, e embedding, d = d_key, B batch, p = d_dot, L tokens,\n"
+    "Q queries; c = 6 for softmax and linear attention, 14 for the others). With --study-packs: the\n"
+    "whole study side by side for some seconds, as 'run' would train it. Records nothing.\n\n"
+    "Examples:\n"
+    "  crosstalk bench experiments/quickstart.toml --set task.associations=20 --replicas 1,4\n"
+    "  crosstalk bench experiments/schlag2021_capacity.toml --set task.associations=100 --device cuda\n"
+    "  crosstalk bench experiments/schlag2021_capacity.toml --study-packs --seconds 20 --json\n",
+    1,
+    1,
+    "needs a study file, for example: crosstalk bench experiments/quickstart.toml",
+    [] {
+      std::vector<CommandOption> options = study_options();
+      const std::vector<CommandOption> own = {
+          {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)", false, {}},
+          {"steps", "N", "Compares N and 2 N steps (default: as many as take a second)", false, {}},
+          {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
+          {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)", false, {}},
+          {"threads", "N", "Threads (default: all cores)", false, {}},
+          {"floor-tflops",
+           "T",
+           "Arithmetic of the floor, in TFLOP/s (default 50 on a GPU in fp32)",
+           false,
+           {}},
+          {"study-packs", "", "Train the whole study for some seconds instead", false, {}},
+          {"seconds", "T", "With --study-packs: for how long (default 20)", false, {}},
+          {"json", "", "Print JSON", false, {}},
+      };
+      options.insert(options.end(), own.begin(), own.end());
+      return options;
+    }(),
+    run_bench,
+};
+
+}  // namespace crosstalk::program
