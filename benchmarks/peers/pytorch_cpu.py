@@ -15,6 +15,7 @@ Two programs of the same step (draw a batch, forward, backward, Adam):
 # SPDX-License-Identifier: Apache-2.0
 import argparse
 import json
+import logging
 import math
 import multiprocessing
 import os
@@ -24,6 +25,8 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the CPU is what is measured
 
 import numpy as np
 import torch
@@ -264,7 +267,10 @@ def expert_batch(case):
 def expert_step(case, chunk, compiled):
     parameters = expert_parameters(case)
     optimizer = torch.optim.Adam(parameters.values(), lr=LEARNING_RATE, fused=True)
-    loss_of = torch.compile(expert_loss, dynamic=False, fullgraph=True) if compiled else expert_loss
+    loss_of = expert_loss
+    if compiled:
+        torch.compiler.reset()  # else other cases and chunk lengths count as recompilations, which are limited
+        loss_of = torch.compile(expert_loss, dynamic=False, fullgraph=True)
 
     def step():
         loss = loss_of(case, parameters, *expert_batch(case), chunk)
@@ -277,7 +283,8 @@ def expert_step(case, chunk, compiled):
 
 
 def best_expert(case, compile_mode):
-    """The fastest of the expert's choices on this machine, by timing each for a moment."""
+    """The fastest of the expert's choices (chunk length, compiled or not) on this machine, by timing each for a
+    moment; and what is to be told about it."""
     chunks = [c for c in (8, 10, 20, 25, 40, 50, 100, 200) if case.length % c == 0] if case.memory == "delta" else [0]
     tried = {}
 
@@ -351,6 +358,21 @@ def side_by_side(case, variant, choice, args):
     return rates
 
 
+def remembered_choice(case, args):
+    """best_expert(), from the file of an earlier call where there is one."""
+    key = f"{case.name}, {torch.get_num_threads()} threads, compile {args.compile}"
+    known = {}
+    if args.choices and os.path.exists(args.choices):
+        with open(args.choices) as file:
+            known = json.load(file)
+    if key not in known:
+        known[key] = best_expert(case, args.compile)
+        if args.choices:
+            with open(args.choices, "w") as file:
+                json.dump(known, file, indent=2)
+    return known[key]
+
+
 def measure(case, variant, args):
     choice, choices = None, {}
     threads = sorted({1, args.threads}) if args.models == 1 else [1]
@@ -358,7 +380,7 @@ def measure(case, variant, args):
     for count in threads:  # small operations are often faster on one thread: take the better
         torch.set_num_threads(count)
         if variant == "expert":
-            choice, choices = best_expert(case, args.compile)
+            choice, choices = remembered_choice(case, args)
         if args.models > 1:
             rates = side_by_side(case, variant, choice, args)
             _, notes = make_step(case, variant, choice)
@@ -494,9 +516,11 @@ def main():
     parser.add_argument("--repeats", type=int, default=5, help="repeats of which the median counts")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a repeat, about")
     parser.add_argument("--compile", choices=["auto", "on", "off"], default="auto", help="torch.compile (expert)")
+    parser.add_argument("--choices", metavar="FILE", help="keep the expert's choices in FILE, and take them from there")
     parser.add_argument("--check", action="store_true", help="verify that both programs compute the same")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # says that there is no CUDA
     if args.check:
         return check()
     cases = [case for case in CASES if args.model in case.name]

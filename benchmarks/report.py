@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What run_cpu.sh and run_gpu.sh need beside the benchmarks: one process measured whole, and the tables.
+
+report.py process OUT.json COMMAND...   runs COMMAND; writes its wall time and peak memory
+report.py cpu FOLDER                    a Markdown table of the JSON files that run_cpu.sh left in FOLDER
+report.py gpu FOLDER                    the same for run_gpu.sh
+"""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def process(out, command):
+    start = time.perf_counter()
+    status = subprocess.run(command, stdout=sys.stderr).returncode
+    wall = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # kilobytes on Linux
+    Path(out).write_text(json.dumps({"command": command, "status": status, "wall_s": wall, "peak_bytes": peak}))
+    return status
+
+
+def load(folder, pattern):
+    """Contents of the JSON files that a pattern finds; a benchmark that failed has left none, or an empty one."""
+    found = []
+    for path in sorted(Path(folder).glob(pattern)):
+        if path.stat().st_size > 0:
+            found.append(json.loads(path.read_text()))
+    return found
+
+
+def by_model(files):
+    """(model, variant) -> results of all files."""
+    groups = {}
+    for file in files:
+        for result in file["results"]:
+            groups.setdefault((result["model"], result["variant"]), []).append(result)
+    order = ["linear", "DPFP-1 delta", "softmax"]
+    place = {key: [key[0].startswith(name) for name in order].index(True) for key in groups}
+    return {key: groups[key] for key in sorted(groups, key=place.get)}
+
+
+def number(x):
+    return "-" if x is None else f"{x:,.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}"
+
+
+def pool(results, field):
+    """Median of all repeats of all rounds."""
+    values = [v for r in results for v in r[field]]
+    return statistics.median(values) if values else None
+
+
+def spread(results, field="repeats"):
+    values = [v for r in results for v in r[field]]
+    return f"{number(min(values))} to {number(max(values))}" if values else "-"
+
+
+def table(header, rows):
+    print("| " + " | ".join(header) + " |")
+    print("|" + "|".join(["---"] + ["--:"] * (len(header) - 1)) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def cpu_table(files):
+    groups = by_model(files)
+    models = list(dict.fromkeys(model for model, _ in groups))
+    rows = []
+    for model in models:
+        ours = groups.get((model, "crosstalk"), [])
+        peers = {v: groups.get((model, f"pytorch {v}"), []) for v in ("original", "expert")}
+        rate = pool(ours, "repeats")
+        rates = {v: pool(results, "repeats") for v, results in peers.items()}
+        best = rates["expert"]
+        rows.append(
+            [
+                model,
+                number(rate),
+                spread(ours),
+                number(rates["original"]),
+                number(best),
+                "-" if not (rate and best) else f"{rate / best:.1f}",
+                f"{ours[0]['flop_per_step'] * 1e-6:.1f} M" if ours else "-",
+                f"{100 * statistics.median(r['share_of_peak'] for r in ours):.1f} %" if ours else "-",
+            ]
+        )
+    header = ["model", "Crosstalk, steps/s", "lowest to highest", "PyTorch original", "PyTorch expert"]
+    table(header + ["Crosstalk / expert", "FLOP a step", "share of peak"], rows)
+
+
+def choices(files):
+    seen = {}
+    for (model, variant), results in by_model(files).items():
+        if variant == "pytorch expert":
+            r = results[0]
+            parts = [f"{r['threads']} thread" + ("s" if r["threads"] > 1 else "")]
+            parts.append("compiled" if r.get("compiled") else "eager")
+            if r.get("chunk"):
+                parts.append(f"chunks of {r['chunk']}")
+            seen[model] = ", ".join(parts)
+            for note in r.get("notes", []):
+                seen[model] += f" ({note})"
+    if seen:
+        print("The expert's PyTorch ran: " + "; ".join(f"{m}: {t}" for m, t in seen.items()) + ".\n")
+
+
+def cpu(folder):
+    one, many = load(folder, "one.*.json"), load(folder, "many.*.json")
+    ours = [f for f in one + many if f["program"] == "crosstalk_training_benchmark"]
+    peers = [f for f in one if f["program"] == "pytorch_cpu.py"]
+    if not ours:
+        sys.exit(f"{folder}: no results of crosstalk_training_benchmark")
+    version = ours[0]["version"]
+    changed = ", with changes" if version["dirty"] else ""
+    print(f"Crosstalk {version['version']} ({version['commit'][:12]}{changed}), {version['compiler']} {version['flags']}")
+    machine = next(iter(load(folder, "machine.json")), {})
+    print(f"on {machine.get('cpu', 'an unknown CPU')}, {ours[0]['threads']} threads;", end=" ")
+    peak = statistics.median(f["peak_gflop_per_s"] for f in ours)
+    print(f"peak {peak:.0f} GFLOP/s (fp32 product of 1024 x 1024 on each thread).")
+    if peers:
+        print("Peers: " + ", ".join(f"{name} {v}" for name, v in peers[0]["versions"].items()) + ".")
+    load_average = machine.get("load_average", 0)
+    if load_average > 0.5:
+        print(f"\n**Others used this machine (load average {load_average:.1f} at the start): these numbers do not count.**")
+    print("\nOne model on all threads (the faster of one and all, for each program):\n")
+    cpu_table(one)
+    choices(one)
+    if many:
+        print(f"{many[0]['results'][0]['models']} models side by side, one thread each, steps/s of all together:\n")
+        cpu_table(many)
+    for run in load(folder, "quickstart.json"):
+        if run["status"] != 0:
+            print(f"`crosstalk run experiments/quickstart.toml` ended with status {run['status']}.")
+            continue
+        print(f"`crosstalk run experiments/quickstart.toml`: {run['wall_s']:.1f} s,", end=" ")
+        print(f"peak host memory {run['peak_bytes'] / 2**20:.0f} MiB.")
+
+
+def gpu(folder):
+    files = load(folder, "jax.*.json")
+    if not files:
+        sys.exit(f"{folder}: no results of jax_replicas.py")
+    versions = files[0]["versions"]
+    print(f"JAX {versions['jax']}, optax {versions['optax']}, on {files[0]['device']}.\n")
+    groups = {}
+    for file in files:
+        for r in file["results"]:
+            groups.setdefault((r["model"], r["replicas"], file["precision"]), []).append(r)
+    rows = []
+    for (model, replicas, precision), results in groups.items():
+        rate = pool(results, "repeats")
+        gflop = rate * results[0]["flop_per_step"] * 1e-9
+        rows.append([model, str(replicas), precision, number(rate), spread(results), number(gflop), results[0]["choice"]])
+    table(["model", "R", "products", "JAX, model-steps/s", "lowest to highest", "GFLOP/s", "chosen"], rows)
+    for file in files:
+        for failure in file["failed"]:
+            print(f"{failure['model']} with {failure['replicas']} replicas failed: {failure['error'].splitlines()[0]}")
+
+
+def main(arguments):
+    if len(arguments) >= 3 and arguments[0] == "process":
+        return process(arguments[1], arguments[2:])
+    if len(arguments) == 2 and arguments[0] in ("cpu", "gpu"):
+        return {"cpu": cpu, "gpu": gpu}[arguments[0]](arguments[1])
+    sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

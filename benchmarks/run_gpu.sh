@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Measures training of many replicas on this GPU, Crosstalk and JAX in turn, and prints Markdown tables on stdout.
+#
+#   benchmarks/run_gpu.sh [--rounds N] [--seconds S] [--python PYTHON] [--out FOLDER]
+#
+#   --rounds N       times that all programs run, one after the other (1)
+#   --seconds S      length of one repeat, of 5 a round (1)
+#   --python PYTHON  a Python that can import jax and sees the GPU (CROSSTALK_PEER_PYTHON, or python3)
+#   --out FOLDER     where JSON files are left (build/benchmarks-gpu)
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+rounds=1 seconds=1 out=build/benchmarks-gpu
+python=${CROSSTALK_PEER_PYTHON:-python3}
+say() { printf '%s\n' "$*" >&2; }
+usage() {
+  sed -n '2,/^# SPDX/{/^# SPDX/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+  exit "$1"
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --rounds | --seconds | --python | --out)
+      [ $# -ge 2 ] || { say "run_gpu.sh: $1 needs a value"; exit 2; }
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    -h | --help) usage 0 ;;
+    *) say "run_gpu.sh: unknown option $1" && usage 2 >&2 ;;
+  esac
+done
+
+peer=benchmarks/peers/jax_replicas.py
+if ! "$python" -c 'import jax; assert jax.devices()[0].platform != "cpu"' 2>/dev/null; then
+  say "run_gpu.sh: $python cannot import jax, or jax sees no GPU (--python names another one)"
+  exit 2
+fi
+mkdir -p "$out"
+rm -f "$out"/*.json "$out"/*.log "$out"/choices.txt # of an earlier call
+if ! "$python" "$peer" --check >"$out/check.txt" 2>&1; then
+  say "The JAX program is wrong on this device; see $out/check.txt"
+  exit 1
+fi
+
+# Models and numbers of replicas that are compared. R = 1 shows what one model costs alone.
+for round in $(seq "$rounds"); do
+  say "round $round of $rounds"
+  for shape in "linear100 1 16 128" "linear600 1 16" "delta100 1 16 128"; do
+    # shellcheck disable=SC2086 # words of a shape are separate arguments
+    set -- $shape
+    model=$1
+    shift
+    # TODO: Crosstalk itself, when the program has `bench`:
+    #   crosstalk bench STUDY --replicas "$*" --seconds "$seconds" --json >"$out/crosstalk.$round.$model.json"
+    for precision in default highest; do # TF32 products, where JAX chooses them, and full fp32
+      say "  jax $model, replicas $*, products $precision"
+      "$python" "$peer" --models "$model" --replicas "$@" --seconds "$seconds" --precision "$precision" --json \
+        >"$out/jax.$round.$model.$precision.json" 2>"$out/jax.$round.$model.$precision.log" ||
+        say "    failed; see $out/jax.$round.$model.$precision.log"
+    done
+  done
+done
+python3 benchmarks/report.py gpu "$out"
