@@ -177,8 +177,11 @@ Features<Real> features(ReadContext<Real>& context) {
   Variable<Real>* key = feature_map(g, map, context.integer("nu"), context.key, omega);
   Variable<Real>* query = feature_map(g, map, context.integer("nu"), context.query, omega);
   const std::string& norm = context.text("key_norm");
-  if (norm == "sum") {  // the 2021 code guards the query's sum only; relu features alone can sum to zero
-    key = normalize(g, RowNorm::sum, map == FeatureMap::relu ? kReadEps : 0, key);
+  if (norm == "sum") {  // the 2021 code guards the query's sum only; some features can sum to zero
+    const bool odd =
+        context.key->value.columns() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
+    const bool can_vanish = map == FeatureMap::relu || (map == FeatureMap::dpfp && odd);
+    key = normalize(g, RowNorm::sum, can_vanish ? kReadEps : 0, key);
     query = normalize(g, RowNorm::sum, kReadEps, query);
   } else if (norm == "l2") {
     key = normalize(g, RowNorm::l2, kReadEps, key);

@@ -43,7 +43,7 @@ struct HandBatch {
   }
 };
 
-/// Repeated keys, missing values, swaps, empty tokens, reads in the middle, unused query slots.
+/// Repeated keys, missing values, swaps, reads in the middle, unused query slots. Every token has a key.
 inline HandBatch random_batch(RandomStream& random, int B, SequenceShape shape, int keys, int values) {
   HandBatch batch(B, shape);
   const auto below = [&](int n) {
@@ -51,13 +51,12 @@ inline HandBatch random_batch(RandomStream& random, int B, SequenceShape shape, 
   };
   for (int b = 0; b < B; ++b) {
     for (int t = 0; t < shape.T; ++t) {
-      const bool swap = shape.C == 3 && below(3) == 0, empty = t > 0 && below(12) == 0;
       const std::int32_t key = below(keys), value = below(values), second = below(keys);
-      if (empty) continue;
-      if (shape.C == 3) {
-        batch.write(b, t, {key, swap ? -1 : value, swap ? second : -1});
+      const bool swap = shape.C == 3 && below(3) == 0, valueless = below(12) == 0;
+      if (shape.C == 3) {  // a swap of a key with itself changes nothing
+        batch.write(b, t, {key, swap || valueless ? -1 : value, swap ? second : valueless ? key : -1});
       } else {
-        batch.write(b, t, {key, value});
+        batch.write(b, t, {key, valueless ? -1 : value});
       }
     }
     for (int i = 0; i < shape.Q; ++i) {

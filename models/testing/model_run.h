@@ -185,7 +185,7 @@ inline Example find_example(const Options& options, const ModelShape& shape, std
     Oracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters, example.omega);
     oracle.loss(example.batch);
     example.peak = oracle.peak();
-    if (oracle.margin() > margin && oracle.peak() < 100) return example;
+    if (oracle.margin() > margin && oracle.peak() < 10) return example;
   }
   throw std::runtime_error("no example keeps away from kinks and poles");
 }

@@ -188,7 +188,8 @@ class Oracle {
     }
     return y;
   }
-  // phi, then key_norm. The released code adds 1e-6 to the sum of queries alone; ReLU's sums can be zero.
+  // phi, then key_norm. The released code adds 1e-6 to the sum of queries alone; sums of ReLU, and of DPFP of
+  // an odd number of signs, can be zero.
   Vector feature(const Vector& x, bool is_query) {
     Vector y = phi(x);
     const std::string norm = text("key_norm");
@@ -197,7 +198,8 @@ class Oracle {
       divisor = 0;
       for (const double a : y) divisor += a;
       near(divisor);
-      if (is_query || text("feature_map") == "relu") divisor += kEps;
+      const std::string map = text("feature_map");
+      if (is_query || map == "relu" || (map == "dpfp" && d_key_ % 2 == 1)) divisor += kEps;
     } else if (norm == "l2") {
       near(std::sqrt(dot(y, y)));
       divisor = std::sqrt(dot(y, y) + kEps);
