@@ -43,7 +43,8 @@ target_link_libraries(crosstalk PRIVATE crosstalk_program)
 set_target_properties(crosstalk PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 
 crosstalk_test(program_test
-  SOURCES program/command_test.cpp program/progress_test.cpp program/text_test.cpp
+  SOURCES program/bench_test.cpp program/command_test.cpp program/progress_test.cpp program/shares_test.cpp
+          program/text_test.cpp program/verify_test.cpp
   LIBS crosstalk_program)
 # Brings a trainer of its own: must not link the real one's scheduler (the archive gives way).
 crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosstalk_program)
@@ -51,12 +52,16 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 # The program from outside. One entry a file: bats starts in no time, and the tests share nothing.
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
-  add_test(NAME program.cli COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/cli.bats")
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  set_tests_properties(program.cli PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
+  foreach(file cli workers)
+    add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
+    set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
+    if(NOT BATS)
+      set_tests_properties(program.${file} PROPERTIES DISABLED TRUE)
+    endif()
+  endforeach()
   if(NOT BATS)
     message(WARNING "bats was not found: the tests of the command line will not run (apt install bats)")
-    set_tests_properties(program.cli PROPERTIES DISABLED TRUE)
   endif()
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")

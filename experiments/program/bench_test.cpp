@@ -1,0 +1,65 @@
+// What bench computes, against numbers done by hand. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace crosstalk::program {
+namespace {
+
+Run run_of(const std::string& task, int load, const std::string& memory) {
+  const Study study = parse_study("[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"" + task +
+                                      "\"\ntask.associations = " + std::to_string(load) +
+                                      "\nmodel.d_key = 64\ntrain.batch = 32\n[memories.m]\n" + memory + "\n",
+                                  "s.toml");
+  return study.runs.at(0);
+}
+
+// 100 keys, embedding 220: 6 100 220 64 = 8.448e6, 6 32 220 64 = 2.7034e6.
+TEST(Bench, FlopsOfAStepAreThoseOfTheFormula) {
+  const double tables = 8.448e6 + 2.70336e6;
+  EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"linear_attention\"")),
+                   tables + 6. * 64 * 32 * 100);
+  EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"softmax\"")), tables + 6. * 64 * 32 * 100);
+  EXPECT_DOUBLE_EQ(step_flops(run_of("reassign", 100, "name = \"delta\"\nfeature_map = \"dpfp\"\nnu = 1")),
+                   tables + 14. * 128 * 32 * 200);
+}
+
+TEST(Bench, RunsDifferInSeedsOnlyAndDoNotStopEarly) {
+  const crosstalk::Run run = run_of("recall", 10, "name = \"softmax\"");
+  const crosstalk::Run a = bench_run(run, 1, 30), b = bench_run(run, 2, 30);
+  EXPECT_NE(a.id, b.id);
+  EXPECT_EQ(a.config.get_int("train.max_steps"), 30);
+  EXPECT_EQ(a.config.get_int("eval.every"), 30);
+  EXPECT_EQ(a.config.get_double("train.stop_loss"), 0);
+  Options same = b.config;
+  for (const char* key : {"seed", "data_seed", "init_seed"}) same.set(key, std::int64_t{1});
+  EXPECT_EQ(same, a.config);
+}
+
+// A clock of a step of 2 ms and 3 s of everything else.
+TEST(Bench, PreparationAndEvaluationAreTakenOut) {
+  std::vector<std::int64_t> asked;
+  const auto seconds = [&](std::int64_t n) {
+    asked.push_back(n);
+    return 3 + 0.002 * static_cast<double>(n);
+  };
+  const StepTime fixed = measure_steps(seconds, 7, 1);
+  EXPECT_EQ(fixed.steps, 7);
+  EXPECT_NEAR(fixed.seconds, 0.014, 1e-12);
+  const StepTime grown = measure_steps(seconds, 0, 1);
+  EXPECT_GE(grown.seconds, 1);
+  EXPECT_EQ(grown.steps % 10, 0);
+  EXPECT_NEAR(grown.seconds / static_cast<double>(grown.steps), 0.002, 1e-12);
+  EXPECT_LT(asked.size(), 10u);
+}
+
+TEST(Bench, ATrainingThatFailsHasNoTime) {
+  const StepTime none = measure_steps([](std::int64_t) { return std::nan(""); }, 0, 1);
+  EXPECT_EQ(none.seconds, 0);
+}
+
+}  // namespace
+}  // namespace crosstalk::program

@@ -1,0 +1,167 @@
+// Shares of runs and the rounds that workers take of them. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/shares.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "experiments/program/command.h"
+#include "experiments/program/devices.h"
+#include "experiments/training/pack.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk::program {
+namespace {
+
+std::vector<crosstalk::Run> runs_of(const std::string& loads, const std::string& seeds) {
+  return parse_study(
+             "[study]\nname = \"s\"\nseeds = " + seeds +
+                 "\n[base]\ntask.name = \"recall\"\nmodel.d_key = 8\n"
+                 "[memories.linear]\nname = \"linear_attention\"\n[memories.delta]\nname = \"delta\"\n"
+                 "[[grid]]\n\"task.associations\" = " +
+                 loads + "\n",
+             "s.toml")
+      .runs;
+}
+
+double cost_of(const Share& share, const std::vector<Run>& runs) {
+  double cost = 0;
+  for (const Unit& unit : share)
+    for (const std::string& id : unit)
+      cost +=
+          estimated_cost(*std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.id == id; }));
+  return cost;
+}
+
+TEST(Shares, HoldEveryRunOnceInAboutEqualAmounts) {
+  const std::vector<crosstalk::Run> runs = runs_of("{ range = [4, 100, 4] }", "[1, 2, 3]");
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    TrainingOptions options;
+    options.device = device;
+    const std::vector<Share> shares = share_out(runs, 3, options);
+    ASSERT_EQ(shares.size(), 3u);
+    std::multiset<std::string> ids;
+    double most = 0, total = 0;
+    for (const Share& share : shares) {
+      for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
+      most = std::max(most, cost_of(share, runs));
+      total += cost_of(share, runs);
+    }
+    EXPECT_EQ(ids.size(), runs.size());
+    for (const crosstalk::Run& run : runs) EXPECT_EQ(ids.count(run.id), 1u);
+    EXPECT_LT(most, 1.05 * total / 3);
+    EXPECT_EQ(share_out(runs, 3, options), shares);
+  }
+}
+
+TEST(Shares, KeepPacksTogetherOnAGpuUnlessThereAreTooFew) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  for (const Share& share : share_out(runs_of("[4, 8, 12, 16]", "[1, 2, 3, 4, 5]"), 2, options))
+    for (const Unit& unit : share) EXPECT_EQ(unit.size(), 5u);
+  const std::vector<Share> few = share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options);
+  for (const Share& share : few) {
+    std::size_t size = 0;
+    for (const Unit& unit : share) size += unit.size();
+    EXPECT_EQ(size, 20u);
+  }
+}
+
+WorkerPlan plan_of(std::size_t workers, std::size_t units) {
+  WorkerPlan plan{"launch", "crosstalk run 'ü.toml'", std::vector<Share>(workers)};
+  for (std::size_t w = 0; w < workers; ++w)
+    for (std::size_t u = 0; u < units; ++u)
+      plan.shares[w].push_back({fmt::format("w{}u{}", w, u)});
+  return plan;
+}
+
+TEST(Shares, APlanSurvivesItsText) {
+  const WorkerPlan plan = plan_of(3, 2);
+  const WorkerPlan read = worker_plan(to_text(plan));
+  EXPECT_EQ(read.launch, plan.launch);
+  EXPECT_EQ(read.command, plan.command);
+  EXPECT_EQ(read.shares, plan.shares);
+  EXPECT_THROW(worker_plan("{}"), std::runtime_error);
+  EXPECT_THROW(worker_plan(""), std::runtime_error);
+}
+
+TEST(Shares, OwnRunsComeFirstAndInOrder) {
+  const WorkerPlan plan = plan_of(2, 20);
+  const std::vector<std::string> round = next_round(plan, 1, 1, [](const std::string&) { return false; });
+  EXPECT_EQ(round.size(), 10u);
+  EXPECT_EQ(round[0], "w1u0");
+  EXPECT_EQ(round[9], "w1u9");
+  const auto first_ten = [&](const std::string& id) {
+    return std::find(round.begin(), round.end(), id) != round.end();
+  };
+  EXPECT_EQ(next_round(plan, 1, 1, first_ten)[0], "w1u10");
+  EXPECT_EQ(next_round(plan, 1, 100, first_ten).size(), 10u);
+}
+
+TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
+  const WorkerPlan plan = plan_of(3, 12);
+  const auto only_first_is_left = [](const std::string& id) { return id[1] != '0'; };
+  const std::vector<std::string> one = next_round(plan, 1, 1, only_first_is_left),
+                                 two = next_round(plan, 2, 1, only_first_is_left);
+  EXPECT_EQ(one, (std::vector<std::string>{"w0u10", "w0u7"}));
+  EXPECT_EQ(two, (std::vector<std::string>{"w0u11", "w0u8"}));
+}
+
+// Whoever is left ends up with everything, whatever the others did not do.
+TEST(Shares, OneWorkerAloneGetsThroughEverything) {
+  const WorkerPlan plan = plan_of(4, 7);
+  std::set<std::string> done;
+  const auto recorded = [&](const std::string& id) { return done.count(id) != 0; };
+  for (int round = 0;; ++round) {
+    ASSERT_LT(round, 100);
+    const std::vector<std::string> ids = next_round(plan, 2, 1, recorded);
+    if (ids.empty()) break;
+    for (const std::string& id : ids) EXPECT_TRUE(done.insert(id).second) << id << " twice";
+  }
+  EXPECT_EQ(done.size(), 28u);
+}
+
+TEST(Shares, AFailureOfAnEarlierLaunchIsTrainedAgain) {
+  StoreContents contents;
+  Record& record = contents.records["a"];
+  EXPECT_FALSE(is_recorded("b", contents, "now"));
+  for (const RunStatus status : {RunStatus::done, RunStatus::diverged}) {
+    record.status = status;
+    EXPECT_TRUE(is_recorded("a", contents, "now"));
+  }
+  record.status = RunStatus::failed;
+  EXPECT_FALSE(is_recorded("a", contents, "now"));
+  record.provenance = {{"launch", "before"}};
+  EXPECT_FALSE(is_recorded("a", contents, "now"));
+  record.provenance = {{"launch", "now"}};
+  EXPECT_TRUE(is_recorded("a", contents, "now"));
+}
+
+TEST(Devices, AreParsed) {
+  EXPECT_EQ(worker_devices("cpu:all:3"), (std::vector<std::string>{"cpu", "cpu", "cpu"}));
+  for (const char* alone : {"auto", "cpu", "cuda", "cuda:0"}) EXPECT_TRUE(worker_devices(alone).empty());
+  for (const char* wrong : {"cpu:all:0", "cpu:all:", "cpu:all:x", "cpu:all:1000"})
+    EXPECT_THROW(worker_devices(wrong), UsageError) << wrong;
+  TrainingOptions options;
+  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cudaa", "cuda0"})
+    EXPECT_THROW(choose_device(wrong, options), UsageError) << wrong;
+  choose_device("cpu", options);
+  EXPECT_EQ(device_name(options), "cpu");
+  if (!built_with_cuda()) {
+    for (const char* text : {"cuda:all", "cuda:0,1"}) EXPECT_THROW(worker_devices(text), DeviceError) << text;
+    EXPECT_THROW(choose_device("cuda", options), DeviceError);
+  }
+  if (cuda_device_count() > 0) {
+    EXPECT_EQ(worker_devices("cuda:0,0"), (std::vector<std::string>{"cuda:0", "cuda:0"}));
+    EXPECT_THROW(worker_devices("cuda:0,"), UsageError);
+    EXPECT_THROW(worker_devices("cuda:0,4000"), DeviceError);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::program
