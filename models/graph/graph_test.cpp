@@ -54,7 +54,7 @@ struct Toy {
   void expect_gradient_of(double scale) {
     const double* x = block.value(0).at(0);
     const double want[] = {scale * scale * x[0], scale * (scale * x[1] - 1)};
-    EXPECT_TRUE(close("gradient", gradient().data(), want, 2, 1e-14));
+    EXPECT_TRUE(close("gradient", gradient().data(), want, 2, 1e-15 * scale * scale));
   }
 };
 
