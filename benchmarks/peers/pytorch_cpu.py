@@ -14,6 +14,7 @@ Two programs of the same step (draw a batch, forward, backward, Adam):
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
+import ctypes
 import json
 import logging
 import math
@@ -218,11 +219,11 @@ def delta_weights(k, q, beta, chunk):
     matrix = (k @ k.mT).triu(1) * beta.unsqueeze(-2)
     r = q.unsqueeze(-1)
     weights = []
-    for i in range(length // chunk - 1, -1, -1):
-        c = torch.linalg.solve_triangular(matrix[:, i], k[:, i] @ r, upper=True, unitriangular=True)
-        a = beta[:, i].unsqueeze(-1) * c
-        if i > 0:
-            r = r - k[:, i].mT @ a
+    # unbind: the gradient of indexing chunk by chunk would fill a tensor of k's size for each chunk
+    for keys, rate, system in reversed(list(zip(k.unbind(1), beta.unbind(1), matrix.unbind(1)))):
+        c = torch.linalg.solve_triangular(system, keys @ r, upper=True, unitriangular=True)
+        a = rate.unsqueeze(-1) * c
+        r = r - keys.mT @ a
         weights.append(a.squeeze(-1))
     return torch.cat(weights[::-1], -1)
 
@@ -264,7 +265,19 @@ def expert_batch(case):
     return keys, values, asked.squeeze(1), values.gather(1, last).squeeze(1)
 
 
+def keep_memory():
+    """Lets the C library keep freed memory, as PyTorch's tuning guide advises: else tensors of megabytes are mapped
+    and cleared anew in every step."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+    except (OSError, AttributeError):
+        pass  # not glibc
+
+
 def expert_step(case, chunk, compiled):
+    keep_memory()
     parameters = expert_parameters(case)
     optimizer = torch.optim.Adam(parameters.values(), lr=LEARNING_RATE, fused=True)
     loss_of = expert_loss
