@@ -76,6 +76,20 @@ project_files() {
 
 has_cuda_sources() { [ "$(project_files .cu | tr -d '\0' | wc -c)" -gt 0 ]; }
 
+# Prints CMake's list of the architectures of the GPUs here, if nvcc knows them all: a build for one is three times as
+# fast as the default list. Prints nothing where CMake should decide.
+local_cuda_architectures() {
+  local nvcc known list
+  if [ -n "${CUDAARCHS:-}" ] || ! has_gpu || ! nvcc=$(find_nvcc); then return 0; fi
+  known=$("$nvcc" --list-gpu-arch 2>/dev/null) || return 0
+  list=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | sort -un) || return 0
+  local architecture
+  for architecture in $list; do
+    if ! grep -qx "compute_$architecture" <<<"$known"; then return 0; fi
+  done
+  tr '\n' ';' <<<"$list" | sed 's/;*$//'
+}
+
 # configure PRESET [-DOPTION=VALUE ...]. A build folder that was configured elsewhere (a copied or moved checkout)
 # is configured anew.
 configure() {
@@ -83,7 +97,10 @@ configure() {
   shift
   local fresh=()
   if [ -f "$cache" ] && ! grep -qFx "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then fresh=(--fresh); fi
-  (cd "$root" && cmake --preset "$preset" "${fresh[@]}" "$@") >&2
+  local architectures=""
+  if [ "$preset" = cuda ]; then architectures=$(local_cuda_architectures); fi
+  if [ -n "$architectures" ]; then set -- "-DCMAKE_CUDA_ARCHITECTURES=$architectures" "$@"; fi
+  (cd "$root" && cmake --preset "$preset" ${fresh[@]+"${fresh[@]}"} "$@") >&2
 }
 
 # build PRESET [ARGUMENTS OF cmake --build]
