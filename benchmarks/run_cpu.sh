@@ -8,7 +8,7 @@
 #   --threads N      threads to use at most (all cores of this process)
 #   --python PYTHON  a Python that can import torch and numpy (CROSSTALK_PEER_PYTHON, or python3);
 #                    without one only Crosstalk is measured
-#   --out FOLDER     where JSON files are left (build/benchmarks/results)
+#   --out FOLDER     where JSON files are left (build/benchmarks/timings)
 #   --no-build       take the programs in build/benchmarks as they are
 #
 # Nothing else may run meanwhile: the tables say so if the machine was busy at the start.
@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-rounds=3 seconds=1 threads=$(nproc) out=build/benchmarks/results build=yes
+rounds=3 seconds=1 threads=$(nproc) out=build/benchmarks/timings build=yes
 python=${CROSSTALK_PEER_PYTHON:-python3}
 say() { printf '%s\n' "$*" >&2; }
 usage() {
