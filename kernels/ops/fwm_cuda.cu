@@ -1,6 +1,7 @@
-// The fast weight memory: a block a sequence. A warp owns rows of the state and a lane its columns, in every
-// pass over it, so that the state needs no barrier; only sums over it do. The rescaling of a step is applied
-// when the next one reads the state.
+// The fast weight memory: a block a sequence, with the state in registers where it fits (fwm_registers.cuh).
+// Here, what does not fit: a warp owns rows of the state and a lane its columns, in every pass over it, so
+// that the state needs no barrier; only sums over it do. The rescaling of a step is applied when the next one
+// reads the state.
 //
 // The state lies in shared memory where it fits. Where it does not, the forward pass works in the checkpoint
 // that the running segment will fill; the last segment has no such place, so it works in its own checkpoint
@@ -11,6 +12,7 @@
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/batch.h"
 #include "kernels/ops/fwm.h"
+#include "kernels/ops/fwm_registers.cuh"
 
 namespace crosstalk {
 namespace {
@@ -345,6 +347,7 @@ void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   const int T = a.k.dim(1), P = a.k.dim(2), V = a.y.columns();
   if (B == 0 || R == 0) return;
+  if (run_fwm_registers(stream_of(exec), a)) return check_launch("fast weight memory");
   const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
   const bool in_shared = state + kStaticShared <= shared_memory_limit();
   const std::size_t bytes = in_shared ? state : 0;
@@ -361,6 +364,7 @@ void run_cuda(const Exec& exec, const FwmReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   const int T = a.k.dim(1), P = a.k.dim(2), V = a.d_y.columns(), segment = fwm_segment(T);
   if (B == 0 || R == 0) return;
+  if (run_fwm_registers(stream_of(exec), a)) return check_launch("fast weight memory backward");
   const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
   const std::size_t least = static_cast<std::size_t>(segment + 1 + kBackwardWarps * P) * sizeof(Real);
   const bool in_shared = least + state + kStaticShared <= shared_memory_limit();

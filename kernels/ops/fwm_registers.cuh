@@ -1,0 +1,536 @@
+// The fast weight memory with the state in registers: a block a sequence, L lanes a row, E columns and N rows
+// a lane.
+//
+// The state is kept without its divisors, x = c S. The norm of a step then only moves c = max(c, |x|), and
+//   x += beta (c v - x k) k^T
+// so that a step waits for one barrier, and the products with the next key run beside the sum of squares.
+// Where c grows large, and at checkpoints, x is divided by c.
+//
+// Backwards the gradient is G = gamma Y. With x, x' the states around a step, w = beta (c v - x k), x' = x +
+// w k^T, divisor n and e = v - S k:
+//   a = <Y, x'> / |x'|^2 where n > 1,   u = Y k - a x' k,   gamma' = gamma / n,   Y' = Y - a x' - beta u k^T
+//   d_k = beta (gamma' (Y - a x')^T e - gamma' S^T u),   d_beta = gamma' e.u
+// <Y, x'> and x' k follow from sums over x; only x is read, from where the segment's recomputation left it.
+// Column sums of d_k wait in shared memory for several steps and are then added up together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/batch.h"
+#include "kernels/ops/fwm.h"
+
+namespace crosstalk::device {
+
+constexpr int kFwmWarps = 16;      // most warps a block
+constexpr int kFwmFewWarps = 13;   // warps that leave 152 registers a lane
+constexpr int kFwmLargest = 1024;  // c is brought back to 1 beyond it, gamma below its inverse
+
+template <class Real, int L, int E, int N>
+struct FwmRows {
+  static constexpr int kGroups = 32 / L, kKept = E / kGroups, kRowsAWarp = N * kGroups;
+  int T, P, V, C, warps, warp, lane;
+  const Real *k, *beta;
+  const std::int32_t* tokens;
+  Real* parts;  // shared [2][kFwmWarps], zero
+  int phase;
+
+  template <class Args>
+  __device__ FwmRows(const Args& a, int V_, Real* parts_)
+      : T(a.k.dim(1)),
+        P(a.k.dim(2)),
+        V(V_),
+        C(a.tokens.columns()),
+        warps(static_cast<int>(blockDim.x / 32)),
+        warp(static_cast<int>(threadIdx.x / 32)),
+        lane(static_cast<int>(threadIdx.x % 32)),
+        parts(parts_),
+        phase(0) {
+    const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
+    const int r = blockIdx.y;
+    k = a.k.at(r) + sequence * P;
+    beta = a.beta.at(r) + sequence;
+    tokens = a.tokens.at(r) + sequence * C;
+    if (threadIdx.x < 2 * kFwmWarps) parts[threadIdx.x] = 0;
+    __syncthreads();
+  }
+  __device__ const Real* key(int t) const { return k + static_cast<std::int64_t>(t) * P; }
+  __device__ int value(int t) const { return tokens[static_cast<std::int64_t>(t) * C + channel_value]; }
+  __device__ int row(int i) const { return (warp * N + i) * kGroups + lane / L; }
+  __device__ int column(int j) const { return 4 * (lane % L + L * j); }  // of the j-th four
+  __device__ bool leads() const { return lane % L == 0; }                // one lane a row
+
+  __device__ void load(const Real* p, Real (&x)[E]) const {
+#pragma unroll
+    for (int j = 0; j < E / 4; ++j) {
+      Four<Real> four = {};
+      if (column(j) < P) four = *reinterpret_cast<const Four<Real>*>(p + column(j));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[4 * j + i] = four.v[i];
+    }
+  }
+  __device__ void load(const Real* p, Real (&x)[N][E]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (row(i) < V) {
+        load(p + static_cast<std::int64_t>(row(i)) * P, x[i]);
+      } else {
+#pragma unroll
+        for (int j = 0; j < E; ++j) x[i][j] = 0;
+      }
+    }
+  }
+  __device__ void store(Real* p, const Real (&x)[N][E]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (row(i) >= V) continue;
+#pragma unroll
+      for (int j = 0; j < E / 4; ++j) {
+        if (column(j) >= P) continue;
+        const Four<Real> four = {x[i][4 * j], x[i][4 * j + 1], x[i][4 * j + 2], x[i][4 * j + 3]};
+        *reinterpret_cast<Four<Real>*>(p + static_cast<std::int64_t>(row(i)) * P + column(j)) = four;
+      }
+    }
+  }
+  __device__ static void scale(Real (&x)[N][E], Real s) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int j = 0; j < E; ++j) x[i][j] *= s;
+    }
+  }
+  __device__ static Real share(const Real (&x)[E], const Real (&y)[E]) {
+    Real even = 0, odd = 0;
+#pragma unroll
+    for (int j = 0; j < E; j += 2) {
+      even += x[j] * y[j];
+      odd += x[j + 1] * y[j + 1];
+    }
+    return even + odd;
+  }
+  /// Sums over the lanes of a row.
+  __device__ static void row_sums(Real (&x)[N]) {
+#pragma unroll
+    for (int offset = L / 2; offset > 0; offset /= 2) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) x[i] += __shfl_xor_sync(kFullWarp, x[i], offset);
+    }
+  }
+  /// x q by rows.
+  __device__ static void products(const Real (&x)[N][E], const Real (&q)[E], Real (&y)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = share(x[i], q);
+    row_sums(y);
+  }
+  /// Sum over the rows of a warp of what each row's lanes hold.
+  __device__ static Real sum_of_rows(Real x) {
+#pragma unroll
+    for (int offset = L; offset < 32; offset *= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    return x;
+  }
+  /// Sum over the block of what each lane holds; one barrier.
+  __device__ Real block_sum(Real x) {
+    x = warp_sum(x);
+    Real* buffer = parts + phase * kFwmWarps;  // two buffers in turn
+    phase ^= 1;
+    if (lane == 0) buffer[warp] = x;
+    __syncthreads();
+    Real total[4] = {};
+#pragma unroll
+    for (int w = 0; w < kFwmWarps; w += 4) {
+      const Four<Real> four = *reinterpret_cast<const Four<Real>*>(buffer + w);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) total[i] += four.v[i];
+    }
+    return (total[0] + total[1]) + (total[2] + total[3]);
+  }
+  /// x += w now^T; dots = x following by rows. Returns |x|.
+  __device__ Real step(Real (&x)[N][E], const Real (&w)[N], const Real (&now)[E], const Real (&following)[E],
+                       Real (&dots)[N]) {
+    Real squares[2] = {};
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      Real dot[2] = {};
+#pragma unroll
+      for (int j = 0; j < E; ++j) {
+        x[i][j] += w[i] * now[j];
+        dot[j % 2] += x[i][j] * following[j];
+        squares[j % 2] += x[i][j] * x[i][j];
+      }
+      dots[i] = dot[0] + dot[1];
+    }
+    row_sums(dots);
+    return sqrt(block_sum(squares[0] + squares[1]));
+  }
+  /// One exchange of the sum over rows: this lane keeps half of its columns.
+  template <int Offset>
+  __device__ void halve(Real (&x)[E], int& first) const {
+    if constexpr (Offset >= L) {
+      constexpr int kHalf = E * Offset / 32;
+      const bool upper = lane & Offset;
+      if (upper) first += kHalf;
+#pragma unroll
+      for (int j = 0; j < kHalf; ++j) {
+        const Real other = __shfl_xor_sync(kFullWarp, upper ? x[j] : x[j + kHalf], Offset);
+        x[j] = (upper ? x[j + kHalf] : x[j]) + other;
+      }
+      halve<Offset / 2>(x, first);
+    }
+  }
+  /// Adds up x over the rows of the warp; sums[0, P) gets the columns.
+  __device__ void column_sums(Real (&x)[E], Real* sums) const {
+    int first = 0;  // of the kKept columns that stay with this lane
+    halve<16>(x, first);
+    constexpr int kPiece = kKept < 4 ? kKept : 4;
+    struct alignas(kPiece * sizeof(Real) < 16 ? kPiece * sizeof(Real) : 16) Piece {
+      Real v[kPiece];
+    };
+#pragma unroll
+    for (int j = 0; j < kKept; j += kPiece) {
+      const int m = first + j, at = column(m / 4) + m % 4;
+      if (at >= P) continue;
+      Piece piece;
+#pragma unroll
+      for (int i = 0; i < kPiece; ++i) piece.v[i] = x[j + i];
+      *reinterpret_cast<Piece*>(sums + at) = piece;
+    }
+  }
+};
+
+template <class Real, int L, int E, int N>
+__global__ void __launch_bounds__(32 * kFwmWarps)
+    fwm_forward_registers(const FwmReadForward<Real> a, int segment) {
+  __shared__ __align__(16) Real parts[2 * kFwmWarps];
+  const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.y.columns();
+  FwmRows<Real, L, E, N> rows(a, V, parts);
+  const int T = rows.T;
+  const std::int64_t size = static_cast<std::int64_t>(V) * rows.P;
+  Real* checkpoint =
+      a.checkpoints.at(r) + static_cast<std::int64_t>(b) * ((T + segment - 1) / segment) * size;
+  const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
+  int next = next_position(position, Q, 0), boundary = 0;
+
+  Real x[N][E] = {}, dots[N] = {}, c = 1, now[E] = {}, following[E] = {};
+  const auto answer = [&](int t) {
+    for (int i = 0; i < Q; ++i) {
+      if (position[i] != t) continue;
+      Real q[E], y[N];
+      rows.load(a.q.at(r) + (static_cast<std::int64_t>(b) * Q + i) * rows.P, q);
+      rows.products(x, q, y);
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        if (rows.leads() && rows.row(j) < V)
+          a.y.at(r)[(static_cast<std::int64_t>(b) * Q + i) * V + rows.row(j)] = y[j] / c;
+      }
+    }
+    next = next_position(position, Q, t + 1);
+  };
+  if (T > 0) rows.load(rows.key(0), now);
+  if (T > 1) rows.load(rows.key(1), following);
+  Real beta = T > 0 ? rows.beta[0] : Real(0);
+  int value = T > 0 ? rows.value(0) : -1;
+  const auto step = [&](int t, Real(&key)[E], const Real(&key_after)[E]) {
+    if (t == next) answer(t);
+    if (t == boundary || c > kFwmLargest) {
+      const Real s = 1 / c;
+      rows.scale(x, s);
+#pragma unroll
+      for (int i = 0; i < N; ++i) dots[i] *= s;
+      c = 1;
+      if (t == boundary) {
+        rows.store(checkpoint, x);
+        checkpoint += size;
+        boundary += segment;
+      }
+    }
+    Real w[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) w[i] = beta * ((rows.row(i) == value ? c : Real(0)) - dots[i]);
+    if (t + 1 < T) {
+      beta = rows.beta[t + 1];
+      value = rows.value(t + 1);
+    }
+    Real norm = rows.step(x, w, key, key_after, dots);
+    if (t + 2 < T) rows.load(rows.key(t + 2), key);
+    if (t > 0 && norm > c) c = norm;  // the first step is not rescaled
+  };
+  for (int t = 0; t < T; t += 2) {
+    step(t, now, following);
+    if (t + 1 < T) step(t + 1, following, now);
+  }
+  if (next == T) answer(T);
+}
+
+/// How the backward pass lays out its dynamic shared memory: depth column sums, per step of the segment five
+/// numbers and the products x k, then the states of steps 1..kept of the segment.
+struct FwmBackwardShape {
+  int segment, depth, kept, rows;
+};
+
+template <class Real, int L, int E, int N, int Warps>
+__global__ void __launch_bounds__(32 * Warps)
+    fwm_backward_registers(const FwmReadBackward<Real> a, const FwmBackwardShape shape) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  __shared__ __align__(16) Real parts[2 * kFwmWarps];
+  const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.d_y.columns(), segment = shape.segment;
+  FwmRows<Real, L, E, N> rows(a, V, parts);
+  const int T = rows.T, P = rows.P, segments = (T + segment - 1) / segment, width = P + 4;
+  const int thread = threadIdx.x, threads = blockDim.x;
+  const std::int64_t size = static_cast<std::int64_t>(V) * P;
+  Real* states = a.workspace.at(r) + static_cast<std::int64_t>(b) * (segment + 2) * size;
+  Real* kept = reinterpret_cast<Real*>(raw);
+  Real* columns = kept + shape.kept * size;                     // [depth][warps][width]
+  Real* products = columns + shape.depth * rows.warps * width;  // [segment][rows]: x k
+  Real* betas = products + segment * shape.rows;                // [segment], and so on
+  Real *squares = betas + segment, *befores = squares + segment, *divisors = befores + segment;
+  int* values = reinterpret_cast<int*>(divisors + segment);
+  const auto slot = [&](int i) { return i <= shape.kept ? kept + (i - 1) * size : states + i * size; };
+  const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
+  int previous = previous_position(position, Q, T), depth = 0;
+  Real Y[N][E] = {}, gamma = 1;
+
+  for (int s = segments - 1; s >= 0; --s) {
+    const int begin = s * segment, length = min(T - begin, segment);
+    const Real* checkpoint = a.checkpoints.at(r) + (static_cast<std::int64_t>(b) * segments + s) * size;
+    Real x[N][E], k[E];
+    __syncthreads();  // the numbers of the segment before have been read
+    for (int i = rows.warp; i < length; i += rows.warps) {
+      const Real square = warp_dot(rows.key(begin + i), rows.key(begin + i), P);
+      if (rows.lane == 0) {
+        squares[i] = square;
+        betas[i] = rows.beta[begin + i];
+        values[i] = rows.value(begin + i);
+      }
+    }
+    rows.load(checkpoint, x);
+    rows.load(rows.key(begin), k);
+    Real last;  // c behind the segment
+    {
+      Real after[E] = {}, dots[N], c = 1;
+      rows.products(x, k, dots);
+      if (length > 1) rows.load(rows.key(begin + 1), after);
+      __syncthreads();
+      const auto step = [&](int i, Real(&key)[E], const Real(&key_after)[E]) {
+        if (c > kFwmLargest) {
+          const Real scale = 1 / c;
+          rows.scale(x, scale);
+#pragma unroll
+          for (int j = 0; j < N; ++j) dots[j] *= scale;
+          c = 1;
+        }
+        if (i > 0) rows.store(slot(i), x);
+        const Real beta = betas[i], before = c;
+        const int value = values[i];
+        Real w[N];
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          if (rows.leads()) products[i * shape.rows + rows.row(j)] = dots[j];
+          w[j] = beta * ((rows.row(j) == value ? c : Real(0)) - dots[j]);
+        }
+        const Real norm = rows.step(x, w, key, key_after, dots);
+        if (i + 2 < length) rows.load(rows.key(begin + i + 2), key);
+        if (begin + i > 0 && norm > c) c = norm;
+        if (thread == 0) {
+          befores[i] = before;
+          divisors[i] = c / before;
+        }
+      };
+      for (int i = 0; i < length; i += 2) {
+        step(i, k, after);
+        if (i + 1 < length) step(i + 1, after, k);
+      }
+      last = c;
+      if (previous == begin + length) rows.store(states + length * size, x);
+      rows.load(length > 1 ? slot(length - 1) : checkpoint, x);
+      rows.load(rows.key(begin + length - 1), k);
+      __syncthreads();
+    }
+    for (int i = length - 1; i >= 0; --i) {
+      const int t = begin + i;
+      if (t + 1 == previous) {  // reads after step t: y = S_t q
+        const Real c = i + 1 < length ? befores[i + 1] : last;
+        const Real* state = i + 1 < length ? slot(i + 1) : states + length * size;
+        for (int query = 0; query < Q; ++query) {
+          if (position[query] != t + 1) continue;
+          const std::int64_t at = static_cast<std::int64_t>(b) * Q + query;
+          Real q[E], d_q[E] = {};
+          rows.load(a.q.at(r) + at * P, q);
+#pragma unroll
+          for (int j = 0; j < N; ++j) {
+            if (rows.row(j) >= V) continue;
+            const Real d_y = a.d_y.at(r)[at * V + rows.row(j)];
+            const Real part = d_y / gamma, share = d_y / c;
+            Real read[E];
+            rows.load(state + static_cast<std::int64_t>(rows.row(j)) * P, read);
+#pragma unroll
+            for (int l = 0; l < E; ++l) {
+              Y[j][l] += part * q[l];
+              d_q[l] += share * read[l];
+            }
+          }
+          if (a.write_q == Write::none) continue;
+          Real* sums = columns + depth * rows.warps * width;
+          rows.column_sums(d_q, sums + rows.warp * width);
+          __syncthreads();
+          for (int j = thread; j < P; j += threads) {
+            Real total = 0;
+            for (int w = 0; w < rows.warps; ++w) total += sums[w * width + j];
+            put(a.write_q, a.d_q.at(r) + at * P + j, total);
+          }
+          __syncthreads();
+        }
+        previous = previous_position(position, Q, t);
+      }
+      const Real beta = betas[i], before = befores[i], n = divisors[i], square = squares[i];
+      const int value = values[i];
+      Real Yk[N], along = 0, dots[N], w[N], inverse = 1 / before, inverse_n = 1 / n;
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        dots[j] = products[i * shape.rows + rows.row(j)];
+        w[j] = beta * ((rows.row(j) == value ? before : Real(0)) - dots[j]);
+        Yk[j] = rows.share(Y[j], k);
+        along += rows.share(Y[j], x[j]) + w[j] * Yk[j];
+      }
+      rows.row_sums(Yk);
+      along = rows.block_sum(along);
+      const Real after = n * before;
+      const Real project = n > 1 ? along / (after * after) : Real(0);
+      gamma *= inverse_n;
+      Real d_k[E] = {}, d_beta = 0, excess = 0;
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        const Real error = (rows.row(j) == value ? Real(1) : Real(0)) - dots[j] * inverse;
+        const Real u = Yk[j] - project * (dots[j] + w[j] * square);
+        const Real of_key = project * w[j] + beta * u, of_Y = beta * gamma * error,
+                   of_x = beta * gamma * inverse * u;
+        d_beta += error * (gamma * u);
+        excess += of_Y * (project * w[j]);
+#pragma unroll
+        for (int l = 0; l < E; ++l) {
+          const Real between = Y[j][l] - project * x[j][l];
+          d_k[l] += of_Y * between;
+          d_k[l] -= of_x * x[j][l];
+          Y[j][l] = between - of_key * k[l];
+        }
+      }
+      if (i > 0) {
+        rows.load(i > 1 ? slot(i - 1) : checkpoint, x);
+        rows.load(rows.key(t - 1), k);
+      }
+      Real* sums = columns + (depth * rows.warps + rows.warp) * width;
+      rows.column_sums(d_k, sums);
+      d_beta = rows.sum_of_rows(d_beta);
+      excess = rows.sum_of_rows(excess);
+      if (rows.lane == 0) {
+        sums[P] = d_beta;
+        sums[P + 1] = excess;
+      }
+      if (gamma * kFwmLargest < 1) {
+        rows.scale(Y, gamma);
+        gamma = 1;
+      }
+      if (++depth < shape.depth && i > 0) continue;
+      __syncthreads();
+      for (int m = thread; m < depth * width; m += threads) {  // steps t + depth - 1, ..., t
+        const int d = m / width, j = m % width, step = t + depth - 1 - d;
+        if (j > P) continue;
+        const Real* from = columns + d * rows.warps * width;
+        Real total = 0, beyond = 0;
+        for (int w_ = 0; w_ < rows.warps; ++w_) {
+          total += from[w_ * width + j];
+          beyond += from[w_ * width + P + 1];
+        }
+        if (j < P) {
+          if (a.write_k != Write::none)
+            put(a.write_k, a.d_k.at(r) + (static_cast<std::int64_t>(b) * T + step) * P + j,
+                total - beyond * rows.key(step)[j]);
+        } else if (a.write_beta != Write::none) {
+          put(a.write_beta, a.d_beta.at(r) + static_cast<std::int64_t>(b) * T + step, total);
+        }
+      }
+      depth = 0;  // written again only behind the next barrier
+    }
+  }
+  for (int i = 0; i < Q && a.write_q == Write::overwrite; ++i) {  // a query that sees nothing
+    if (position[i] > 0) continue;
+    for (int j = thread; j < P; j += threads) a.d_q.at(r)[(static_cast<std::int64_t>(b) * Q + i) * P + j] = 0;
+  }
+}
+
+/// Calls f(lanes, columns, rows) with the layout of this shape; false where there is none.
+template <class Real, class F>
+bool with_fwm_rows(int V, int P, F&& f) {
+  using std::integral_constant;
+  if (P % 4 != 0) return false;
+  const auto call = [&](auto L, auto E, auto N) {
+    constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
+    if constexpr (kColumns * kRows * sizeof(Real) <= 32 * sizeof(float)) {
+      if (P > kLanes * kColumns || V > kFwmWarps * kRows * (32 / kLanes)) return false;
+      f(L, E, N);
+      return true;
+    }
+    return false;
+  };
+  const integral_constant<int, 1> one;
+  const integral_constant<int, 2> two;
+  const integral_constant<int, 4> four;
+  const integral_constant<int, 8> eight;
+  const integral_constant<int, 16> sixteen;
+  return call(eight, eight, one) || call(eight, eight, two) || call(eight, eight, four) ||
+         call(eight, sixteen, one) || call(eight, sixteen, two) || call(sixteen, sixteen, one) ||
+         call(sixteen, sixteen, two);
+}
+
+template <class Real>
+bool run_fwm_registers(cudaStream_t stream, const FwmReadForward<Real>& a) {
+  const int P = a.k.dim(2), V = a.y.columns();
+  return with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N) {
+    constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
+    const unsigned warps = blocks_for(V, FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp);
+    fwm_forward_registers<Real, kLanes, kColumns, kRows>
+        <<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, 0, stream>>>(
+            a, fwm_segment(a.k.dim(1)));
+  });
+}
+
+template <class Real>
+bool run_fwm_registers(cudaStream_t stream, const FwmReadBackward<Real>& a) {
+  const int P = a.k.dim(2), V = a.d_y.columns(), segment = fwm_segment(a.k.dim(1));
+  bool fits = false;
+  with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N) {
+    constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
+    constexpr int kRowsAWarp = FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp;
+    const int warps = (V + kRowsAWarp - 1) / kRowsAWarp;
+    FwmBackwardShape shape = {segment, 0, 0, warps * kRowsAWarp};
+    const std::size_t numbers = static_cast<std::size_t>(segment) *
+                                (static_cast<std::size_t>(shape.rows + 4) * sizeof(Real) + sizeof(int));
+    const std::size_t sums = static_cast<std::size_t>(warps * (P + 4)) * sizeof(Real);
+    const std::size_t state = static_cast<std::size_t>(V * P) * sizeof(Real);
+    // Up to 12 warps two blocks share a multiprocessor: leave room.
+    const std::size_t room = (shared_memory_limit() - 1024) / (warps > 12 ? 1 : 2);
+    if (numbers + sums > room) return;
+    const std::size_t left = room - numbers;
+    shape.depth =
+        static_cast<int>(std::min({left / sums, static_cast<std::size_t>(segment), std::size_t{8}}));
+    shape.kept = static_cast<int>(std::min((left - static_cast<std::size_t>(shape.depth) * sums) / state,
+                                           static_cast<std::size_t>(segment - 1)));
+    const std::size_t bytes =
+        numbers + static_cast<std::size_t>(shape.depth) * sums + static_cast<std::size_t>(shape.kept) * state;
+    const auto launch = [&](auto kernel) {
+      allow_shared_memory(kernel, bytes);
+      kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)),
+               static_cast<unsigned>(32 * warps), bytes, stream>>>(a, shape);
+    };
+    constexpr bool kLarge = kColumns * kRows * sizeof(Real) > 16 * sizeof(float);
+    if (kLarge && warps <= kFwmFewWarps) {
+      launch(fwm_backward_registers<Real, kLanes, kColumns, kRows, kFwmFewWarps>);
+    } else {
+      launch(fwm_backward_registers<Real, kLanes, kColumns, kRows, kFwmWarps>);
+    }
+    fits = true;
+  });
+  return fits;
+}
+
+}  // namespace crosstalk::device
