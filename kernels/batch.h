@@ -14,7 +14,7 @@ enum class Role : std::int32_t { pad = 0, write = 1, swap = 2, identity = 3 };
 
 /// Channels of a fused token.
 enum Channel : int {
-  channel_key = 0,         ///< key written (write) or first key exchanged (swap)
+  channel_key = 0,         ///< key written (write) or first key exchanged (swap); every token has one
   channel_value = 1,       ///< value written; -1 = none (zero value vector)
   channel_second_key = 2,  ///< second key exchanged (swap); -1 = none
 };

@@ -279,6 +279,19 @@ TEST_F(CudaOps, LookupBackward) {
   }
 }
 
+// Lists of ids, and gradients summed from them, against the search for ids.
+TEST_F(CudaOps, BucketIds) {
+  for (auto [N, D, rows0, rows1] : kLookupShapes) {
+    SCOPED_TRACE(testing::Message() << N << " " << rows0);
+    check<BucketIds>(0, 1, [=](Fields& f, auto& a) {
+      f.in(a.ids, {N, 3}, -1, rows0);
+      a.channel = 1;
+      f.out(a.order, {N});
+      f.out(a.start, {rows0 + 1});
+    });
+  }
+}
+
 TEST_F(CudaOps, Adam) {
   for (int P : {1, 3, 64, 2047, 5001}) {
     SCOPED_TRACE(P);

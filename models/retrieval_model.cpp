@@ -93,19 +93,28 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
 
   const auto parameter = [&](int i) { return g.parameter(parameters_, i); };
   auto* embedding = parameter(embedding_);
-  // Projection of the token, from tables of one row a key and one row a value.
+  // Projection of the token, from tables of one row a key and one row a value. Every token has a key, so the
+  // bias stands in the key's table: its gradient is then a sum over keys, not over tokens.
+  Buckets by_key, by_value, by_second;
+  if (train && device_ == Device::cuda) {  // gradients of tables without searching; the CPU searches as fast
+    by_key = bucket_ids(g, batch.tokens, channel_key, keys_);
+    by_value = bucket_ids(g, batch.tokens, channel_value, values_);
+    if (second_key_) by_second = bucket_ids(g, batch.tokens, channel_second_key, keys_);
+  }
   const auto project = [&](int weight, int second, int value, int bias) {
-    std::vector<Table<Real>> tables = {{linear<Real>(g, embedding, parameter(weight), nullptr), channel_key},
-                                       {parameter(value), channel_value}};
+    std::vector<Table<Real>> tables = {
+        {linear(g, embedding, parameter(weight), parameter(bias)), channel_key, by_key},
+        {parameter(value), channel_value, by_value}};
     if (second >= 0)
-      tables.push_back({linear<Real>(g, embedding, parameter(second), nullptr), channel_second_key});
-    return lookup(g, batch.tokens, tables, parameter(bias));
+      tables.push_back(
+          {linear<Real>(g, embedding, parameter(second), nullptr), channel_second_key, by_second});
+    return lookup<Real>(g, batch.tokens, tables, nullptr);
   };
   auto* key = project(key_weight_, key_second_weight_, key_value_, key_bias_);
   Variable<Real>* query = nullptr;
   if (static_cast<std::int64_t>(B) * shape.Q >= keys_) {  // a table of all keys is smaller than all queries
-    auto* table = linear<Real>(g, embedding, parameter(query_weight_), nullptr);
-    query = lookup<Real>(g, batch.query, {{table, 0}}, parameter(query_bias_));
+    auto* table = linear(g, embedding, parameter(query_weight_), parameter(query_bias_));
+    query = lookup<Real>(g, batch.query, {{table, 0}}, nullptr);
   } else {
     auto* rows = lookup<Real>(g, batch.query, {{embedding, 0}}, nullptr);
     query = linear(g, rows, parameter(query_weight_), parameter(query_bias_));

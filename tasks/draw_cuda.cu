@@ -24,7 +24,8 @@ __device__ void write_sequence(const SwapSpec& spec, std::uint64_t seed, Split s
 }
 
 template <class Spec>
-__global__ void draw_kernel(Spec spec, DrawArgs a, int scratch_ints, bool shared) {
+__global__ void draw_kernel(const __grid_constant__ Spec spec, const __grid_constant__ DrawArgs a,
+                            int scratch_ints, bool shared) {
   extern __shared__ std::int32_t pools[];
   const int r = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (b >= a.B) return;

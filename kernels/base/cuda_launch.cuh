@@ -22,11 +22,16 @@ void check_launch(const char* op);
 /// Shared memory that one block may ask for on the current device.
 std::size_t shared_memory_limit();
 
-/// Lets `kernel` use `bytes` of dynamic shared memory (more than 48 KiB has to be asked for).
+/// Lets `kernel` use more than 48 KiB of dynamic shared memory. Always up to the device's limit: the
+/// permission belongs to the kernel, not to a launch, and a smaller one asked for elsewhere would take this
+/// one back.
 template <class Kernel>
 void allow_shared_memory(Kernel kernel, std::size_t bytes) {
   if (bytes > 48 * 1024) {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return;  // the launch will say so
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_memory_limit() - attributes.sharedSizeBytes));
   }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_runtime.h"
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
@@ -58,6 +59,12 @@ int cuda_device_count() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   cudaGetLastError();
   return 0;
+}
+
+void cuda_prepare_process() {
+  // 8 queues are the default: more streams than that would wait for each other. Must come before the first
+  // CUDA call.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 void cuda_set_device(int id) {

@@ -9,6 +9,8 @@
 namespace crosstalk {
 
 bool built_with_cuda();
+/// Call first of all, in main: sets what the driver reads from the environment.
+void cuda_prepare_process();
 /// Devices that this process may use; 0 without a driver.
 int cuda_device_count();
 /// Makes `device` the calling thread's device: for its allocations, streams and launches.

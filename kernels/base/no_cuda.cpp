@@ -10,6 +10,7 @@ namespace {
 }  // namespace
 
 bool built_with_cuda() { return false; }
+void cuda_prepare_process() {}
 int cuda_device_count() { return 0; }
 void cuda_set_device(int) { none(); }
 std::string cuda_device_name(int) { none(); }

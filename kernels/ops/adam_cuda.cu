@@ -10,7 +10,7 @@ using namespace device;
 constexpr int kThreads = 256, kPerThread = 8;
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) adam(const AdamStep<Real> a) {
+__global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamStep<Real> a) {
   __shared__ Real rate, root;
   const int r = blockIdx.y;
   if (threadIdx.x == 0) {

@@ -21,7 +21,8 @@
   X(ScoresForward) X(ScoresBackward) X(SoftmaxForward) X(SoftmaxBackward)      \
   X(FavorFeatures) X(FeatureMapForward) X(FeatureMapBackward)                  \
   X(FwmReadForward) X(FwmReadBackward) X(LinearForward) X(LinearBackward)      \
-  X(LookupForward) X(LookupBackward) X(NormalizeForward) X(NormalizeBackward)  \
+  X(BucketIds) X(LookupForward) X(LookupBackward)                              \
+  X(NormalizeForward) X(NormalizeBackward)                                     \
   X(PointwiseForward) X(PointwiseBackward)                                     \
   X(EraseRatioForward) X(EraseRatioBackward)                                   \
   X(RowDivideForward) X(RowDivideBackward)                                     \

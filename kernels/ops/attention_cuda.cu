@@ -12,7 +12,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 // Q = 1: a_t = scale q.k_t.
 template <class Real>
-__global__ void __launch_bounds__(kThreads) one_query(const ScoresForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) one_query(const __grid_constant__ ScoresForward<Real> a) {
   const int t = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), b = blockIdx.y, r = blockIdx.z;
   const int T = a.k.dim(1), P = a.k.dim(2);
   if (t >= T) return;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) one_query(const ScoresForward<Real> 
 
 // Q = 1: d_k_t = scale d_a_t q.
 template <class Real>
-__global__ void __launch_bounds__(kThreads) one_query_d_k(const ScoresBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads) one_query_d_k(const __grid_constant__ ScoresBackward<Real> a) {
   const int t = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), b = blockIdx.y, r = blockIdx.z;
   const int T = a.d_k.dim(1), P = a.d_k.dim(2);
   if (t >= T) return;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) one_query_d_k(const ScoresBackward<R
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) softmax(const SoftmaxForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) softmax(const __grid_constant__ SoftmaxForward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, T = a.x.columns(), lane = threadIdx.x % 32;
   if (i >= a.x.rows()) return;
@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(kThreads) softmax(const SoftmaxForward<Real> a
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) softmax_backward(const SoftmaxBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    softmax_backward(const __grid_constant__ SoftmaxBackward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, T = a.y.columns();
   if (i >= a.y.rows()) return;

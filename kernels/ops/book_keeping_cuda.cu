@@ -6,7 +6,7 @@ namespace crosstalk {
 namespace {
 
 template <class Real>
-__global__ void count_step_kernel(CountStep<Real> a) {
+__global__ void count_step_kernel(const __grid_constant__ CountStep<Real> a) {
   const int r = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (r >= a.loss.R) return;
   double* report = a.report.at(r);
@@ -21,7 +21,7 @@ __global__ void count_step_kernel(CountStep<Real> a) {
 
 // One thread a sequence, then one thread a sum, which adds up the sequences in order.
 template <class Real>
-__global__ void count_evaluation_kernel(CountEvaluation<Real> a) {
+__global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<Real> a) {
   constexpr int kSums = report_exact + 1;
   const int r = static_cast<int>(blockIdx.x), B = a.query_loss.dim(0), Q = a.query_loss.dim(1);
   const int n = min(B, a.sequences);

@@ -47,7 +47,7 @@ struct ColumnSum {
 };
 
 template <class Real, int kRows>
-__global__ void __launch_bounds__(32 * kRows) wide_column_sum(const ColumnSum<Real> a) {
+__global__ void __launch_bounds__(32 * kRows) wide_column_sum(const __grid_constant__ ColumnSum<Real> a) {
   __shared__ Real sums[kRows][32];
   const int j = static_cast<int>(blockIdx.x * 32 + threadIdx.x), b = blockIdx.y, r = blockIdx.z;
   sums[threadIdx.y][threadIdx.x] =
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(32 * kRows) wide_column_sum(const ColumnSum<Re
 }
 
 template <class Real>
-__global__ void __launch_bounds__(512) narrow_column_sum(const ColumnSum<Real> a) {
+__global__ void __launch_bounds__(512) narrow_column_sum(const __grid_constant__ ColumnSum<Real> a) {
   __shared__ Real sums[16];
   const int j = blockIdx.x, b = blockIdx.y, r = blockIdx.z;
   const Real sum = warp_sum(a.partial(r, b, j, static_cast<int>(threadIdx.x), 512));

@@ -18,7 +18,8 @@ constexpr int kThreads = 1024, kWarps = kThreads / 32;
 // Shared memory: norms [d], coefficients [d], then the columns [d,d] where they fit; else those lie in the
 // workspace, and one thread block makes all blocks of its replica.
 template <class Real>
-__global__ void __launch_bounds__(kThreads) favor_features(const FavorFeatures<Real> a, bool in_shared) {
+__global__ void __launch_bounds__(kThreads)
+    favor_features(const __grid_constant__ FavorFeatures<Real> a, bool in_shared) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int r = blockIdx.y, m = a.omega.dim(0), d = a.omega.dim(1);
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;

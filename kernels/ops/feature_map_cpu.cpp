@@ -62,25 +62,26 @@ void dpfp_row(const Real* x, Real* y, Real* f, int d, int nu) {
   }
 }
 
+// d_f_i = sum over j of d_y_j,i f_{i-j} + d_y_j,i+j f_{i+j}: gathered, so that the loops vectorise.
 template <class Real>
-void dpfp_row_backward(const Real* x, const Real* d_y, Real* d_x, Real* f, int d, int nu, Write mode) {
+void dpfp_row_backward(const Real* x, const Real* __restrict d_y, Real* d_x, Real* __restrict f,
+                       Real* __restrict d_f, int d, int nu, Write mode) {
   const int w = 2 * d;
-  Real* d_f = f + w;
   for (int i = 0; i < d; ++i) {
     f[i] = x[i] > 0 ? x[i] : Real(0);
     f[d + i] = x[i] < 0 ? -x[i] : Real(0);
   }
   std::fill_n(d_f, w, Real(0));
   for (int j = 1; j <= nu; ++j, d_y += w) {
-    const int shift = j % w;
-    for (int i = 0; i < shift; ++i) d_f[i] += d_y[i] * f[i + w - shift];
+    const int shift = j % w, back = w - shift;
+    for (int i = 0; i < shift; ++i) d_f[i] += d_y[i] * f[i + back];
     for (int i = shift; i < w; ++i) d_f[i] += d_y[i] * f[i - shift];
-    for (int i = 0; i < shift; ++i) d_f[i + w - shift] += d_y[i] * f[i];
-    for (int i = shift; i < w; ++i) d_f[i - shift] += d_y[i] * f[i];
+    for (int i = 0; i < back; ++i) d_f[i] += d_y[i + shift] * f[i + shift];
+    for (int i = back; i < w; ++i) d_f[i] += d_y[i - back] * f[i - back];
   }
   for (int i = 0; i < d; ++i) {
-    const Real gradient = (x[i] > 0 ? d_f[i] : Real(0)) - (x[i] < 0 ? d_f[d + i] : Real(0));
-    put(mode, d_x + i, gradient);
+    const Real positive = x[i] > 0 ? d_f[i] : Real(0), negative = x[i] < 0 ? d_f[d + i] : Real(0);
+    put(mode, d_x + i, positive - negative);
   }
 }
 
@@ -143,7 +144,8 @@ void run_cpu(const Exec& exec, const FeatureMapBackward<Real>& a) {
       case FeatureMap::dpfp: {
         std::vector<Real> scratch(4 * static_cast<std::size_t>(d));
         for (std::int64_t i = 0; i < n; ++i) {
-          dpfp_row_backward(x + i * d, d_y + i * p, d_x + i * d, scratch.data(), d, a.nu, a.write_x);
+          dpfp_row_backward(x + i * d, d_y + i * p, d_x + i * d, scratch.data(), scratch.data() + 2 * d, d,
+                            a.nu, a.write_x);
         }
         break;
       }

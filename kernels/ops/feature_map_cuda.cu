@@ -17,77 +17,122 @@ __device__ __forceinline__ Real rectified(const Real* x, int i, int d) {
   return v < 0 ? Real(0) : v;  // NaN stays NaN: a diverged model must not look finite
 }
 
+// Maps of single entries: four neighbours a thread.
 template <class Real>
-__global__ void __launch_bounds__(kThreads) feature_map(const FeatureMapForward<Real> a) {
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, d = a.x.columns(), p = a.y.columns(), lane = threadIdx.x % 32;
-  if (n >= a.x.rows()) return;
-  const Real* x = a.x.at(r) + n * d;
-  Real* y = a.y.at(r) + n * p;
-  switch (a.map) {
+__device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
+  switch (map) {
     case FeatureMap::identity:
-      for (int i = lane; i < d; i += 32) y[i] = x[i];
-      break;
+      return x;
     case FeatureMap::elu1:
-      for (int i = lane; i < d; i += 32) y[i] = x[i] > 0 ? x[i] + 1 : exp(x[i]);
-      break;
+      return x > 0 ? x + 1 : exp(x);
     case FeatureMap::relu:
-      for (int i = lane; i < d; i += 32) y[i] = x[i] < 0 ? Real(0) : x[i];
-      break;
-    case FeatureMap::dpfp: {  // y_j = f_i f_{i-j}, both indices modulo 2 d
-      const int w = 2 * d;
-      for (int j = 1; j <= a.nu; ++j, y += w) {
-        const int shift = j % w;
-        for (int i = lane; i < w; i += 32) {
-          y[i] = rectified(x, i, d) * rectified(x, i >= shift ? i - shift : i + w - shift, d);
-        }
-      }
-      break;
-    }
+      return x < 0 ? Real(0) : x;
     default:
-      for (int i = lane; i < d; i += 32) y[i] = tanh(x[i]);
-      break;
+      return tanh(x);
+  }
+}
+
+// phi'(x) times what comes in.
+template <class Real>
+__device__ __forceinline__ Real map_entry_backward(FeatureMap map, Real x, Real y, Real d_y) {
+  switch (map) {
+    case FeatureMap::identity:
+      return d_y;
+    case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
+      return x > 0 ? d_y : d_y * y;
+    case FeatureMap::relu:
+      return x > 0 ? d_y : Real(0);
+    default:
+      return d_y * (1 - y * y);
   }
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) feature_map_backward(const FeatureMapBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ FeatureMapForward<Real> a) {
+  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x), n = a.x.size();
+  if (i >= n) return;
+  const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
+  Real x[4];
+  load4(a.x.at(r) + i, valid, true, x);
+  Real* y = a.y.at(r) + i;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) x[k] = map_entry(a.map, x[k]);
+  if (valid == 4) {
+    *reinterpret_cast<Four<Real>*>(y) = {{x[0], x[1], x[2], x[3]}};
+  } else {
+    for (int k = 0; k < valid; ++k) y[k] = x[k];
+  }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    map_entries_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
+                     n = a.d_x.size();
+  if (i >= n) return;
+  const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
+  Real x[4] = {}, y[4] = {}, d_y[4], d_x[4] = {};
+  if (a.x) load4(a.x.at(r) + i, valid, true, x);
+  if (a.y) load4(a.y.at(r) + i, valid, true, y);
+  load4(a.d_y.at(r) + i, valid, true, d_y);
+  if (a.write_x == Write::add) load4(a.d_x.at(r) + i, valid, true, d_x);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
+  Real* out = a.d_x.at(r) + i;
+  if (valid == 4) {
+    *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
+  } else {
+    for (int k = 0; k < valid; ++k) out[k] = d_x[k];
+  }
+}
+
+// DPFP of 16 rows a block: f = [relu(x); relu(-x)] once into shared memory, then y_j = f_i f_{i-j} modulo 2
+// d.
+constexpr int kDpfpRows = 16;
+template <class Real>
+__global__ void __launch_bounds__(kThreads) dpfp(const __grid_constant__ FeatureMapForward<Real> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  Real* f = reinterpret_cast<Real*>(raw);  // [row][2 d]
+  const int r = blockIdx.y, d = a.x.columns(), w = 2 * d, p = a.y.columns();
+  const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.x) * kDpfpRows, left = a.x.rows() - row0;
+  const int rows = left < kDpfpRows ? static_cast<int>(left) : kDpfpRows;
+  const Real* x = a.x.at(r) + row0 * d;
+  for (int i = threadIdx.x; i < rows * d; i += kThreads) {
+    const int row = i / d, column = i - row * d;
+    const Real v = x[i];
+    f[row * w + column] = v < 0 ? Real(0) : v;  // NaN stays NaN: a diverged model must not look finite
+    f[row * w + d + column] = v > 0 ? Real(0) : 0 - v;
+  }
+  __syncthreads();
+  Real* y = a.y.at(r) + row0 * p;
+  for (int i = threadIdx.x; i < rows * p; i += kThreads) {
+    const int row = i / p, column = i - row * p, j = column / w + 1, at = column - (j - 1) * w, shift = j % w;
+    y[i] = f[row * w + at] * f[row * w + (at >= shift ? at - shift : at + w - shift)];
+  }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    dpfp_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, d = a.d_x.columns(), p = a.d_y.columns(), lane = threadIdx.x % 32;
   if (n >= a.d_x.rows()) return;
-  const Real* x = a.x ? a.x.at(r) + n * d : nullptr;
-  const Real* y = a.y ? a.y.at(r) + n * p : nullptr;
+  const Real* x = a.x.at(r) + n * d;
   const Real* d_y = a.d_y.at(r) + n * p;
   Real* d_x = a.d_x.at(r) + n * d;
-  switch (a.map) {
-    case FeatureMap::identity:
-      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, d_y[i]);
-      break;
-    case FeatureMap::elu1:  // phi' = 1 for x > 0, else exp(x) = phi
-      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, x[i] > 0 ? d_y[i] : d_y[i] * y[i]);
-      break;
-    case FeatureMap::relu:
-      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, x[i] > 0 ? d_y[i] : Real(0));
-      break;
-    case FeatureMap::dpfp: {  // only the half of f that is not 0 passes a gradient to x_i
-      const int w = 2 * d;
-      for (int i = lane; i < d; i += 32) {
-        const int at = x[i] > 0 ? i : d + i;
-        Real d_f = 0;
-        for (int j = 1; j <= a.nu; ++j) {
-          const int shift = j % w, before = at >= shift ? at - shift : at + w - shift,
-                    after = at + shift < w ? at + shift : at + shift - w;
-          const Real* row = d_y + (j - 1) * w;
-          d_f += row[at] * rectified(x, before, d);
-          d_f += row[after] * rectified(x, after, d);
-        }
-        put(a.write_x, d_x + i, x[i] > 0 ? d_f : x[i] < 0 ? -d_f : Real(0));
-      }
-      break;
+  // Only the half of f that is not 0 passes a gradient to x_i.
+  const int w = 2 * d;
+  for (int i = lane; i < d; i += 32) {
+    const int at = x[i] > 0 ? i : d + i;
+    Real d_f = 0;
+    for (int j = 1; j <= a.nu; ++j) {
+      const int shift = j % w, before = at >= shift ? at - shift : at + w - shift,
+                after = at + shift < w ? at + shift : at + shift - w;
+      const Real* row = d_y + (j - 1) * w;
+      d_f += row[at] * rectified(x, before, d);
+      d_f += row[after] * rectified(x, after, d);
     }
-    default:
-      for (int i = lane; i < d; i += 32) put(a.write_x, d_x + i, d_y[i] * (1 - y[i] * y[i]));
-      break;
+    put(a.write_x, d_x + i, x[i] > 0 ? d_f : x[i] < 0 ? -d_f : Real(0));
   }
 }
 
@@ -215,7 +260,15 @@ void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
     favor(exec, "feature map", op, R, gemm_kernel<Real, FavorForward<Real>, 64, 64, 16, 1>);
     return;
   }
-  feature_map<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(a);
+  if (a.map == FeatureMap::dpfp) {
+    const std::size_t bytes = static_cast<std::size_t>(kDpfpRows * 2 * a.x.columns()) * sizeof(Real);
+    allow_shared_memory(dpfp<Real>, bytes);
+    dpfp<<<dim3(blocks_for(rows, kDpfpRows), static_cast<unsigned>(R)), kThreads, bytes, stream_of(exec)>>>(
+        a);
+  } else {
+    map_entries<<<dim3(blocks_for(a.x.size(), 4 * kThreads), static_cast<unsigned>(R)), kThreads, 0,
+                  stream_of(exec)>>>(a);
+  }
   check_launch("feature map");
 }
 
@@ -232,8 +285,13 @@ void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
     favor(exec, "feature map backward", op, R, gemm_kernel<Real, FavorBackward<Real>, 64, 64, 16, 1>);
     return;
   }
-  feature_map_backward<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0,
-                         stream_of(exec)>>>(a);
+  if (a.map == FeatureMap::dpfp) {
+    dpfp_backward<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(
+        a);
+  } else {
+    map_entries_backward<<<dim3(blocks_for(a.d_x.size(), 4 * kThreads), static_cast<unsigned>(R)), kThreads,
+                           0, stream_of(exec)>>>(a);
+  }
   check_launch("feature map backward");
 }
 

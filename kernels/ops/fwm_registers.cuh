@@ -24,7 +24,6 @@
 namespace crosstalk::device {
 
 constexpr int kFwmWarps = 16;      // most warps a block
-constexpr int kFwmFewWarps = 13;   // warps that leave 152 registers a lane
 constexpr int kFwmLargest = 1024;  // c is brought back to 1 beyond it, gamma below its inverse
 
 template <class Real, int L, int E, int N>
@@ -145,9 +144,10 @@ struct FwmRows {
     }
     return (total[0] + total[1]) + (total[2] + total[3]);
   }
-  /// x += w now^T; dots = x following by rows. Returns |x|.
+  /// x += w now^T; dots = x following by rows. Returns |x|. between() runs before the sums.
+  template <class F>
   __device__ Real step(Real (&x)[N][E], const Real (&w)[N], const Real (&now)[E], const Real (&following)[E],
-                       Real (&dots)[N]) {
+                       Real (&dots)[N], F&& between) {
     Real squares[2] = {};
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -160,6 +160,7 @@ struct FwmRows {
       }
       dots[i] = dot[0] + dot[1];
     }
+    between();
     row_sums(dots);
     return sqrt(block_sum(squares[0] + squares[1]));
   }
@@ -198,25 +199,54 @@ struct FwmRows {
   }
 };
 
-template <class Real, int L, int E, int N>
-__global__ void __launch_bounds__(32 * kFwmWarps)
+/// Copies without passing registers; wait_for_copies() and a barrier come before the first read.
+template <int Bytes>
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
+  const auto target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(global), "n"(Bytes) : "memory");
+}
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+constexpr int kFwmChunk = 16;  // keys fetched at once by the forward pass; two chunks lie in shared memory
+
+/// Dynamic shared memory of the forward pass.
+template <class Real>
+std::size_t fwm_forward_bytes(int P) {
+  return 2 * kFwmChunk * (static_cast<std::size_t>(P + 1) * sizeof(Real) + sizeof(int));
+}
+
+template <class Real, int L, int E, int N, int Warps>
+__global__ void __launch_bounds__(32 * Warps)
     fwm_forward_registers(const FwmReadForward<Real> a, int segment) {
+  constexpr int kRing = 2 * kFwmChunk;
+  extern __shared__ __align__(16) unsigned char raw[];
   __shared__ __align__(16) Real parts[2 * kFwmWarps];
   const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.y.columns();
   FwmRows<Real, L, E, N> rows(a, V, parts);
-  const int T = rows.T;
-  const std::int64_t size = static_cast<std::int64_t>(V) * rows.P;
-  Real* checkpoint =
-      a.checkpoints.at(r) + static_cast<std::int64_t>(b) * ((T + segment - 1) / segment) * size;
+  const int T = rows.T, P = rows.P;
+  Real *keys = reinterpret_cast<Real*>(raw), *betas = keys + kRing * P;  // step t at t % kRing
+  int* values = reinterpret_cast<int*>(betas + kRing);
+  const std::int64_t size = static_cast<std::int64_t>(V) * P;
+  Real* checkpoint = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * ((T + segment - 1) / segment) * size;
   const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
   int next = next_position(position, Q, 0), boundary = 0;
 
+  const auto fetch = [&](int t) {  // the chunk from t on
+    constexpr int kPiece = 16 / sizeof(Real);
+    const int count = min(T - t, kFwmChunk), threads = blockDim.x;
+    for (int i = threadIdx.x * kPiece; i < count * P; i += threads * kPiece)
+      copy_async<16>(keys + t % kRing * P + i, rows.key(t) + i);
+    for (int i = threadIdx.x; i < count; i += threads) {
+      copy_async<sizeof(Real)>(betas + t % kRing + i, rows.beta + t + i);
+      values[t % kRing + i] = rows.value(t + i);
+    }
+  };
   Real x[N][E] = {}, dots[N] = {}, c = 1, now[E] = {}, following[E] = {};
   const auto answer = [&](int t) {
     for (int i = 0; i < Q; ++i) {
       if (position[i] != t) continue;
       Real q[E], y[N];
-      rows.load(a.q.at(r) + (static_cast<std::int64_t>(b) * Q + i) * rows.P, q);
+      rows.load(a.q.at(r) + (static_cast<std::int64_t>(b) * Q + i) * P, q);
       rows.products(x, q, y);
 #pragma unroll
       for (int j = 0; j < N; ++j) {
@@ -226,12 +256,11 @@ __global__ void __launch_bounds__(32 * kFwmWarps)
     }
     next = next_position(position, Q, t + 1);
   };
-  if (T > 0) rows.load(rows.key(0), now);
-  if (T > 1) rows.load(rows.key(1), following);
-  Real beta = T > 0 ? rows.beta[0] : Real(0);
-  int value = T > 0 ? rows.value(0) : -1;
   const auto step = [&](int t, Real(&key)[E], const Real(&key_after)[E]) {
+    const Real beta = betas[t % kRing];
+    const int value = values[t % kRing];
     if (t == next) answer(t);
+    if (t % kFwmChunk == 0 && t > 0 && t + kFwmChunk < T) fetch(t + kFwmChunk);
     if (t == boundary || c > kFwmLargest) {
       const Real s = 1 / c;
       rows.scale(x, s);
@@ -247,14 +276,18 @@ __global__ void __launch_bounds__(32 * kFwmWarps)
     Real w[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) w[i] = beta * ((rows.row(i) == value ? c : Real(0)) - dots[i]);
-    if (t + 1 < T) {
-      beta = rows.beta[t + 1];
-      value = rows.value(t + 1);
-    }
-    Real norm = rows.step(x, w, key, key_after, dots);
-    if (t + 2 < T) rows.load(rows.key(t + 2), key);
+    const Real norm = rows.step(x, w, key, key_after, dots, [&] {
+      if (t + 2 < T) rows.load(keys + (t + 2) % kRing * P, key);
+      if (t % kFwmChunk == kFwmChunk - 4) wait_for_copies();  // the next chunk, behind this step's barrier
+    });
     if (t > 0 && norm > c) c = norm;  // the first step is not rescaled
   };
+  if (T > 0) fetch(0);
+  wait_for_copies();
+  __syncthreads();
+  if (T > kFwmChunk) fetch(kFwmChunk);
+  if (T > 0) rows.load(keys, now);
+  if (T > 1) rows.load(keys + P, following);
   for (int t = 0; t < T; t += 2) {
     step(t, now, following);
     if (t + 1 < T) step(t + 1, following, now);
@@ -262,10 +295,24 @@ __global__ void __launch_bounds__(32 * kFwmWarps)
   if (next == T) answer(T);
 }
 
-/// How the backward pass lays out its dynamic shared memory: depth column sums, per step of the segment five
-/// numbers and the products x k, then the states of steps 1..kept of the segment.
+/// What the backward pass remembers of a step; c before it and n, its divisor.
+template <class Real>
+struct alignas(16) FwmStep {
+  Real beta, square, c, n;  // square: |k|^2
+  Real inverse_c, inverse_n, project, unused;  // project: 1 / |x'|^2 where n > 1, else 0
+};
+
+/// How the backward pass lays out its dynamic shared memory; see there.
 struct FwmBackwardShape {
-  int segment, depth, kept, rows;
+  int segment, rows, half, kept;
+  template <class Real>
+  std::size_t bytes(int V, int P, int warps) const {
+    const auto count = [](auto... n) { return (static_cast<std::size_t>(n) * ...); };
+    return (count(kept, V, P) + count(2 * half + 1, warps, P) + count(segment, P) + count(segment, rows) +
+            count(2 * half, rows)) *
+               sizeof(Real) +
+           count(segment) * (sizeof(FwmStep<Real>) + sizeof(int));
+  }
 };
 
 template <class Real, int L, int E, int N, int Warps>
@@ -275,42 +322,72 @@ __global__ void __launch_bounds__(32 * Warps)
   __shared__ __align__(16) Real parts[2 * kFwmWarps];
   const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.d_y.columns(), segment = shape.segment;
   FwmRows<Real, L, E, N> rows(a, V, parts);
-  const int T = rows.T, P = rows.P, segments = (T + segment - 1) / segment, width = P + 4;
-  const int thread = threadIdx.x, threads = blockDim.x;
+  const int T = rows.T, P = rows.P, segments = (T + segment - 1) / segment, ring = 2 * shape.half;
+  const int thread = threadIdx.x, threads = blockDim.x, block = rows.warps * P;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   Real* states = a.workspace.at(r) + static_cast<std::int64_t>(b) * (segment + 2) * size;
-  Real* kept = reinterpret_cast<Real*>(raw);
-  Real* columns = kept + shape.kept * size;                     // [depth][warps][width]
-  Real* products = columns + shape.depth * rows.warps * width;  // [segment][rows]: x k
-  Real* betas = products + segment * shape.rows;                // [segment], and so on
-  Real *squares = betas + segment, *befores = squares + segment, *divisors = befores + segment;
-  int* values = reinterpret_cast<int*>(divisors + segment);
+  Real* kept = reinterpret_cast<Real*>(raw);             // states of steps 1..kept of the segment
+  Real* columns = kept + shape.kept * size;              // [ring + 1][warps][P]: d_k; the last for queries
+  Real* keys = columns + (ring + 1) * block;             // [segment][P]
+  auto* steps = reinterpret_cast<FwmStep<Real>*>(keys + segment * P);
+  Real* products = reinterpret_cast<Real*>(steps + segment);  // [segment][rows]: x k
+  Real* d_betas = products + segment * shape.rows;            // [ring][rows]
+  int* values = reinterpret_cast<int*>(d_betas + ring * shape.rows);
   const auto slot = [&](int i) { return i <= shape.kept ? kept + (i - 1) * size : states + i * size; };
   const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
-  int previous = previous_position(position, Q, T), depth = 0;
-  Real Y[N][E] = {}, gamma = 1;
+  int previous = previous_position(position, Q, T);
+  Real Y[N][E] = {}, d_k[E] = {}, gamma = 1;
+
+  const auto leave_columns = [&](int t) {
+    rows.column_sums(d_k, columns + (T - 1 - t) % ring * block + rows.warp * P);
+  };
+  // Adds up and writes what steps last, last - 1, ..., last - count + 1 left.
+  const auto flush = [&](int last, int count) {
+    for (int m = thread; m < count * P && a.write_k != Write::none; m += threads) {
+      const int d = m / P, j = m - d * P, t = last - d;
+      const Real* from = columns + (T - 1 - t) % ring * block + j;
+      Real total = 0;
+      for (int w = 0; w < rows.warps; ++w) total += from[w * P];
+      put(a.write_k, a.d_k.at(r) + (static_cast<std::int64_t>(b) * T + t) * P + j, total);
+    }
+    for (int d = rows.warp; d < count && a.write_beta != Write::none; d += rows.warps) {
+      const int t = last - d;
+      const Real* from = d_betas + (T - 1 - t) % ring * shape.rows;
+      Real total = 0;
+      for (int v = rows.lane; v < V; v += 32) total += from[v];
+      total = warp_sum(total);
+      if (rows.lane == 0) put(a.write_beta, a.d_beta.at(r) + static_cast<std::int64_t>(b) * T + t, total);
+    }
+  };
 
   for (int s = segments - 1; s >= 0; --s) {
     const int begin = s * segment, length = min(T - begin, segment);
     const Real* checkpoint = a.checkpoints.at(r) + (static_cast<std::int64_t>(b) * segments + s) * size;
     Real x[N][E], k[E];
+    rows.load(checkpoint, x);
     __syncthreads();  // the numbers of the segment before have been read
     for (int i = rows.warp; i < length; i += rows.warps) {
-      const Real square = warp_dot(rows.key(begin + i), rows.key(begin + i), P);
+      const Real* key = rows.key(begin + i);
+      Real square = 0;
+      for (int j = rows.lane; j < P; j += 32) {
+        const Real entry = key[j];
+        keys[i * P + j] = entry;
+        square += entry * entry;
+      }
+      square = warp_sum(square);
       if (rows.lane == 0) {
-        squares[i] = square;
-        betas[i] = rows.beta[begin + i];
+        steps[i].square = square;
+        steps[i].beta = rows.beta[begin + i];
         values[i] = rows.value(begin + i);
       }
     }
-    rows.load(checkpoint, x);
-    rows.load(rows.key(begin), k);
+    __syncthreads();
     Real last;  // c behind the segment
     {
       Real after[E] = {}, dots[N], c = 1;
+      rows.load(keys, k);
+      if (length > 1) rows.load(keys + P, after);
       rows.products(x, k, dots);
-      if (length > 1) rows.load(rows.key(begin + 1), after);
-      __syncthreads();
       const auto step = [&](int i, Real(&key)[E], const Real(&key_after)[E]) {
         if (c > kFwmLargest) {
           const Real scale = 1 / c;
@@ -319,21 +396,22 @@ __global__ void __launch_bounds__(32 * Warps)
           for (int j = 0; j < N; ++j) dots[j] *= scale;
           c = 1;
         }
-        if (i > 0) rows.store(slot(i), x);
-        const Real beta = betas[i], before = c;
+        const Real beta = steps[i].beta, before = c;
         const int value = values[i];
+        if (i > 0) rows.store(slot(i), x);
         Real w[N];
 #pragma unroll
         for (int j = 0; j < N; ++j) {
           if (rows.leads()) products[i * shape.rows + rows.row(j)] = dots[j];
           w[j] = beta * ((rows.row(j) == value ? c : Real(0)) - dots[j]);
         }
-        const Real norm = rows.step(x, w, key, key_after, dots);
-        if (i + 2 < length) rows.load(rows.key(begin + i + 2), key);
+        const Real norm = rows.step(x, w, key, key_after, dots, [&] {
+          if (i + 2 < length) rows.load(keys + (i + 2) * P, key);
+        });
         if (begin + i > 0 && norm > c) c = norm;
         if (thread == 0) {
-          befores[i] = before;
-          divisors[i] = c / before;
+          steps[i].c = before;
+          steps[i].n = c / before;
         }
       };
       for (int i = 0; i < length; i += 2) {
@@ -341,15 +419,22 @@ __global__ void __launch_bounds__(32 * Warps)
         if (i + 1 < length) step(i + 1, after, k);
       }
       last = c;
-      if (previous == begin + length) rows.store(states + length * size, x);
-      rows.load(length > 1 ? slot(length - 1) : checkpoint, x);
-      rows.load(rows.key(begin + length - 1), k);
-      __syncthreads();
     }
+    if (previous == begin + length) rows.store(states + length * size, x);
+    rows.load(length > 1 ? slot(length - 1) : checkpoint, x);
+    rows.load(keys + (length - 1) * P, k);
+    __syncthreads();
+    for (int i = thread; i < length; i += threads) {
+      const Real c = steps[i].c, n = steps[i].n, norm = n * c;
+      steps[i].inverse_c = 1 / c;
+      steps[i].inverse_n = 1 / n;
+      steps[i].project = n > 1 ? 1 / (norm * norm) : Real(0);
+    }
+    __syncthreads();
     for (int i = length - 1; i >= 0; --i) {
       const int t = begin + i;
       if (t + 1 == previous) {  // reads after step t: y = S_t q
-        const Real c = i + 1 < length ? befores[i + 1] : last;
+        const Real c = i + 1 < length ? steps[i + 1].c : last;
         const Real* state = i + 1 < length ? slot(i + 1) : states + length * size;
         for (int query = 0; query < Q; ++query) {
           if (position[query] != t + 1) continue;
@@ -370,87 +455,71 @@ __global__ void __launch_bounds__(32 * Warps)
             }
           }
           if (a.write_q == Write::none) continue;
-          Real* sums = columns + depth * rows.warps * width;
-          rows.column_sums(d_q, sums + rows.warp * width);
+          Real* sums = columns + ring * block;
+          rows.column_sums(d_q, sums + rows.warp * P);
           __syncthreads();
           for (int j = thread; j < P; j += threads) {
             Real total = 0;
-            for (int w = 0; w < rows.warps; ++w) total += sums[w * width + j];
+            for (int w = 0; w < rows.warps; ++w) total += sums[w * P + j];
             put(a.write_q, a.d_q.at(r) + at * P + j, total);
           }
           __syncthreads();
         }
         previous = previous_position(position, Q, t);
       }
-      const Real beta = betas[i], before = befores[i], n = divisors[i], square = squares[i];
+      const FwmStep<Real> now = steps[i];
       const int value = values[i];
-      Real Yk[N], along = 0, dots[N], w[N], inverse = 1 / before, inverse_n = 1 / n;
+      Real Yk[N], along[2] = {}, dots[N], w[N];
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         dots[j] = products[i * shape.rows + rows.row(j)];
-        w[j] = beta * ((rows.row(j) == value ? before : Real(0)) - dots[j]);
+        w[j] = now.beta * ((rows.row(j) == value ? now.c : Real(0)) - dots[j]);
         Yk[j] = rows.share(Y[j], k);
-        along += rows.share(Y[j], x[j]) + w[j] * Yk[j];
+        along[0] += rows.share(Y[j], x[j]);
+        along[1] += w[j] * Yk[j];
       }
+      if (i + 1 < length) leave_columns(t + 1);
       rows.row_sums(Yk);
-      along = rows.block_sum(along);
-      const Real after = n * before;
-      const Real project = n > 1 ? along / (after * after) : Real(0);
-      gamma *= inverse_n;
-      Real d_k[E] = {}, d_beta = 0, excess = 0;
+      const Real projected = rows.block_sum(along[0] + along[1]) * now.project;
+      gamma *= now.inverse_n;
+      Real excess = 0;
+#pragma unroll
+      for (int l = 0; l < E; ++l) d_k[l] = 0;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        const Real error = (rows.row(j) == value ? Real(1) : Real(0)) - dots[j] * inverse;
-        const Real u = Yk[j] - project * (dots[j] + w[j] * square);
-        const Real of_key = project * w[j] + beta * u, of_Y = beta * gamma * error,
-                   of_x = beta * gamma * inverse * u;
-        d_beta += error * (gamma * u);
-        excess += of_Y * (project * w[j]);
+        const Real error = (rows.row(j) == value ? Real(1) : Real(0)) - dots[j] * now.inverse_c;
+        const Real u = Yk[j] - projected * (dots[j] + w[j] * now.square);
+        const Real of_key = projected * w[j] + now.beta * u, of_Y = now.beta * gamma * error,
+                   of_x = now.beta * gamma * now.inverse_c * u;
+        if (rows.leads()) d_betas[(T - 1 - t) % ring * shape.rows + rows.row(j)] = error * (gamma * u);
+        excess += of_Y * (projected * w[j]);
 #pragma unroll
         for (int l = 0; l < E; ++l) {
-          const Real between = Y[j][l] - project * x[j][l];
+          const Real between = Y[j][l] - projected * x[j][l];
           d_k[l] += of_Y * between;
           d_k[l] -= of_x * x[j][l];
           Y[j][l] = between - of_key * k[l];
         }
       }
+#pragma unroll
+      for (int l = 0; l < E; ++l) d_k[l] -= excess * k[l];
       if (i > 0) {
         rows.load(i > 1 ? slot(i - 1) : checkpoint, x);
-        rows.load(rows.key(t - 1), k);
-      }
-      Real* sums = columns + (depth * rows.warps + rows.warp) * width;
-      rows.column_sums(d_k, sums);
-      d_beta = rows.sum_of_rows(d_beta);
-      excess = rows.sum_of_rows(excess);
-      if (rows.lane == 0) {
-        sums[P] = d_beta;
-        sums[P + 1] = excess;
+        rows.load(keys + (i - 1) * P, k);
       }
       if (gamma * kFwmLargest < 1) {
         rows.scale(Y, gamma);
         gamma = 1;
       }
-      if (++depth < shape.depth && i > 0) continue;
-      __syncthreads();
-      for (int m = thread; m < depth * width; m += threads) {  // steps t + depth - 1, ..., t
-        const int d = m / width, j = m % width, step = t + depth - 1 - d;
-        if (j > P) continue;
-        const Real* from = columns + d * rows.warps * width;
-        Real total = 0, beyond = 0;
-        for (int w_ = 0; w_ < rows.warps; ++w_) {
-          total += from[w_ * width + j];
-          beyond += from[w_ * width + P + 1];
-        }
-        if (j < P) {
-          if (a.write_k != Write::none)
-            put(a.write_k, a.d_k.at(r) + (static_cast<std::int64_t>(b) * T + step) * P + j,
-                total - beyond * rows.key(step)[j]);
-        } else if (a.write_beta != Write::none) {
-          put(a.write_beta, a.d_beta.at(r) + static_cast<std::int64_t>(b) * T + step, total);
-        }
-      }
-      depth = 0;  // written again only behind the next barrier
+      const int steps_before = T - 1 - t;
+      if (steps_before > 0 && steps_before % shape.half == 0) flush(t + shape.half, shape.half);
+      if (i == 0) leave_columns(t);
     }
+  }
+  __syncthreads();
+  if (T > 0) {
+    const int first = (T - 1) / shape.half * shape.half;  // in the order of the walk
+    flush(T - 1 - first, T - first);
   }
   for (int i = 0; i < Q && a.write_q == Write::overwrite; ++i) {  // a query that sees nothing
     if (position[i] > 0) continue;
@@ -458,39 +527,43 @@ __global__ void __launch_bounds__(32 * Warps)
   }
 }
 
-/// Calls f(lanes, columns, rows) with the layout of this shape; false where there is none.
+/// Calls f(lanes, columns, rows, most warps) with the layout of this shape; false where there is none.
 template <class Real, class F>
 bool with_fwm_rows(int V, int P, F&& f) {
   using std::integral_constant;
   if (P % 4 != 0) return false;
-  const auto call = [&](auto L, auto E, auto N) {
-    constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
-    if constexpr (kColumns * kRows * sizeof(Real) <= 32 * sizeof(float)) {
-      if (P > kLanes * kColumns || V > kFwmWarps * kRows * (32 / kLanes)) return false;
-      f(L, E, N);
+  const auto call = [&](auto L, auto N, auto warps) {
+    constexpr int kLanes = decltype(L)::value, kRows = decltype(N)::value, kMost = decltype(warps)::value;
+    if constexpr (kRows <= 2 || sizeof(Real) == sizeof(float)) {
+      if (P > kLanes * 8 || V > kMost * kRows * (32 / kLanes)) return false;
+      f(L, integral_constant<int, 8>(), N, warps);
       return true;
     }
     return false;
   };
-  const integral_constant<int, 1> one;
-  const integral_constant<int, 2> two;
-  const integral_constant<int, 4> four;
-  const integral_constant<int, 8> eight;
-  const integral_constant<int, 16> sixteen;
-  return call(eight, eight, one) || call(eight, eight, two) || call(eight, eight, four) ||
-         call(eight, sixteen, one) || call(eight, sixteen, two) || call(sixteen, sixteen, one) ||
-         call(sixteen, sixteen, two);
+  const auto with_lanes = [&](auto L) {  // more rows a lane need more registers, so fewer warps
+    return call(L, integral_constant<int, 1>(), integral_constant<int, 16>()) ||
+           call(L, integral_constant<int, 2>(), integral_constant<int, 16>()) ||
+           call(L, integral_constant<int, 5>(), integral_constant<int, 12>()) ||
+           call(L, integral_constant<int, 9>(), integral_constant<int, 8>()) ||
+           call(L, integral_constant<int, 9>(), integral_constant<int, 12>());
+  };
+  if (P <= 64) return with_lanes(integral_constant<int, 8>());
+  if (P <= 128) return with_lanes(integral_constant<int, 16>());
+  return with_lanes(integral_constant<int, 32>());
 }
 
 template <class Real>
 bool run_fwm_registers(cudaStream_t stream, const FwmReadForward<Real>& a) {
   const int P = a.k.dim(2), V = a.y.columns();
-  return with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N) {
+  return with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N, auto most) {
     constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
     const unsigned warps = blocks_for(V, FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp);
-    fwm_forward_registers<Real, kLanes, kColumns, kRows>
-        <<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, 0, stream>>>(
-            a, fwm_segment(a.k.dim(1)));
+    const auto kernel = fwm_forward_registers<Real, kLanes, kColumns, kRows, decltype(most)::value>;
+    const std::size_t bytes = fwm_forward_bytes<Real>(P);
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, bytes, stream>>>(
+        a, fwm_segment(a.k.dim(1)));
   });
 }
 
@@ -498,36 +571,23 @@ template <class Real>
 bool run_fwm_registers(cudaStream_t stream, const FwmReadBackward<Real>& a) {
   const int P = a.k.dim(2), V = a.d_y.columns(), segment = fwm_segment(a.k.dim(1));
   bool fits = false;
-  with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N) {
+  with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N, auto most) {
     constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
     constexpr int kRowsAWarp = FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp;
     const int warps = (V + kRowsAWarp - 1) / kRowsAWarp;
-    FwmBackwardShape shape = {segment, 0, 0, warps * kRowsAWarp};
-    const std::size_t numbers = static_cast<std::size_t>(segment) *
-                                (static_cast<std::size_t>(shape.rows + 4) * sizeof(Real) + sizeof(int));
-    const std::size_t sums = static_cast<std::size_t>(warps * (P + 4)) * sizeof(Real);
-    const std::size_t state = static_cast<std::size_t>(V * P) * sizeof(Real);
-    // Up to 12 warps two blocks share a multiprocessor: leave room.
-    const std::size_t room = (shared_memory_limit() - 1024) / (warps > 12 ? 1 : 2);
-    if (numbers + sums > room) return;
-    const std::size_t left = room - numbers;
-    shape.depth =
-        static_cast<int>(std::min({left / sums, static_cast<std::size_t>(segment), std::size_t{8}}));
-    shape.kept = static_cast<int>(std::min((left - static_cast<std::size_t>(shape.depth) * sums) / state,
-                                           static_cast<std::size_t>(segment - 1)));
-    const std::size_t bytes =
-        numbers + static_cast<std::size_t>(shape.depth) * sums + static_cast<std::size_t>(shape.kept) * state;
-    const auto launch = [&](auto kernel) {
-      allow_shared_memory(kernel, bytes);
-      kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)),
-               static_cast<unsigned>(32 * warps), bytes, stream>>>(a, shape);
-    };
-    constexpr bool kLarge = kColumns * kRows * sizeof(Real) > 16 * sizeof(float);
-    if (kLarge && warps <= kFwmFewWarps) {
-      launch(fwm_backward_registers<Real, kLanes, kColumns, kRows, kFwmFewWarps>);
-    } else {
-      launch(fwm_backward_registers<Real, kLanes, kColumns, kRows, kFwmWarps>);
-    }
+    // Rows of few registers: two blocks share a multiprocessor, and its shared memory.
+    const std::size_t room = (shared_memory_limit() - 1024) / (kRows > 2 ? 1 : 2);
+    FwmBackwardShape shape = {segment, (warps * kRowsAWarp + 3) / 4 * 4, 4, 0};
+    while (shape.half > 1 && shape.template bytes<Real>(V, P, warps) > room) shape.half /= 2;
+    const std::size_t least = shape.template bytes<Real>(V, P, warps);
+    if (least > room) return;
+    const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
+    shape.kept = static_cast<int>(std::min((room - least) / state, static_cast<std::size_t>(segment - 1)));
+    const std::size_t bytes = shape.template bytes<Real>(V, P, warps);
+    const auto kernel = fwm_backward_registers<Real, kLanes, kColumns, kRows, decltype(most)::value>;
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)),
+             static_cast<unsigned>(32 * warps), bytes, stream>>>(a, shape);
     fits = true;
   });
   return fits;

@@ -12,7 +12,7 @@ constexpr int kWarps = 8;  // rows in flight of one block
 
 // y_n = w.x_n + b: a warp a row.
 template <class Real>
-__global__ void __launch_bounds__(32 * kWarps) one_output(const LinearForward<Real> a) {
+__global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant__ LinearForward<Real> a) {
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y, in = a.x.columns();
   if (n >= a.x.rows()) return;
   const Real y = warp_dot(a.x.at(r) + static_cast<std::int64_t>(n) * in, a.w.at(r), in);
@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(32 * kWarps) one_output(const LinearForward<Re
 
 // d_x_n = d_y_n w: a warp a row.
 template <class Real>
-__global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const LinearBackward<Real> a) {
+__global__ void __launch_bounds__(32 * kWarps)
+    one_output_d_x(const __grid_constant__ LinearBackward<Real> a) {
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
             in = a.d_x.columns();
   if (n >= a.d_x.rows()) return;

@@ -20,6 +20,15 @@ struct LookupForward {
   Tensor<Real> bias, y;
 };
 
+/// Where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
+/// order; those of id i lie at start[i] .. start[i+1]-1, start int32 [R,rows+1]. Absent ids are in no list.
+template <class Real>
+struct BucketIds {
+  Tensor<std::int32_t> ids;
+  int channel = 0;
+  Tensor<std::int32_t> order, start;
+};
+
 /// d_y [R,N,D] -> d_table[i][id] = sum over n of d_y[n], d_bias = sum over n, in the order of n.
 template <class Real>
 struct LookupBackward {
@@ -28,10 +37,15 @@ struct LookupBackward {
   Tensor<Real> d_table[kMaxTables];
   int channel[kMaxTables] = {};
   Write write_table[kMaxTables] = {Write::none, Write::none, Write::none};
+  Tensor<std::int32_t> order[kMaxTables], start[kMaxTables];  ///< of BucketIds; absent: ids are searched
   Tensor<Real> d_y, d_bias;
   Write write_bias = Write::none;
 };
 
+template <class Real>
+void run_cpu(const Exec& exec, const BucketIds<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const BucketIds<Real>& args);
 template <class Real>
 void run_cpu(const Exec& exec, const LookupForward<Real>& args);
 template <class Real>

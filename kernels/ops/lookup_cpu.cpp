@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/lookup.h"
 
+#include <vector>
+
 #include "kernels/base/parallel.h"
 
 namespace crosstalk {
@@ -8,6 +10,25 @@ namespace {
 constexpr std::int64_t kRows = 256;    // rows of y in one work item
 constexpr std::int64_t kColumns = 32;  // columns of a gradient table in one work item: each has one owner
 }  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
+  const std::int64_t n = a.order.size();
+  const int c = a.ids.columns(), rows = static_cast<int>(a.start.size()) - 1;
+  parallel_items(exec, a.ids.R, 1, [&](int r, std::int64_t) {
+    std::int32_t* start = a.start.at(r);
+    const auto id = [&](std::int64_t i) { return a.ids.at(r)[i * c + a.channel]; };
+    std::fill_n(start, rows + 1, 0);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (id(i) >= 0) ++start[id(i) + 1];
+    }
+    for (int row = 0; row < rows; ++row) start[row + 1] += start[row];
+    std::vector<std::int32_t> next(start, start + rows);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (id(i) >= 0) a.order.at(r)[next[static_cast<std::size_t>(id(i))]++] = static_cast<std::int32_t>(i);
+    }
+  });
+}
 
 template <class Real>
 void run_cpu(const Exec& exec, const LookupForward<Real>& a) {
@@ -56,6 +77,8 @@ void run_cpu(const Exec& exec, const LookupBackward<Real>& a) {
   });
 }
 
+template void run_cpu(const Exec&, const BucketIds<float>&);
+template void run_cpu(const Exec&, const BucketIds<double>&);
 template void run_cpu(const Exec&, const LookupForward<float>&);
 template void run_cpu(const Exec&, const LookupForward<double>&);
 template void run_cpu(const Exec&, const LookupBackward<float>&);

@@ -16,7 +16,7 @@ using namespace device;
 constexpr int kThreads = 256;
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) gather_rows(const LookupForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ LookupForward<Real> a) {
   const int d = a.y.columns(), c = a.ids.columns(), r = blockIdx.y;
   const bool wide = d % 4 == 0;
   const int quads = wide ? d / 4 : d;  // pieces of a row: 4 columns or 1
@@ -46,6 +46,131 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const LookupForward<Real
   *reinterpret_cast<Four<Real>*>(a.y.at(r) + n * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
 }
 
+constexpr int kBucketWarps = 32;
+
+// A stable counting sort by one block: each warp counts and then places its own slice of n, 32 neighbours at
+// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], then one total a
+// warp.
+template <class Real>
+__global__ void __launch_bounds__(32 * kBucketWarps)
+    bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps) {
+  extern __shared__ std::int32_t counts[];
+  const int r = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x), warp = thread / 32,
+            lane = thread % 32;
+  const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
+            rows = static_cast<int>(a.start.size()) - 1;
+  const int threads = 32 * warps, slice = (n + threads - 1) / threads * 32, begin = warp * slice,
+            end = min(n, begin + slice);
+  std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows, *start = a.start.at(r);
+  const std::int32_t* ids = a.ids.at(r) + a.channel;
+  for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
+  __syncthreads();
+
+  constexpr int kDepth = 4;  // loads that overlap
+  const auto walk = [&](auto&& visit) {
+    for (int i0 = begin; i0 < end; i0 += 32 * kDepth) {
+      int id[kDepth];
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        const int i = i0 + 32 * k + lane;
+        id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
+      }
+#pragma unroll
+      for (int k = 0; k < kDepth; ++k) {
+        const unsigned same = __match_any_sync(kFullWarp, id[k]);
+        visit(i0 + 32 * k + lane, id[k], same);
+        __syncwarp();
+        if (id[k] >= 0 && __ffs(static_cast<int>(same)) - 1 == lane) own[id[k]] += __popc(same);
+        __syncwarp();
+      }
+    }
+  };
+  walk([](int, int, unsigned) {});
+  __syncthreads();
+
+  int before = 0;  // entries of rows that are already placed
+  for (int row0 = 0; row0 < rows; row0 += threads) {
+    const int row = row0 + thread;
+    int sum = 0;
+    for (int w = 0; w < warps && row < rows; ++w) sum += counts[w * rows + row];
+    int upto = sum;  // inclusive scan over the warp, then over warps
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const int other = __shfl_up_sync(kFullWarp, upto, offset);
+      if (lane >= offset) upto += other;
+    }
+    if (lane == 31) totals[warp] = upto;
+    __syncthreads();
+    int place = before + upto - sum, all = 0;
+    for (int w = 0; w < warps; ++w) {
+      const int total = totals[w];
+      if (w < warp) place += total;
+      all += total;
+    }
+    if (row < rows) {
+      start[row] = place;
+      for (int w = 0; w < warps; ++w) {
+        const int count = counts[w * rows + row];
+        counts[w * rows + row] = place;
+        place += count;
+      }
+    }
+    before += all;
+    __syncthreads();
+  }
+  if (thread == 0) start[rows] = before;
+  walk([&](int i, int id, unsigned same) {
+    if (id >= 0) a.order.at(r)[own[id] + __popc(same & ((1u << lane) - 1))] = i;
+  });
+}
+
+/// One table's gradient from lists: a warp owns 64 columns of a row and adds what its list names, in the
+/// order of n.
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    sum_lists(const __grid_constant__ Tensor<std::int32_t> order,
+              const __grid_constant__ Tensor<std::int32_t> start, const __grid_constant__ Tensor<Real> d_y,
+              const __grid_constant__ Tensor<Real> d_table, const Write mode) {
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = static_cast<int>(blockIdx.x) * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32;
+  const int d = d_y.columns(), column = static_cast<int>(blockIdx.y) * 64 + lane;
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int begin = start.at(r)[row], end = start.at(r)[row + 1];
+  const Real* x = d_y.at(r);
+  const bool low = column < d, high = column + 32 < d;
+  Real sum0 = 0, sum1 = 0;
+  for (int i0 = begin; i0 < end; i0 += 32) {
+    const int listed = i0 + lane < end ? order.at(r)[i0 + lane] : 0, many = min(32, end - i0);
+#pragma unroll 8
+    for (int k = 0; k < many; ++k) {
+      const std::int64_t at = static_cast<std::int64_t>(__shfl_sync(kFullWarp, listed, k)) * d + column;
+      sum0 += low ? x[at] : Real(0);
+      sum1 += high ? x[at + 32] : Real(0);
+    }
+  }
+  Real* out = d_table.at(r) + static_cast<std::int64_t>(row) * d + column;
+  if (low) put(mode, out, sum0);
+  if (high) put(mode, out + 32, sum1);
+}
+
+/// The same for tables of few columns: a thread owns an entry.
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    sum_narrow_lists(const __grid_constant__ Tensor<std::int32_t> order,
+                     const __grid_constant__ Tensor<std::int32_t> start,
+                     const __grid_constant__ Tensor<Real> d_y, const __grid_constant__ Tensor<Real> d_table,
+                     const Write mode) {
+  const int r = static_cast<int>(blockIdx.z), d = d_y.columns();
+  const int entry = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x), row = entry / d,
+            column = entry % d;
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int begin = start.at(r)[row], end = start.at(r)[row + 1];
+  Real sum = 0;
+#pragma unroll 8
+  for (int i = begin; i < end; ++i) sum += d_y.at(r)[static_cast<std::int64_t>(order.at(r)[i]) * d + column];
+  put(mode, d_table.at(r) + entry, sum);
+}
+
 /// One table's gradient.
 template <class Real>
 struct Scatter {
@@ -60,7 +185,7 @@ constexpr int kSlices = 8;    // of n: one for each warp of a block
 constexpr int kColumns = 64;  // of a block
 
 template <class Real>
-__global__ void __launch_bounds__(32 * kSlices) scatter_rows(const Scatter<Real> a) {
+__global__ void __launch_bounds__(32 * kSlices) scatter_rows(const __grid_constant__ Scatter<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = blockIdx.z;
   const int d = a.d_y.columns(), c = a.ids.columns(), rows = static_cast<int>(a.d_table.rows());
@@ -127,7 +252,8 @@ constexpr int kNarrowSlices = 16;
 // D columns of few: blockIdx.y is the column. A warp adds 32 neighbours of n at once; lanes that hit the same
 // row take turns in the order of n.
 template <class Real>
-__global__ void __launch_bounds__(32 * kNarrowSlices) scatter_column(const Scatter<Real> a) {
+__global__ void __launch_bounds__(32 * kNarrowSlices)
+    scatter_column(const __grid_constant__ Scatter<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = blockIdx.z, column = blockIdx.y;
   const int d = a.d_y.columns(), c = a.ids.columns(), rows = static_cast<int>(a.d_table.rows());
@@ -185,7 +311,40 @@ void scatter(const Exec& exec, Scatter<Real> a) {
   check_launch("lookup backward");
 }
 
+template <class Real>
+void sum_by_lists(const Exec& exec, const LookupBackward<Real>& a, int t) {
+  const std::int64_t rows = a.d_table[t].rows();
+  const int d = a.d_y.columns();
+  const unsigned R = static_cast<unsigned>(a.d_y.R);
+  if (rows == 0 || d == 0 || R == 0) return;
+  if (d < 8) {
+    sum_narrow_lists<<<dim3(blocks_for(rows * d, kThreads), 1, R), kThreads, 0, stream_of(exec)>>>(
+        a.order[t], a.start[t], a.d_y, a.d_table[t], a.write_table[t]);
+  } else {
+    sum_lists<<<dim3(blocks_for(rows, kThreads / 32), blocks_for(d, 64), R), kThreads, 0, stream_of(exec)>>>(
+        a.order[t], a.start[t], a.d_y, a.d_table[t], a.write_table[t]);
+  }
+  check_launch("lookup backward (lists)");
+}
+
 }  // namespace
+
+template <class Real>
+void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
+  if (a.ids.R == 0) return;
+  const std::int64_t rows = a.start.size() - 1;
+  const std::int64_t fit =
+      static_cast<std::int64_t>(shared_memory_limit() / sizeof(std::int32_t) - kBucketWarps) / rows;
+  if (fit < 1)
+    refuse_shape("bucket_ids", "rows of a table", static_cast<int>(rows),
+                 static_cast<int>(shared_memory_limit() / 4));
+  const int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
+  const std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
+  allow_shared_memory(bucket_ids<Real>, bytes);
+  bucket_ids<<<static_cast<unsigned>(a.ids.R), static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(
+      a, warps);
+  check_launch("bucket_ids");
+}
 
 template <class Real>
 void run_cuda(const Exec& exec, const LookupForward<Real>& a) {
@@ -201,6 +360,10 @@ template <class Real>
 void run_cuda(const Exec& exec, const LookupBackward<Real>& a) {
   for (int t = 0; t < a.tables; ++t) {
     if (a.write_table[t] == Write::none) continue;
+    if (a.order[t]) {
+      sum_by_lists(exec, a, t);
+      continue;
+    }
     scatter(exec, Scatter<Real>{a.ids, a.channel[t], a.d_y, a.d_table[t], a.write_table[t]});
   }
   ColumnSum<Real> sum;
@@ -211,6 +374,7 @@ void run_cuda(const Exec& exec, const LookupBackward<Real>& a) {
   column_sum(exec, "lookup backward (bias)", sum, a.d_y.R);
 }
 
+CROSSTALK_CUDA_OP(BucketIds)
 CROSSTALK_CUDA_OP(LookupForward)
 CROSSTALK_CUDA_OP(LookupBackward)
 

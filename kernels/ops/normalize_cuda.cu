@@ -9,7 +9,7 @@ using namespace device;
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) normalize(const NormalizeForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ NormalizeForward<Real> a) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, d = a.x.columns(), lane = threadIdx.x % 32;
   if (n >= a.x.rows()) return;
@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kThreads) normalize(const NormalizeForward<Rea
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) normalize_backward(const NormalizeBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    normalize_backward(const __grid_constant__ NormalizeBackward<Real> a) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, d = a.y.columns(), lane = threadIdx.x % 32;
   if (n >= a.y.rows()) return;

@@ -41,7 +41,7 @@ void run_cpu(const Exec& exec, const EraseRatioForward<Real>& a) {
   const int t = a.y.columns();
   parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * t; i < end * t; ++i) {
-      a.y.at(r)[i] = i % t == 0 ? Real(0) : a.a.at(r)[i] / a.b.at(r)[i];
+      a.y.at(r)[i] = i % t == 0 || a.b.at(r)[i] == 0 ? Real(0) : a.a.at(r)[i] / a.b.at(r)[i];
     }
   });
 }
@@ -51,7 +51,7 @@ void run_cpu(const Exec& exec, const EraseRatioBackward<Real>& a) {
   const int t = a.y.columns();
   parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * t; i < end * t; ++i) {
-      const Real d_a = i % t == 0 ? Real(0) : a.d_y.at(r)[i] / a.b.at(r)[i];
+      const Real d_a = i % t == 0 || a.b.at(r)[i] == 0 ? Real(0) : a.d_y.at(r)[i] / a.b.at(r)[i];
       if (a.write_a != Write::none) put(a.write_a, a.d_a.at(r) + i, d_a);
       if (a.write_b != Write::none) put(a.write_b, a.d_b.at(r) + i, -d_a * a.y.at(r)[i]);
     }

@@ -13,7 +13,7 @@ __device__ std::int64_t element() { return static_cast<std::int64_t>(blockIdx.x)
 __device__ std::int64_t row() { return static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32; }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) pointwise(const PointwiseForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) pointwise(const __grid_constant__ PointwiseForward<Real> a) {
   const std::int64_t i = element();
   if (i >= a.x.size()) return;
   const Real scale = static_cast<Real>(a.scale), shift = static_cast<Real>(a.shift),
@@ -22,7 +22,8 @@ __global__ void __launch_bounds__(kThreads) pointwise(const PointwiseForward<Rea
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) pointwise_backward(const PointwiseBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    pointwise_backward(const __grid_constant__ PointwiseBackward<Real> a) {
   const std::int64_t i = element();
   const int r = blockIdx.y;
   if (i >= a.d_y.size()) return;
@@ -36,25 +37,28 @@ __global__ void __launch_bounds__(kThreads) pointwise_backward(const PointwiseBa
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) erase_ratio(const EraseRatioForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) erase_ratio(const __grid_constant__ EraseRatioForward<Real> a) {
   const std::int64_t i = element();
   const int r = blockIdx.y;
   if (i >= a.y.size()) return;
-  a.y.at(r)[i] = i % a.y.columns() == 0 ? Real(0) : a.a.at(r)[i] / a.b.at(r)[i];
+  const Real b = a.b.at(r)[i];
+  a.y.at(r)[i] = i % a.y.columns() == 0 || b == 0 ? Real(0) : a.a.at(r)[i] / b;
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) erase_ratio_backward(const EraseRatioBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    erase_ratio_backward(const __grid_constant__ EraseRatioBackward<Real> a) {
   const std::int64_t i = element();
   const int r = blockIdx.y;
   if (i >= a.y.size()) return;
-  const Real d_a = i % a.y.columns() == 0 ? Real(0) : a.d_y.at(r)[i] / a.b.at(r)[i];
+  const Real b = a.b.at(r)[i];
+  const Real d_a = i % a.y.columns() == 0 || b == 0 ? Real(0) : a.d_y.at(r)[i] / b;
   if (a.write_a != Write::none) put(a.write_a, a.d_a.at(r) + i, d_a);
   if (a.write_b != Write::none) put(a.write_b, a.d_b.at(r) + i, -d_a * a.y.at(r)[i]);
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) row_divide(const RowDivideForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) row_divide(const __grid_constant__ RowDivideForward<Real> a) {
   const std::int64_t n = row();
   const int r = blockIdx.y, d = a.y.columns();
   if (n >= a.y.rows()) return;
@@ -63,7 +67,8 @@ __global__ void __launch_bounds__(kThreads) row_divide(const RowDivideForward<Re
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) row_divide_backward(const RowDivideBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    row_divide_backward(const __grid_constant__ RowDivideBackward<Real> a) {
   const std::int64_t n = row();
   const int r = blockIdx.y, d = a.d_y.columns();
   if (n >= a.d_y.rows()) return;

@@ -9,7 +9,7 @@ namespace {
 using namespace device;
 
 template <class Real, int W, int E>
-__global__ void __launch_bounds__(32 * W) prefix_dot(const PrefixDotForward<Real> a) {
+__global__ void __launch_bounds__(32 * W) prefix_dot(const __grid_constant__ PrefixDotForward<Real> a) {
   __shared__ Real shared[W > 1 ? 8 * W : 1];
   Team<Real, W, E> team{shared};
   constexpr int kAhead = 4;
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(32 * W) prefix_dot(const PrefixDotForward<Real
 constexpr int kColumns = 64;
 
 template <class Real>
-__global__ void __launch_bounds__(kColumns) prefix_dot_backward(const PrefixDotBackward<Real> a) {
+__global__ void __launch_bounds__(kColumns)
+    prefix_dot_backward(const __grid_constant__ PrefixDotBackward<Real> a) {
   constexpr int kAhead = 8;
   const int b = blockIdx.y, r = blockIdx.z, T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1);
   const int j = static_cast<int>(blockIdx.x * kColumns + threadIdx.x);

@@ -15,7 +15,7 @@ constexpr int kGatherWarps = 4;
 // the order of t. `chunk` values at a time.
 template <class Real>
 __global__ void __launch_bounds__(32 * kGatherWarps)
-    gather_values(const GatherValuesForward<Real> a, int chunk) {
+    gather_values(const __grid_constant__ GatherValuesForward<Real> a, int chunk) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = blockIdx.y;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kGatherWarps + warp;
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) gather_values_backward(const GatherValuesBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    gather_values_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1),
             C = a.tokens.columns();
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) gather_values_backward(const GatherV
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) query_loss(const SquaredLossForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLossForward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, V = a.y.columns(), lane = threadIdx.x % 32;
   if (i >= a.y.rows()) return;
@@ -99,7 +100,7 @@ __device__ int used_slots(const std::int32_t* target, std::int64_t n) {
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) mean_loss(const SquaredLossForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ SquaredLossForward<Real> a) {
   __shared__ Real sums[kWarps];
   const int r = blockIdx.x;
   const std::int64_t n = a.y.rows();
@@ -117,7 +118,8 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const SquaredLossForward<R
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) loss_backward(const SquaredLossBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads)
+    loss_backward(const __grid_constant__ SquaredLossBackward<Real> a) {
   const int r = blockIdx.y, V = a.y.columns();
   const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.at(r), a.y.rows()));
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;

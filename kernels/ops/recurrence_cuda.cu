@@ -5,6 +5,7 @@
 // backward pass of several queries walks them one after the other in one team, so that what they add to d_k
 // meets in a fixed order. SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/recurrence.h"
+#include "kernels/ops/recurrence_chunked.cuh"
 #include "kernels/ops/team.cuh"
 
 namespace crosstalk {
@@ -157,6 +158,19 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
   }
 }
 
+// Replicas are multiples of 64 bytes apart: all are aligned where the first is.
+template <class Real>
+bool aligned(const Tensor<Real>& x) {
+  return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+}
+
+template <class Args>
+bool by_chunks(const Args& a) {
+  const int P = a.k.dim(2);
+  return a.erase && !a.decay && a.q.dim(1) == 1 && P <= kLargestChunked && P % 4 == 0 && aligned(a.k) &&
+         aligned(a.q) && aligned(a.history);
+}
+
 }  // namespace
 
 template <class Real>
@@ -164,6 +178,14 @@ void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), Q = static_cast<unsigned>(a.q.dim(1)),
                  R = static_cast<unsigned>(a.k.R);
   if (B == 0 || Q == 0 || R == 0) return;
+  if (by_chunks(a)) {
+    with_chunks<Real>(a.k.dim(2), 1, [&](auto warps, auto builders, std::size_t bytes) {
+      constexpr int W = decltype(warps)::value, N = decltype(builders)::value;
+      allow_shared_memory(chunked_forward<Real, W, N>, bytes);
+      chunked_forward<Real, W, N><<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
+    });
+    return check_launch("recurrent read");
+  }
   with_team("recurrent read", a.k.dim(2), [&](auto warps, auto entries) {
     constexpr int W = decltype(warps)::value, E = decltype(entries)::value;
     read_forward<Real, W, E><<<dim3(Q, B, R), 32 * W, 0, stream_of(exec)>>>(a);
@@ -175,6 +197,14 @@ template <class Real>
 void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   if (B == 0 || R == 0) return;
+  if (by_chunks(a) && aligned(a.d_k)) {
+    with_chunks<Real>(a.k.dim(2), 2, [&](auto warps, auto builders, std::size_t bytes) {
+      constexpr int W = decltype(warps)::value, N = decltype(builders)::value;
+      allow_shared_memory(chunked_backward<Real, W, N>, bytes);
+      chunked_backward<Real, W, N><<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
+    });
+    return check_launch("recurrent read backward");
+  }
   with_team("recurrent read backward", a.k.dim(2), [&](auto warps, auto entries) {
     constexpr int W = decltype(warps)::value, E = decltype(entries)::value;
     read_backward<Real, W, E><<<dim3(B, R), 32 * W, 0, stream_of(exec)>>>(a);

@@ -53,6 +53,19 @@ Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Var
 }
 
 template <class Real>
+Buckets bucket_ids(Graph<Real>& g, const Tensor<std::int32_t>* ids, int channel, int rows) {
+  auto* order = g.integers({static_cast<int>(ids->rows())});
+  auto* start = g.integers({rows + 1});
+  g.node(
+      "bucket_ids", {}, {g.variable({1}, false)},
+      [=](const Exec& e) {
+        run(e, BucketIds<Real>{*ids, channel, *order, *start});
+      },
+      [](const Exec&, const std::vector<Write>&) {});
+  return {order, start};
+}
+
+template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
   if (tables.empty() || tables.size() > kMaxTables) throw std::logic_error("[lookup] wants 1 to 3 tables");
@@ -87,6 +100,10 @@ Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
         for (const auto& table : tables) {
           args.channel[args.tables] = table.channel;
           args.write_table[args.tables] = m[static_cast<std::size_t>(args.tables)];
+          if (table.buckets.order) {
+            args.order[args.tables] = *table.buckets.order;
+            args.start[args.tables] = *table.buckets.start;
+          }
           args.d_table[args.tables++] = table.rows->gradient;
         }
         run(e, args);
@@ -343,6 +360,7 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
 }
 
 #define CROSSTALK_NODES(Real)                                                                               \
+  template Buckets bucket_ids(Graph<Real>&, const Tensor<std::int32_t>*, int, int);                         \
   template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
   template Variable<Real>* lookup(Graph<Real>&, const Tensor<std::int32_t>*,                                \
                                   const std::vector<Table<Real>>&, Variable<Real>*);                        \

@@ -22,11 +22,20 @@ struct BatchTensors {
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
+/// Lists of where each id of a channel stands (ops/lookup.h): made once a batch, shared by all lookups of the
+/// channel.
+struct Buckets {
+  const Tensor<std::int32_t>*order = nullptr, *start = nullptr;
+};
+template <class Real>
+Buckets bucket_ids(Graph<Real>& g, const Tensor<std::int32_t>* ids, int channel, int rows);
+
 /// One table of a lookup and the channel of `ids` that chooses its rows.
 template <class Real>
 struct Table {
   Variable<Real>* rows;  ///< [R,n,D]
   int channel;
+  Buckets buckets = {};  ///< of the channel, or none
 };
 /// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D] or nullptr -> [R,B,T,D].
 template <class Real>

@@ -154,11 +154,10 @@ void refuse_vanishing_sums(const Options& options) {
     const std::string& norm = options.get_string(key);
     if (norm == "sum" || norm == "attention") {
       throw OptionError(
-          key,
-          fmt::format(
-              "{} = \"{}\" has no meaning with feature_map \"{}\": its features change sign, so the sum "
-              "that divides can vanish; use key_norm \"l2\", or a positive map (elu1, relu, dpfp, favor)",
-              key, norm, map));
+          key, fmt::format(
+                   "{} = \"{}\" has no meaning with feature_map \"{}\": its features change sign, so the sum "
+                   "that divides can vanish; use {}, or a positive map (elu1, relu, dpfp, favor)",
+                   key, norm, map, norm == "sum" ? "key_norm \"l2\" or \"none\"" : "read_norm \"none\""));
     }
   }
 }
