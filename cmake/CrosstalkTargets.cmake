@@ -27,7 +27,7 @@ function(crosstalk_test name)
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   target_compile_definitions(${name} PRIVATE CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES NO_PRETTY_VALUES
     PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
   if(ARG_LABELS)  # gtest_discover_tests loses all but the first of several labels
     set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
