@@ -3,6 +3,8 @@
 #   with device code; WITHOUT are the stubs of a CPU-only build, CUDA_LIBS for example CUDA::cublas.
 # crosstalk_test(NAME SOURCES ... LIBS ... [LABELS ...]): a GoogleTest program, one ctest entry a test case,
 #   named NAME.Suite.Case.
+# crosstalk_test(NAME ... WHOLE): one ctest entry for the program's CPU cases and one, NAME.Cuda, for its cases with
+#   Cuda in their name: for programs of many small cases, whose start would cost more than they do.
 #   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
 include(GoogleTest)
 
@@ -22,10 +24,17 @@ function(crosstalk_test name)
   if(NOT CROSSTALK_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   target_compile_definitions(${name} PRIVATE CROSSTALK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-*Cuda*)
+    add_test(NAME ${name}.Cuda COMMAND ${name} --gtest_brief=1 --gtest_filter=*Cuda*)
+    set_tests_properties(${name} ${name}.Cuda PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+    set_tests_properties(${name}.Cuda PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "SKIPPED")
+    return()
+  endif()
   # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES NO_PRETTY_VALUES
     PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
