@@ -227,7 +227,8 @@ __global__ void __launch_bounds__(32 * Warps)
   Real *keys = reinterpret_cast<Real*>(raw), *betas = keys + kRing * P;  // step t at t % kRing
   int* values = reinterpret_cast<int*>(betas + kRing);
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
-  Real* checkpoint = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * ((T + segment - 1) / segment) * size;
+  Real* checkpoint =
+      a.checkpoints.at(r) + static_cast<std::int64_t>(b) * ((T + segment - 1) / segment) * size;
   const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
   int next = next_position(position, Q, 0), boundary = 0;
 
@@ -298,7 +299,7 @@ __global__ void __launch_bounds__(32 * Warps)
 /// What the backward pass remembers of a step; c before it and n, its divisor.
 template <class Real>
 struct alignas(16) FwmStep {
-  Real beta, square, c, n;  // square: |k|^2
+  Real beta, square, c, n;                     // square: |k|^2
   Real inverse_c, inverse_n, project, unused;  // project: 1 / |x'|^2 where n > 1, else 0
 };
 
@@ -326,9 +327,9 @@ __global__ void __launch_bounds__(32 * Warps)
   const int thread = threadIdx.x, threads = blockDim.x, block = rows.warps * P;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   Real* states = a.workspace.at(r) + static_cast<std::int64_t>(b) * (segment + 2) * size;
-  Real* kept = reinterpret_cast<Real*>(raw);             // states of steps 1..kept of the segment
-  Real* columns = kept + shape.kept * size;              // [ring + 1][warps][P]: d_k; the last for queries
-  Real* keys = columns + (ring + 1) * block;             // [segment][P]
+  Real* kept = reinterpret_cast<Real*>(raw);  // states of steps 1..kept of the segment
+  Real* columns = kept + shape.kept * size;   // [ring + 1][warps][P]: d_k; the last for queries
+  Real* keys = columns + (ring + 1) * block;  // [segment][P]
   auto* steps = reinterpret_cast<FwmStep<Real>*>(keys + segment * P);
   Real* products = reinterpret_cast<Real*>(steps + segment);  // [segment][rows]: x k
   Real* d_betas = products + segment * shape.rows;            // [ring][rows]
@@ -562,8 +563,8 @@ bool run_fwm_registers(cudaStream_t stream, const FwmReadForward<Real>& a) {
     const auto kernel = fwm_forward_registers<Real, kLanes, kColumns, kRows, decltype(most)::value>;
     const std::size_t bytes = fwm_forward_bytes<Real>(P);
     allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, bytes, stream>>>(
-        a, fwm_segment(a.k.dim(1)));
+    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, bytes,
+             stream>>>(a, fwm_segment(a.k.dim(1)));
   });
 }
 
