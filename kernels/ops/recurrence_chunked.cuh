@@ -8,7 +8,8 @@
 // "chain" warps, four columns of r a thread, do s (one sum over the team), c = M s and the rank-C update. The
 // adjoint has the same form in forward time: h_i = k_i . rho_{t-1}, h = M (u + G (write d_a)), d_c = write
 // d_a - erase h. (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are
-// zero keys. Chunks start at multiples of C, so all sums depend on the shape and the position alone.
+// zero keys. Chunks start at multiples of C, so all sums depend on the shape and the position alone. P is a
+// multiple of 4. Short code matters here: sums unrolled in registers were bound by fetching instructions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <type_traits>
@@ -20,7 +21,7 @@ namespace crosstalk::device {
 
 constexpr int kLargestChunked = 512;
 
-/// Tokens a chunk: what the builders' sums take in registers.
+/// Tokens a chunk: the rows of a tensor core's product.
 template <class Real>
 constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
 
@@ -80,17 +81,80 @@ __device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
   if (valid) *reinterpret_cast<Four<Real>*>(p) = four;
 }
 
+// Products of 16 (float) or 8 (double) rows with each other on the tensor cores. Lane l holds entries 4 (l %
+// 4) ..
+// + 3 of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries, their order does
+// not matter. Floats are split in two TF32 halves and three of the four products summed in float: what is
+// left out is about 2^-22 of a product.
+struct Product16 {
+  float sums[2][4] = {};
+  __device__ static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  __device__ static unsigned rounded(float x) {
+    unsigned y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+  }
+  __device__ void add(const float (&rows)[2][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; k += 2) {
+      unsigned high[4], low[4];  // rows l/4, l/4 + 8 at k, then at k + 1
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = rows[i % 2][k + i / 2];
+        high[i] = rounded(x);
+        low[i] = rounded(x - __uint_as_float(high[i]));
+      }
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        multiply(sums[n], low, high[n], high[n + 2]);
+        multiply(sums[n], high, low[n], low[n + 2]);
+        multiply(sums[n], high, high[n], high[n + 2]);
+      }
+    }
+  }
+  /// Row i of the products to gram + i * stride, left of the diagonal.
+  __device__ void store(float* gram, int stride, int lane) const {
+    float* at = gram + lane / 4 * stride + lane % 4 * 2;
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      at[x] = sums[0][x];
+      at[8 * stride + x] = sums[0][2 + x];
+      at[8 * stride + 8 + x] = sums[1][2 + x];
+    }
+  }
+};
+
+struct Product8 {
+  double sums[2] = {};
+  __device__ void add(const double (&rows)[1][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};"
+          : "+d"(sums[0]), "+d"(sums[1])
+          : "d"(rows[0][k]));
+    }
+  }
+  __device__ void store(double* gram, int stride, int lane) const {
+    gram[lane / 4 * stride + lane % 4 * 2] = sums[0];
+    gram[lane / 4 * stride + lane % 4 * 2 + 1] = sums[1];
+  }
+};
+
 /// W chain warps (128 columns each) and N builder warps over one sequence.
 template <class Real, int W, int N>
 struct Chunked {
   static constexpr int C = kChunk<Real>, kThreads = 32 * (W + N), kColumns = 128 * W;
-  static constexpr int kPairs = C * (C - 1) / 2, kSums = C == 16 ? 128 : 32;  // pairs, padded
-  static constexpr int kGroup = 32 / C;                                       // lanes a token
+  static constexpr int kGroup = 32 / C;  // lanes a token
   static constexpr int kStride = C + 4;
 
   struct Shared {
     alignas(16) Real inverse[N][C * kStride];  // column C: M G (write d_a)
-    alignas(16) Real gram[N][kSums];
+    alignas(16) Real gram[N][C * kStride];
     alignas(16) Real sums[2][W][2 * C];
   };
 
@@ -122,39 +186,38 @@ struct Chunked {
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
       const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
-      Real sums[kSums];
+      std::conditional_t<C == 16, Product16, Product8> product;
+      for (int p0 = 0; p0 < P; p0 += 64) {
+        Real rows[4][C / 8][4];
 #pragma unroll
-      for (int i = 0; i < kSums; ++i) sums[i] = 0;
-      for (int p0 = 0; p0 < P; p0 += 128) {  // the same count in all lanes: they stay together
-        const int p = p0 + 4 * lane;
-        Real keys[C][4];
+        for (int part = 0; part < 4; ++part) {
+          const int p = p0 + 16 * part + lane % 4 * 4;
 #pragma unroll
-        for (int i = 0; i < C; ++i) {
-          const int t = first + (kBackward ? i : C - 1 - i);
-          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen && p < P, keys[i]);
-        }
-#pragma unroll
-        for (int i = 1; i < C; ++i) {
-#pragma unroll
-          for (int j = 0; j < i; ++j) {
-#pragma unroll
-            for (int x = 0; x < 4; ++x) sums[i * (i - 1) / 2 + j] += keys[i][x] * keys[j][x];
+          for (int i = 0; i < C / 8; ++i) {
+            const int row = lane / 4 + 8 * i, t = first + (kBackward ? row : C - 1 - row);
+            take4(k + static_cast<std::int64_t>(t) * P + p, t < seen && p < P, rows[part][i]);
           }
         }
-      }
-      __syncwarp();
-      scatter_sum<kSums>(sums);
 #pragma unroll
-      for (int i = 0; i < kSums / 32; ++i) gram[lane * (kSums / 32) + i] = sums[i];
+        for (int part = 0; part < 4; ++part) product.add(rows[part]);
+      }
+      product.store(gram, kStride, lane);
       __syncwarp();
       // Column l of M in lane l; lane C: M G (write d_a).
-      Real column[C];
+      Real column[C], sums[C];
       const Real mine = lane == C ? Real(1) : Real(0);
 #pragma unroll
       for (int i = 0; i < C; ++i) {
         Real x = i == lane ? Real(1) : Real(0);
 #pragma unroll
-        for (int j = 0; j < i; ++j) x -= gram[i * (i - 1) / 2 + j] * column[j];
+        for (int j = 0; j < i; j += 4) {
+          Real four[4];
+          take4(gram + i * kStride + j, true, four);
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            if (j + n < i) x -= four[n] * column[j + n];
+          }
+        }
         sums[i] = x;
         column[i] = __shfl_sync(kFullWarp, erase_i, i) * x;
         if constexpr (kBackward) column[i] -= mine * __shfl_sync(kFullWarp, given, i);
@@ -222,11 +285,9 @@ struct Chunked {
   __device__ void fetch(Real* stage, const Real* rows, int first) const {
     const int p = 4 * static_cast<int>(threadIdx.x);
     const Real* from = rows + static_cast<std::int64_t>(first) * P + p;
+    const int count = p < P ? seen - first : 0;
 #pragma unroll
-    for (int i = 0; i < C; ++i) {
-      const bool valid = first + i < seen && p < P;
-      copy4_async(stage + i * kColumns + p, valid ? from + i * P : rows, valid);
-    }
+    for (int i = 0; i < C; ++i, from += P) copy4_async(stage + i * kColumns + p, from, i < count);
   }
 };
 
@@ -256,7 +317,7 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_forward(const RecurrentR
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
   Real* stages = reinterpret_cast<Real*>(dynamic);
   Real* history = a.history ? a.history.at(r) + sequence * P : nullptr;
-  const bool keep = history && p < P;
+  const int limit = history && p < P ? seen : 0;
   Real state[4];
   take4(a.q.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
   if (team.chunks > 0) team.fetch(stages, k, (team.chunks - 1) * C);
@@ -285,10 +346,12 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_forward(const RecurrentR
     const Real c = row.times(team.template total<C>(shared, chunk, sums[0], i_lane), lane);
     if (valid && threadIdx.x < 32 && lane % Team::kGroup == 0) out[token] = write_i * c;
     const Real step = erase_i * c;
+    Real* kept = history + static_cast<std::int64_t>(first + C - 1) * P + p;
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       const int t = first + C - 1 - i;
-      put4(history + static_cast<std::int64_t>(t) * P + p, keep && t < seen, state);
+      put4(kept, t < limit, state);
+      kept -= P;
       const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
 #pragma unroll
       for (int x = 0; x < 4; ++x) state[x] -= step_i * keys[i][x];
@@ -339,7 +402,7 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
     }
     commit_copies();
   };
-  const bool wanted = d_k && p < P;
+  const int limit = d_k && p < P ? seen : 0;
   Real rho[4] = {};
   fetch(0);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
@@ -357,17 +420,17 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
     }
     wait_copies();
     const Real *stage = stages + chunk % 2 * 2 * kStage + p, *states = stage + kStage;
-    Real keys[C][4], sums[2 * C];
+    Real sums[2 * C];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
-      Real at[4];
-      take4(stage + i * Team::kColumns, true, keys[i]);
+      Real key[4], at[4];
+      take4(stage + i * Team::kColumns, true, key);
       take4(states + i * Team::kColumns, true, at);
       sums[i] = sums[C + i] = 0;
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        sums[i] += keys[i][x] * rho[x];
-        sums[C + i] += keys[i][x] * at[x];
+        sums[i] += key[x] * rho[x];
+        sums[C + i] += key[x] * at[x];
       }
     }
     __syncwarp();
@@ -389,18 +452,21 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
       if (d_erase) put(a.write_erase, d_erase + token, -c * key_rho);
     }
     const Real step = erase_i * c;
+    Real* put_at = d_k + static_cast<std::int64_t>(first) * P + p;
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
-      Real at[4];
+      Real key[4], at[4];  // read again: registers are scarcer than shared memory's time
+      take4(stage + i * Team::kColumns, true, key);
       take4(states + i * Team::kColumns, true, at);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         target[i][x] += d_c_i * at[x] - step_i * rho[x];
-        rho[x] += d_c_i * keys[i][x];
+        rho[x] += d_c_i * key[x];
       }
-      put4(d_k + static_cast<std::int64_t>(first + i) * P + p, wanted && first + i < seen, target[i]);
+      put4(put_at, first + i < limit, target[i]);
+      put_at += P;
     }
   }
   if (a.write_q == Write::none) return;
