@@ -24,9 +24,10 @@
 namespace crosstalk::device {
 
 constexpr int kFwmWarps = 16;      // most warps a block
+constexpr int kFwmHalf = 4;        // steps whose column sums are added up together
 constexpr int kFwmLargest = 1024;  // c is brought back to 1 beyond it, gamma below its inverse
 
-template <class Real, int L, int E, int N>
+template <class Real, int L, int E, int N, int Warps>
 struct FwmRows {
   static constexpr int kGroups = 32 / L, kKept = E / kGroups, kRowsAWarp = N * kGroups;
   int T, P, V, C, warps, warp, lane;
@@ -137,7 +138,7 @@ struct FwmRows {
     __syncthreads();
     Real total[4] = {};
 #pragma unroll
-    for (int w = 0; w < kFwmWarps; w += 4) {
+    for (int w = 0; w < Warps; w += 4) {
       const Four<Real> four = *reinterpret_cast<const Four<Real>*>(buffer + w);
 #pragma unroll
       for (int i = 0; i < 4; ++i) total[i] += four.v[i];
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(32 * Warps)
   extern __shared__ __align__(16) unsigned char raw[];
   __shared__ __align__(16) Real parts[2 * kFwmWarps];
   const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.y.columns();
-  FwmRows<Real, L, E, N> rows(a, V, parts);
+  FwmRows<Real, L, E, N, Warps> rows(a, V, parts);
   const int T = rows.T, P = rows.P;
   Real *keys = reinterpret_cast<Real*>(raw), *betas = keys + kRing * P;  // step t at t % kRing
   int* values = reinterpret_cast<int*>(betas + kRing);
@@ -305,12 +306,12 @@ struct alignas(16) FwmStep {
 
 /// How the backward pass lays out its dynamic shared memory; see there.
 struct FwmBackwardShape {
-  int segment, rows, half, kept;
+  int segment, rows, kept;
   template <class Real>
   std::size_t bytes(int V, int P, int warps) const {
     const auto count = [](auto... n) { return (static_cast<std::size_t>(n) * ...); };
-    return (count(kept, V, P) + count(2 * half + 1, warps, P) + count(segment, P) + count(segment, rows) +
-            count(2 * half, rows)) *
+    return (count(kept, V, P) + count(2 * kFwmHalf + 1, warps, P) + count(segment, P) + count(segment, rows) +
+            count(2 * kFwmHalf, rows)) *
                sizeof(Real) +
            count(segment) * (sizeof(FwmStep<Real>) + sizeof(int));
   }
@@ -319,43 +320,51 @@ struct FwmBackwardShape {
 template <class Real, int L, int E, int N, int Warps>
 __global__ void __launch_bounds__(32 * Warps)
     fwm_backward_registers(const FwmReadBackward<Real> a, const FwmBackwardShape shape) {
+  constexpr int kRing = 2 * kFwmHalf;
   extern __shared__ __align__(16) unsigned char raw[];
   __shared__ __align__(16) Real parts[2 * kFwmWarps];
   const int b = blockIdx.x, r = blockIdx.y, Q = a.q.dim(1), V = a.d_y.columns(), segment = shape.segment;
-  FwmRows<Real, L, E, N> rows(a, V, parts);
-  const int T = rows.T, P = rows.P, segments = (T + segment - 1) / segment, ring = 2 * shape.half;
-  const int thread = threadIdx.x, threads = blockDim.x, block = rows.warps * P;
+  FwmRows<Real, L, E, N, Warps> rows(a, V, parts);
+  const int T = rows.T, P = rows.P, segments = (T + segment - 1) / segment;
+  const int thread = threadIdx.x, threads = blockDim.x, block = rows.warps * P,
+            groups = rows.warps * (32 / L);
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   Real* states = a.workspace.at(r) + static_cast<std::int64_t>(b) * (segment + 2) * size;
-  Real* kept = reinterpret_cast<Real*>(raw);  // states of steps 1..kept of the segment
-  Real* columns = kept + shape.kept * size;   // [ring + 1][warps][P]: d_k; the last for queries
-  Real* keys = columns + (ring + 1) * block;  // [segment][P]
+  Real* kept = reinterpret_cast<Real*>(raw);   // states of steps 1..kept of the segment
+  Real* columns = kept + shape.kept * size;    // [kRing + 1][warps][P]: d_k; the last for queries
+  Real* keys = columns + (kRing + 1) * block;  // [segment][P]
   auto* steps = reinterpret_cast<FwmStep<Real>*>(keys + segment * P);
   Real* products = reinterpret_cast<Real*>(steps + segment);  // [segment][rows]: x k
-  Real* d_betas = products + segment * shape.rows;            // [ring][rows]
-  int* values = reinterpret_cast<int*>(d_betas + ring * shape.rows);
+  Real* d_betas = products + segment * shape.rows;            // [kRing][groups]
+  int* values = reinterpret_cast<int*>(d_betas + kRing * groups);
   const auto slot = [&](int i) { return i <= shape.kept ? kept + (i - 1) * size : states + i * size; };
   const std::int32_t* position = a.position.at(r) + static_cast<std::int64_t>(b) * Q;
   int previous = previous_position(position, Q, T);
   Real Y[N][E] = {}, d_k[E] = {}, gamma = 1;
 
   const auto leave_columns = [&](int t) {
-    rows.column_sums(d_k, columns + (T - 1 - t) % ring * block + rows.warp * P);
+    rows.column_sums(d_k, columns + (T - 1 - t) % kRing * block + rows.warp * P);
   };
   // Adds up and writes what steps last, last - 1, ..., last - count + 1 left.
   const auto flush = [&](int last, int count) {
-    for (int m = thread; m < count * P && a.write_k != Write::none; m += threads) {
-      const int d = m / P, j = m - d * P, t = last - d;
-      const Real* from = columns + (T - 1 - t) % ring * block + j;
-      Real total = 0;
-      for (int w = 0; w < rows.warps; ++w) total += from[w * P];
-      put(a.write_k, a.d_k.at(r) + (static_cast<std::int64_t>(b) * T + t) * P + j, total);
+    for (int m = thread; m < count * (P / 4) && a.write_k != Write::none; m += threads) {
+      const int d = m / (P / 4), j = 4 * (m - d * (P / 4)), t = last - d;
+      const Real* from = columns + (T - 1 - t) % kRing * block + j;
+      Real total[4] = {};
+      for (int w = 0; w < rows.warps; ++w) {
+        const Four<Real> four = *reinterpret_cast<const Four<Real>*>(from + w * P);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total[i] += four.v[i];
+      }
+      Real* target = a.d_k.at(r) + (static_cast<std::int64_t>(b) * T + t) * P + j;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) put(a.write_k, target + i, total[i]);
     }
     for (int d = rows.warp; d < count && a.write_beta != Write::none; d += rows.warps) {
       const int t = last - d;
-      const Real* from = d_betas + (T - 1 - t) % ring * shape.rows;
+      const Real* from = d_betas + (T - 1 - t) % kRing * groups;
       Real total = 0;
-      for (int v = rows.lane; v < V; v += 32) total += from[v];
+      for (int i = rows.lane; i < groups; i += 32) total += from[i];
       total = warp_sum(total);
       if (rows.lane == 0) put(a.write_beta, a.d_beta.at(r) + static_cast<std::int64_t>(b) * T + t, total);
     }
@@ -456,7 +465,7 @@ __global__ void __launch_bounds__(32 * Warps)
             }
           }
           if (a.write_q == Write::none) continue;
-          Real* sums = columns + ring * block;
+          Real* sums = columns + kRing * block;
           rows.column_sums(d_q, sums + rows.warp * P);
           __syncthreads();
           for (int j = thread; j < P; j += threads) {
@@ -483,17 +492,17 @@ __global__ void __launch_bounds__(32 * Warps)
       rows.row_sums(Yk);
       const Real projected = rows.block_sum(along[0] + along[1]) * now.project;
       gamma *= now.inverse_n;
-      Real excess = 0;
+      const Real to_Y = now.beta * gamma, to_x = to_Y * now.inverse_c;
+      Real excess = 0, d_beta = 0;
 #pragma unroll
       for (int l = 0; l < E; ++l) d_k[l] = 0;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
         const Real error = (rows.row(j) == value ? Real(1) : Real(0)) - dots[j] * now.inverse_c;
         const Real u = Yk[j] - projected * (dots[j] + w[j] * now.square);
-        const Real of_key = projected * w[j] + now.beta * u, of_Y = now.beta * gamma * error,
-                   of_x = now.beta * gamma * now.inverse_c * u;
-        if (rows.leads()) d_betas[(T - 1 - t) % ring * shape.rows + rows.row(j)] = error * (gamma * u);
-        excess += of_Y * (projected * w[j]);
+        const Real of_key = projected * w[j] + now.beta * u, of_Y = to_Y * error, of_x = to_x * u;
+        d_beta += error * u;
+        excess += of_Y * w[j];
 #pragma unroll
         for (int l = 0; l < E; ++l) {
           const Real between = Y[j][l] - projected * x[j][l];
@@ -502,6 +511,9 @@ __global__ void __launch_bounds__(32 * Warps)
           Y[j][l] = between - of_key * k[l];
         }
       }
+      if (rows.leads())
+        d_betas[(T - 1 - t) % kRing * groups + rows.warp * (32 / L) + rows.lane / L] = gamma * d_beta;
+      excess *= projected;
 #pragma unroll
       for (int l = 0; l < E; ++l) d_k[l] -= excess * k[l];
       if (i > 0) {
@@ -513,13 +525,13 @@ __global__ void __launch_bounds__(32 * Warps)
         gamma = 1;
       }
       const int steps_before = T - 1 - t;
-      if (steps_before > 0 && steps_before % shape.half == 0) flush(t + shape.half, shape.half);
+      if (steps_before > 0 && steps_before % kFwmHalf == 0) flush(t + kFwmHalf, kFwmHalf);
       if (i == 0) leave_columns(t);
     }
   }
   __syncthreads();
   if (T > 0) {
-    const int first = (T - 1) / shape.half * shape.half;  // in the order of the walk
+    const int first = (T - 1) / kFwmHalf * kFwmHalf;  // in the order of the walk
     flush(T - 1 - first, T - first);
   }
   for (int i = 0; i < Q && a.write_q == Write::overwrite; ++i) {  // a query that sees nothing
@@ -535,17 +547,21 @@ bool with_fwm_rows(int V, int P, F&& f) {
   if (P % 4 != 0) return false;
   const auto call = [&](auto L, auto N, auto warps) {
     constexpr int kLanes = decltype(L)::value, kRows = decltype(N)::value, kMost = decltype(warps)::value;
-    if constexpr (kRows <= 2 || sizeof(Real) == sizeof(float)) {
+    if constexpr (kRows <= 4 || sizeof(Real) == sizeof(float)) {
       if (P > kLanes * 8 || V > kMost * kRows * (32 / kLanes)) return false;
       f(L, integral_constant<int, 8>(), N, warps);
       return true;
     }
     return false;
   };
-  const auto with_lanes = [&](auto L) {  // more rows a lane need more registers, so fewer warps
-    return call(L, integral_constant<int, 1>(), integral_constant<int, 16>()) ||
-           call(L, integral_constant<int, 2>(), integral_constant<int, 16>()) ||
-           call(L, integral_constant<int, 5>(), integral_constant<int, 12>()) ||
+  // What a step costs a warp beside its rows is much, so few warps with many rows a lane, as registers allow.
+  const auto with_lanes = [&](auto L) {
+    return call(L, integral_constant<int, 1>(), integral_constant<int, 4>()) ||
+           call(L, integral_constant<int, 3>(), integral_constant<int, 4>()) ||
+           call(L, integral_constant<int, 5>(), integral_constant<int, 4>()) ||
+           call(L, integral_constant<int, 7>(), integral_constant<int, 4>()) ||
+           call(L, integral_constant<int, 4>(), integral_constant<int, 8>()) ||
+           call(L, integral_constant<int, 7>(), integral_constant<int, 8>()) ||
            call(L, integral_constant<int, 9>(), integral_constant<int, 8>()) ||
            call(L, integral_constant<int, 9>(), integral_constant<int, 12>());
   };
@@ -559,7 +575,8 @@ bool run_fwm_registers(cudaStream_t stream, const FwmReadForward<Real>& a) {
   const int P = a.k.dim(2), V = a.y.columns();
   return with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N, auto most) {
     constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
-    const unsigned warps = blocks_for(V, FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp);
+    const unsigned warps =
+        blocks_for(V, FwmRows<Real, kLanes, kColumns, kRows, decltype(most)::value>::kRowsAWarp);
     const auto kernel = fwm_forward_registers<Real, kLanes, kColumns, kRows, decltype(most)::value>;
     const std::size_t bytes = fwm_forward_bytes<Real>(P);
     allow_shared_memory(kernel, bytes);
@@ -574,12 +591,11 @@ bool run_fwm_registers(cudaStream_t stream, const FwmReadBackward<Real>& a) {
   bool fits = false;
   with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N, auto most) {
     constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;
-    constexpr int kRowsAWarp = FwmRows<Real, kLanes, kColumns, kRows>::kRowsAWarp;
+    constexpr int kRowsAWarp = FwmRows<Real, kLanes, kColumns, kRows, decltype(most)::value>::kRowsAWarp;
     const int warps = (V + kRowsAWarp - 1) / kRowsAWarp;
-    // Rows of few registers: two blocks share a multiprocessor, and its shared memory.
-    const std::size_t room = (shared_memory_limit() - 1024) / (kRows > 2 ? 1 : 2);
-    FwmBackwardShape shape = {segment, (warps * kRowsAWarp + 3) / 4 * 4, 4, 0};
-    while (shape.half > 1 && shape.template bytes<Real>(V, P, warps) > room) shape.half /= 2;
+    // Small blocks: two share a multiprocessor, and its shared memory.
+    const std::size_t room = (shared_memory_limit() - 1024) / (decltype(most)::value > 4 ? 1 : 2);
+    FwmBackwardShape shape = {segment, (warps * kRowsAWarp + 3) / 4 * 4, 0};
     const std::size_t least = shape.template bytes<Real>(V, P, warps);
     if (least > room) return;
     const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
