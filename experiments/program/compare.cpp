@@ -1,0 +1,74 @@
+// crosstalk compare: our medians beside published losses. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/stores.h"
+#include "results/published.h"
+
+namespace crosstalk::program {
+namespace {
+
+int run_compare(const Arguments& arguments, Console& console) {
+  std::map<std::string, Record> records;
+  for (const std::string& name : arguments.positional) {
+    records.merge(load_target(find_target(name, arguments), name, console).records);
+  }
+  std::vector<PublishedPoint> points;
+  try {
+    points = read_published(
+        arguments.get("published", "results/published/literature/schlag2021_final_losses.csv"));
+  } catch (const std::runtime_error& error) {
+    throw UsageError(std::string("--published: ") + error.what());
+  }
+  const std::vector<Comparison> rows = compare(points, records);
+  if (rows.empty())
+    throw UsageError("compare: no record belongs to a published point (label, task and load must agree)");
+  if (arguments.has("json")) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const Comparison& row : rows) {
+      list.push_back({{"label", row.published.label},
+                      {"setting", row.published.setting},
+                      {"associations", row.published.associations},
+                      {"published_loss", row.published.loss},
+                      {"seeds", row.seeds},
+                      {"median_loss", row.loss},
+                      {"median_steps", row.steps},
+                      {"within", row.within}});
+    }
+    console.out << list.dump(1) << "\n";
+  } else {
+    console.out << comparison_table(rows);
+  }
+  const auto outside =
+      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return !row.within; });
+  print_note(console, std::to_string(rows.size() - static_cast<std::size_t>(outside)) + " of " +
+                          std::to_string(rows.size()) + " points within 10 % or 0.01 of the published loss");
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command compare_command;
+const Command compare_command = {
+    "compare",
+    "hold results against published losses",
+    "STORE|STUDY.toml... [--published CSV] [--json]",
+    "One row for each published point of which the stores have runs: our median over seeds, the\n"
+    "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is\n"
+    "solved, ours must be). The literature's numbers come with the project:\n"
+    "results/published/literature/.\n\n"
+    "Examples:\n"
+    "  crosstalk compare runs/schlag2021_capacity\n"
+    "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n",
+    1,
+    1000,
+    "needs a store, for example: crosstalk compare runs/schlag2021_capacity",
+    {
+        {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)", false, {}},
+        {"json", "", "JSON instead of a Markdown table", false, {}},
+    },
+    run_compare,
+};
+
+}  // namespace crosstalk::program
