@@ -75,8 +75,7 @@ TEST(Shares, KeepPacksTogetherOnAGpuUnlessThereAreTooFew) {
 WorkerPlan plan_of(std::size_t workers, std::size_t units) {
   WorkerPlan plan{"launch", "crosstalk run 'ü.toml'", std::vector<Share>(workers)};
   for (std::size_t w = 0; w < workers; ++w)
-    for (std::size_t u = 0; u < units; ++u)
-      plan.shares[w].push_back({fmt::format("w{}u{}", w, u)});
+    for (std::size_t u = 0; u < units; ++u) plan.shares[w].push_back({fmt::format("w{}u{}", w, u)});
   return plan;
 }
 

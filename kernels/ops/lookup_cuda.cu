@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
 
 constexpr int kBucketWarps = 32;
 
-// Lanes of the warp that hold the same id, from one ballot a bit of it: much faster than match_any, whose cost grows with
-// the number of different ids. 0 for absent ids.
+// Lanes of the warp that hold the same id, from one ballot a bit of it: much faster than match_any, whose
+// cost grows with the number of different ids. 0 for absent ids.
 __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
   unsigned same = __ballot_sync(kFullWarp, id >= 0);
   for (int bit = 0; bit < bits; ++bit) {
