@@ -20,13 +20,13 @@ endif()
 set(CROSSTALK_HAVE_CUDA FALSE)
 set(CROSSTALK_CUDA_SUMMARY "off (CROSSTALK_CUDA=OFF)")
 
-# What `nvcc --list-gpu-arch` knows out of Turing, Ampere (which Ada runs too) and Hopper, and PTX of the newest
-# of these for everything after it.
+# What `nvcc --list-gpu-arch` knows out of Ampere (which Ada runs too) and Hopper, and PTX of the newest of these for
+# everything after it. Turing and older lack asynchronous copies and the tensor-core products that the kernels use.
 function(crosstalk_default_cuda_architectures nvcc result)
   execute_process(COMMAND "${nvcc}" --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE code ERROR_QUIET)
   set(list "")
   if(code EQUAL 0)
-    foreach(architecture 75 80 90)
+    foreach(architecture 80 90)
       if(known MATCHES "compute_${architecture}[^0-9]")
         list(APPEND list ${architecture})
       endif()
