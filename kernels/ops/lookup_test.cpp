@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/lookup.h"
 
+#include "kernels/base/buffer.h"
+
 #include "kernels/testing/op_check.h"
 
 namespace crosstalk::checks {
@@ -81,6 +83,23 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// Each id's places in growing order, absent ids in no list.
+TEST(BucketIds, ListsPlacesInOrder) {
+  std::vector<std::int32_t> ids = {9, 2, 9, 0, 9, -1, 9, 2, 9, 2, 9, 0}, order(6, -7), start(5, -7);
+  BucketIds<float> args;
+  args.ids = shaped<std::int32_t>(1, {6, 2});
+  args.ids.data = ids.data();
+  args.channel = 1;
+  args.order = shaped<std::int32_t>(1, {6});
+  args.order.data = order.data();
+  args.start = shaped<std::int32_t>(1, {5});
+  args.start.data = start.data();
+  run(Exec{}, args);
+  EXPECT_EQ(start, (std::vector<std::int32_t>{0, 2, 2, 5, 5}));
+  EXPECT_EQ(std::vector<std::int32_t>(order.begin(), order.begin() + 5),
+            (std::vector<std::int32_t>{1, 5, 0, 3, 4}));
+}
 
 }  // namespace
 }  // namespace crosstalk::checks
