@@ -15,18 +15,12 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/provenance.h"
 #include "experiments/program/signals.h"
+#include "experiments/training/pack.h"
 #include "results/checkpoint.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
-
-/// Guess of a run's share of the work, for the estimate of the time left: what a step reads and writes.
-double cost_of(const Run& run) {
-  const double batch =
-      run.config.has("train.batch") ? static_cast<double>(run.config.get_int("train.batch")) : 1.0;
-  return batch * static_cast<double>(std::max<std::int64_t>(1, run.state_size));
-}
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
 std::unique_ptr<StoreWriter> open_store(const std::filesystem::path& path) {
@@ -54,7 +48,7 @@ class Session {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
     if (!options.launch.empty()) provenance_["launch"] = options.launch;
-    for (const Run& run : runs) cost_[run.id] = cost_of(run);
+    for (const Run& run : runs) cost_[run.id] = estimated_cost(run);
   }
 
   SessionResult train() {
@@ -104,7 +98,7 @@ class Session {
  private:
   static ProgressPlan plan_of(const std::vector<Run>& runs) {
     ProgressPlan plan{static_cast<std::int64_t>(runs.size()), 0};
-    for (const Run& run : runs) plan.cost += cost_of(run);
+    for (const Run& run : runs) plan.cost += estimated_cost(run);
     return plan;
   }
 
