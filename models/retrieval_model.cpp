@@ -101,16 +101,15 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
     by_value = bucket_ids(g, batch.tokens, channel_value, values_);
     if (second_key_) by_second = bucket_ids(g, batch.tokens, channel_second_key, keys_);
   }
-  const auto project = [&](int weight, int second, int value, int bias) {
+  const auto tables_of = [&](int weight, int second, int value, int bias) {
     std::vector<Table<Real>> tables = {
         {linear(g, embedding, parameter(weight), parameter(bias)), channel_key, by_key},
         {parameter(value), channel_value, by_value}};
     if (second >= 0)
       tables.push_back(
           {linear<Real>(g, embedding, parameter(second), nullptr), channel_second_key, by_second});
-    return lookup<Real>(g, batch.tokens, tables, nullptr);
+    return tables;
   };
-  auto* key = project(key_weight_, key_second_weight_, key_value_, key_bias_);
   Variable<Real>* query = nullptr;
   if (static_cast<std::int64_t>(B) * shape.Q >= keys_) {  // a table of all keys is smaller than all queries
     auto* table = linear(g, embedding, parameter(query_weight_), parameter(query_bias_));
@@ -123,10 +122,13 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
       g,
       options_,
       batch,
-      key,
+      tables_of(key_weight_, key_second_weight_, key_value_, key_bias_),
       query,
       values_,
-      [&] { return project(gate_weight_, gate_second_weight_, gate_value_, gate_bias_); },
+      [&] {
+        return lookup<Real>(g, batch.tokens,
+                            tables_of(gate_weight_, gate_second_weight_, gate_value_, gate_bias_), nullptr);
+      },
       result->feature_seed,
       result->feature_draw,
       train ? 0u : 1u};

@@ -9,8 +9,7 @@ namespace {
 
 template <class Real>
 Variable<Real>* build(ReadContext<Real>& c) {
-  const auto [key, query] = features(c);
-  auto* weights = scores(c.graph, 1, key, query, c.batch);
+  auto* weights = key_scores(c, 1);
   if (c.text("read_norm") == "attention") weights = normalize(c.graph, RowNorm::sum, kReadEps, weights);
   return normalize_read(c, gather_values(c.graph, weights, c.values, c.batch));
 }

@@ -170,15 +170,14 @@ Features<Real> features(ReadContext<Real>& context) {
   const FeatureMap map = map_of(context.options);
   Variable<Real>* omega = nullptr;
   if (map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive) {
-    omega = favor_features(g, context.integer("features"), context.key->value.columns(), context.feature_seed,
+    omega = favor_features(g, context.integer("features"), context.d_key(), context.feature_seed,
                            context.feature_draw, context.feature_purpose);
   }
-  Variable<Real>* key = feature_map(g, map, context.integer("nu"), context.key, omega);
+  Variable<Real>* key = feature_map(g, map, context.integer("nu"), context.keys(), omega);
   Variable<Real>* query = feature_map(g, map, context.integer("nu"), context.query, omega);
   const std::string& norm = context.text("key_norm");
   if (norm == "sum") {  // the 2021 code guards the query's sum only; some features can sum to zero
-    const bool odd =
-        context.key->value.columns() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
+    const bool odd = context.d_key() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
     const bool can_vanish = map == FeatureMap::relu || (map == FeatureMap::dpfp && odd);
     key = normalize(g, RowNorm::sum, can_vanish ? kReadEps : 0, key);
     query = normalize(g, RowNorm::sum, kReadEps, query);
@@ -190,6 +189,14 @@ Features<Real> features(ReadContext<Real>& context) {
 }
 
 template <class Real>
+Variable<Real>* key_scores(ReadContext<Real>& context, double scale) {
+  if (!context.options.has("memory.feature_map"))
+    return scores(context.graph, scale, context.keys(), context.query, context.batch);
+  const auto [key, query] = features(context);
+  return scores(context.graph, scale, key, query, context.batch);
+}
+
+template <class Real>
 Variable<Real>* normalize_read(ReadContext<Real>& context, Variable<Real>* y) {
   return context.text("read_norm") == "layernorm" ? normalize(context.graph, RowNorm::layer, kLayerNormEps, y)
                                                   : y;
@@ -197,6 +204,8 @@ Variable<Real>* normalize_read(ReadContext<Real>& context, Variable<Real>* y) {
 
 template Features<float> features(ReadContext<float>&);
 template Features<double> features(ReadContext<double>&);
+template Variable<float>* key_scores(ReadContext<float>&, double);
+template Variable<double>* key_scores(ReadContext<double>&, double);
 template Variable<float>* normalize_read(ReadContext<float>&, Variable<float>*);
 template Variable<double>* normalize_read(ReadContext<double>&, Variable<double>*);
 

@@ -17,13 +17,17 @@ struct ReadContext {
   Graph<Real>& graph;
   const Options& options;  ///< resolved; the memory's own under "memory."
   const BatchTensors& batch;
-  Variable<Real>* key;    ///< [R,B,T,d_key]
-  Variable<Real>* query;  ///< [R,B,Q,d_key]
-  int values;             ///< V: values are one-hot, ids in the batch's tokens
+  std::vector<Table<Real>> key_tables;  ///< a token's key [d_key] is the sum of the rows that it chooses
+  Variable<Real>* query;                ///< [R,B,Q,d_key]
+  int values;                           ///< V: values are one-hot, ids in the batch's tokens
   std::function<Variable<Real>*()>
       gate;  ///< makes a scalar gate's logit [R,B,T,1] from the token (own projection)
   const Tensor<std::int32_t>*feature_seed, *feature_draw;  ///< of random feature maps
   std::uint32_t feature_purpose;
+
+  int d_key() const { return query->value.columns(); }
+  /// The keys themselves, [R,B,T,d_key]: a memory that can do without asks key_scores().
+  Variable<Real>* keys() { return lookup<Real>(graph, batch.tokens, key_tables, nullptr); }
 
   const std::string& text(const char* name) const {
     return options.get_string(std::string("memory.") + name);
@@ -53,6 +57,11 @@ struct Features {
 };
 template <class Real>
 Features<Real> features(ReadContext<Real>& context);
+
+/// scale phi(q).phi(k_t), normalised as features() does: [R,B,Q,T], 0 for tokens not seen. Memories without a
+/// feature map read their keys as they are.
+template <class Real>
+Variable<Real>* key_scores(ReadContext<Real>& context, double scale);
 
 /// Applies read_norm "none" or "layernorm" to values read [R,B,Q,V].
 template <class Real>

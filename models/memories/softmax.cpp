@@ -10,8 +10,8 @@ namespace {
 
 template <class Real>
 Variable<Real>* build(ReadContext<Real>& c) {
-  const double scale = 1 / std::sqrt(static_cast<double>(c.key->value.columns()));
-  auto* weights = softmax(c.graph, scores(c.graph, scale, c.key, c.query, c.batch), c.batch);
+  const double scale = 1 / std::sqrt(static_cast<double>(c.d_key()));
+  auto* weights = softmax(c.graph, key_scores(c, scale), c.batch);
   return gather_values(c.graph, weights, c.values, c.batch);
 }
 
