@@ -42,6 +42,13 @@ template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
 
+/// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
+/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised.
+template <class Real>
+Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+                               const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
+                               const RowNorm* norm, double eps);
+
 /// phi of rows: [R,B,N,d] -> [R,B,N,p]. omega [R,m,d] for FAVOR+, else nullptr.
 template <class Real>
 Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Real>* x, Variable<Real>* omega);

@@ -168,23 +168,27 @@ template <class Real>
 Features<Real> features(ReadContext<Real>& context) {
   Graph<Real>& g = context.graph;
   const FeatureMap map = map_of(context.options);
-  Variable<Real>* omega = nullptr;
+  const int nu = context.integer("nu");
+  const std::string& norm = context.text("key_norm");
+  const RowNorm kind = norm == "sum" ? RowNorm::sum : RowNorm::l2;
+  const bool normalised = norm != "none";
+  double key_eps = kReadEps;
+  if (norm == "sum") {  // the 2021 code guards the query's sum only; some features can sum to zero
+    const bool odd = context.d_key() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
+    if (map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd)) key_eps = 0;
+  }
+  Variable<Real>*omega = nullptr, *key = nullptr;
   if (map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive) {
     omega = favor_features(g, context.integer("features"), context.d_key(), context.feature_seed,
                            context.feature_draw, context.feature_purpose);
+    key = feature_map(g, map, nu, context.keys(), omega);
+    if (normalised) key = normalize(g, kind, key_eps, key);
+  } else {
+    key = table_features(g, context.batch.tokens, context.key_tables, map, nu, normalised ? &kind : nullptr,
+                         key_eps);
   }
-  Variable<Real>* key = feature_map(g, map, context.integer("nu"), context.keys(), omega);
-  Variable<Real>* query = feature_map(g, map, context.integer("nu"), context.query, omega);
-  const std::string& norm = context.text("key_norm");
-  if (norm == "sum") {  // the 2021 code guards the query's sum only; some features can sum to zero
-    const bool odd = context.d_key() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
-    const bool can_vanish = map == FeatureMap::relu || (map == FeatureMap::dpfp && odd);
-    key = normalize(g, RowNorm::sum, can_vanish ? kReadEps : 0, key);
-    query = normalize(g, RowNorm::sum, kReadEps, query);
-  } else if (norm == "l2") {
-    key = normalize(g, RowNorm::l2, kReadEps, key);
-    query = normalize(g, RowNorm::l2, kReadEps, query);
-  }
+  Variable<Real>* query = feature_map(g, map, nu, context.query, omega);
+  if (normalised) query = normalize(g, kind, kReadEps, query);
   return {key, query};
 }
 

@@ -1,0 +1,51 @@
+// Normalised features of looked-up keys in one op: y_n = norm(phi(x_n)), x_n = sum_c table_c[ids[n,c]].
+//
+// Equal to LookupForward, FeatureMapForward and NormalizeForward one after the other, but x and phi(x) never
+// travel through memory: they are made again in the backward pass (a few products a number, against four
+// passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/feature_map.h"
+#include "kernels/ops/lookup.h"
+#include "kernels/ops/normalize.h"
+
+namespace crosstalk {
+
+/// Where the rows x [R,N,d] come from (see LookupForward) and what is made of them.
+template <class Real>
+struct TableFeatures {
+  FeatureMap map = FeatureMap::identity;
+  int nu = 1;
+  bool normalised = false;      ///< false: y = phi(x), and `inverse` is not touched
+  RowNorm norm = RowNorm::sum;  ///< sum or l2
+  double eps = 0;
+  Tensor<std::int32_t> ids;  ///< [R,N,C]
+  int tables = 0;
+  Tensor<Real> table[kMaxTables];  ///< [R,rows,d]
+  int channel[kMaxTables] = {};
+};
+
+/// -> y [R,N,p], inverse [R,N]: what rows of phi(x) were multiplied by.
+template <class Real>
+struct TableFeaturesForward {
+  TableFeatures<Real> from;
+  Tensor<Real> y, inverse;
+};
+
+/// inverse, d_y [R,N,p] -> d_x [R,N,d] (overwritten): what LookupBackward adds up into tables.
+template <class Real>
+struct TableFeaturesBackward {
+  TableFeatures<Real> from;
+  Tensor<Real> inverse, d_y, d_x;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& args);
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& args);
+
+}  // namespace crosstalk

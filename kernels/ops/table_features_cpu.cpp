@@ -1,0 +1,100 @@
+// The fine ops, one after the other, over blocks of rows that stay in the cache. SPDX-License-Identifier:
+// Apache-2.0
+#include <Eigen/Core>
+
+#include "kernels/base/parallel.h"
+#include "kernels/ops/table_features.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr std::int64_t kRows = 64;  // a multiple of 16: every work item starts at 64 bytes
+
+// A view of rows begin .. begin + n - 1 of one replica.
+template <class T>
+Tensor<T> view(T* data, std::int64_t n, int columns) {
+  Tensor<T> t;
+  t.data = data;
+  t.R = 1;
+  t.rank = 2;
+  t.dims[0] = static_cast<int>(n);
+  t.dims[1] = columns;
+  return t;
+}
+
+// x, phi(x) and y of a block of rows.
+template <class Real>
+struct Block {
+  Eigen::Array<Real, Eigen::Dynamic, 1> x_data, phi_data, inverse_data;
+  Tensor<Real> x, phi, inverse;
+  Exec alone;  // one replica, one thread
+
+  Block(const TableFeatures<Real>& a, int r, std::int64_t begin, std::int64_t n, int p)
+      : x_data(n * a.table[0].columns()), phi_data(n * p), inverse_data(n) {
+    x = view(x_data.data(), n, a.table[0].columns());
+    phi = view(phi_data.data(), n, p);
+    inverse = view(inverse_data.data(), n, 1);
+    LookupForward<Real> lookup;
+    const int c = a.ids.columns();
+    lookup.ids = view(a.ids.at(r) + begin * c, n, c);
+    lookup.tables = a.tables;
+    for (int t = 0; t < a.tables; ++t) {
+      lookup.table[t] = view(a.table[t].at(r), a.table[t].rows(), a.table[t].columns());
+      lookup.channel[t] = a.channel[t];
+    }
+    lookup.y = x;
+    run_cpu(alone, lookup);
+    run_cpu(alone, FeatureMapForward<Real>{a.map, a.nu, x, {}, phi});
+  }
+};
+
+}  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& a) {
+  const int p = a.y.columns();
+  parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    Block<Real> block(a.from, r, begin, end - begin, p);
+    const Tensor<Real> y = view(a.y.at(r) + begin * p, end - begin, p);
+    if (!a.from.normalised) {
+      std::copy_n(block.phi.data, y.size(), y.data);
+      return;
+    }
+    run_cpu(block.alone, NormalizeForward<Real>{a.from.norm, a.from.eps, block.phi, y, block.inverse});
+    std::copy_n(block.inverse.data, end - begin, a.inverse.at(r) + begin);
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& a) {
+  const int p = a.d_y.columns(), d = a.d_x.columns();
+  parallel_blocks(exec, a.d_y.R, a.d_y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    const std::int64_t n = end - begin;
+    Block<Real> block(a.from, r, begin, n, p);
+    Tensor<Real> d_phi = view(a.d_y.at(r) + begin * p, n, p);
+    Eigen::Array<Real, Eigen::Dynamic, 1> y_data, d_phi_data;
+    if (a.from.normalised) {
+      y_data.resize(n * p), d_phi_data.resize(n * p);
+      const Tensor<Real> y = view(y_data.data(), n, p), d_y = d_phi;
+      d_phi = view(d_phi_data.data(), n, p);
+      run_cpu(block.alone, NormalizeForward<Real>{a.from.norm, a.from.eps, block.phi, y, block.inverse});
+      run_cpu(block.alone,
+              NormalizeBackward<Real>{a.from.norm, y, block.inverse, d_y, d_phi, Write::overwrite});
+    }
+    run_cpu(block.alone, FeatureMapBackward<Real>{a.from.map,
+                                                  a.from.nu,
+                                                  block.x,
+                                                  {},
+                                                  block.phi,
+                                                  d_phi,
+                                                  view(a.d_x.at(r) + begin * d, n, d),
+                                                  Write::overwrite});
+  });
+}
+
+template void run_cpu(const Exec&, const TableFeaturesForward<float>&);
+template void run_cpu(const Exec&, const TableFeaturesForward<double>&);
+template void run_cpu(const Exec&, const TableFeaturesBackward<float>&);
+template void run_cpu(const Exec&, const TableFeaturesBackward<double>&);
+
+}  // namespace crosstalk
