@@ -131,7 +131,8 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
       },
       result->feature_seed,
       result->feature_draw,
-      train ? 0u : 1u};
+      train ? 0u : 1u,
+      device_ == Device::cuda};
   const MemoryKind* memory = find_memory(options_.get_string("memory.name"));
   if constexpr (std::is_same_v<Real, float>) {
     result->output = memory->build_float(context);

@@ -181,6 +181,8 @@ Features<Real> features(ReadContext<Real>& context) {
   if (map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive) {
     omega = favor_features(g, context.integer("features"), context.d_key(), context.feature_seed,
                            context.feature_draw, context.feature_purpose);
+  }
+  if (omega || !context.fused) {
     key = feature_map(g, map, nu, context.keys(), omega);
     if (normalised) key = normalize(g, kind, key_eps, key);
   } else {

@@ -24,6 +24,7 @@ struct ReadContext {
       gate;  ///< makes a scalar gate's logit [R,B,T,1] from the token (own projection)
   const Tensor<std::int32_t>*feature_seed, *feature_draw;  ///< of random feature maps
   std::uint32_t feature_purpose;
+  bool fused = false;  ///< fused ops instead of chains of fine ones: they pay on CUDA, not on the CPU
 
   int d_key() const { return query->value.columns(); }
   /// The keys themselves, [R,B,T,d_key]: a memory that can do without asks key_scores().
