@@ -42,9 +42,12 @@ class Fields {
     t = shaped<T>(R_, dims);
     arena_.reserve(&t);
   }
+  /// Runs once there is memory: for tensors that share it.
+  void after(std::function<void()> f) { after_ = std::move(f); }
   void allocate() {
     arena_.allocate();
     for (const auto& fill : fills_) fill();
+    if (after_) after_();
   }
   /// Results of replica r, one vector a tensor, as doubles; fails where the padding behind them was written.
   std::vector<std::vector<double>> results(int r) const {
@@ -96,6 +99,7 @@ class Fields {
   int R_;
   Arena arena_;
   std::vector<std::function<void()>> fills_;
+  std::function<void()> after_;
   std::vector<std::function<std::vector<double>(int)>> reads_;
 };
 
@@ -279,15 +283,113 @@ TEST_F(CudaOps, LookupBackward) {
   }
 }
 
-// Lists of ids, and gradients summed from them, against the search for ids.
+// The op takes the shapes of one batch; the memory holds all of them.
+template <class Real>
+struct BucketCopies {
+  BucketIds<Real> all;
+};
+template <class Real>
+BucketIds<Real> of_one_batch(BucketIds<Real> a) {
+  for (auto* t : {&a.ids, &a.order}) t->dims[0] /= a.copies;
+  a.start.dims[0] /= a.copies;
+  return a;
+}
+template <class Real>
+void run_cpu(const Exec& exec, const BucketCopies<Real>& a) {
+  run_cpu(exec, of_one_batch(a.all));
+}
+template <class Real>
+void run_cuda(const Exec& exec, const BucketCopies<Real>& a) {
+  run_cuda(exec, of_one_batch(a.all));
+}
+
 TEST_F(CudaOps, BucketIds) {
   for (auto [N, D, rows0, rows1] : kLookupShapes) {
-    SCOPED_TRACE(testing::Message() << N << " " << rows0);
-    check<BucketIds>(0, 1, [=](Fields& f, auto& a) {
-      f.in(a.ids, {N, 3}, -1, rows0);
-      a.channel = 1;
-      f.out(a.order, {N});
-      f.out(a.start, {rows0 + 1});
+    for (int copies : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << N << " " << rows0 << " " << copies);
+      check<BucketCopies>(0, 1, [=](Fields& f, auto& a) {
+        f.in(a.all.ids, {copies * N, 3}, -1, rows0);
+        a.all.channel = 1;
+        a.all.copies = copies;
+        f.out(a.all.order, {copies * N});
+        f.out(a.all.start, {copies * (rows0 + 1)});
+      });
+    }
+  }
+}
+
+// Gradients summed from lists of ids; on the CPU they are searched.
+template <class Real>
+struct ListedLookupBackward {
+  BucketIds<Real> lists;
+  LookupBackward<Real> sum;
+};
+template <class Real>
+void run_cpu(const Exec& exec, const ListedLookupBackward<Real>& a) {
+  run_cpu(exec, a.sum);
+}
+template <class Real>
+void run_cuda(const Exec& exec, ListedLookupBackward<Real> a) {
+  run_cuda(exec, a.lists);
+  a.sum.order[0] = a.lists.order;
+  a.sum.start[0] = a.lists.start;
+  run_cuda(exec, a.sum);
+}
+
+TEST_F(CudaOps, LookupBackwardFromLists) {
+  for (auto [N, D, rows0, rows1] : kLookupShapes) {
+    SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0);
+    for_writes([=](Write mode) {
+      check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
+        f.in(a.sum.ids, {N, 3}, -1, rows0);
+        f.work(a.lists.order, {N});
+        f.work(a.lists.start, {rows0 + 1});
+        f.in(a.sum.d_y, {N, D});
+        f.out(a.sum.d_table[0], {rows0, D});
+        a.sum.tables = 1;
+        a.lists.channel = a.sum.channel[0] = 2;
+        a.sum.write_table[0] = mode;
+        f.after([&a] { a.lists.ids = a.sum.ids; });
+      });
+    });
+  }
+}
+
+TEST_F(CudaOps, TableFeatures) {
+  struct Shape {
+    FeatureMap map;
+    int nu, d, norm;
+  };
+  for (auto [map, nu, d, norm] : {Shape{FeatureMap::dpfp, 1, 64, 0}, Shape{FeatureMap::dpfp, 3, 64, -1},
+                                  Shape{FeatureMap::dpfp, 2, 37, 1}, Shape{FeatureMap::elu1, 1, 64, 0},
+                                  Shape{FeatureMap::tanh, 1, 64, -1}, Shape{FeatureMap::relu, 1, 33, 1},
+                                  Shape{FeatureMap::identity, 1, 20, 1}, Shape{FeatureMap::dpfp, 8, 64, 0}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm);
+    const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, N = 701;
+    const auto from = [=, map = map, nu = nu, norm = norm, d = d](Fields& f, auto& a) {
+      a.map = map, a.nu = nu, a.normalised = norm >= 0, a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum;
+      a.eps = 1e-6;
+      f.in(a.ids, {N, 2}, 0, 40);
+      a.tables = 2;
+      f.in(a.table[0], {40, d});
+      f.in(a.table[1], {53, d});
+      a.channel[0] = 1;
+      a.channel[1] = 0;
+    };
+    check<TableFeaturesForward>(p, 1, [=](Fields& f, auto& a) {
+      from(f, a.from);
+      f.out(a.y, {N, p});
+      if (norm >= 0) {
+        f.out(a.inverse, {N});
+      } else {
+        f.work(a.inverse, {N});
+      }
+    });
+    check<TableFeaturesBackward>(p, 4, [=, d = d](Fields& f, auto& a) {
+      from(f, a.from);
+      f.in(a.inverse, {N}, 0.1, 1);  // need not be what the forward pass leaves
+      f.in(a.d_y, {N, p});
+      f.out(a.d_x, {N, d});
     });
   }
 }

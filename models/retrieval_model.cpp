@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/ops/lookup.h"
 #include "models/memories/parts.h"
 
 namespace crosstalk {
@@ -31,7 +32,17 @@ void RetrievalGraph<Real>::select(int u) {
   batch.query->data += queries;
   batch.position->data += queries;
   batch.target->data += queries;
+  for (const Buckets& lists : buckets) {
+    lists.order->data += shift * lists.order->size();
+    lists.start->data += shift * lists.start->size();
+  }
   selected_ = u;
+}
+
+template <class Real>
+void RetrievalGraph<Real>::prepare(const Exec& exec) const {
+  for (const Buckets& lists : buckets)
+    run(exec, BucketIds<Real>{*batch.tokens, lists.channel, batches, *lists.order, *lists.start});
 }
 
 template <class Real>
@@ -95,12 +106,13 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
   auto* embedding = parameter(embedding_);
   // Projection of the token, from tables of one row a key and one row a value. Every token has a key, so the
   // bias stands in the key's table: its gradient is then a sum over keys, not over tokens.
-  Buckets by_key, by_value, by_second;
-  if (train && device_ == Device::cuda) {  // gradients of tables without searching; the CPU searches as fast
-    by_key = bucket_ids(g, batch.tokens, channel_key, keys_);
-    by_value = bucket_ids(g, batch.tokens, channel_value, values_);
-    if (second_key_) by_second = bucket_ids(g, batch.tokens, channel_second_key, keys_);
-  }
+  const auto bucket_ids = [&](int channel, int rows) -> Buckets {
+    if (!train || device_ == Device::cpu) return {};  // the CPU searches as fast
+    result->buckets.push_back({channel, g.integers({B * shape.T}, batches), g.integers({rows + 1}, batches)});
+    return result->buckets.back();
+  };
+  const Buckets by_key = bucket_ids(channel_key, keys_), by_value = bucket_ids(channel_value, values_),
+                by_second = second_key_ ? bucket_ids(channel_second_key, keys_) : Buckets{};
   const auto tables_of = [&](int weight, int second, int value, int bias) {
     std::vector<Table<Real>> tables = {
         {linear(g, embedding, parameter(weight), parameter(bias)), channel_key, by_key},

@@ -27,8 +27,12 @@ struct RetrievalGraph {
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
 
   int batches = 1;  ///< batches that the integer tensors hold, one after the other
+  /// What follows from the integers of all batches: run it whenever they have been filled, with batch 0
+  /// selected.
+  void prepare(const Exec& exec) const;
   /// Makes the graph read batch u: which one is fixed when ops are queued.
   void select(int u);
+  std::vector<Buckets> buckets;  ///< of the tokens' channels, for gradients of tables
 
  private:
   int selected_ = 0;

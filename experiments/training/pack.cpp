@@ -248,6 +248,7 @@ class Pack {
     draw.counter = step_;
     draw.stride = batch_;
     task_->draw(exec, draw);
+    train_graph_->prepare(exec);
     ParameterBlock<Real>& p = model_.parameters();
     for (int u = 0; u < unroll_; ++u) {
       train_graph_->select(u);

@@ -22,10 +22,11 @@ struct LookupForward {
 
 /// Where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
 /// order; those of id i lie at start[i] .. start[i+1]-1, start int32 [R,rows+1]. Absent ids are in no list.
+/// `copies` batches, one after the other within a replica of each tensor, get lists of their own.
 template <class Real>
 struct BucketIds {
   Tensor<std::int32_t> ids;
-  int channel = 0;
+  int channel = 0, copies = 1;
   Tensor<std::int32_t> order, start;
 };
 

@@ -15,9 +15,10 @@ template <class Real>
 void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
   const std::int64_t n = a.order.size();
   const int c = a.ids.columns(), rows = static_cast<int>(a.start.size()) - 1;
-  parallel_items(exec, a.ids.R, 1, [&](int r, std::int64_t) {
-    std::int32_t* start = a.start.at(r);
-    const auto id = [&](std::int64_t i) { return a.ids.at(r)[i * c + a.channel]; };
+  parallel_items(exec, a.ids.R, a.copies, [&](int r, std::int64_t copy) {
+    std::int32_t *start = a.start.at(r) + copy * (rows + 1), *order = a.order.at(r) + copy * n;
+    const std::int32_t* ids = a.ids.at(r) + copy * n * c;
+    const auto id = [&](std::int64_t i) { return ids[i * c + a.channel]; };
     std::fill_n(start, rows + 1, 0);
     for (std::int64_t i = 0; i < n; ++i) {
       if (id(i) >= 0) ++start[id(i) + 1];
@@ -25,7 +26,7 @@ void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
     for (int row = 0; row < rows; ++row) start[row + 1] += start[row];
     std::vector<std::int32_t> next(start, start + rows);
     for (std::int64_t i = 0; i < n; ++i) {
-      if (id(i) >= 0) a.order.at(r)[next[static_cast<std::size_t>(id(i))]++] = static_cast<std::int32_t>(i);
+      if (id(i) >= 0) order[next[static_cast<std::size_t>(id(i))]++] = static_cast<std::int32_t>(i);
     }
   });
 }

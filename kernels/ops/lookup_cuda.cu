@@ -19,11 +19,11 @@ template <class Real>
 __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ LookupForward<Real> a) {
   const int d = a.y.columns(), c = a.ids.columns(), r = blockIdx.y;
   const bool wide = d % 4 == 0;
-  const int quads = wide ? d / 4 : d;  // pieces of a row: 4 columns or 1
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= a.y.rows() * quads) return;
-  const std::int64_t n = i / quads;
-  const int j = static_cast<int>(i - n * quads);
+  const int quads = wide ? d / 4 : d;                      // pieces of a row: 4 columns or 1
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;  // pieces of a replica: fewer than 2^32
+  const std::int64_t n = i / static_cast<unsigned>(quads);
+  if (n >= a.y.rows()) return;
+  const int j = static_cast<int>(i % static_cast<unsigned>(quads));
   const std::int32_t* ids = a.ids.at(r) + n * c;
   if (!wide) {
     Real sum = a.bias ? a.bias.at(r)[j] : Real(0);
@@ -67,15 +67,17 @@ template <class Real>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps) {
   extern __shared__ std::int32_t counts[];
-  const int r = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x), warp = thread / 32,
-            lane = thread % 32;
+  const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y),
+            thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
             rows = static_cast<int>(a.start.size()) - 1;
   const int threads = 32 * warps, slice = (n + threads - 1) / threads * 32, begin = warp * slice,
             end = min(n, begin + slice);
   const int bits = 32 - __clz(rows - 1);
-  std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows, *start = a.start.at(r);
-  const std::int32_t* ids = a.ids.at(r) + a.channel;
+  std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
+  std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (rows + 1),
+               *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
+  const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
   __syncthreads();
 
@@ -133,24 +135,26 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   }
   if (thread == 0) start[rows] = before;
   walk([&](int i, int id, unsigned same) {
-    if (id >= 0) a.order.at(r)[own[id] + __popc(same & ((1u << lane) - 1))] = i;
+    if (id >= 0) order[own[id] + __popc(same & ((1u << lane) - 1))] = i;
   });
 }
 
-/// One table's gradient from lists: a warp owns 64 columns of a row and adds what its list names, in the
-/// order of n.
-template <class Real>
+/// One table's gradient from lists: kPieces warps own 64 columns of a row; each adds its piece of the row's
+/// list, in the order of n, and the pieces are added in their order.
+template <class Real, int kPieces>
 __global__ void __launch_bounds__(kThreads)
     sum_lists(const __grid_constant__ Tensor<std::int32_t> order,
               const __grid_constant__ Tensor<std::int32_t> start, const __grid_constant__ Tensor<Real> d_y,
               const __grid_constant__ Tensor<Real> d_table, const Write mode) {
-  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32;
-  const int row = static_cast<int>(blockIdx.x) * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32;
+  __shared__ Real parts[kPieces > 1 ? kThreads / 32 : 1][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
+  const int row = (static_cast<int>(blockIdx.x) * (kThreads / 32) + warp) / kPieces;
   const int d = d_y.columns(), column = static_cast<int>(blockIdx.y) * 64 + lane;
-  if (row >= static_cast<int>(start.size()) - 1) return;
-  const int begin = start.at(r)[row], end = start.at(r)[row + 1];
+  const bool inside = row < static_cast<int>(start.size()) - 1, low = column < d, high = column + 32 < d;
+  const int from = inside ? start.at(r)[row] : 0, count = inside ? start.at(r)[row + 1] - from : 0;
+  const int begin = from + count * piece / kPieces, end = from + count * (piece + 1) / kPieces;
   const Real* x = d_y.at(r);
-  const bool low = column < d, high = column + 32 < d;
   Real sum0 = 0, sum1 = 0;
   for (int i0 = begin; i0 < end; i0 += 32) {
     const int listed = i0 + lane < end ? order.at(r)[i0 + lane] : 0, many = min(32, end - i0);
@@ -161,27 +165,41 @@ __global__ void __launch_bounds__(kThreads)
       sum1 += high ? x[at + 32] : Real(0);
     }
   }
+  if constexpr (kPieces > 1) {
+    parts[warp][lane] = sum0;
+    parts[warp][lane + 32] = sum1;
+    __syncthreads();
+    if (piece > 0) return;
+#pragma unroll
+    for (int i = 1; i < kPieces; ++i) {
+      sum0 += parts[warp + i][lane];
+      sum1 += parts[warp + i][lane + 32];
+    }
+  }
+  if (!inside) return;
   Real* out = d_table.at(r) + static_cast<std::int64_t>(row) * d + column;
   if (low) put(mode, out, sum0);
   if (high) put(mode, out + 32, sum1);
 }
 
-/// The same for tables of few columns: a thread owns an entry.
+/// The same for tables of few columns: a warp owns an entry, each lane every 32nd of its list.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     sum_narrow_lists(const __grid_constant__ Tensor<std::int32_t> order,
                      const __grid_constant__ Tensor<std::int32_t> start,
                      const __grid_constant__ Tensor<Real> d_y, const __grid_constant__ Tensor<Real> d_table,
                      const Write mode) {
-  const int r = static_cast<int>(blockIdx.z), d = d_y.columns();
-  const int entry = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x), row = entry / d,
-            column = entry % d;
+  const int r = static_cast<int>(blockIdx.z), d = d_y.columns(), lane = static_cast<int>(threadIdx.x) % 32;
+  const int entry = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) / 32,
+            row = entry / d, column = entry % d;
   if (row >= static_cast<int>(start.size()) - 1) return;
   const int begin = start.at(r)[row], end = start.at(r)[row + 1];
   Real sum = 0;
-#pragma unroll 8
-  for (int i = begin; i < end; ++i) sum += d_y.at(r)[static_cast<std::int64_t>(order.at(r)[i]) * d + column];
-  put(mode, d_table.at(r) + entry, sum);
+#pragma unroll 4
+  for (int i = begin + lane; i < end; i += 32)
+    sum += d_y.at(r)[static_cast<std::int64_t>(order.at(r)[i]) * d + column];
+  sum = warp_sum(sum);
+  if (lane == 0) put(mode, d_table.at(r) + entry, sum);
 }
 
 /// One table's gradient.
@@ -330,12 +348,16 @@ void sum_by_lists(const Exec& exec, const LookupBackward<Real>& a, int t) {
   const int d = a.d_y.columns();
   const unsigned R = static_cast<unsigned>(a.d_y.R);
   if (rows == 0 || d == 0 || R == 0) return;
+  const auto launch = [&](auto kernel, unsigned blocks, unsigned columns) {
+    kernel<<<dim3(blocks, columns, R), kThreads, 0, stream_of(exec)>>>(a.order[t], a.start[t], a.d_y,
+                                                                       a.d_table[t], a.write_table[t]);
+  };
   if (d < 8) {
-    sum_narrow_lists<<<dim3(blocks_for(rows * d, kThreads), 1, R), kThreads, 0, stream_of(exec)>>>(
-        a.order[t], a.start[t], a.d_y, a.d_table[t], a.write_table[t]);
+    launch(sum_narrow_lists<Real>, blocks_for(rows * d, kThreads / 32), 1);
+  } else if (a.d_y.rows() > 64 * rows) {  // long lists
+    launch(sum_lists<Real, 8>, static_cast<unsigned>(rows), blocks_for(d, 64));
   } else {
-    sum_lists<<<dim3(blocks_for(rows, kThreads / 32), blocks_for(d, 64), R), kThreads, 0, stream_of(exec)>>>(
-        a.order[t], a.start[t], a.d_y, a.d_table[t], a.write_table[t]);
+    launch(sum_lists<Real, 1>, blocks_for(rows, kThreads / 32), blocks_for(d, 64));
   }
   check_launch("lookup backward (lists)");
 }
@@ -354,8 +376,8 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   const int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
   const std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
   allow_shared_memory(bucket_ids<Real>, bytes);
-  bucket_ids<<<static_cast<unsigned>(a.ids.R), static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(
-      a, warps);
+  bucket_ids<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
+               static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
   check_launch("bucket_ids");
 }
 

@@ -77,9 +77,9 @@ void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& a) {
       y_data.resize(n * p), d_phi_data.resize(n * p);
       const Tensor<Real> y = view(y_data.data(), n, p), d_y = d_phi;
       d_phi = view(d_phi_data.data(), n, p);
-      run_cpu(block.alone, NormalizeForward<Real>{a.from.norm, a.from.eps, block.phi, y, block.inverse});
-      run_cpu(block.alone,
-              NormalizeBackward<Real>{a.from.norm, y, block.inverse, d_y, d_phi, Write::overwrite});
+      const Tensor<Real> inverse = view(a.inverse.at(r) + begin, n, 1);
+      for (std::int64_t i = 0; i < n * p; ++i) y.data[i] = block.phi.data[i] * inverse.data[i / p];
+      run_cpu(block.alone, NormalizeBackward<Real>{a.from.norm, y, inverse, d_y, d_phi, Write::overwrite});
     }
     run_cpu(block.alone, FeatureMapBackward<Real>{a.from.map,
                                                   a.from.nu,

@@ -87,19 +87,6 @@ Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Var
 }
 
 template <class Real>
-Buckets bucket_ids(Graph<Real>& g, const Tensor<std::int32_t>* ids, int channel, int rows) {
-  auto* order = g.integers({static_cast<int>(ids->rows())});
-  auto* start = g.integers({rows + 1});
-  g.node(
-      "bucket_ids", {}, {g.variable({1}, false)},
-      [=](const Exec& e) {
-        run(e, BucketIds<Real>{*ids, channel, *order, *start});
-      },
-      [](const Exec&, const std::vector<Write>&) {});
-  return {order, start};
-}
-
-template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
   std::vector<Variable<Real>*> inputs = checked_tables("lookup", *ids, tables);
@@ -409,7 +396,6 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
 }
 
 #define CROSSTALK_NODES(Real)                                                                               \
-  template Buckets bucket_ids(Graph<Real>&, const Tensor<std::int32_t>*, int, int);                         \
   template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
   template Variable<Real>* lookup(Graph<Real>&, const Tensor<std::int32_t>*,                                \
                                   const std::vector<Table<Real>>&, Variable<Real>*);                        \

@@ -22,13 +22,12 @@ struct BatchTensors {
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
-/// Lists of where each id of a channel stands (ops/lookup.h): made once a batch, shared by all lookups of the
-/// channel.
+/// Lists of where each id of a channel stands (ops/lookup.h), shared by all lookups of the channel. No node
+/// makes them: whoever fills the ids does (RetrievalGraph::prepare).
 struct Buckets {
-  const Tensor<std::int32_t>*order = nullptr, *start = nullptr;
+  int channel = 0;
+  Tensor<std::int32_t>*order = nullptr, *start = nullptr;
 };
-template <class Real>
-Buckets bucket_ids(Graph<Real>& g, const Tensor<std::int32_t>* ids, int channel, int rows);
 
 /// One table of a lookup and the channel of `ids` that chooses its rows.
 template <class Real>
