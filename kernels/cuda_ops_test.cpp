@@ -2,6 +2,7 @@
 // on a stream of its own; and a replica's bits in company of 1, 7 and 64. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -363,7 +364,9 @@ TEST_F(CudaOps, TableFeatures) {
   for (auto [map, nu, d, norm] : {Shape{FeatureMap::dpfp, 1, 64, 0}, Shape{FeatureMap::dpfp, 3, 64, -1},
                                   Shape{FeatureMap::dpfp, 2, 37, 1}, Shape{FeatureMap::elu1, 1, 64, 0},
                                   Shape{FeatureMap::tanh, 1, 64, -1}, Shape{FeatureMap::relu, 1, 33, 1},
-                                  Shape{FeatureMap::identity, 1, 20, 1}, Shape{FeatureMap::dpfp, 8, 64, 0}}) {
+                                  Shape{FeatureMap::identity, 1, 20, 1}, Shape{FeatureMap::dpfp, 8, 64, 0},
+                                  Shape{FeatureMap::dpfp, 63, 32, 0}, Shape{FeatureMap::dpfp, 2, 128, 1},
+                                  Shape{FeatureMap::elu1, 1, 32, 1}, Shape{FeatureMap::relu, 1, 128, 0}}) {
     SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm);
     const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, N = 701;
     const auto from = [=, map = map, nu = nu, norm = norm, d = d](Fields& f, auto& a) {
@@ -626,6 +629,46 @@ TEST_F(CudaOps, PrefixDot) {
 
 // Keys about as long as 1, so that erasing does not grow what is kept.
 double unit(int P) { return std::sqrt(3.0 / P); }
+
+// The same with a trail instead of the history.
+TEST_F(CudaOps, RecurrentReadByTrail) {
+  for (auto [B, T, P] : {std::array{1, 1, 1},
+                         {3, 5, 4},
+                         {4, 33, 20},
+                         {2, 200, 128},
+                         {3, 47, 64},
+                         {2, 61, 132},
+                         {2, 50, 256},
+                         {2, 37, 400},
+                         {2, 21, 700}}) {
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P);
+    const int columns = P + (T + 3) / 4 * 4;
+    const auto inputs = [=, B = B, T = T, P = P](Fields& f, auto& a) {
+      f.in(a.k, {B, T, P}, -unit(P), unit(P));
+      f.in(a.q, {B, 1, P});
+      f.in(a.write, {B, T}, 0, 1);
+      f.in(a.erase, {B, T}, 0, 1);
+      f.in(a.position, {B, 1}, 0, T + 1);
+    };
+    check<RecurrentReadForward>(T + P, 4, [=, B = B, T = T](Fields& f, auto& a) {
+      inputs(f, a);
+      f.out(a.a, {B, 1, T});
+      f.work(a.trail, {B, columns});
+    });
+    for_writes([=, B = B, T = T, P = P](Write mode) {
+      check<RecurrentReadBackward>(T + P, 8, [=](Fields& f, auto& a) {
+        inputs(f, a);
+        f.in(a.trail, {B, columns});
+        f.in(a.d_a, {B, 1, T});
+        f.out(a.d_k, {B, T, P});
+        f.out(a.d_q, {B, 1, P});
+        f.out(a.d_write, {B, T});
+        f.out(a.d_erase, {B, T});
+        a.write_k = a.write_q = a.write_write = a.write_erase = mode;
+      });
+    });
+  }
+}
 
 TEST_F(CudaOps, RecurrentRead) {
   for (auto [B, T, P, Q] : kReadShapes) {

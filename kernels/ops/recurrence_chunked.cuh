@@ -317,6 +317,7 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_forward(const RecurrentR
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
   Real* stages = reinterpret_cast<Real*>(dynamic);
   Real* history = a.history ? a.history.at(r) + sequence * P : nullptr;
+  Real* trail = a.trail ? a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns() : nullptr;
   const int limit = history && p < P ? seen : 0;
   Real state[4];
   take4(a.q.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
@@ -344,7 +345,10 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_forward(const RecurrentR
     typename Team::Row row;
     team.take(shared, chunk, row);
     const Real c = row.times(team.template total<C>(shared, chunk, sums[0], i_lane), lane);
-    if (valid && threadIdx.x < 32 && lane % Team::kGroup == 0) out[token] = write_i * c;
+    if (valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
+      out[token] = write_i * c;
+      if (trail) trail[P + token] = c;
+    }
     const Real step = erase_i * c;
     Real* kept = history + static_cast<std::int64_t>(first + C - 1) * P + p;
 #pragma unroll
@@ -357,9 +361,11 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_forward(const RecurrentR
       for (int x = 0; x < 4; ++x) state[x] -= step_i * keys[i][x];
     }
   }
+  if (trail) put4(trail + p, p < P, state);
 }
 
-template <class Real, int W, int N>
+/// kTrail: r_t is made again from the trail; else it is read from the history.
+template <class Real, int W, int N, bool kTrail>
 __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const RecurrentReadBackward<Real> a) {
   using Team = Chunked<Real, W, N>;
   constexpr int C = Team::C;
@@ -370,7 +376,8 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
   const int seen = clamped(a.position.at(r)[b], T);
   const Real* write = a.write ? a.write.at(r) + sequence : nullptr;
   const Real* k = a.k.at(r) + sequence * P;
-  const Real* history = a.history.at(r) + sequence * P;
+  const Real* history = kTrail ? nullptr : a.history.at(r) + sequence * P;
+  const Real* trail = kTrail ? a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns() : nullptr;
   Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
   Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
   Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
@@ -392,25 +399,27 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
-  constexpr int kStage = C * Team::kColumns;
+  constexpr int kStage = C * Team::kColumns, kTensors = kTrail ? 1 : 2;
   Real* stages = reinterpret_cast<Real*>(dynamic);  // [2][keys, states][C][kColumns]
   const auto fetch = [&](int chunk) {
-    Real* stage = stages + chunk % 2 * 2 * kStage;
+    Real* stage = stages + chunk % 2 * kTensors * kStage;
     if (chunk < team.chunks) {
       team.fetch(stage, k, chunk * C);
-      team.fetch(stage + kStage, history, chunk * C);
+      if (!kTrail) team.fetch(stage + kStage, history, chunk * C);
     }
     commit_copies();
   };
   const int limit = d_k && p < P ? seen : 0;
-  Real rho[4] = {};
+  Real rho[4] = {}, now[4] = {};  // now: r_t, for kTrail
+  if (kTrail) take4(trail + p, p < P, now);
   fetch(0);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const int first = chunk * C, token = first + i_lane;
     fetch(chunk + 1);
     const bool valid = token < seen, add = d_k && a.write_k == Write::add;
     const Real write_i = valid && write ? write[token] : Real(1),
-               erase_i = valid ? team.erase[token] : Real(0), d_a = valid ? team.d_a[token] : Real(0);
+               erase_i = valid ? team.erase[token] : Real(0), d_a = valid ? team.d_a[token] : Real(0),
+               kept_c = kTrail && valid ? trail[P + token] : Real(0);
     Real target[C][4] = {};
     if (add) {
 #pragma unroll
@@ -419,27 +428,32 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
       }
     }
     wait_copies();
-    const Real *stage = stages + chunk % 2 * 2 * kStage + p, *states = stage + kStage;
-    Real sums[2 * C];
+    const Real *stage = stages + chunk % 2 * kTensors * kStage + p, *states = stage + kStage;
+    constexpr int kSums = kTensors * C;
+    Real sums[kSums];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       Real key[4], at[4];
       take4(stage + i * Team::kColumns, true, key);
-      take4(states + i * Team::kColumns, true, at);
-      sums[i] = sums[C + i] = 0;
+      sums[i] = 0;
 #pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        sums[i] += key[x] * rho[x];
-        sums[C + i] += key[x] * at[x];
+      for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
+      if constexpr (!kTrail) {
+        take4(states + i * Team::kColumns, true, at);
+        sums[C + i] = 0;
+#pragma unroll
+        for (int x = 0; x < 4; ++x) sums[C + i] += key[x] * at[x];
       }
     }
     __syncwarp();
-    scatter_sum<2 * C>(sums);
+    scatter_sum<kSums>(sums);
     typename Team::Row row;
     team.take(shared, chunk, row);
-    const Real u = team.template total<2 * C>(shared, chunk, sums[0], i_lane);
+    const Real u = team.template total<kSums>(shared, chunk, sums[0], i_lane);
     Real c;
-    if constexpr (W == 1) {
+    if constexpr (kTrail) {
+      c = kept_c;
+    } else if constexpr (W == 1) {
       c = __shfl_sync(kFullWarp, sums[0], (C + i_lane) * (16 / C));
     } else {
       c = 0;
@@ -459,7 +473,12 @@ __global__ void __launch_bounds__(32 * (W + N)) chunked_backward(const Recurrent
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       Real key[4], at[4];  // read again: registers are scarcer than shared memory's time
       take4(stage + i * Team::kColumns, true, key);
-      take4(states + i * Team::kColumns, true, at);
+      if constexpr (kTrail) {
+#pragma unroll
+        for (int x = 0; x < 4; ++x) at[x] = now[x] += step_i * key[x];
+      } else {
+        take4(states + i * Team::kColumns, true, at);
+      }
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         target[i][x] += d_c_i * at[x] - step_i * rho[x];

@@ -19,15 +19,17 @@ struct Coefficients {
         decay(d ? d.at(r) + offset : nullptr) {}
 };
 
-// One query over one sequence, backwards in time. history (or null) keeps r_t in row t.
+// One query over one sequence, backwards in time. history (or null) keeps r_t in row t, products (or null)
+// c_t.
 template <class Real>
-void scan(const Real* k, const Coefficients<Real>& coefficient, Real* r, Real* history, Real* a, int seen,
-          int T, int P) {
+void scan(const Real* k, const Coefficients<Real>& coefficient, Real* r, Real* history, Real* products,
+          Real* a, int seen, int T, int P) {
   for (int t = seen; t < T && a; ++t) a[t] = 0;
   for (int t = seen - 1; t >= 0; --t) {
     const Real* key = k + static_cast<std::int64_t>(t) * P;
     if (history) std::copy_n(r, P, history + static_cast<std::int64_t>(t) * P);
     const Real c = dot(key, r, P);
+    if (products) products[t] = c;
     if (a) a[t] = coefficient.write ? coefficient.write[t] * c : c;
     if (coefficient.decay) {
       for (int i = 0; i < P; ++i) r[i] *= coefficient.decay[t];
@@ -48,8 +50,10 @@ void run_cpu(const Exec& exec, const RecurrentReadForward<Real>& a) {
     std::vector<Real> state(static_cast<std::size_t>(P));
     for (int i = 0; i < Q; ++i) {
       std::copy_n(a.q.at(r) + (b * Q + i) * P, P, state.data());
-      scan(k, coefficient, state.data(), history, a.a.at(r) + (b * Q + i) * T, a.position.at(r)[b * Q + i], T,
-           P);
+      Real* trail = a.trail ? a.trail.at(r) + b * a.trail.columns() : nullptr;
+      scan(k, coefficient, state.data(), history, trail ? trail + P : nullptr, a.a.at(r) + (b * Q + i) * T,
+           a.position.at(r)[b * Q + i], T, P);
+      if (trail) std::copy_n(state.data(), P, trail);
     }
   });
 }
@@ -63,7 +67,7 @@ void run_cpu(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   parallel_items(exec, a.k.R, B, [&](int r, std::int64_t b) {
     const Real* k = a.k.at(r) + b * T * P;
     const Coefficients<Real> coefficient(a.write, a.erase, a.decay, r, b * T);
-    Real* history = a.history.at(r) + b * T * P;
+    Real* history = a.history ? a.history.at(r) + b * T * P : nullptr;
     Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + b * T * P;
     Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + b * T;
     Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + b * T;
@@ -77,15 +81,19 @@ void run_cpu(const Exec& exec, const RecurrentReadBackward<Real>& a) {
       const int seen = a.position.at(r)[b * Q + i];
       if (Q > 1) {  // the history of one query does not fit beside all others: scan again
         std::copy_n(a.q.at(r) + (b * Q + i) * P, P, rho.data());
-        scan(k, coefficient, rho.data(), history, static_cast<Real*>(nullptr), seen, T, P);
+        scan(k, coefficient, rho.data(), history, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr),
+             seen, T, P);
       }
+      const Real* trail = a.trail ? a.trail.at(r) + b * a.trail.columns() : nullptr;
+      std::vector<Real> now(trail, trail ? trail + P : trail);  // r_t, made again
       std::fill(rho.begin(), rho.end(), Real(0));
       for (int t = 0; t < seen; ++t) {
         const Real* key = k + static_cast<std::int64_t>(t) * P;
-        const Real* state = history + static_cast<std::int64_t>(t) * P;
-        const Real c = dot(key, state, P), key_rho = dot(key, rho.data(), P);
-        const Real d_a = a.d_a.at(r)[(b * Q + i) * T + t];
         const Real erase = coefficient.erase ? coefficient.erase[t] : Real(0);
+        if (trail) axpy(erase * trail[P + t], key, now.data(), P);
+        const Real* state = trail ? now.data() : history + static_cast<std::int64_t>(t) * P;
+        const Real c = trail ? trail[P + t] : dot(key, state, P), key_rho = dot(key, rho.data(), P);
+        const Real d_a = a.d_a.at(r)[(b * Q + i) * T + t];
         const Real d_c = (coefficient.write ? coefficient.write[t] * d_a : d_a) - erase * key_rho;
         if (d_write) d_write[t] += c * d_a;
         if (d_erase) d_erase[t] -= c * key_rho;

@@ -23,10 +23,11 @@ struct Coefficients {
         decay(d ? d.at(r) + offset : nullptr) {}
 };
 
-// Walks t = seen-1 .. 0. history (or null) keeps r_t in row t, a (or null) gets the weights.
+// Walks t = seen-1 .. 0. history (or null) keeps r_t in row t, products (or null) c_t, a (or null) gets the
+// weights.
 template <class Real, class Team>
 __device__ void scan(Team& team, const Real* k, const Coefficients<Real>& coefficient, Real (&r)[Team::E],
-                     Real* history, Real* a, int seen, int P) {
+                     Real* history, Real* products, Real* a, int seen, int P) {
   constexpr int kAhead = 4, E = Team::E;
   Real keys[kAhead][E], write[kAhead], erase[kAhead], decay[kAhead];
   const auto fetch = [&](int slot, int t) {
@@ -47,6 +48,7 @@ __device__ void scan(Team& team, const Real* k, const Coefficients<Real>& coeffi
       Real c[1] = {Team::share(keys[slot], r)};
       team.sum(c);
       if (a && threadIdx.x == 0) a[t] = write[slot] * c[0];
+      if (products && threadIdx.x == 0) products[t] = c[0];
       const Real step = erase[slot] * c[0];
 #pragma unroll
       for (int i = 0; i < E; ++i) r[i] = decay[slot] * r[i] - step * keys[slot][i];
@@ -69,7 +71,9 @@ __global__ void __launch_bounds__(32 * W) read_forward(const RecurrentReadForwar
   Real state[E];
   team.load(a.q.at(r) + query * P, P, state);
   scan(team, a.k.at(r) + sequence * P, Coefficients<Real>(a.write, a.erase, a.decay, r, sequence), state,
-       Q == 1 && a.history ? a.history.at(r) + sequence * P : nullptr, out, seen, P);
+       Q == 1 && a.history ? a.history.at(r) + sequence * P : nullptr,
+       a.trail ? a.trail.at(r) + b * a.trail.columns() + P : nullptr, out, seen, P);
+  if (a.trail) team.store(a.trail.at(r) + b * a.trail.columns(), P, state);
 }
 
 template <class Real, int W, int E>
@@ -81,7 +85,8 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
   const Real* k = a.k.at(r) + sequence * P;
   const Coefficients<Real> coefficient(a.write, a.erase, a.decay, r, sequence);
-  Real* history = a.history.at(r) + sequence * P;
+  Real* history = a.history ? a.history.at(r) + sequence * P : nullptr;
+  const Real* trail = a.trail ? a.trail.at(r) + b * a.trail.columns() : nullptr;
   Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
   Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
   Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
@@ -92,15 +97,17 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
     if (Q > 1) {  // the history of one query does not fit beside all others: scan again
       Real state[E];
       team.load(a.q.at(r) + query * P, P, state);
-      scan(team, k, coefficient, state, history, static_cast<Real*>(nullptr), seen, P);
+      scan(team, k, coefficient, state, history, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr),
+           seen, P);
     }
     // The first query stores what is to be overwritten, the others add to it.
     const auto mode = [&](Write wanted) { return i > 0 ? Write::add : wanted; };
-    Real keys[kAhead][E], states[kAhead][E], d_a[kAhead], rho[E] = {};
+    Real keys[kAhead][E], states[kAhead][E], d_a[kAhead], rho[E] = {}, now[E] = {};
+    if (trail) team.load(trail, P, now);
     const auto fetch = [&](int slot, int t) {
       if (t >= seen) return;
       team.load(k + static_cast<std::int64_t>(t) * P, P, keys[slot]);
-      team.load(history + static_cast<std::int64_t>(t) * P, P, states[slot]);
+      if (!trail) team.load(history + static_cast<std::int64_t>(t) * P, P, states[slot]);
       d_a[slot] = a.d_a.at(r)[query * T + t];
     };
 #pragma unroll
@@ -113,9 +120,13 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
         const Real write = coefficient.write ? coefficient.write[t] : Real(1);
         const Real erase = coefficient.erase ? coefficient.erase[t] : Real(0);
         const Real decay = coefficient.decay ? coefficient.decay[t] : Real(1);
+        if (trail) {  // r_t from r_{t-1}
+#pragma unroll
+          for (int j = 0; j < E; ++j) states[slot][j] = now[j] += erase * trail[P + t] * keys[slot][j];
+        }
         Real sums[2] = {team.share(keys[slot], states[slot]), team.share(keys[slot], rho)};
         team.sum(sums);
-        const Real c = sums[0], key_rho = sums[1];
+        const Real c = trail ? trail[P + t] : sums[0], key_rho = sums[1];
         const Real d_c = write * d_a[slot] - erase * key_rho;
         if (d_decay) {
           Real along[1] = {team.share(states[slot], rho)};
@@ -168,7 +179,7 @@ template <class Args>
 bool by_chunks(const Args& a) {
   const int P = a.k.dim(2);
   return a.erase && !a.decay && a.q.dim(1) == 1 && P <= kLargestChunked && P % 4 == 0 && aligned(a.k) &&
-         aligned(a.q) && aligned(a.history);
+         aligned(a.q) && aligned(a.history) && (!a.trail || (aligned(a.trail) && a.trail.columns() % 4 == 0));
 }
 
 }  // namespace
@@ -198,10 +209,11 @@ void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   if (B == 0 || R == 0) return;
   if (by_chunks(a) && aligned(a.d_k)) {
-    with_chunks<Real>(a.k.dim(2), 2, [&](auto warps, auto builders, std::size_t bytes) {
+    with_chunks<Real>(a.k.dim(2), a.trail ? 1 : 2, [&](auto warps, auto builders, std::size_t bytes) {
       constexpr int W = decltype(warps)::value, N = decltype(builders)::value;
-      allow_shared_memory(chunked_backward<Real, W, N>, bytes);
-      chunked_backward<Real, W, N><<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
+      const auto kernel = a.trail ? chunked_backward<Real, W, N, true> : chunked_backward<Real, W, N, false>;
+      allow_shared_memory(kernel, bytes);
+      kernel<<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
     });
     return check_launch("recurrent read backward");
   }

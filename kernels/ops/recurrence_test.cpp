@@ -65,7 +65,7 @@ struct Shape {
 
 const auto forward = [](const Exec& exec, auto& s) {
   run(exec, RecurrentReadForward{s.real("k"), s.real("q"), s.real("write"), s.real("erase"), s.real("decay"),
-                                 s.real("a"), s.real("history"), s.integer("position")});
+                                 s.real("a"), s.real("history"), s.integer("position"), s.real("trail")});
 };
 
 const auto backward = [](const Exec& exec, auto& s) {
@@ -82,8 +82,9 @@ const auto backward = [](const Exec& exec, auto& s) {
   run(exec, args);
 };
 
-/// `gates` names the gates that are present: w(rite), e(rase), d(ecay).
-OpCase make(const std::string& name, Shape s, const std::string& gates) {
+/// `gates` names the gates that are present: w(rite), e(rase), d(ecay). A trail instead of a history where
+/// asked.
+OpCase make(const std::string& name, Shape s, const std::string& gates, bool trail = false) {
   OpCase op(name);
   const double scale = 1 / std::sqrt(static_cast<double>(s.P));  // |k| about 1: nothing explodes
   op.input("k", {s.B, s.T, s.P}, normal(scale)).input("q", {s.B, s.Q, s.P}, normal());
@@ -95,7 +96,12 @@ OpCase make(const std::string& name, Shape s, const std::string& gates) {
     }
   }
   op.integers("position", {s.B, s.Q}, positions(s.T));
-  op.output("a", {s.B, s.Q, s.T}).workspace("history", {s.B, s.T, s.P});
+  op.output("a", {s.B, s.Q, s.T});
+  if (trail) {
+    op.workspace("trail", {s.B, s.P + (s.T + 3) / 4 * 4}).absent("history");
+  } else {
+    op.workspace("history", {s.B, s.T, s.P}).absent("trail");
+  }
   op.forward(forward).backward(backward).oracle(oracle(s.B, s.T, s.Q, s.P));
   op.roundings(3.0 * s.T + s.P).condition(4);
   return op;
@@ -113,6 +119,10 @@ std::vector<OpCase> cases() {
   all.push_back(make("Wide", {2, 9, 1, 37}, "wed").gradient_elements(60));
   all.push_back(make("Long_Q1", {3, 45, 1, 19}, "wed").gradient_elements(60));
   all.push_back(make("Long_Q5", {2, 45, 5, 19}, "wed").gradient_elements(60));
+  for (const char* gates : {"", "e", "we"})
+    all.push_back(make(fmt::format("Trail{}", gates), {4, 7, 1, 5}, gates, true));
+  all.push_back(make("TrailLong", {3, 45, 1, 19}, "we", true).gradient_elements(60));
+  all.push_back(make("TrailLongByFour", {3, 45, 1, 20}, "we", true).gradient_elements(60));
   for (int Q : {1, 3}) {
     OpCase op = make(fmt::format("HardKeys_Q{}", Q), {4, 8, Q, 6}, "wed");
     op.edit("k", [](int, Numbers& k) {
@@ -152,6 +162,7 @@ class Reader {
     s.reals.add("q", 1, {1, 1, P});
     s.reals.add("a", 1, {1, 1, T});
     s.reals.add("history", 1, {1, T, P});
+    s.reals.add_absent("trail");
     for (const auto& [name, gate] : gates()) {
       if (gate->empty()) {
         s.reals.add_absent(name);

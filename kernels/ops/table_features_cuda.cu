@@ -174,6 +174,198 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
+/// kRows rows of x of one warp, in registers.
+template <class Real, int M>
+__device__ __forceinline__ void load_rows(const TableFeatures<Real>& a, int r, int first, int rows,
+                                          Real (&x)[kRows][M]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, c = a.ids.columns();
+  const std::int32_t* ids = a.ids.at(r);
+  std::int32_t id[kRows][kMaxTables];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (int t = 0; t < kMaxTables; ++t)
+      id[i][t] = t < a.tables && first + i < rows ? ids[(first + i) * c + a.channel[t]] : -1;
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (int k = 0; k < M; ++k) x[i][k] = 0;
+#pragma unroll
+    for (int t = 0; t < kMaxTables; ++t) {
+      if (id[i][t] < 0) continue;
+      const Real* row = a.table[t].at(r) + static_cast<unsigned>(id[i][t] * 32 * M + lane);
+#pragma unroll
+      for (int k = 0; k < M; ++k) x[i][k] += row[32 * k];
+    }
+  }
+}
+
+/// f = [relu(x); relu(-x)], entry lane + 32 k in f[k].
+template <class Real, int M>
+__device__ __forceinline__ void rectify(const Real (&x)[M], Real (&f)[2 * M]) {
+#pragma unroll
+  for (int k = 0; k < M; ++k) {
+    f[k] = positive(x[k]);
+    f[M + k] = x[k] > 0 ? Real(0) : 0 - x[k];
+  }
+}
+
+/// Entry i - j (forward) or i + j of what the warp holds, for each entry i of this lane; modulo 32 W.
+template <bool kForward, class Real, int W>
+__device__ __forceinline__ void neighbours(const Real (&f)[W], int j, Real (&out)[W]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, rest = j % 32, turns = j / 32 % W;
+  const int from = kForward ? lane - rest : lane + rest;
+  Real moved[W];
+#pragma unroll
+  for (int k = 0; k < W; ++k) moved[k] = __shfl_sync(kFullWarp, f[k], from & 31);
+  const bool same = from >= 0 && from < 32;
+#pragma unroll
+  for (int k = 0; k < W; ++k) out[k] = same ? moved[k] : moved[(k + (kForward ? W - 1 : 1)) % W];
+  for (int n = 0; n < turns; ++n) {  // rolls of a whole register: j >= 32 only
+    const Real last = out[kForward ? W - 1 : 0];
+#pragma unroll
+    for (int k = 0; k < W - 1; ++k) {
+      const int to = kForward ? W - 1 - k : k;
+      out[to] = out[kForward ? to - 1 : to + 1];
+    }
+    out[kForward ? 0 : W - 1] = last;
+  }
+}
+
+template <class Real>
+__device__ __forceinline__ Real mapped(FeatureMap map, Real x) {
+  switch (map) {
+    case FeatureMap::identity:
+      return x;
+    case FeatureMap::elu1:
+      return x > 0 ? x + 1 : exp(x);
+    case FeatureMap::relu:
+      return positive(x);
+    default:
+      return tanh(x);
+  }
+}
+
+template <class Real, int M, bool kDpfp>
+__global__ void __launch_bounds__(32 * kWarps)
+    table_features_registers(const __grid_constant__ TableFeaturesForward<Real> a) {
+  constexpr int W = kDpfp ? 2 * M : M;
+  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.y.columns(),
+            rows = static_cast<int>(a.y.rows()), nu = kDpfp ? a.from.nu : 1;
+  const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
+  const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
+  const Real eps = static_cast<Real>(a.from.eps);
+  Real x[kRows][M];
+  load_rows(a.from, r, first, rows, x);
+  Real* out = a.y.at(r) + static_cast<std::int64_t>(first) * p + lane;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i, out += p) {
+    if (first + i >= rows) return;
+    Real f[W], other[W];
+    if constexpr (kDpfp) {
+      rectify(x[i], f);
+    } else {
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        f[k] = mapped(a.from.map, x[i][k]);
+        other[k] = 1;
+      }
+    }
+    Real inverse = 1;
+    if (normalised) {
+      Real total = 0;
+      for (int j = 1; j <= nu; ++j) {
+        if constexpr (kDpfp) neighbours<true>(f, j, other);
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          const Real phi = f[k] * other[k];
+          total += sum ? phi : phi * phi;
+        }
+      }
+      total = warp_sum(total) + eps;
+      inverse = 1 / (sum ? total : sqrt(total));
+      if (lane == 0) a.inverse.at(r)[first + i] = inverse;
+    }
+    for (int j = 1; j <= nu; ++j) {
+      if constexpr (kDpfp) neighbours<true>(f, j, other);
+#pragma unroll
+      for (int k = 0; k < W; ++k) out[(j - 1) * 32 * W + 32 * k] = f[k] * other[k] * inverse;
+    }
+  }
+}
+
+template <class Real, int M, bool kDpfp>
+__global__ void __launch_bounds__(32 * kWarps)
+    table_features_backward_registers(const __grid_constant__ TableFeaturesBackward<Real> a) {
+  constexpr int W = kDpfp ? 2 * M : M;
+  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.d_y.columns(),
+            rows = static_cast<int>(a.d_y.rows()), nu = kDpfp ? a.from.nu : 1;
+  const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
+  const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
+  Real x[kRows][M];
+  load_rows(a.from, r, first, rows, x);
+  const Real* in = a.d_y.at(r) + static_cast<std::int64_t>(first) * p + lane;
+  Real* out = a.d_x.at(r) + static_cast<std::int64_t>(first) * (32 * M) + lane;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i, in += p, out += 32 * M) {
+    if (first + i >= rows) return;
+    Real f[W], other[W], d_y[W];
+    if constexpr (kDpfp) {
+      rectify(x[i], f);
+    } else {
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        f[k] = mapped(a.from.map, x[i][k]);
+        other[k] = 1;
+      }
+    }
+    // sum: d_phi = inverse (d_y - y.d_y);  l2: d_phi = inverse (d_y - y (y.d_y));  y = inverse phi
+    Real inverse = 1, along = 0;
+    if (normalised) {
+      inverse = a.inverse.at(r)[first + i];
+      for (int j = 1; j <= nu; ++j) {
+        if constexpr (kDpfp) neighbours<true>(f, j, other);
+#pragma unroll
+        for (int k = 0; k < W; ++k) along += in[(j - 1) * 32 * W + 32 * k] * (f[k] * other[k]);
+      }
+      along = warp_sum(along) * inverse;
+    }
+    Real d_f[W] = {};
+    for (int j = 1; j <= nu; ++j) {
+      if constexpr (kDpfp) neighbours<true>(f, j, other);
+#pragma unroll
+      for (int k = 0; k < W; ++k) {
+        d_y[k] = in[(j - 1) * 32 * W + 32 * k];  // a second time, from the cache
+        if (normalised) d_y[k] = inverse * (d_y[k] - (sum ? along : f[k] * other[k] * inverse * along));
+      }
+      if constexpr (kDpfp) {
+        Real back[W], after[W];
+#pragma unroll
+        for (int k = 0; k < W; ++k) back[k] = d_y[k] * f[k];
+        neighbours<false>(back, j, after);
+#pragma unroll
+        for (int k = 0; k < W; ++k) {
+          d_f[k] += d_y[k] * other[k];
+          d_f[k] += after[k];
+        }
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < M; ++k) {
+      if constexpr (kDpfp) {
+        out[32 * k] = f[k] > 0 ? d_f[k] : f[M + k] > 0 ? -d_f[M + k] : Real(0);
+      } else {
+        Real slope = 1;
+        if (a.from.map == FeatureMap::elu1 && !(x[i][k] > 0)) slope = f[k];
+        if (a.from.map == FeatureMap::relu && !(x[i][k] > 0)) slope = 0;
+        if (a.from.map == FeatureMap::tanh) slope = 1 - f[k] * f[k];
+        out[32 * k] = a.from.map == FeatureMap::relu && slope == 0 ? Real(0) : d_y[k] * slope;
+      }
+    }
+  }
+}
+
 template <class Real, class Args>
 void launch(const Exec& exec, const Args& a, const char* name, std::int64_t rows, int R, int numbers_a_warp,
             void (*kernel)(Args)) {
@@ -192,17 +384,37 @@ template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& a) {
   const bool dpfp = a.from.map == FeatureMap::dpfp;
   const int d = a.from.table[0].columns();
-  launch<Real>(exec, a, "features of tables", a.y.rows(), a.y.R, dpfp ? 2 * d : d,
-               dpfp ? table_features<Real, true> : table_features<Real, false>);
+  const auto go = [&](int shared, auto with, auto without) {
+    launch<Real>(exec, a, "features of tables", a.y.rows(), a.y.R, shared, dpfp ? with : without);
+  };
+  if (d == 32)
+    return go(0, table_features_registers<Real, 1, true>, table_features_registers<Real, 1, false>);
+  if (d == 64)
+    return go(0, table_features_registers<Real, 2, true>, table_features_registers<Real, 2, false>);
+  if (d == 128)
+    return go(0, table_features_registers<Real, 4, true>, table_features_registers<Real, 4, false>);
+  go(dpfp ? 2 * d : d, table_features<Real, true>, table_features<Real, false>);
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& a) {
   const bool dpfp = a.from.map == FeatureMap::dpfp;
   const int d = a.d_x.columns();
-  launch<Real>(exec, a, "features of tables, backward", a.d_y.rows(), a.d_y.R,
-               dpfp ? 2 * d + a.d_y.columns() : d,
-               dpfp ? table_features_backward<Real, true> : table_features_backward<Real, false>);
+  const auto go = [&](int shared, auto with, auto without) {
+    launch<Real>(exec, a, "features of tables, backward", a.d_y.rows(), a.d_y.R, shared,
+                 dpfp ? with : without);
+  };
+  if (d == 32)
+    return go(0, table_features_backward_registers<Real, 1, true>,
+              table_features_backward_registers<Real, 1, false>);
+  if (d == 64)
+    return go(0, table_features_backward_registers<Real, 2, true>,
+              table_features_backward_registers<Real, 2, false>);
+  if (d == 128)
+    return go(0, table_features_backward_registers<Real, 4, true>,
+              table_features_backward_registers<Real, 4, false>);
+  go(dpfp ? 2 * d + a.d_y.columns() : d, table_features_backward<Real, true>,
+     table_features_backward<Real, false>);
 }
 
 CROSSTALK_CUDA_OP(TableFeaturesForward)

@@ -256,23 +256,29 @@ Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& b
 
 template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch) {
+                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
+                               bool contracting) {
   require(k->value.columns() == q->value.columns(), "recurrent_read", k->value, q->value);
   const int P = k->value.columns();
   const auto* position = batch.position;
   auto* a = g.variable({batch.B, batch.Q, batch.T});
-  auto* history = g.train() ? g.variable({batch.B, batch.T, P}, false) : nullptr;
+  Variable<Real>*history = nullptr, *trail = nullptr;
+  if (g.train() && contracting && batch.Q == 1 && !decay) {
+    trail = g.variable({batch.B, P + (batch.T + 3) / 4 * 4}, false);
+  } else if (g.train()) {
+    history = g.variable({batch.B, batch.T, P}, false);
+  }
   g.node(
       "recurrent_read", {k, q, write, erase, decay}, {a},
       [=](const Exec& e) {
         run(e, RecurrentReadForward<Real>{k->value, q->value, value(write), value(erase), value(decay),
-                                          a->value, value(history), *position});
+                                          a->value, value(history), *position, value(trail)});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, RecurrentReadBackward<Real>{k->value, q->value, value(write), value(erase), value(decay),
                                            value(history), a->gradient, *position, k->gradient, q->gradient,
                                            gradient(write), gradient(erase), gradient(decay), m[0], m[1],
-                                           m[2], m[3], m[4]});
+                                           m[2], m[3], m[4], value(trail)});
       });
   return a;
 }
@@ -410,7 +416,7 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
                                   const BatchTensors&);                                                     \
   template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchTensors&);                     \
   template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,  \
-                                          Variable<Real>*, Variable<Real>*, const BatchTensors&);           \
+                                          Variable<Real>*, Variable<Real>*, const BatchTensors&, bool);     \
   template PrefixDot<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&); \
   template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                     \
   template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);              \

@@ -20,7 +20,8 @@ Variable<Real>* build(ReadContext<Real>& c) {
     auto* erase = erase_ratio(g, beta, zk);
     weights = row_divide(g, kReadEps, recurrent_read<Real>(g, key, query, beta, erase, nullptr, c.batch), zq);
   } else {
-    weights = recurrent_read<Real>(g, key, query, beta, beta, nullptr, c.batch);
+    const bool contracting = c.text("key_norm") != "none";  // then |k| <= 1, and beta <= 2
+    weights = recurrent_read<Real>(g, key, query, beta, beta, nullptr, c.batch, contracting);
   }
   return normalize_read(c, gather_values(g, weights, c.values, c.batch));
 }
