@@ -73,7 +73,7 @@ const auto backward = [](const Exec& exec, auto& s) {
                              s.real("decay"),   s.real("history"), s.real("d_a"),     s.integer("position"),
                              s.real("d_k"),     s.real("d_q"),     s.real("d_write"), s.real("d_erase"),
                              s.real("d_decay"), Write::none,       Write::none,       Write::none,
-                             Write::none,       Write::none};
+                             Write::none,       Write::none,       s.real("trail")};
   args.write_k = s.write("k");
   args.write_q = s.write("q");
   args.write_write = s.write("write");
