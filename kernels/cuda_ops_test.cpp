@@ -241,9 +241,9 @@ TEST_F(CudaOps, LinearBackward) {
 struct LookupShape {
   int N, D, rows0, rows1;
 };
-const LookupShape kLookupShapes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},      {640, 64, 20, 44},
-                                     {700, 1, 600, 3},  {333, 65, 37, 90}, {1300, 130, 5, 33},
-                                     {3000, 2, 700, 1}, {2049, 12, 40, 17}};
+const LookupShape kLookupShapes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},       {640, 64, 20, 44},
+                                     {700, 1, 600, 3},  {333, 65, 37, 90},  {1300, 130, 5, 33},
+                                     {3000, 2, 700, 1}, {2049, 12, 40, 17}, {32, 300, 9, 50}};
 
 TEST_F(CudaOps, LookupForward) {
   for (auto [N, D, rows0, rows1] : kLookupShapes) {

@@ -140,46 +140,62 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
 }
 
 /// One table's gradient from lists: kPieces warps own 64 columns of a row; each adds its piece of the row's
-/// list, in the order of n, and the pieces are added in their order.
+/// list. Half a warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each
+/// are under way at once; the sums of halves and pieces are added in their order.
 template <class Real, int kPieces>
 __global__ void __launch_bounds__(kThreads)
     sum_lists(const __grid_constant__ Tensor<std::int32_t> order,
               const __grid_constant__ Tensor<std::int32_t> start, const __grid_constant__ Tensor<Real> d_y,
               const __grid_constant__ Tensor<Real> d_table, const Write mode) {
-  __shared__ Real parts[kPieces > 1 ? kThreads / 32 : 1][64];
+  constexpr int kDepth = 8;
+  __shared__ __align__(16) Real parts[kPieces > 1 ? kThreads / 32 : 1][64];
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
+            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces, half = lane / 16;
   const int row = (static_cast<int>(blockIdx.x) * (kThreads / 32) + warp) / kPieces;
-  const int d = d_y.columns(), column = static_cast<int>(blockIdx.y) * 64 + lane;
-  const bool inside = row < static_cast<int>(start.size()) - 1, low = column < d, high = column + 32 < d;
+  const int d = d_y.columns(), column = static_cast<int>(blockIdx.y) * 64 + lane % 16 * 4;
+  const bool inside = row < static_cast<int>(start.size()) - 1, aligned = d % 4 == 0;
   const int from = inside ? start.at(r)[row] : 0, count = inside ? start.at(r)[row + 1] - from : 0;
   const int begin = from + count * piece / kPieces, end = from + count * (piece + 1) / kPieces;
-  const Real* x = d_y.at(r);
-  Real sum0 = 0, sum1 = 0;
-  for (int i0 = begin; i0 < end; i0 += 32) {
-    const int listed = i0 + lane < end ? order.at(r)[i0 + lane] : 0, many = min(32, end - i0);
-#pragma unroll 8
-    for (int k = 0; k < many; ++k) {
-      const std::int64_t at = static_cast<std::int64_t>(__shfl_sync(kFullWarp, listed, k)) * d + column;
-      sum0 += low ? x[at] : Real(0);
-      sum1 += high ? x[at + 32] : Real(0);
+  const std::int32_t* listed = order.at(r);
+  const Real* x = d_y.at(r) + column;
+  Real sum[4] = {};
+  for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
+    int at[kDepth];
+    Real v[kDepth][4];
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const int i = i0 + 2 * k + half;
+      at[k] = i < end ? listed[i] : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k)
+      load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
+            v[k]);
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] += v[k][c];
     }
   }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
   if constexpr (kPieces > 1) {
-    parts[warp][lane] = sum0;
-    parts[warp][lane + 32] = sum1;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
     if (piece > 0) return;
 #pragma unroll
     for (int i = 1; i < kPieces; ++i) {
-      sum0 += parts[warp + i][lane];
-      sum1 += parts[warp + i][lane + 32];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] += parts[warp + i][lane % 16 * 4 + c];
     }
   }
-  if (!inside) return;
+  if (!inside || half > 0) return;
   Real* out = d_table.at(r) + static_cast<std::int64_t>(row) * d + column;
-  if (low) put(mode, out, sum0);
-  if (high) put(mode, out + 32, sum1);
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (column + c < d) put(mode, out + c, sum[c]);
+  }
 }
 
 /// The same for tables of few columns: a warp owns an entry, each lane every 32nd of its list.
@@ -320,12 +336,39 @@ __global__ void __launch_bounds__(32 * kNarrowSlices)
   }
 }
 
+constexpr int kFew = 256;
+
+// A handful of rows added to a table (the queries of a batch to the embedding): block n, if no n before it
+// has its id, adds all rows of that id in the order of n.
+template <class Real>
+__global__ void __launch_bounds__(kFew) add_few_rows(const __grid_constant__ Scatter<Real> a) {
+  __shared__ std::int32_t id[kFew];
+  const int N = static_cast<int>(a.d_y.rows()), n = static_cast<int>(blockIdx.x), r = blockIdx.z;
+  const int thread = static_cast<int>(threadIdx.x), d = a.d_y.columns(),
+            column = static_cast<int>(blockIdx.y) * kFew + thread;
+  if (thread < N) id[thread] = a.ids.at(r)[thread * a.ids.columns() + a.channel];
+  const int own = a.ids.at(r)[n * a.ids.columns() + a.channel];
+  if (__syncthreads_or(own < 0 || (thread < n && id[thread] == own))) return;
+  if (column >= d) return;
+  const Real* x = a.d_y.at(r) + column;
+  Real sum = x[static_cast<std::int64_t>(n) * d];
+  for (int m = n + 1; m < N; ++m) {
+    if (id[m] == own) sum += x[static_cast<std::int64_t>(m) * d];
+  }
+  Real* out = a.d_table.at(r) + static_cast<std::int64_t>(own) * d + column;
+  *out = *out + sum;
+}
+
 template <class Real>
 void scatter(const Exec& exec, Scatter<Real> a) {
   const int rows = static_cast<int>(a.d_table.rows()), d = a.d_y.columns();
   const unsigned R = static_cast<unsigned>(a.d_y.R);
   if (rows == 0 || d == 0 || R == 0) return;
-  if (d < 8) {
+  const std::int64_t N = a.d_y.rows();
+  if (a.mode == Write::add && N <= kFew) {
+    if (N == 0) return;
+    add_few_rows<<<dim3(static_cast<unsigned>(N), blocks_for(d, kFew), R), kFew, 0, stream_of(exec)>>>(a);
+  } else if (d < 8) {
     a.rows_per_block = 2048 / static_cast<int>(sizeof(Real));
     const std::size_t bytes = kNarrowSlices * a.rows_per_block * sizeof(Real);
     scatter_column<<<dim3(blocks_for(rows, a.rows_per_block), static_cast<unsigned>(d), R),

@@ -5,6 +5,8 @@
 // Bytes: forward writes p numbers a row, backward reads p and writes d; tables come from the caches. With p =
 // 128 a row costs about 60 instructions a lane forward and 100 backward, near what those bytes take.
 // SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/table_features.h"
 
@@ -17,6 +19,34 @@ constexpr int kWarps = 8, kRows = 4;
 template <class Real>
 __device__ __forceinline__ Real positive(Real x) {
   return x < 0 ? Real(0) : x;  // NaN stays NaN: a diverged model must not look finite
+}
+
+/// Maps of single entries, and phi'(x) times what comes in; y = phi(x).
+template <class Real>
+__device__ __forceinline__ Real mapped(FeatureMap map, Real x) {
+  switch (map) {
+    case FeatureMap::identity:
+      return x;
+    case FeatureMap::elu1:
+      return x > 0 ? x + 1 : exp(x);
+    case FeatureMap::relu:
+      return positive(x);
+    default:
+      return tanh(x);
+  }
+}
+template <class Real>
+__device__ __forceinline__ Real through_map(FeatureMap map, Real x, Real y, Real d_y) {
+  switch (map) {
+    case FeatureMap::identity:
+      return d_y;
+    case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
+      return x > 0 ? d_y : d_y * y;
+    case FeatureMap::relu:
+      return x > 0 ? d_y : Real(0);
+    default:
+      return d_y * (1 - y * y);
+  }
 }
 
 // The row of one warp: x in shared memory, and phi of it.
@@ -52,18 +82,6 @@ struct Row {
     }
     __syncwarp();
   }
-  __device__ Real entry(int i) const {  // maps of single entries
-    switch (map) {
-      case FeatureMap::identity:
-        return x[i];
-      case FeatureMap::elu1:
-        return x[i] > 0 ? x[i] + 1 : exp(x[i]);
-      case FeatureMap::relu:
-        return positive(x[i]);
-      default:
-        return tanh(x[i]);
-    }
-  }
   /// Calls f(e, phi_e) for this lane's entries e of phi.
   template <class F>
   __device__ void each(F&& f) const {
@@ -73,7 +91,7 @@ struct Row {
         for (int i = lane; i < w; i += 32) f(first + i, x[i] * x[i >= j ? i - j : i + w - j]);
       }
     } else {
-      for (int i = lane; i < d; i += 32) f(i, entry(i));
+      for (int i = lane; i < d; i += 32) f(i, mapped(map, x[i]));
     }
   }
 };
@@ -155,189 +173,173 @@ __global__ void __launch_bounds__(32 * kWarps)
       }
     } else {
       for (int i = row.lane; i < d; i += 32) {
-        const Real x = row.x[i], phi = row.entry(i), g = through(d_y[i], phi);
-        switch (a.from.map) {
-          case FeatureMap::identity:
-            d_x[i] = g;
-            break;
-          case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
-            d_x[i] = x > 0 ? g : g * phi;
-            break;
-          case FeatureMap::relu:
-            d_x[i] = x > 0 ? g : Real(0);
-            break;
-          default:
-            d_x[i] = g * (1 - phi * phi);
-        }
+        const Real x = row.x[i], phi = mapped(row.map, x);
+        d_x[i] = through_map(row.map, x, phi, through(d_y[i], phi));
       }
     }
   }
 }
 
-/// kRows rows of x of one warp, in registers.
+/// kRows rows of x of one warp, in registers: all loads are under way before the first is waited for.
 template <class Real, int M>
 __device__ __forceinline__ void load_rows(const TableFeatures<Real>& a, int r, int first, int rows,
                                           Real (&x)[kRows][M]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, c = a.ids.columns();
-  const std::int32_t* ids = a.ids.at(r);
-  std::int32_t id[kRows][kMaxTables];
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-    for (int t = 0; t < kMaxTables; ++t)
-      id[i][t] = t < a.tables && first + i < rows ? ids[(first + i) * c + a.channel[t]] : -1;
-  }
+  const int c = a.ids.columns();
+  const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(first) * c;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
 #pragma unroll
     for (int k = 0; k < M; ++k) x[i][k] = 0;
+  }
 #pragma unroll
-    for (int t = 0; t < kMaxTables; ++t) {
-      if (id[i][t] < 0) continue;
-      const Real* row = a.table[t].at(r) + static_cast<unsigned>(id[i][t] * 32 * M + lane);
+  for (int t = 0; t < kMaxTables; ++t) {
+    if (t >= a.tables) break;
+    const Real* table = a.table[t].at(r) + threadIdx.x % 32;
+    const std::int32_t* own = ids + a.channel[t];
+    int id[kRows];
 #pragma unroll
-      for (int k = 0; k < M; ++k) x[i][k] += row[32 * k];
+    for (int i = 0; i < kRows; ++i) {
+      id[i] = first + i < rows ? *own : -1;
+      own += c;
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const Real* row = table + (id[i] < 0 ? 0 : id[i]) * (32 * M);
+#pragma unroll
+      for (int k = 0; k < M; ++k) x[i][k] += id[i] < 0 ? Real(0) : row[32 * k];
     }
   }
 }
 
-/// f = [relu(x); relu(-x)], entry lane + 32 k in f[k].
-template <class Real, int M>
-__device__ __forceinline__ void rectify(const Real (&x)[M], Real (&f)[2 * M]) {
-#pragma unroll
-  for (int k = 0; k < M; ++k) {
-    f[k] = positive(x[k]);
-    f[M + k] = x[k] > 0 ? Real(0) : 0 - x[k];
-  }
-}
-
-/// Entry i - j (forward) or i + j of what the warp holds, for each entry i of this lane; modulo 32 W.
-template <bool kForward, class Real, int W>
+/// Entry i - j (kBefore) or i + j of what the warp holds, for each entry i of this lane; modulo 32 W, j < 32.
+template <bool kBefore, class Real, int W>
 __device__ __forceinline__ void neighbours(const Real (&f)[W], int j, Real (&out)[W]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, rest = j % 32, turns = j / 32 % W;
-  const int from = kForward ? lane - rest : lane + rest;
+  const int lane = static_cast<int>(threadIdx.x) % 32, from = kBefore ? lane - j : lane + j;
+  const bool same = from >= 0 && from < 32;
   Real moved[W];
 #pragma unroll
   for (int k = 0; k < W; ++k) moved[k] = __shfl_sync(kFullWarp, f[k], from & 31);
-  const bool same = from >= 0 && from < 32;
 #pragma unroll
-  for (int k = 0; k < W; ++k) out[k] = same ? moved[k] : moved[(k + (kForward ? W - 1 : 1)) % W];
-  for (int n = 0; n < turns; ++n) {  // rolls of a whole register: j >= 32 only
-    const Real last = out[kForward ? W - 1 : 0];
-#pragma unroll
-    for (int k = 0; k < W - 1; ++k) {
-      const int to = kForward ? W - 1 - k : k;
-      out[to] = out[kForward ? to - 1 : to + 1];
-    }
-    out[kForward ? 0 : W - 1] = last;
-  }
+  for (int k = 0; k < W; ++k) out[k] = same ? moved[k] : moved[(k + (kBefore ? W - 1 : 1)) % W];
 }
 
-template <class Real>
-__device__ __forceinline__ Real mapped(FeatureMap map, Real x) {
-  switch (map) {
-    case FeatureMap::identity:
-      return x;
-    case FeatureMap::elu1:
-      return x > 0 ? x + 1 : exp(x);
-    case FeatureMap::relu:
-      return positive(x);
-    default:
-      return tanh(x);
-  }
-}
-
+/// What a lane holds of phi: f [W], and phi_j = f times its neighbours. Maps of single entries: phi = f.
 template <class Real, int M, bool kDpfp>
+struct Entries {
+  static constexpr int W = kDpfp ? 2 * M : M;
+  Real f[W];
+  __device__ __forceinline__ Entries(FeatureMap map, const Real (&x)[M]) {
+#pragma unroll
+    for (int k = 0; k < M; ++k) {
+      if constexpr (kDpfp) {
+        f[k] = positive(x[k]);
+        f[M + k] = x[k] > 0 ? Real(0) : 0 - x[k];
+      } else {
+        f[k] = mapped(map, x[k]);
+      }
+    }
+  }
+  /// The factors of f in phi_j.
+  __device__ __forceinline__ void factors(int j, Real (&g)[W]) const {
+    if constexpr (kDpfp) {
+      neighbours<true>(f, j, g);
+    } else {
+#pragma unroll
+      for (int k = 0; k < W; ++k) g[k] = 1;
+    }
+  }
+};
+
+/// kOne: nu = 1, so that nothing is made twice.
+template <class Real, int M, bool kDpfp, bool kOne>
 __global__ void __launch_bounds__(32 * kWarps)
     table_features_registers(const __grid_constant__ TableFeaturesForward<Real> a) {
   constexpr int W = kDpfp ? 2 * M : M;
   const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.y.columns(),
-            rows = static_cast<int>(a.y.rows()), nu = kDpfp ? a.from.nu : 1;
+            rows = static_cast<int>(a.y.rows()), nu = kOne ? 1 : a.from.nu;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
   const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
+  const FeatureMap map = a.from.map;
   const Real eps = static_cast<Real>(a.from.eps);
+  if (first >= rows) return;
   Real x[kRows][M];
   load_rows(a.from, r, first, rows, x);
   Real* out = a.y.at(r) + static_cast<std::int64_t>(first) * p + lane;
+  Real* inverses = normalised ? a.inverse.at(r) + first : nullptr;
 #pragma unroll
   for (int i = 0; i < kRows; ++i, out += p) {
     if (first + i >= rows) return;
-    Real f[W], other[W];
-    if constexpr (kDpfp) {
-      rectify(x[i], f);
-    } else {
-#pragma unroll
-      for (int k = 0; k < W; ++k) {
-        f[k] = mapped(a.from.map, x[i][k]);
-        other[k] = 1;
-      }
-    }
-    Real inverse = 1;
+    const Entries<Real, M, kDpfp> entries(map, x[i]);
+    Real g[W], inverse = 1;
+    if (kOne) entries.factors(1, g);
     if (normalised) {
       Real total = 0;
       for (int j = 1; j <= nu; ++j) {
-        if constexpr (kDpfp) neighbours<true>(f, j, other);
+        if (!kOne) entries.factors(j, g);
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          const Real phi = f[k] * other[k];
+          const Real phi = entries.f[k] * g[k];
           total += sum ? phi : phi * phi;
         }
       }
       total = warp_sum(total) + eps;
       inverse = 1 / (sum ? total : sqrt(total));
-      if (lane == 0) a.inverse.at(r)[first + i] = inverse;
+      if (lane == 0) inverses[i] = inverse;
     }
-    for (int j = 1; j <= nu; ++j) {
-      if constexpr (kDpfp) neighbours<true>(f, j, other);
+    Real* at = out;
+    for (int j = 1; j <= nu; ++j, at += 32 * W) {
+      if (!kOne) entries.factors(j, g);
 #pragma unroll
-      for (int k = 0; k < W; ++k) out[(j - 1) * 32 * W + 32 * k] = f[k] * other[k] * inverse;
+      for (int k = 0; k < W; ++k) at[32 * k] = entries.f[k] * g[k] * inverse;
     }
   }
 }
 
-template <class Real, int M, bool kDpfp>
+template <class Real, int M, bool kDpfp, bool kOne>
 __global__ void __launch_bounds__(32 * kWarps)
     table_features_backward_registers(const __grid_constant__ TableFeaturesBackward<Real> a) {
   constexpr int W = kDpfp ? 2 * M : M;
   const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.d_y.columns(),
-            rows = static_cast<int>(a.d_y.rows()), nu = kDpfp ? a.from.nu : 1;
+            rows = static_cast<int>(a.d_y.rows()), nu = kOne ? 1 : a.from.nu;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
   const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
+  const FeatureMap map = a.from.map;
+  if (first >= rows) return;
   Real x[kRows][M];
   load_rows(a.from, r, first, rows, x);
   const Real* in = a.d_y.at(r) + static_cast<std::int64_t>(first) * p + lane;
+  const Real* inverses = normalised ? a.inverse.at(r) + first : nullptr;
   Real* out = a.d_x.at(r) + static_cast<std::int64_t>(first) * (32 * M) + lane;
 #pragma unroll
   for (int i = 0; i < kRows; ++i, in += p, out += 32 * M) {
     if (first + i >= rows) return;
-    Real f[W], other[W], d_y[W];
-    if constexpr (kDpfp) {
-      rectify(x[i], f);
-    } else {
+    const Entries<Real, M, kDpfp> entries(map, x[i]);
+    const Real(&f)[W] = entries.f;
+    Real g[W], d_y[W];
+    const auto take = [&](int j) {  // g and d_y of phi_j
+      entries.factors(j, g);
 #pragma unroll
-      for (int k = 0; k < W; ++k) {
-        f[k] = mapped(a.from.map, x[i][k]);
-        other[k] = 1;
-      }
-    }
+      for (int k = 0; k < W; ++k) d_y[k] = in[(j - 1) * 32 * W + 32 * k];
+    };
+    if (kOne) take(1);
     // sum: d_phi = inverse (d_y - y.d_y);  l2: d_phi = inverse (d_y - y (y.d_y));  y = inverse phi
     Real inverse = 1, along = 0;
     if (normalised) {
-      inverse = a.inverse.at(r)[first + i];
+      inverse = inverses[i];
       for (int j = 1; j <= nu; ++j) {
-        if constexpr (kDpfp) neighbours<true>(f, j, other);
+        if (!kOne) take(j);
 #pragma unroll
-        for (int k = 0; k < W; ++k) along += in[(j - 1) * 32 * W + 32 * k] * (f[k] * other[k]);
+        for (int k = 0; k < W; ++k) along += d_y[k] * (f[k] * g[k]);
       }
       along = warp_sum(along) * inverse;
     }
     Real d_f[W] = {};
     for (int j = 1; j <= nu; ++j) {
-      if constexpr (kDpfp) neighbours<true>(f, j, other);
+      if (!kOne) take(j);
+      if (normalised) {
 #pragma unroll
-      for (int k = 0; k < W; ++k) {
-        d_y[k] = in[(j - 1) * 32 * W + 32 * k];  // a second time, from the cache
-        if (normalised) d_y[k] = inverse * (d_y[k] - (sum ? along : f[k] * other[k] * inverse * along));
+        for (int k = 0; k < W; ++k)
+          d_y[k] = inverse * (d_y[k] - (sum ? along : f[k] * g[k] * inverse * along));
       }
       if constexpr (kDpfp) {
         Real back[W], after[W];
@@ -346,7 +348,7 @@ __global__ void __launch_bounds__(32 * kWarps)
         neighbours<false>(back, j, after);
 #pragma unroll
         for (int k = 0; k < W; ++k) {
-          d_f[k] += d_y[k] * other[k];
+          d_f[k] += d_y[k] * g[k];
           d_f[k] += after[k];
         }
       }
@@ -356,11 +358,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       if constexpr (kDpfp) {
         out[32 * k] = f[k] > 0 ? d_f[k] : f[M + k] > 0 ? -d_f[M + k] : Real(0);
       } else {
-        Real slope = 1;
-        if (a.from.map == FeatureMap::elu1 && !(x[i][k] > 0)) slope = f[k];
-        if (a.from.map == FeatureMap::relu && !(x[i][k] > 0)) slope = 0;
-        if (a.from.map == FeatureMap::tanh) slope = 1 - f[k] * f[k];
-        out[32 * k] = a.from.map == FeatureMap::relu && slope == 0 ? Real(0) : d_y[k] * slope;
+        out[32 * k] = through_map(map, x[i][k], f[k], d_y[k]);
       }
     }
   }
@@ -380,41 +378,53 @@ void launch(const Exec& exec, const Args& a, const char* name, std::int64_t rows
 
 }  // namespace
 
+/// Calls f(M) if rows of d entries fit registers (entries a lane: M), else g().
+template <class F, class G>
+void by_width(int d, int nu, F&& f, G&& g) {
+  if (nu >= 32) return g();
+  if (d == 32) return f(std::integral_constant<int, 1>());
+  if (d == 64) return f(std::integral_constant<int, 2>());
+  if (d == 128) return f(std::integral_constant<int, 4>());
+  g();
+}
+
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& a) {
   const bool dpfp = a.from.map == FeatureMap::dpfp;
-  const int d = a.from.table[0].columns();
-  const auto go = [&](int shared, auto with, auto without) {
-    launch<Real>(exec, a, "features of tables", a.y.rows(), a.y.R, shared, dpfp ? with : without);
+  const int d = a.from.table[0].columns(), nu = a.from.nu;
+  const auto go = [&](int shared, auto kernel) {
+    launch<Real>(exec, a, "features of tables", a.y.rows(), a.y.R, shared, kernel);
   };
-  if (d == 32)
-    return go(0, table_features_registers<Real, 1, true>, table_features_registers<Real, 1, false>);
-  if (d == 64)
-    return go(0, table_features_registers<Real, 2, true>, table_features_registers<Real, 2, false>);
-  if (d == 128)
-    return go(0, table_features_registers<Real, 4, true>, table_features_registers<Real, 4, false>);
-  go(dpfp ? 2 * d : d, table_features<Real, true>, table_features<Real, false>);
+  by_width(
+      d, nu,
+      [&](auto width) {
+        constexpr int M = decltype(width)::value;
+        go(0, !dpfp     ? table_features_registers<Real, M, false, true>
+              : nu == 1 ? table_features_registers<Real, M, true, true>
+                        : table_features_registers<Real, M, true, false>);
+      },
+      [&] { go(dpfp ? 2 * d : d, dpfp ? table_features<Real, true> : table_features<Real, false>); });
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& a) {
   const bool dpfp = a.from.map == FeatureMap::dpfp;
-  const int d = a.d_x.columns();
-  const auto go = [&](int shared, auto with, auto without) {
-    launch<Real>(exec, a, "features of tables, backward", a.d_y.rows(), a.d_y.R, shared,
-                 dpfp ? with : without);
+  const int d = a.d_x.columns(), nu = a.from.nu;
+  const auto go = [&](int shared, auto kernel) {
+    launch<Real>(exec, a, "features of tables, backward", a.d_y.rows(), a.d_y.R, shared, kernel);
   };
-  if (d == 32)
-    return go(0, table_features_backward_registers<Real, 1, true>,
-              table_features_backward_registers<Real, 1, false>);
-  if (d == 64)
-    return go(0, table_features_backward_registers<Real, 2, true>,
-              table_features_backward_registers<Real, 2, false>);
-  if (d == 128)
-    return go(0, table_features_backward_registers<Real, 4, true>,
-              table_features_backward_registers<Real, 4, false>);
-  go(dpfp ? 2 * d + a.d_y.columns() : d, table_features_backward<Real, true>,
-     table_features_backward<Real, false>);
+  by_width(
+      d, nu,
+      [&](auto width) {
+        constexpr int M = decltype(width)::value;
+        go(0, !dpfp     ? table_features_backward_registers<Real, M, false, true>
+              : nu == 1 ? table_features_backward_registers<Real, M, true, true>
+                        : table_features_backward_registers<Real, M, true, false>);
+      },
+      [&] {
+        go(dpfp ? 2 * d + a.d_y.columns() : d,
+           dpfp ? table_features_backward<Real, true> : table_features_backward<Real, false>);
+      });
 }
 
 CROSSTALK_CUDA_OP(TableFeaturesForward)
