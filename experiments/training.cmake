@@ -5,3 +5,6 @@ crosstalk_library(crosstalk_training
 crosstalk_test(experiments_training_test
   SOURCES training/training_test.cpp training/pack_test.cpp training/evaluation_test.cpp
   LIBS crosstalk_training crosstalk_study)
+crosstalk_test(experiments_training_cuda_test
+  SOURCES training/training_cuda_test.cpp
+  LIBS crosstalk_training crosstalk_study LABELS gpu)

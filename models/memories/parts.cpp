@@ -182,7 +182,8 @@ Features<Real> features(ReadContext<Real>& context) {
     omega = favor_features(g, context.integer("features"), context.d_key(), context.feature_seed,
                            context.feature_draw, context.feature_purpose);
   }
-  if (omega || !context.fused) {
+  constexpr std::int64_t kLargestFused = 2048;  // a warp's features lie in shared memory
+  if (omega || !context.fused || resolved_d_dot(context.options) > kLargestFused) {
     key = feature_map(g, map, nu, context.keys(), omega);
     if (normalised) key = normalize(g, kind, key_eps, key);
   } else {

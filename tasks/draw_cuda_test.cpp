@@ -1,0 +1,102 @@
+// L2: every task draws the same integers on the GPU as on the CPU. Skipped without a GPU.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/cuda_runtime.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::make_task;
+using testing::Settings;
+using testing::whole;
+
+class DrawCuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (built_with_cuda() && cuda_device_count() > 0) return;
+    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
+    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+    GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+/// Tokens, queries, positions and targets of a batch, one after the other.
+std::vector<std::int32_t> batch(Device device, const Task& task, Split split, int B, int R, int max_queries) {
+  const SequenceShape shape = task.shape(split, max_queries);
+  DrawArgs args;
+  args.split = split;
+  args.shape = shape;
+  args.B = B;
+  args.stride = B, args.offset = 3;
+  Arena arena(device);
+  args.seed = shaped<std::int32_t>(R, {2});
+  args.counter = shaped<std::int32_t>(R, {1});
+  args.tokens = shaped<std::int32_t>(R, {B, shape.T, shape.C});
+  for (auto* t : {&args.query, &args.position, &args.target}) *t = shaped<std::int32_t>(R, {B, shape.Q});
+  args.scratch = shaped<std::int32_t>(R, {B, task.scratch_size() + 1});
+  Tensor<std::int32_t>* results[] = {&args.tokens, &args.query, &args.position, &args.target};
+  for (auto* t : {&args.seed, &args.counter, &args.scratch}) arena.reserve(t);
+  for (auto* t : results) arena.reserve(t);
+  arena.allocate();
+  for (int r = 0; r < R; ++r) {
+    const std::int32_t seed[] = {1000003 * r - 7, r / 2}, counter = 5 * r;
+    arena.copy_from_host(args.seed.at(r), seed, sizeof seed);
+    arena.copy_from_host(args.counter.at(r), &counter, sizeof counter);
+  }
+  Exec exec;
+  exec.device = device;
+  std::unique_ptr<CudaStream> stream;
+  if (device == Device::cuda) {
+    stream = std::make_unique<CudaStream>();
+    exec.stream = stream->get();
+  } else {
+    args.scratch = {};
+  }
+  task.draw(exec, args);
+  if (stream) stream->synchronise();
+  arena.check_guards();
+  std::vector<std::int32_t> all;
+  for (const auto* t : results) {
+    const std::vector<std::int32_t> data = arena.copy_of(*t);
+    all.insert(all.end(), data.begin(), data.end());
+  }
+  return all;
+}
+
+TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
+  const std::vector<std::pair<std::string, Settings>> tasks = {
+      {"recall", {{"associations", whole(20)}}},
+      {"recall", {{"associations", whole(600)}}},
+      {"recall",
+       {{"associations", whole(7)}, {"keys", whole(40)}, {"values", whole(9)}, {"queries", whole(3)}}},
+      {"reassign", {{"associations", whole(20)}}},
+      {"reassign", {{"associations", whole(200)}}},
+      {"reassign", {{"associations", whole(1500)}}},  // pools beyond shared memory
+      {"reassign",
+       {{"associations", whole(12)},
+        {"length", whole(50)},
+        {"update_fraction", 0.25},
+        {"queries", whole(4)}}},
+      {"swap", {}},
+      {"swap", {{"operations", whole(64)}}}};
+  for (const auto& [name, settings] : tasks) {
+    const auto task = make_task(name, settings);
+    for (const Split split : {Split::train, Split::eval, Split::test}) {
+      SCOPED_TRACE(name + " " + std::to_string(static_cast<int>(split)));
+      for (const int B : {1, 33}) {
+        const int max_queries = split == Split::eval ? 5 : 0;
+        EXPECT_EQ(batch(Device::cuda, *task, split, B, 4, max_queries),
+                  batch(Device::cpu, *task, split, B, 4, max_queries))
+            << B;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk
