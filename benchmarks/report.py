@@ -142,22 +142,41 @@ def cpu(folder):
 
 
 def gpu(folder):
-    files = load(folder, "jax.*.json")
-    if not files:
-        sys.exit(f"{folder}: no results of jax_replicas.py")
-    versions = files[0]["versions"]
-    print(f"JAX {versions['jax']}, optax {versions['optax']}, on {files[0]['device']}.\n")
-    groups = {}
-    for file in files:
+    """One row a model and number of replicas: ours, JAX with the products it chooses, JAX in full fp32."""
+    jax = load(folder, "jax.*.json")
+    rates, choices, ours = {}, {}, {}
+    for file in jax:
         for r in file["results"]:
-            groups.setdefault((r["model"], r["replicas"], file["precision"]), []).append(r)
+            key = (r["model"], r["replicas"])
+            rates.setdefault(key + (file["precision"],), []).extend(r["repeats"])
+            choices[key + (file["precision"],)] = r["choice"]
+    for file in load(folder, "crosstalk.*.json"):
+        for r in file["rows"]:
+            if r["problem"]:
+                print(f"Crosstalk, {r['label']} with {r['replicas']} replicas: {r['problem']}\n")
+                continue
+            load_ = r["config"]["task.associations"]
+            name = f"linear S={load_}" if r["label"] == "linear" else f"DPFP-1 delta S={load_}"
+            ours.setdefault((name, r["replicas"]), []).append(r)
+    if not ours and not jax:
+        sys.exit(f"{folder}: no results")
+    if jax:
+        versions = jax[0]["versions"]
+        print(f"JAX {versions['jax']}, optax {versions['optax']}, on {jax[0]['device']}.\n")
     rows = []
-    for (model, replicas, precision), results in groups.items():
-        rate = pool(results, "repeats")
-        gflop = rate * results[0]["flop_per_step"] * 1e-9
-        rows.append([model, str(replicas), precision, number(rate), spread(results), number(gflop), results[0]["choice"]])
-    table(["model", "R", "products", "JAX, model-steps/s", "lowest to highest", "GFLOP/s", "chosen"], rows)
-    for file in files:
+    keys = list(ours) + [key for key in dict.fromkeys(k[:2] for k in rates) if key not in ours]
+    for key in keys:
+        mine = statistics.median(r["model_steps_per_second"] for r in ours[key]) if key in ours else None
+        floor = [r["share_of_floor"] for r in ours.get(key, []) if r["share_of_floor"]]
+        theirs = [statistics.median(rates[key + (p,)]) if key + (p,) in rates else None for p in ("default", "highest")]
+        best = max((x for x in theirs if x), default=None)
+        rows.append([
+            key[0], str(key[1]), number(mine), f"{100 * statistics.median(floor):.1f} %" if floor else "-",
+            number(theirs[0]), number(theirs[1]), f"{mine / best:.1f}" if mine and best else "-",
+        ])
+    table(["model", "R", "Crosstalk, model-steps/s", "share of 50 TFLOP/s", "JAX, its own products", "JAX, fp32 products",
+           "Crosstalk / best JAX"], rows)
+    for file in jax:
         for failure in file["failed"]:
             print(f"{failure['model']} with {failure['replicas']} replicas failed: {failure['error'].splitlines()[0]}")
 

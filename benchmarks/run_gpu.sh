@@ -5,13 +5,14 @@
 #
 #   --rounds N       times that all programs run, one after the other (1)
 #   --seconds S      length of one repeat, of 5 a round (1)
+#   --crosstalk PATH the program (build/cuda/crosstalk)
 #   --python PYTHON  a Python that can import jax and sees the GPU (CROSSTALK_PEER_PYTHON, or python3)
 #   --out FOLDER     where JSON files are left (build/benchmarks-gpu)
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-rounds=1 seconds=1 out=build/benchmarks-gpu
+rounds=1 seconds=1 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
 python=${CROSSTALK_PEER_PYTHON:-python3}
 say() { printf '%s\n' "$*" >&2; }
 usage() {
@@ -20,7 +21,7 @@ usage() {
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --rounds | --seconds | --python | --out)
+    --rounds | --seconds | --python | --out | --crosstalk)
       [ $# -ge 2 ] || { say "run_gpu.sh: $1 needs a value"; exit 2; }
       declare "${1#--}=$2"
       shift 2
@@ -33,6 +34,10 @@ done
 peer=benchmarks/peers/jax_replicas.py
 if ! "$python" -c 'import jax; assert jax.devices()[0].platform != "cpu"' 2>/dev/null; then
   say "run_gpu.sh: $python cannot import jax, or jax sees no GPU (--python names another one)"
+  exit 2
+fi
+if ! "$crosstalk" doctor >/dev/null 2>&1; then
+  say "run_gpu.sh: $crosstalk does not run here; build it with 'cmake --preset cuda && cmake --build --preset cuda', or name it with --crosstalk"
   exit 2
 fi
 mkdir -p "$out"
@@ -50,8 +55,15 @@ for round in $(seq "$rounds"); do
     set -- $shape
     model=$1
     shift
-    # TODO: Crosstalk itself, when the program has `bench`:
-    #   crosstalk bench STUDY --replicas "$*" --seconds "$seconds" --json >"$out/crosstalk.$round.$model.json"
+    case $model in
+      linear*) study=schlag2021_capacity memory=linear ;;
+      *) study=schlag2021_updates memory=dpfp1_delta ;;
+    esac
+    say "  crosstalk $model, replicas $*"
+    "$crosstalk" bench "experiments/$study.toml" --set "memory=$memory" --set "task.associations=${model//[a-z]/}" \
+      --replicas "$(tr ' ' , <<<"$*")" --device cuda --json \
+      >"$out/crosstalk.$round.$model.json" 2>"$out/crosstalk.$round.$model.log" ||
+      say "    failed; see $out/crosstalk.$round.$model.log"
     for precision in default highest; do # TF32 products, where JAX chooses them, and full fp32
       say "  jax $model, replicas $*, products $precision"
       "$python" "$peer" --models "$model" --replicas "$@" --seconds "$seconds" --precision "$precision" --json \
