@@ -156,7 +156,7 @@ def gpu(folder):
                 print(f"Crosstalk, {r['label']} with {r['replicas']} replicas: {r['problem']}\n")
                 continue
             load_ = r["config"]["task.associations"]
-            name = f"linear S={load_}" if r["label"] == "linear" else f"DPFP-1 delta S={load_}"
+            name = f"linear S={load_}" if r["label"] == "linear" else f"DPFP-1 delta S={load_} (L={2 * load_})"
             ours.setdefault((name, r["replicas"]), []).append(r)
     if not ours and not jax:
         sys.exit(f"{folder}: no results")
