@@ -14,6 +14,7 @@
 #include "kernels/ops/prefix_dot.h"
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
+#include "kernels/ops/table_scores.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
@@ -29,5 +30,6 @@
   X(PrefixDotForward) X(PrefixDotBackward)                                     \
   X(GatherValuesForward) X(GatherValuesBackward)                               \
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
-  X(RecurrentReadForward) X(RecurrentReadBackward)
+  X(RecurrentReadForward) X(RecurrentReadBackward)                             \
+  X(TableScoresForward) X(TableScoresBackward)
 // clang-format on
