@@ -14,7 +14,7 @@ namespace crosstalk::device {
 constexpr int kBefore = kTableScoresNu;  // columns before a quad
 constexpr int kScoreThreads = 256, kScoreWarps = kScoreThreads / 32;
 
-// e^x to within 1e-6 (1 + |x|) of itself, in two instructions: keys' features are read by sums of d of them.
+// e^x to within 1e-6 (1 + |x|) of itself, in two instructions.
 __device__ __forceinline__ float exp_of_key(float x) { return __expf(x); }
 __device__ __forceinline__ double exp_of_key(double x) { return exp(x); }
 
@@ -194,13 +194,13 @@ struct KeyReader {
   __device__ __forceinline__ const Real* row(int table, int id) const {
     return keys.table[table].at(r) + static_cast<std::int64_t>(id) * d;
   }
-  /// x and the columns before its quads.
-  __device__ __forceinline__ void read(const Ids& ids, typename Team::Quads& x,
-                                       typename Team::Heads& head) const {
-    Team::clear(x);
+  /// x and the columns before its quads. `known`: a table whose row x holds already (-1: none, x is cleared).
+  __device__ __forceinline__ void read(const Ids& ids, typename Team::Quads& x, typename Team::Heads& head,
+                                       int known = -1) const {
+    if (known < 0) Team::clear(x);
 #pragma unroll
     for (int i = 0; i < kMaxTables; ++i) {
-      if (ids.id[i] >= 0) Team::add(row(i, ids.id[i]), d, x);
+      if (i != known && ids.id[i] >= 0) Team::add(row(i, ids.id[i]), d, x);
     }
     if constexpr (kDpfp) {
       Team::heads(x, d, head, [&](int c) {
@@ -214,6 +214,47 @@ struct KeyReader {
     }
   }
 };
+
+/// How blocks share the rows of each table: `pieces` warps a row.
+struct RowShares {
+  int pieces[kMaxTables] = {1, 1, 1}, rows_per_block[kMaxTables] = {1, 1, 1};
+};
+
+/// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
+/// ... its lanes look up so many of them at once. visit(ids, query row, token, weight): weight = weigh(index
+/// of d_a), the same in all lanes of the team; a query row of -1: nothing, but the other teams of the warp
+/// have something.
+template <class Team, int kUnroll, class Real, class Reader, class Weigh, class Visit>
+__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a, const Reader& reader, int table,
+                                          int begin, int end, int first, int teams, Weigh&& weigh,
+                                          Visit&& visit) {
+  const int r = reader.r, Q = a.d_a.dim(1), T = a.d_a.dim(2);
+  const std::int32_t *order = a.order[table].at(r), *position = a.position.at(r);
+  for (int k0 = begin; k0 < end; k0 += Team::kLanes * teams) {
+    const int listed = k0 + first + Team::lane() * teams;
+    const bool there = listed < end;
+    const int token = there ? order[listed] : 0, b = token / T, t = token - b * T;
+    const auto ids = reader.ids(token, there);
+    const int most = min(Team::kLanes, (end - k0 + teams - 1) / teams);
+    for (int i = 0; i < Q; ++i) {
+      const int row = b * Q + i;
+      const bool seen = there && t < position[row];
+      const Real weight = seen ? weigh(static_cast<std::int64_t>(row) * T + t) : Real(0);
+#pragma unroll kUnroll
+      for (int s = 0; s < most; ++s) {
+        auto its = ids;
+        const int query_row = __shfl_sync(kFullWarp, seen ? row : -1, s, Team::kLanes);
+#pragma unroll
+        for (int m = 0; m < kMaxTables; ++m) {
+          const int id = __shfl_sync(kFullWarp, ids.id[m], s, Team::kLanes);
+          its.id[m] = query_row < 0 ? -1 : id;
+        }
+        visit(its, query_row, __shfl_sync(kFullWarp, token, s, Team::kLanes),
+              __shfl_sync(kFullWarp, weight, s, Team::kLanes));
+      }
+    }
+  }
+}
 
 /// visit(half, h, f): f[kBefore + k] and f[kBefore + k - j] are f_i and f_{i-j} for column i = k of quad h in
 /// that half of the ring.

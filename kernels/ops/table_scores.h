@@ -24,22 +24,23 @@ struct TableKeys {
   int channel[kMaxTables] = {};
 };
 
-/// q = phi(queries) [R,B,Q,p] -> a [R,B,Q,T].
+/// q = phi(queries) [R,B,Q,p] -> a [R,B,Q,T]; for FAVOR+ also shift_t = -(|k_t|^2 + log p) / 2 [R,B,T], the
+/// part of its exponents that all features of a token share.
 template <class Real>
 struct TableScoresForward {
   TableKeys<Real> keys;
   double scale = 1;
-  Tensor<Real> q, a;
+  Tensor<Real> q, a, shift;
   Tensor<std::int32_t> position;
 };
 
-/// d_a [R,B,Q,T] -> d_q, d_table, d_projected. Needs a for FAVOR+. order, start: lists of BucketIds of each
-/// table's channel; a row's gradient is the sum over its list.
+/// d_a [R,B,Q,T] -> d_q, d_table, d_projected. Needs a and shift for FAVOR+. order, start: lists of BucketIds
+/// of each table's channel; a row's gradient is the sum over its list.
 template <class Real>
 struct TableScoresBackward {
   TableKeys<Real> keys;
   double scale = 1;
-  Tensor<Real> q, a, d_a;
+  Tensor<Real> q, a, shift, d_a;
   Tensor<std::int32_t> position, order[kMaxTables], start[kMaxTables];
   Tensor<Real> d_q, d_table[kMaxTables], d_projected[kMaxTables];
   Write write_q = Write::none;

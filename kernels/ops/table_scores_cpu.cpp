@@ -33,6 +33,7 @@ struct Token {
   const TableKeys<Real>& keys;
   const int d, m, p;
   std::vector<Real> x, z, f, phi, d_x, d_z;
+  Real shift = 0;  ///< of FAVOR+'s exponents
 
   Token(const TableKeys<Real>& k, int features)
       : keys(k), d(k.table[0].columns()), m(is_favor(k.map) ? k.projected[0].columns() : 0), p(features) {
@@ -68,10 +69,10 @@ struct Token {
       }
       default: {
         sum_rows(keys, keys.projected, r, n, z);
-        const Real offset = -std::log(static_cast<Real>(p)) / 2 - dot(x.data(), x.data(), d) / 2;
-        for (Real u : z) *y++ = std::exp(u + offset);
+        shift = -std::log(static_cast<Real>(p)) / 2 - dot(x.data(), x.data(), d) / 2;
+        for (Real u : z) *y++ = std::exp(u + shift);
         if (p == 2 * m) {
-          for (Real u : z) *y++ = std::exp(offset - u);
+          for (Real u : z) *y++ = std::exp(shift - u);
         }
       }
     }
@@ -129,6 +130,7 @@ void run_cpu(const Exec& exec, const TableScoresForward<Real>& a) {
     Token<Real> token(a.keys, p);
     for (int t = 0; t < T; ++t) {
       token.make(r, b * T + t);
+      if (a.shift) a.shift.at(r)[b * T + t] = token.shift;
       for (std::int64_t i = b * Q; i < (b + 1) * Q; ++i) {
         a.a.at(r)[i * T + t] = t < a.position.at(r)[i]
                                    ? static_cast<Real>(a.scale) * dot(a.q.at(r) + i * p, token.phi.data(), p)

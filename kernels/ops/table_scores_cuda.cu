@@ -11,7 +11,7 @@
 // sake; no sum depends on that. SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
-#include "kernels/ops/table_scores.cuh"
+#include "kernels/ops/table_scores_favor.cuh"
 
 namespace crosstalk {
 namespace {
@@ -142,11 +142,6 @@ __global__ void __launch_bounds__(kScoreThreads)
   }
 }
 
-/// How blocks share the rows of each table: `pieces` warps a row.
-struct RowShares {
-  int pieces[kMaxTables], rows_per_block[kMaxTables];
-};
-
 /// d_table; blockIdx.y is the table. Shared memory: [warp][d].
 template <class Real, int kLanes, int kGroups, bool kDpfp>
 __global__ void __launch_bounds__(kScoreThreads)
@@ -158,12 +153,12 @@ __global__ void __launch_bounds__(kScoreThreads)
   Real* sums = reinterpret_cast<Real*>(raw);
   const int r = blockIdx.z, table = blockIdx.y;
   if (a.write_table[table] == Write::none) return;
-  const int warp = threadIdx.x / 32, Q = a.d_a.dim(1), T = a.d_a.dim(2), p = a.q.columns();
+  const int warp = threadIdx.x / 32, p = a.q.columns();
   const KeyReader<T_, Real, kDpfp> reader{a.keys, r, a.keys.table[0].columns()};
   const int d = reader.d, nu = a.keys.nu, rows = static_cast<int>(a.d_table[table].rows());
   const int pieces = shares.pieces[table], some_rows = shares.rows_per_block[table];
-  const int at_once = kScoreWarps / pieces, piece = warp % pieces, teams = pieces * T_::kTeams;
-  const bool favor = a.keys.map >= FeatureMap::favor_hyperbolic;
+  const int at_once = kScoreWarps / pieces, piece = warp % pieces;
+  const bool favor = is_favor(a.keys.map);
   const Real scale = static_cast<Real>(a.scale);
   const int row0 = blockIdx.x * some_rows, row_end = min(rows, row0 + some_rows);
   for (int first = row0; first < row_end; first += at_once) {
@@ -178,84 +173,69 @@ __global__ void __launch_bounds__(kScoreThreads)
 #pragma unroll
       for (int j = 0; j < kBefore; ++j) head_total[h][j] = 0;
     }
-    // A team takes entries mine, mine + teams, ...; its lanes look up kLanes of them at once.
-    const int mine = begin + piece * T_::kTeams + T_::team();
-    for (int k0 = begin; k0 < end; k0 += kLanes * teams) {
-      const int listed = mine - begin + k0 + T_::lane() * teams;
-      const bool there = listed < end;
-      const int n = there ? a.order[table].at(r)[listed] : 0;
-      const auto all_ids = reader.ids(n, there);
-      const int b = n / T, t = n - b * T;
-      for (int i = 0; i < Q; ++i) {
-        const std::int64_t at = (static_cast<std::int64_t>(b) * Q + i) * T + t;
-        const bool seen = there && t < a.position.at(r)[b * Q + i];
-        Real all_weights = seen ? a.d_a.at(r)[at] : Real(0);
-        all_weights *= !favor ? scale : seen ? -a.a.at(r)[at] : Real(0);
-        const int source_row = seen ? b * Q + i : -1;
-        const int most = min(kLanes, (end - k0 + teams - 1) / teams);
-        for (int s = 0; s < most; ++s) {
-          auto ids = all_ids;
-          const int query_row = __shfl_sync(kFullWarp, source_row, s, kLanes);
-          const Real weight = __shfl_sync(kFullWarp, all_weights, s, kLanes);
+    typename T_::Quads known;
+    T_::clear(known);
+    if (begin < end) T_::load(reader.row(table, row), d, known);
+    const auto weigh = [&](std::int64_t at) { return a.d_a.at(r)[at] * (favor ? -a.a.at(r)[at] : scale); };
+    const auto visit = [&](const auto& ids, int query_row, int, Real weight) {
+      typename T_::Quads x;
+      typename T_::Heads head;
 #pragma unroll
-          for (int m = 0; m < kMaxTables; ++m) {
-            ids.id[m] = __shfl_sync(kFullWarp, all_ids.id[m], s, kLanes);
-            if (query_row < 0) ids.id[m] = -1;
-          }
-          typename T_::Quads x;
-          typename T_::Heads head;
-          reader.read(ids, x, head);
-          const Real* q = a.q.at(r) + static_cast<std::int64_t>(query_row) * p;
-          if constexpr (kDpfp) {
-            // The score has q_i x_i x_{i-j} where both have the sign of the half: each is the other's
-            // derivative.
+      for (int h = 0; h < kGroups; ++h) {
 #pragma unroll
-            for (int h = 0; h < kGroups; ++h) {
-              Real e[4 + kBefore], g[4 + kBefore] = {};
+        for (int k = 0; k < 4; ++k) x[h][k] = known[h][k];
+      }
+      reader.read(ids, x, head, table);
+      const Real* q = a.q.at(r) + static_cast<std::int64_t>(query_row) * p;
+      if constexpr (kDpfp) {
+        // The score has q_i x_i x_{i-j} where both have the sign of the half: each is the other's derivative.
 #pragma unroll
-              for (int k = 0; k < 4 + kBefore; ++k)
-                e[k] = k < kBefore ? head[h][kBefore - 1 - (k < kBefore ? k : 0)]
-                                   : x[h][k < kBefore ? 0 : k - kBefore];
+        for (int h = 0; h < kGroups; ++h) {
+          Real e[kBefore + 4], g[kBefore + 4] = {};
 #pragma unroll
-              for (int j = 1; j <= kBefore; ++j) {
-                if (j > nu) break;
-                const int c = T_::column(h), valid = query_row >= 0 ? d - c : 0;
-                Real up[4], down[4];
-                load4(q + (2 * j - 2) * d + c, valid, d % 4 == 0, up);
-                load4(q + (2 * j - 1) * d + c, valid, d % 4 == 0, down);
+          for (int j = 1; j <= kBefore; ++j) e[kBefore - j] = head[h][j - 1];
 #pragma unroll
-                for (int k = kBefore; k < 4 + kBefore; ++k) {
-                  const Real y = e[k] > 0 ? up[k - kBefore] : down[k - kBefore];
-                  const Real same = e[k] * e[k - j] > 0 ? y : Real(0);
-                  g[k] += same * e[k - j];
-                  g[k - j] += same * e[k];
-                }
-              }
+          for (int k = 0; k < 4; ++k) e[kBefore + k] = x[h][k];
 #pragma unroll
-              for (int k = 0; k < 4; ++k) total[h][k] += weight * g[kBefore + k];
+          for (int j = 1; j <= kBefore; ++j) {
+            if (j > nu) break;
+            const int c = T_::column(h), valid = query_row >= 0 ? d - c : 0;
+            Real up[4], down[4];
+            load4(q + (2 * j - 2) * d + c, valid, d % 4 == 0, up);
+            load4(q + (2 * j - 1) * d + c, valid, d % 4 == 0, down);
 #pragma unroll
-              for (int j = 1; j <= kBefore; ++j) head_total[h][j - 1] += weight * g[kBefore - j];
-            }
-          } else if (favor) {
-#pragma unroll
-            for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-              for (int k = 0; k < 4; ++k) total[h][k] += weight * x[h][k];
-            }
-          } else {
-            differentiate_quads(a.keys.map, x);
-            typename T_::Quads g;
-            T_::clear(g);
-            if (query_row >= 0) T_::load(q, d, g);
-#pragma unroll
-            for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-              for (int k = 0; k < 4; ++k) total[h][k] += weight * g[h][k] * x[h][k];
+            for (int k = kBefore; k < kBefore + 4; ++k) {
+              const Real y = e[k] > 0 ? up[k - kBefore] : down[k - kBefore];
+              const Real same = e[k] * e[k - j] > 0 ? y : Real(0);
+              g[k] += same * e[k - j];
+              g[k - j] += same * e[k];
             }
           }
+#pragma unroll
+          for (int k = 0; k < 4; ++k) total[h][k] += weight * g[kBefore + k];
+#pragma unroll
+          for (int j = 1; j <= kBefore; ++j) head_total[h][j - 1] += weight * g[kBefore - j];
+        }
+      } else if (favor) {
+#pragma unroll
+        for (int h = 0; h < kGroups; ++h) {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) total[h][k] += weight * x[h][k];
+        }
+      } else {
+        differentiate_quads(a.keys.map, x);
+        typename T_::Quads g;
+        T_::clear(g);
+        if (query_row >= 0) T_::load(q, d, g);
+#pragma unroll
+        for (int h = 0; h < kGroups; ++h) {
+#pragma unroll
+          for (int k = 0; k < 4; ++k) total[h][k] += weight * g[h][k] * x[h][k];
         }
       }
-    }
+    };
+    walk_list<T_, kDpfp ? 1 : 2>(a, reader, table, begin, end, piece * T_::kTeams + T_::team(),
+                                 pieces * T_::kTeams, weigh, visit);
     Real* own = sums + warp * d;
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
@@ -300,17 +280,34 @@ int per_block(std::int64_t items, int R) {
   return static_cast<int>(many < 1 ? 1 : many > 8 ? 8 : many);
 }
 
+/// Grid of a forward pass whose blocks make `round` tokens at once, each of some sequences and of a slice of
+/// T.
+template <class Real>
+dim3 token_grid(const TableScoresForward<Real>& a, int round, int& some, int& slice) {
+  const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), rounds = (T + round - 1) / round;
+  some = per_block(rows, a.a.R);
+  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rows, some)) * a.a.R;
+  const int wanted = static_cast<int>(blocks >= kFill ? 1 : kFill / blocks), most = (rounds + 1) / 2;
+  const int slices = wanted < most ? wanted : most;
+  slice = (rounds + slices - 1) / slices * round;
+  return dim3(blocks_for(T, slice), blocks_for(rows, some), static_cast<unsigned>(a.a.R));
+}
+
 template <class Real, int kLanes, int kGroups, bool kDpfp>
 void forward(const Exec& exec, const TableScoresForward<Real>& a) {
-  const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), some = per_block(rows, a.a.R);
-  const int round = kScoreWarps * (32 / kLanes), rounds = (T + round - 1) / round;
-  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rows, some)) * a.a.R;
-  const int wanted = static_cast<int>(blocks >= kFill ? 1 : kFill / blocks),
-            slices = wanted < (rounds + 1) / 2 ? wanted : (rounds + 1) / 2;
-  const int slice = (rounds + slices - 1) / slices * round;
-  team_scores<Real, kLanes, kGroups, kDpfp>
-      <<<dim3(blocks_for(T, slice), blocks_for(rows, some), static_cast<unsigned>(a.a.R)), kScoreThreads, 0,
-         stream_of(exec)>>>(a, some, slice);
+  int some, slice;
+  const dim3 grid = token_grid(a, kScoreWarps * (32 / kLanes), some, slice);
+  team_scores<Real, kLanes, kGroups, kDpfp><<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
+  check_launch("table scores");
+}
+
+template <class Real>
+void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
+  if (a.keys.table[0].columns() > kTableScoresColumns)
+    refuse_shape("table scores", "columns", a.keys.table[0].columns(), kTableScoresColumns);
+  int some, slice;
+  const dim3 grid = token_grid(a, kScoreWarps, some, slice);
+  favor_scores<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
   check_launch("table scores");
 }
 
@@ -325,23 +322,32 @@ void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
   check_launch("table scores backward (q)");
 }
 
-template <class Real, int kLanes, int kGroups, bool kDpfp>
-void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
+/// Shares of the tables whose gradients are wanted; `blocks` of the largest. At least `least` rounds of rows
+/// a block.
+template <class Real>
+RowShares share_rows(const TableScoresBackward<Real>& a, const Write (&write)[kMaxTables], int least,
+                     unsigned& blocks) {
   RowShares shares;
-  unsigned blocks = 0;
+  blocks = 0;
   for (int i = 0; i < a.keys.tables; ++i) {
-    if (a.write_table[i] == Write::none) continue;
-    const std::int64_t rows = a.d_table[i].rows(), tokens = a.keys.ids.rows();
-    if (rows == 0) continue;
+    const std::int64_t rows = a.keys.table[i].rows(), tokens = a.keys.ids.rows();
+    if (write[i] == Write::none || rows == 0) continue;
     int pieces = 1;  // of a list, which so many tokens a row demand
     while (pieces < kScoreWarps && tokens > 64 * pieces * rows) pieces *= 2;
     const int at_once = kScoreWarps / pieces;
-    const std::int64_t rounds = blocks_for(rows, at_once), many = rounds * a.d_a.R / kFill;
+    const std::int64_t many = blocks_for(rows, at_once) * a.d_a.R / kFill;
     shares.pieces[i] = pieces;
-    shares.rows_per_block[i] = at_once * static_cast<int>(many < 1 ? 1 : many > 4 ? 4 : many);
+    shares.rows_per_block[i] = at_once * static_cast<int>(many < least ? least : many > 4 ? 4 : many);
     const unsigned n = blocks_for(rows, shares.rows_per_block[i]);
     blocks = n > blocks ? n : blocks;
   }
+  return shares;
+}
+
+template <class Real, int kLanes, int kGroups, bool kDpfp>
+void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
+  unsigned blocks;
+  const RowShares shares = share_rows(a, a.write_table, 1, blocks);
   if (blocks == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(kScoreWarps * a.keys.table[0].columns()) * sizeof(Real);
   team_table_gradient<Real, kLanes, kGroups, kDpfp>
@@ -352,8 +358,28 @@ void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
 
 template <class Real, int kLanes, int kGroups, bool kDpfp>
 void backward(const Exec& exec, const TableScoresBackward<Real>& a) {
-  if (a.write_q != Write::none) backward_query<Real, kLanes, kGroups, kDpfp>(exec, a);
+  if (a.write_q != Write::none && !is_favor(a.keys.map))
+    backward_query<Real, kLanes, kGroups, kDpfp>(exec, a);
   backward_tables<Real, kLanes, kGroups, kDpfp>(exec, a);
+}
+
+template <class Real>
+void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
+  const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
+  const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
+  if (a.write_q != Write::none) {
+    const std::int64_t many = rows * slices * a.d_a.R / 64;
+    const int some = static_cast<int>(many < 1 ? 1 : many > 8 ? 8 : many);
+    favor_query_gradient<<<dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, stream_of(exec)>>>(
+        a, some);
+    check_launch("table scores backward (q)");
+  }
+  unsigned blocks;
+  const RowShares shares = share_rows(a, a.write_projected, 4, blocks);
+  if (blocks == 0) return;
+  favor_table_gradient<<<dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0,
+                         stream_of(exec)>>>(a, shares);
+  check_launch("table scores backward (projected tables)");
 }
 
 /// Calls f<lanes of a team, quads of a lane, is DPFP> for these keys.
@@ -384,6 +410,10 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
+  if (is_favor(a.keys.map)) {
+    forward_favor(exec, a);
+    return;
+  }
   with_team(a.keys, [&](auto lanes, auto groups, auto dpfp) {
     forward<Real, decltype(lanes)::value, decltype(groups)::value, decltype(dpfp)::value>(exec, a);
   });
@@ -392,6 +422,7 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   if (a.d_a.size() == 0 || a.d_a.R == 0) return;
+  if (is_favor(a.keys.map)) backward_favor(exec, a);
   with_team(a.keys, [&](auto lanes, auto groups, auto dpfp) {
     backward<Real, decltype(lanes)::value, decltype(groups)::value, decltype(dpfp)::value>(exec, a);
   });

@@ -106,6 +106,11 @@ OpCase make(const std::string& name, FeatureMap map, const Shape& s) {
     op.integer_output(indexed("start", i), {s.rows[static_cast<std::size_t>(i)] + 1});
   }
   op.output("a", {s.B, s.Q, s.T});
+  if (s.m) {
+    op.workspace("shift", {s.B, s.T});
+  } else {
+    op.absent("shift");
+  }
   op.forward([=](const Exec& exec, auto& set) {
     using Real = std::remove_pointer_t<decltype(set.real("q").data)>;
     for (int i = 0; i < tables; ++i) {
@@ -113,14 +118,15 @@ OpCase make(const std::string& name, FeatureMap map, const Shape& s) {
                                 set.integer(indexed("start", i))});
     }
     run(exec, TableScoresForward<Real>{keys_of(set, map, s), scale, set.real("q"), set.real("a"),
-                                       set.integer("position")});
+                                       set.real("shift"), set.integer("position")});
   });
   op.backward([=](const Exec& exec, auto& set) {
     using Real = std::remove_pointer_t<decltype(set.real("q").data)>;
     TableScoresBackward<Real> args;
     args.keys = keys_of(set, map, s);
     args.scale = scale;
-    args.q = set.real("q"), args.a = set.real("a"), args.d_a = set.real("d_a");
+    args.q = set.real("q"), args.a = set.real("a"), args.shift = set.real("shift");
+    args.d_a = set.real("d_a");
     args.position = set.integer("position");
     args.d_q = set.real("d_q"), args.write_q = set.write("q");
     for (int i = 0; i < tables; ++i) {
