@@ -15,6 +15,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/table_features.h"
+#include "kernels/ops/table_scores.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
@@ -31,5 +32,6 @@
   X(GatherValuesForward) X(GatherValuesBackward)                               \
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(RecurrentReadForward) X(RecurrentReadBackward)                             \
-  X(TableFeaturesForward) X(TableFeaturesBackward)
+  X(TableFeaturesForward) X(TableFeaturesBackward)                             \
+  X(TableScoresForward) X(TableScoresBackward)
 // clang-format on

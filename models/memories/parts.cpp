@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/ops/table_scores.h"
 
 namespace crosstalk {
 namespace {
@@ -195,10 +196,46 @@ Features<Real> features(ReadContext<Real>& context) {
   return {key, query};
 }
 
+namespace {
+
+bool is_favor(FeatureMap map) {
+  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+}
+
+// Whether scores are better made from the tables than from keys: in training on CUDA, where there are lists
+// of ids, as long as there are fewer queries than make a product of keys pay. FAVOR+ then projects tables,
+// not keys.
+template <class Real>
+bool scored_from_tables(const ReadContext<Real>& context, FeatureMap map, int nu) {
+  constexpr int kMostQueries = 4;
+  const BatchTensors& batch = context.batch;
+  std::int64_t rows = 0;
+  for (const auto& table : context.key_tables) {
+    if (!table.buckets.order) return false;
+    rows += table.rows->value.rows();
+  }
+  const bool plain = !context.options.has("memory.key_norm") || context.text("key_norm") == "none";
+  return plain && batch.Q <= kMostQueries && table_scores_cover(map, context.d_key(), nu) &&
+         (!is_favor(map) || rows <= static_cast<std::int64_t>(batch.B) * batch.T);
+}
+
+}  // namespace
+
 template <class Real>
 Variable<Real>* key_scores(ReadContext<Real>& context, double scale) {
-  if (!context.options.has("memory.feature_map"))
-    return scores(context.graph, scale, context.keys(), context.query, context.batch);
+  const bool mapped = context.options.has("memory.feature_map");
+  const FeatureMap map = mapped ? map_of(context.options) : FeatureMap::identity;
+  const int nu = map == FeatureMap::dpfp ? context.integer("nu") : 1;
+  if (scored_from_tables(context, map, nu)) {
+    Variable<Real>* omega = nullptr;
+    if (is_favor(map)) {
+      omega = favor_features(context.graph, context.integer("features"), context.d_key(),
+                             context.feature_seed, context.feature_draw, context.feature_purpose);
+    }
+    auto* query = feature_map(context.graph, map, nu, context.query, omega);
+    return table_scores(context.graph, scale, map, nu, context.key_tables, omega, query, context.batch);
+  }
+  if (!mapped) return scores(context.graph, scale, context.keys(), context.query, context.batch);
   const auto [key, query] = features(context);
   return scores(context.graph, scale, key, query, context.batch);
 }

@@ -1,0 +1,66 @@
+// Scores of queries against keys that exist only as sums of table rows: a_qt = scale phi(q).phi(k_t), k_t =
+// sum_i table_i[ids[t, channel_i]].
+//
+// The chain lookup, feature map, scores in one op: for few queries a sequence, writing k [R,B,T,d] and phi(k)
+// [R,B,T,p] and reading them and their gradients back costs more than computing them anew. FAVOR+ needs O k_t
+// as well, which is a sum of rows of table_i O^T: rows x m products instead of tokens x m.
+// position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and pass no
+// gradient. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/feature_map.h"
+#include "kernels/ops/lookup.h"
+
+namespace crosstalk {
+
+/// Keys of tokens ids int32 [R,B,T,C]: table[i] [R,rows_i,d] is read with ids[..., channel[i]], absent ids
+/// (-1) add nothing. projected[i] = table[i] O^T [R,rows_i,m] for FAVOR+ only.
+template <class Real>
+struct TableKeys {
+  FeatureMap map = FeatureMap::identity;
+  int nu = 1;
+  Tensor<std::int32_t> ids;
+  int tables = 0;
+  Tensor<Real> table[kMaxTables], projected[kMaxTables];
+  int channel[kMaxTables] = {};
+};
+
+/// q = phi(queries) [R,B,Q,p] -> a [R,B,Q,T]; for FAVOR+ also shift_t = -(|k_t|^2 + log p) / 2 [R,B,T], the
+/// part of its exponents that all features of a token share.
+template <class Real>
+struct TableScoresForward {
+  TableKeys<Real> keys;
+  double scale = 1;
+  Tensor<Real> q, a, shift;
+  Tensor<std::int32_t> position;
+};
+
+/// d_a [R,B,Q,T] -> d_q, d_table, d_projected. Needs a and shift for FAVOR+. order, start: lists of BucketIds
+/// of each table's channel; a row's gradient is the sum over its list.
+template <class Real>
+struct TableScoresBackward {
+  TableKeys<Real> keys;
+  double scale = 1;
+  Tensor<Real> q, a, shift, d_a;
+  Tensor<std::int32_t> position, order[kMaxTables], start[kMaxTables];
+  Tensor<Real> d_q, d_table[kMaxTables], d_projected[kMaxTables];
+  Write write_q = Write::none;
+  Write write_table[kMaxTables] = {Write::none, Write::none, Write::none};
+  Write write_projected[kMaxTables] = {Write::none, Write::none, Write::none};
+};
+
+/// What the CUDA version covers: keys in the registers of a warp, DPFP's neighbours in those of one lane.
+constexpr int kTableScoresColumns = 128, kTableScoresNu = 3;
+constexpr bool table_scores_cover(FeatureMap map, int d, int nu) {
+  return d <= kTableScoresColumns && (map != FeatureMap::dpfp || nu <= kTableScoresNu);
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const TableScoresForward<Real>& args);
+template <class Real>
+void run_cpu(const Exec& exec, const TableScoresBackward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableScoresForward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableScoresBackward<Real>& args);
+
+}  // namespace crosstalk

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include "kernels/ops/all.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+
+template <class Real>
+Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
+                             const std::vector<Table<Real>>& tables, Variable<Real>* omega, Variable<Real>* q,
+                             const BatchTensors& batch) {
+  if (tables.empty() || tables.size() > kMaxTables)
+    throw std::logic_error("[table_scores] wants 1 to 3 tables");
+  const int d = tables[0].rows->value.columns();
+  std::vector<Variable<Real>*> inputs = {q};
+  std::vector<Variable<Real>*> projected;
+  for (const auto& table : tables) {
+    if (table.rows->value.columns() != d || table.channel >= batch.C)
+      throw std::logic_error("[table_scores] tables do not fit each other or the tokens");
+    if (g.train() && !table.buckets.order)
+      throw std::logic_error("[table_scores] a table without lists has no gradient");
+    inputs.push_back(table.rows);
+  }
+  if (omega) {
+    for (const auto& table : tables) projected.push_back(linear<Real>(g, table.rows, omega, nullptr));
+    inputs.insert(inputs.end(), projected.begin(), projected.end());
+  }
+  if (q->value.columns() != feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0))
+    throw std::logic_error("[table_scores] queries do not have the keys' features");
+  auto* a = g.variable({batch.B, batch.Q, batch.T});
+  auto* shift = omega ? g.variable({batch.B, batch.T}, false) : nullptr;
+  const auto *tokens = batch.tokens, *position = batch.position;
+  const auto keys_of = [=] {
+    TableKeys<Real> keys;
+    keys.map = map, keys.nu = nu;
+    keys.ids = *tokens;
+    for (const auto& table : tables) {
+      if (omega) keys.projected[keys.tables] = projected[static_cast<std::size_t>(keys.tables)]->value;
+      keys.channel[keys.tables] = table.channel;
+      keys.table[keys.tables++] = table.rows->value;
+    }
+    return keys;
+  };
+  const auto shift_of = [=] { return shift ? shift->value : Tensor<Real>{}; };
+  g.node(
+      "table_scores", inputs, {a},
+      [=](const Exec& e) {
+        run(e, TableScoresForward<Real>{keys_of(), scale, q->value, a->value, shift_of(), *position});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        TableScoresBackward<Real> args;
+        args.keys = keys_of();
+        args.scale = scale;
+        args.q = q->value, args.a = a->value, args.shift = shift_of(), args.d_a = a->gradient;
+        args.position = *position;
+        args.d_q = q->gradient, args.write_q = m[0];
+        for (std::size_t i = 0; i < tables.size(); ++i) {
+          args.order[i] = *tables[i].buckets.order, args.start[i] = *tables[i].buckets.start;
+          args.d_table[i] = tables[i].rows->gradient, args.write_table[i] = m[1 + i];
+          if (!omega) continue;
+          args.d_projected[i] = projected[i]->gradient, args.write_projected[i] = m[1 + tables.size() + i];
+        }
+        run(e, args);
+      });
+  return a;
+}
+
+template Variable<float>* table_scores(Graph<float>&, double, FeatureMap, int,
+                                       const std::vector<Table<float>>&, Variable<float>*, Variable<float>*,
+                                       const BatchTensors&);
+template Variable<double>* table_scores(Graph<double>&, double, FeatureMap, int,
+                                        const std::vector<Table<double>>&, Variable<double>*,
+                                        Variable<double>*, const BatchTensors&);
+
+}  // namespace crosstalk
