@@ -36,10 +36,10 @@ struct ColumnSum {
     const std::int64_t n = limit(r, b);
     Real sum = 0;
     if (weight_) {
-#pragma unroll 4
+#pragma unroll 8
       for (std::int64_t i = first; i < n; i += step) sum += weight_[i] * x_[i * columns];
     } else {
-#pragma unroll 4
+#pragma unroll 8
       for (std::int64_t i = first; i < n; i += step) sum += x_[i * columns];
     }
     return sum;
@@ -83,7 +83,7 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
         a);
   } else {
     const dim3 grid(blocks_for(a.columns, 32), batch, replicas);
-    if (a.rows >= 1024) {
+    if (a.rows >= 128) {  // more rows at once: their loads are what takes time
       wide_column_sum<Real, 32><<<grid, dim3(32, 32), 0, stream_of(exec)>>>(a);
     } else {
       wide_column_sum<Real, 8><<<grid, dim3(32, 8), 0, stream_of(exec)>>>(a);

@@ -1,0 +1,279 @@
+// Tiled products of floats on the tensor cores.
+//
+// fp32: each operand is split in two TF32 halves, x = h + l, and h h' + h l' + l h' summed in fp32; what is
+// left out is about 2^-22 of a product (Ootomo and Yokota 2022, arXiv 2203.03341). As the tensor cores cut
+// instead of rounding when they add, they sum 16 products at most before an ordinary addition takes over.
+// With three products for one, this is still faster than the CUDA cores' multiply-adds. tf32, bf16: operands
+// rounded once, one product.
+//
+// A block of 8 warps makes a tile of TM x TN; each warp 32 x 32 sums over its part of a step of 32 along K
+// ("groups" of warps share a tile's sums). Where tiles are few and K long, the blocks of a cluster take a
+// slice of K each and add their sums out of each other's shared memory (sm_90 and newer; elsewhere a block
+// walks all of K). Partial sums are added in the order of slices and groups; both follow from M, N and K.
+//
+// Any order of K will do as long as A and B agree: lane l takes k = 2 (l % 4), 2 (l % 4) + 1 of a step of
+// eight, so that what lies along K is read from shared memory in pairs; what lies along M (or N) is read in
+// fours, rows 4 (l / 4) .. + 3 of 32. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cooperative_groups.h>
+
+#include "kernels/base/precision.h"
+#include "kernels/ops/gemm_product.cuh"
+
+namespace crosstalk::device {
+
+__device__ __forceinline__ unsigned tf32_of(float x) {
+  unsigned y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ unsigned bf16_pair(float low, float high) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
+__device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(b));
+}
+
+/// Adds the products of 32 rows and 32 columns at 8 k: x[i][j] is row (column) i of this lane at its k j.
+template <Precision kPrecision>
+__device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b)[4][2],
+                                         float (&sums)[2][4][4]) {
+  if constexpr (kPrecision == Precision::bf16) {
+    unsigned x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = bf16_pair(a[i][0], a[i][1]);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const unsigned y = bf16_pair(b[n][0], b[n][1]);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
+    }
+  } else {
+    unsigned high[2][4], low[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = a[2 * m + i % 2][i / 2];
+        high[m][i] = tf32_of(x);
+        if (kPrecision == Precision::full) low[m][i] = tf32_of(x - __uint_as_float(high[m][i]));
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const unsigned y0 = tf32_of(b[n][0]), y1 = tf32_of(b[n][1]);
+      if (kPrecision == Precision::full) {
+        const unsigned z0 = tf32_of(b[n][0] - __uint_as_float(y0)),
+                       z1 = tf32_of(b[n][1] - __uint_as_float(y1));
+#pragma unroll
+        for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], low[m], y0, y1);
+#pragma unroll
+        for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], z0, z1);
+      }
+#pragma unroll
+      for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], y0, y1);
+    }
+  }
+}
+
+/// A step's piece of A or B in shared memory: TK along K, `T` rows (columns) wide.
+template <bool kAlong, int T, int TK>
+struct Piece {
+  static constexpr int kLd = kAlong ? TK + 8 : T + 4, kSize = kAlong ? T * kLd : TK * kLd;
+  /// What a thread of 256 loads in its i-th turn.
+  static constexpr int kTurns = T * TK / 1024;
+  __device__ static int row(int i) {
+    return kAlong ? threadIdx.x / (TK / 4) + i * (1024 / TK) : threadIdx.x % (T / 4) * 4;
+  }
+  __device__ static int k(int i) {
+    return kAlong ? threadIdx.x % (TK / 4) * 4 : threadIdx.x / (T / 4) + i * (1024 / T);
+  }
+  __device__ static void keep(float* piece, int i, const float (&v)[4]) {
+    float* at = piece + (kAlong ? row(i) * kLd + k(i) : k(i) * kLd + row(i));
+    *reinterpret_cast<Four<float>*>(at) = {{v[0], v[1], v[2], v[3]}};
+  }
+  /// A lane's part of rows row0 .. + 31 at k0 .. + 7.
+  __device__ static void read(const float* piece, int row0, int k0, float (&x)[4][2]) {
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    if constexpr (kAlong) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 pair = *reinterpret_cast<const float2*>(piece + (row0 + 8 * i + g) * kLd + k0 + 2 * t);
+        x[i][0] = pair.x, x[i][1] = pair.y;
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const Four<float> four =
+            *reinterpret_cast<const Four<float>*>(piece + (k0 + 2 * t + j) * kLd + row0 + 4 * g);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i][j] = four.v[i];
+      }
+    }
+  }
+  /// Which of the 32 rows is row (column) `index` of the i-th eight of the tensor core's product.
+  __device__ static int position(int i, int index) { return kAlong ? 8 * i + index : 4 * index + i; }
+};
+
+template <class Op, Precision kPrecision, int TM, int TN>
+__global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ Op args, int slices) {
+  constexpr int TK = 32, kWarpsN = TN / 32, kTiles = TM / 32 * kWarpsN, kGroups = 8 / kTiles;
+  constexpr int kDepth = TK / kGroups;                   // of a step, for one group
+  constexpr int kSumsLd = TN + 8, kSums = TM * kSumsLd;  // of one group
+  using A = Piece<Op::kAlongA, TM, TK>;
+  using B = Piece<Op::kAlongB, TN, TK>;
+  constexpr int kStep = A::kSize + B::kSize;
+  constexpr int kSide = Op::kSide ? kSideParts<Op> * TM : 0;
+  constexpr int kMost = 2 * kStep > kGroups * kSums ? 2 * kStep : kGroups * kSums;
+  __shared__ __align__(16) float shared[kMost + kSide];
+  Op op = args;
+  op.bind(blockIdx.z, blockIdx.y);
+  const int tiles = (op.N + TN - 1) / TN, slice = static_cast<int>(blockIdx.x) % slices;
+  const int tile = static_cast<int>(blockIdx.x) / slices;
+  const int row0 = tile / tiles * TM, column0 = tile % tiles * TN;
+  const int warp = threadIdx.x / 32, group = warp / kTiles;
+  const int warp_row = warp % kTiles / kWarpsN * 32, warp_column = warp % kWarpsN * 32;
+  const int share = ((op.K + TK - 1) / TK + slices - 1) / slices * TK;
+  const int begin = slice * share, end = min(op.K, begin + share);
+
+  float a_next[A::kTurns][4], b_next[B::kTurns][4], sums[2][4][4] = {}, side[4] = {};
+  const auto load = [&](int k) {
+#pragma unroll
+    for (int i = 0; i < A::kTurns; ++i)
+      op.load_a(row0 + A::row(i), k + A::k(i), a_next[i], side + (Op::kAlongA ? i : 0));
+#pragma unroll
+    for (int i = 0; i < B::kTurns; ++i) op.load_b(column0 + B::row(i), k + B::k(i), b_next[i]);
+  };
+  const auto keep = [&](int buffer) {
+#pragma unroll
+    for (int i = 0; i < A::kTurns; ++i) A::keep(shared + buffer * kStep, i, a_next[i]);
+#pragma unroll
+    for (int i = 0; i < B::kTurns; ++i) B::keep(shared + buffer * kStep + A::kSize, i, b_next[i]);
+  };
+  if (begin < end) {
+    load(begin);
+    keep(0);
+  }
+  __syncthreads();
+  int buffer = 0;
+  for (int k = begin; k < end; k += TK, buffer ^= 1) {
+    const bool more = k + TK < end;
+    if (more) load(k + TK);
+    const float* a = shared + buffer * kStep;
+    float part[2][4][4] = {};
+#pragma unroll
+    for (int kk = 0; kk < kDepth; kk += 8) {
+      float x[4][2], y[4][2];
+      A::read(a, warp_row, group * kDepth + kk, x);
+      B::read(a + A::kSize, warp_column, group * kDepth + kk, y);
+      multiply<kPrecision>(x, y, part);
+    }
+#pragma unroll
+    for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
+    if (more) keep(buffer ^ 1);
+    __syncthreads();
+  }
+
+  // Sums of all groups and slices; each block of a cluster then stores its part of the tile.
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float* row = shared + group * kSums + (warp_row + A::position(i, g)) * kSumsLd + warp_column;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int x = 0; x < 2; ++x) row[B::position(n, 2 * t + x)] = sums[i / 2][n][i % 2 * 2 + x];
+    }
+  }
+  if (Op::kSide) put_sides<Op, TM, TK>(side, shared + kMost);
+#if __CUDA_ARCH__ >= 900
+  const auto cluster = cooperative_groups::this_cluster();
+  if (slices > 1) {
+    cluster.sync();
+  } else {
+    __syncthreads();
+  }
+#else
+  __syncthreads();
+#endif
+  const int positions = TM * TN / 4 / slices;
+  for (int i = static_cast<int>(threadIdx.x); i < positions; i += 256) {
+    const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
+    float total[4] = {}, beside = 0;
+#pragma unroll 4
+    for (int s = 0; s < slices; ++s) {
+      const float* theirs = shared;
+#if __CUDA_ARCH__ >= 900
+      if (slices > 1) theirs = cluster.map_shared_rank(shared, s);
+#endif
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+        const Four<float> part =
+            *reinterpret_cast<const Four<float>*>(theirs + n * kSums + row * kSumsLd + column);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) total[j] += part.v[j];
+      }
+      if (Op::kSide) beside += side_of<Op, TM>(theirs + kMost, row);
+    }
+    op.store(row0 + row, column0 + column, total, beside);
+  }
+#if __CUDA_ARCH__ >= 900
+  if (slices > 1) cluster.sync();  // nobody leaves while its sums are read
+#endif
+}
+
+/// Blocks that share one tile's K: more, the fewer tiles there are.
+inline int slices_of(int tiles, int K) {
+  int slices = 1;
+  while (slices < 8 && tiles * slices < 64 && K / (2 * slices) >= 64) slices *= 2;
+  return slices;
+}
+
+template <Precision kPrecision, int TM, int TN, class Op>
+void launch_tensor(const Exec& exec, const Op& op, int B, int R) {
+  const auto kernel = tensor_kernel<Op, kPrecision, TM, TN>;
+  // Whether the code that runs on this machine was compiled for clusters.
+  static const bool clusters = [&] {
+    cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.binaryVersion >= 90 &&
+           attributes.ptxVersion >= 90;
+  }();
+  const unsigned tiles = blocks_for(op.M, TM) * blocks_for(op.N, TN);
+  const unsigned slices = clusters ? static_cast<unsigned>(slices_of(static_cast<int>(tiles), op.K)) : 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R));
+  config.blockDim = dim3(256);
+  config.stream = stream_of(exec);
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = slices;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = slices > 1 ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, op, static_cast<int>(slices));  // errors: check_launch
+}
+
+template <Precision kPrecision, class Op>
+void tensor_gemm(const Exec& exec, const Op& op, int B, int R) {
+  if (op.M <= 32) {
+    launch_tensor<kPrecision, 32, 64>(exec, op, B, R);
+  } else {
+    launch_tensor<kPrecision, 64, 64>(exec, op, B, R);
+  }
+}
+
+}  // namespace crosstalk::device
