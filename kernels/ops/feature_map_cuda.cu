@@ -153,6 +153,14 @@ struct FavorForward : Product<Real, true, true> {
     if (row >= this->M) return;
     const Real offset = shift - squares / 2;
     Real* y = this->c_ + static_cast<std::int64_t>(row) * this->c.ld + column;
+    if (column + 4 <= this->N && this->aligned_c && this->N % 4 == 0) {
+      Four<Real> plus, minus;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) plus.v[j] = exp(u[j] + offset), minus.v[j] = exp(offset - u[j]);
+      *reinterpret_cast<Four<Real>*>(y) = plus;
+      if (both) *reinterpret_cast<Four<Real>*>(y + this->N) = minus;
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       if (column + j >= this->N) return;

@@ -15,18 +15,24 @@
 // eight, so that what lies along K is read from shared memory in pairs; what lies along M (or N) is read in
 // fours, rows 4 (l / 4) .. + 3 of 32. SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cooperative_groups.h>
-
+#include "kernels/base/cluster.cuh"
 #include "kernels/base/precision.h"
 #include "kernels/ops/gemm_product.cuh"
 
 namespace crosstalk::device {
 
-__device__ __forceinline__ unsigned tf32_of(float x) {
-  unsigned y;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-  return y;
+// What the tensor cores make of a float is its first 11 bits: the others they do not look at. So half of the
+// last one is added to round. (cvt.rna.tf32 does that too, in five instructions. A NaN whose bits run over
+// here stays one in the low half; Precision::tf32, which has none, takes it as it is.)
+constexpr unsigned kHalf = 0x1000, kHigh = 0xffffe000;
+
+/// x = high + low.
+__device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
+  high = (__float_as_uint(x) + kHalf) & kHigh;
+  low = __float_as_uint(x - __uint_as_float(high));
 }
+
+__device__ __forceinline__ unsigned tf32_of(float x) { return __float_as_uint(x) + (x - x == 0 ? kHalf : 0); }
 
 __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   unsigned y;
@@ -69,20 +75,26 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float x = a[2 * m + i % 2][i / 2];
-        high[m][i] = tf32_of(x);
-        if (kPrecision == Precision::full) low[m][i] = tf32_of(x - __uint_as_float(high[m][i]));
+        if (kPrecision == Precision::full) {
+          split(x, high[m][i], low[m][i]);
+        } else {
+          high[m][i] = tf32_of(x);
+        }
       }
     }
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
-      const unsigned y0 = tf32_of(b[n][0]), y1 = tf32_of(b[n][1]);
+      unsigned y0, y1;
       if (kPrecision == Precision::full) {
-        const unsigned z0 = tf32_of(b[n][0] - __uint_as_float(y0)),
-                       z1 = tf32_of(b[n][1] - __uint_as_float(y1));
+        unsigned z0, z1;
+        split(b[n][0], y0, z0);
+        split(b[n][1], y1, z1);
 #pragma unroll
         for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], low[m], y0, y1);
 #pragma unroll
         for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], z0, z1);
+      } else {
+        y0 = tf32_of(b[n][0]), y1 = tf32_of(b[n][1]);
       }
 #pragma unroll
       for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], y0, y1);
@@ -200,26 +212,14 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
     }
   }
   if (Op::kSide) put_sides<Op, TM, TK>(side, shared + kMost);
-#if __CUDA_ARCH__ >= 900
-  const auto cluster = cooperative_groups::this_cluster();
-  if (slices > 1) {
-    cluster.sync();
-  } else {
-    __syncthreads();
-  }
-#else
-  __syncthreads();
-#endif
+  cluster_barrier(slices);
   const int positions = TM * TN / 4 / slices;
   for (int i = static_cast<int>(threadIdx.x); i < positions; i += 256) {
     const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
     float total[4] = {}, beside = 0;
 #pragma unroll 4
     for (int s = 0; s < slices; ++s) {
-      const float* theirs = shared;
-#if __CUDA_ARCH__ >= 900
-      if (slices > 1) theirs = cluster.map_shared_rank(shared, s);
-#endif
+      const float* theirs = slices > 1 ? shared_of(s, shared) : shared;
 #pragma unroll
       for (int n = 0; n < kGroups; ++n) {
         const Four<float> part =
@@ -231,40 +231,24 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
     }
     op.store(row0 + row, column0 + column, total, beside);
   }
-#if __CUDA_ARCH__ >= 900
-  if (slices > 1) cluster.sync();  // nobody leaves while its sums are read
-#endif
+  cluster_leave(slices);  // not while its sums are read
 }
 
 /// Blocks that share one tile's K: more, the fewer tiles there are.
 inline int slices_of(int tiles, int K) {
   int slices = 1;
-  while (slices < 8 && tiles * slices < 64 && K / (2 * slices) >= 64) slices *= 2;
+  while (slices < 8 && tiles * slices < 128 && K / (2 * slices) >= 64) slices *= 2;
   return slices;
 }
 
 template <Precision kPrecision, int TM, int TN, class Op>
 void launch_tensor(const Exec& exec, const Op& op, int B, int R) {
   const auto kernel = tensor_kernel<Op, kPrecision, TM, TN>;
-  // Whether the code that runs on this machine was compiled for clusters.
-  static const bool clusters = [&] {
-    cudaFuncAttributes attributes;
-    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.binaryVersion >= 90 &&
-           attributes.ptxVersion >= 90;
-  }();
+  static const bool clusters = has_clusters(kernel);
   const unsigned tiles = blocks_for(op.M, TM) * blocks_for(op.N, TN);
   const unsigned slices = clusters ? static_cast<unsigned>(slices_of(static_cast<int>(tiles), op.K)) : 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R));
-  config.blockDim = dim3(256);
-  config.stream = stream_of(exec);
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = slices;
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  config.attrs = &attribute;
-  config.numAttrs = slices > 1 ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, op, static_cast<int>(slices));  // errors: check_launch
+  launch_clusters(kernel, dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256,
+                  slices, stream_of(exec), op, static_cast<int>(slices));
 }
 
 template <Precision kPrecision, class Op>

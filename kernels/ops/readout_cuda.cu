@@ -1,5 +1,5 @@
-// From weights to values (a block a query), the squared loss (a warp a query, then a block a replica) and its
-// gradient. SPDX-License-Identifier: Apache-2.0
+// From weights to values (a block a query), the squared loss (a warp a query, then a block a replica; one
+// block where queries are few) and its gradient. SPDX-License-Identifier: Apache-2.0
 #include <climits>
 
 #include "kernels/base/cuda_launch.cuh"
@@ -77,35 +77,61 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
 }
 
+// The loss of query i by one warp, known to all its lanes.
+template <class Real>
+__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i, int target) {
+  const int V = a.y.columns(), lane = threadIdx.x % 32;
+  Real squares = 0;
+  bool largest = true;
+  if (target >= 0) {
+    const Real* y = a.y.at(r) + i * V;
+    const Real answer = y[target];
+#pragma unroll 8
+    for (int v = lane; v < V; v += 32) {
+      const Real difference = y[v] - (v == target ? Real(1) : Real(0));
+      squares += difference * difference;
+      largest = largest && (v == target || answer > y[v]);
+    }
+    squares = warp_sum(squares);
+    largest = __all_sync(kFullWarp, largest);
+  }
+  if (lane == 0) {
+    a.query_loss.at(r)[i] = squares / 2;
+    a.correct.at(r)[i] = target < 0 ? -1 : largest ? 1 : 0;
+  }
+  return squares / 2;
+}
+
 template <class Real>
 __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLossForward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, V = a.y.columns(), lane = threadIdx.x % 32;
-  if (i >= a.y.rows()) return;
-  const int target = a.target.at(r)[i];
-  if (target < 0) {
-    if (lane == 0) {
-      a.query_loss.at(r)[i] = 0;
-      a.correct.at(r)[i] = -1;
-    }
-    return;
+  const int r = blockIdx.y;
+  if (i < a.y.rows()) loss_of(a, r, i, a.target.at(r)[i]);
+}
+
+// Few queries: one block does them all, and their mean.
+constexpr int kFewQueries = 64;
+template <class Real>
+__global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ SquaredLossForward<Real> a) {
+  __shared__ Real losses[kFewQueries];
+  __shared__ bool counts[kFewQueries];
+  const int r = blockIdx.x, n = static_cast<int>(a.y.rows()), lane = threadIdx.x % 32;
+  for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
+    const int target = i < n ? a.target.at(r)[i] : -1;
+    const Real loss = i < n ? loss_of(a, r, i, target) : Real(0);
+    if (lane == 0) losses[i] = loss, counts[i] = target >= 0;
   }
-  const Real* y = a.y.at(r) + i * V;
-  const Real answer = y[target];
-  Real squares = 0;
-  bool largest = true;
-#pragma unroll 8
-  for (int v = lane; v < V; v += 32) {
-    const Real difference = y[v] - (v == target ? Real(1) : Real(0));
-    squares += difference * difference;
-    largest = largest && (v == target || answer > y[v]);
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  Real total = 0;
+  int used = 0;
+#pragma unroll
+  for (int i = 0; i < kFewQueries; i += 32) {
+    total += losses[lane + i];
+    used += __popc(__ballot_sync(kFullWarp, counts[lane + i]));
   }
-  squares = warp_sum(squares);
-  largest = __all_sync(kFullWarp, largest);
-  if (lane == 0) {
-    a.query_loss.at(r)[i] = squares / 2;
-    a.correct.at(r)[i] = largest ? 1 : 0;
-  }
+  total = warp_sum(total);
+  if (lane == 0) *a.loss.at(r) = total / static_cast<Real>(used > 0 ? used : 1);
 }
 
 // Used slots of a replica; every thread of the block gets the number.
@@ -182,11 +208,13 @@ void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const SquaredLossForward<Real>& a) {
   if (a.y.R == 0) return;
-  if (a.y.rows() > 0) {
-    query_loss<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
-                 stream_of(exec)>>>(a);
-    check_launch("squared loss");
+  if (a.y.rows() <= kFewQueries) {
+    few_losses<<<static_cast<unsigned>(a.y.R), 1024, 0, stream_of(exec)>>>(a);
+    return check_launch("squared loss");
   }
+  query_loss<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
+               stream_of(exec)>>>(a);
+  check_launch("squared loss");
   mean_loss<<<static_cast<unsigned>(a.y.R), kThreads, 0, stream_of(exec)>>>(a);
   check_launch("squared loss (mean)");
 }
