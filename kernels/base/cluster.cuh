@@ -50,11 +50,12 @@ bool has_clusters(Kernel kernel) {
 
 /// Launches a grid whose blocks form clusters of `cluster` along x. Errors: check_launch.
 template <class... Parameters, class... Args>
-void launch_clusters(void (*kernel)(Parameters...), dim3 grid, unsigned threads, unsigned cluster,
-                     cudaStream_t stream, const Args&... args) {
+void launch_clusters(void (*kernel)(Parameters...), dim3 grid, unsigned threads, std::size_t shared,
+                     unsigned cluster, cudaStream_t stream, const Args&... args) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
   config.stream = stream;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;

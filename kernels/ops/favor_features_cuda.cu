@@ -202,7 +202,7 @@ void run_cuda(const Exec& exec, const FavorFeatures<Real>& a) {
     static const bool clusters = has_clusters(kernel);
     const unsigned cluster = clusters ? kDrawing : 1;
     launch_clusters(kernel, dim3(cluster * blocks_for(m, d), static_cast<unsigned>(a.omega.R)), kSmallThreads,
-                    cluster, stream_of(exec), a, static_cast<int>(cluster));
+                    0, cluster, stream_of(exec), a, static_cast<int>(cluster));
     return check_launch("favor features");
   }
   const std::size_t least = 2 * static_cast<std::size_t>(d) * sizeof(double);

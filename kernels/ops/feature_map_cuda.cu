@@ -144,35 +144,40 @@ struct FavorForward : Product<Real, true, true> {
   Real shift = 0;
   bool both = false;
 
-  __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
-    Product<Real, true, true>::load_a(row, k, v, squares);
+  __device__ bool wants_side(int) const { return true; }
+  __device__ static void add_side(const Real (&v)[4], Real* squares) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) squares[0] += v[i] * v[i];
   }
-  __device__ void store(int row, int column, Real (&u)[4], Real squares) const {
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
+    Product<Real, true, true>::load_a(row, k, v, squares);
+    add_side(v, squares);
+  }
+  template <int W>
+  __device__ void store(int row, int column, Real (&u)[W], Real squares) const {
     if (row >= this->M) return;
     const Real offset = shift - squares / 2;
-    Real* y = this->c_ + static_cast<std::int64_t>(row) * this->c.ld + column;
-    if (column + 4 <= this->N && this->aligned_c && this->N % 4 == 0) {
-      Four<Real> plus, minus;
+    Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
+    Real plus[W], minus[W];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) plus.v[j] = exp(u[j] + offset), minus.v[j] = exp(offset - u[j]);
-      *reinterpret_cast<Four<Real>*>(y) = plus;
-      if (both) *reinterpret_cast<Four<Real>*>(y + this->N) = minus;
+    for (int j = 0; j < W; ++j) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
+    if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {
+      put_all(y, plus);
+      if (both) put_all(y + this->N, minus);
       return;
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < W; ++j) {
       if (column + j >= this->N) return;
-      y[j] = exp(u[j] + offset);
-      if (both) y[this->N + j] = exp(offset - u[j]);
+      y[j] = plus[j];
+      if (both) y[this->N + j] = minus[j];
     }
   }
 };
 
 // d_x = d_u O - x sum(y d_y), with d_u = y+ d_y+ - y- d_y- made, and y d_y summed, while tiles are loaded.
 template <class Real>
-struct FavorBackward : Product<Real, true, false> {
+struct FavorBackward : Product<Real, true, false, Mask::none, false> {
   static constexpr bool kSide = true;
   bool both = false;
   Operand<const Real> x, y;  // a is d_y, b omega, c d_x
@@ -180,7 +185,7 @@ struct FavorBackward : Product<Real, true, false> {
   const Real *x_, *y_;
 
   __device__ void bind(int r, int batch) {
-    Product<Real, true, false>::bind(r, batch);
+    Product<Real, true, false, Mask::none, false>::bind(r, batch);
     x_ = x.at(r, batch);
     y_ = y.at(r, batch);
     this->aligned_a = is_aligned16(this->a_) && is_aligned16(y_) && this->a.ld % 4 == 0 && this->K % 4 == 0;
@@ -206,11 +211,13 @@ struct FavorBackward : Product<Real, true, false> {
       v[i] -= minus[i];
     }
   }
-  __device__ void store(int row, int column, Real (&v)[4], Real total) const {
+  __device__ bool wants_side(int) const { return true; }
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real total) const {
     if (row >= this->M) return;
     const int at = row * this->N + column;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < W; ++j) {
       if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
     }
   }

@@ -1,7 +1,8 @@
 // What a tiled product is given: where its matrices lie, how pieces of them are loaded and stored.
 //
-// An Op is a Product or has its members. Beside the product it may sum something along each row of A while it
-// is loaded ("side", kSide): one number a row, handed to store(). SPDX-License-Identifier: Apache-2.0
+// An Op is a Product or has its members. Beside the product it may sum something along each row of A
+// ("side", kSide): one number a row, handed to store(). kAsync: A can be copied to shared memory as it is; an
+// Op without this makes A in load_a(). SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 
@@ -24,11 +25,40 @@ struct Operand {
   __device__ T* at(int r, int b) const { return data + r * replica + b * batch; }
 };
 
+/// W neighbours at an address that is aligned for all of them.
+template <class Real, int W>
+__device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
+  struct alignas(sizeof(Real) * W < 16 ? sizeof(Real) * W : 16) Several {
+    Real v[W];
+  } several;
+#pragma unroll
+  for (int j = 0; j < W; ++j) several.v[j] = v[j];
+  *reinterpret_cast<Several*>(target) = several;
+}
+
+/// Copies p[0..3] to shared memory in the background; entries at or beyond `valid` are 0. `aligned`: p, where
+/// anything is valid, is at a multiple of 16 bytes.
+__device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  if (aligned) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(p), "r"(4 * clamped(valid, 4))
+                 : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * i),
+                   "l"(i < valid ? p + i : p), "r"(i < valid ? 4 : 0)
+                   : "memory");
+    }
+  }
+}
+
 /// C = scale A B + bias. kAlongA: neighbours in memory of A are neighbours along K (else along M); kAlongB
 /// alike (else along N).
-template <class Real, bool kAlongA_, bool kAlongB_, Mask kMask = Mask::none>
+template <class Real, bool kAlongA_, bool kAlongB_, Mask kMask = Mask::none, bool kAsync_ = true>
 struct Product {
-  static constexpr bool kAlongA = kAlongA_, kAlongB = kAlongB_, kSide = false, kRounds = false;
+  static constexpr bool kAlongA = kAlongA_, kAlongB = kAlongB_, kAsync = kAsync_, kSide = false,
+                        kRounds = false;
   int M = 0, N = 0, K = 0;
   Operand<const Real> a, b;
   Operand<Real> c;
@@ -74,23 +104,43 @@ struct Product {
       load4(b_ + (k * b.ld + column), N - column, aligned_b, v);
     }
   }
-  /// Writes C[row, column .. column + 3]; the last number is what the side of `row` sums to.
-  __device__ void store(int row, int column, Real (&v)[4], Real) const {
+  /// The same, to shared memory in the background.
+  __device__ void copy_a(int row, int k, Real* to) const {
+    int valid = 0, at = 0;
+    if (row < M && k < K) {
+      at = kAlongA ? row * a.ld + k : k * a.ld + row;
+      valid = kAlongA ? (kMask == Mask::a_columns ? clamped(seen_[row], K) : K) - k
+                      : (kMask == Mask::a_rows ? clamped(seen_[k], M) : M) - row;
+    }
+    copy4_async(to, a_ + at, valid, aligned_a);
+  }
+  __device__ void copy_b(int column, int k, Real* to) const {
+    const bool inside = column < N && k < K;
+    const int at = kAlongB ? column * b.ld + k : k * b.ld + column, valid = kAlongB ? K - k : N - column;
+    copy4_async(to, b_ + (inside ? at : 0), inside ? valid : 0, aligned_b);
+  }
+  /// Whether the tile that starts at this column is asked for sides, and what four numbers of A add to them.
+  __device__ bool wants_side(int) const { return false; }
+  __device__ static void add_side(const Real (&)[4], Real*) {}
+  /// Writes C[row, column .. column + W - 1], W neighbours that start at a multiple of W; the last number is
+  /// what the side of `row` sums to.
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real) const {
     if (row >= M || column >= N) return;
     const int end = kMask == Mask::c_columns ? clamped(seen_[row], N) : N;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < W; ++j) {
       v[j] *= scale;
       if (bias_ && column + j < N) v[j] += bias_[column + j];
       if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
     }
     Real* target = c_ + (static_cast<std::int64_t>(row) * c.ld + column);
-    if (mode == Write::overwrite && aligned_c && column + 4 <= N) {
-      *reinterpret_cast<Four<Real>*>(target) = {{v[0], v[1], v[2], v[3]}};
+    if (mode == Write::overwrite && aligned_c && column + W <= N) {
+      put_all(target, v);
       return;
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < W; ++j) {
       if (column + j < N) put(mode, target + j, v[j]);
     }
   }

@@ -54,12 +54,17 @@ struct WeightGradient : Product<Real, false, false> {
     Product<Real, false, false>::bind(r, batch);
     d_b_ = d_b.data ? d_b.at(r, batch) : nullptr;
   }
-  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
-    Product<Real, false, false>::load_a(row, k, v, side);
+  __device__ bool wants_side(int column) const { return d_b_ && column == 0; }
+  __device__ static void add_side(const Real (&v)[4], Real* side) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) side[i] += v[i];
   }
-  __device__ void store(int row, int column, Real (&v)[4], Real side) const {
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
+    Product<Real, false, false>::load_a(row, k, v, side);
+    add_side(v, side);
+  }
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real side) const {
     Product<Real, false, false>::store(row, column, v, side);
     if (d_b_ && column == 0 && row < this->M) put(write_b, d_b_ + row, side);
   }
