@@ -194,8 +194,9 @@ void for_writes(F&& f) {
 struct LinearShape {
   int N, I, O;
 };
-const LinearShape kLinearShapes[] = {{1, 1, 1},    {5, 3, 2},     {33, 65, 1},  {70, 64, 64},  {129, 37, 67},
-                                     {600, 64, 1}, {1100, 20, 5}, {2100, 5, 1}, {900, 72, 600}};
+const LinearShape kLinearShapes[] = {
+    {1, 1, 1},    {5, 3, 2},      {33, 65, 1},   {70, 64, 64},   {129, 37, 67},  {600, 64, 1}, {1100, 20, 5},
+    {2100, 5, 1}, {900, 72, 600}, {32, 968, 64}, {440, 603, 64}, {20, 700, 130}, {64, 2500, 3}};
 
 TEST_F(CudaOps, LinearForward) {
   for (auto [N, I, O] : kLinearShapes) {
@@ -477,7 +478,7 @@ TEST_F(CudaOps, RowDivide) {
 
 TEST_F(CudaOps, Normalize) {
   for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer}) {
-    for (int D : {1, 5, 64, 300}) {
+    for (int D : {1, 5, 64, 130, 300, 600}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(norm) << " " << D);
       check<NormalizeForward>(D, 2, [=](Fields& f, auto& a) {
         a.norm = norm, a.eps = 1e-2;
@@ -513,9 +514,10 @@ TEST_F(CudaOps, FeatureMap) {
                           {FeatureMap::favor_hyperbolic, 5, 1, 3, 6},
                           {FeatureMap::favor_positive, 17, 1, 9, 9},
                           {FeatureMap::favor_hyperbolic, 64, 1, 128, 256},
+                          {FeatureMap::favor_hyperbolic, 64, 1, 512, 1024},
                           {FeatureMap::favor_positive, 64, 1, 70, 70}};
   for (const Shape& s : shapes) {
-    for (int N : {1, 77, 200}) {
+    for (int N : {1, 32, 77, 200}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(s.map) << " " << s.d << " " << s.p << " " << N);
       check<FeatureMapForward>(s.d, 2, [=](Fields& f, auto& a) {
         a.map = s.map, a.nu = s.nu;
@@ -793,8 +795,13 @@ TEST_F(CudaOps, GatherValues) {
   struct Shape {
     int B, Q, T, V;
   };
-  for (auto [B, Q, T, V] :
-       {Shape{1, 1, 1, 1}, {3, 2, 40, 7}, {2, 5, 100, 90}, {2, 1, 65, 1}, {1, 3, 50, 1500}}) {
+  for (auto [B, Q, T, V] : {Shape{1, 1, 1, 1},
+                            {3, 2, 40, 7},
+                            {2, 5, 100, 90},
+                            {2, 1, 65, 1},
+                            {1, 3, 50, 1500},
+                            {2, 1, 700, 5},
+                            {1, 2, 600, 5000}}) {
     SCOPED_TRACE(testing::Message() << B << " " << Q << " " << T << " " << V);
     check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {
       f.in(a.a, {B, Q, T});
@@ -813,7 +820,7 @@ TEST_F(CudaOps, GatherValues) {
 }
 
 TEST_F(CudaOps, SquaredLoss) {
-  for (auto [B, Q, V] : {std::tuple{1, 1, 1}, {5, 3, 33}, {32, 1, 100}, {20, 30, 17}}) {
+  for (auto [B, Q, V] : {std::tuple{1, 1, 1}, {1, 2, 600}, {5, 3, 33}, {32, 1, 100}, {20, 30, 17}}) {
     SCOPED_TRACE(testing::Message() << B << " " << Q << " " << V);
     check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
       f.in(a.y, {B, Q, V});

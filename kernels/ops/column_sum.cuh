@@ -30,16 +30,17 @@ struct ColumnSum {
     return n < 0 ? 0 : n > rows ? rows : n;
   }
   /// Sum over n = first, first + step, ...
+  template <int kAtOnce>
   __device__ Real partial(int r, int b, int j, int first, int step) const {
     const Real* x_ = x + r * x_replica + b * x_batch + j;
     const Real* weight_ = weight ? weight + r * weight_replica + b * weight_batch : nullptr;
     const std::int64_t n = limit(r, b);
     Real sum = 0;
     if (weight_) {
-#pragma unroll 4
+#pragma unroll(kAtOnce)
       for (std::int64_t i = first; i < n; i += step) sum += weight_[i] * x_[i * columns];
     } else {
-#pragma unroll 4
+#pragma unroll(kAtOnce)
       for (std::int64_t i = first; i < n; i += step) sum += x_[i * columns];
     }
     return sum;
@@ -49,9 +50,10 @@ struct ColumnSum {
 template <class Real, int kRows>
 __global__ void __launch_bounds__(32 * kRows) wide_column_sum(const __grid_constant__ ColumnSum<Real> a) {
   __shared__ Real sums[kRows][32];
+  constexpr int kAtOnce = kRows > 8 ? 8 : 4;
   const int j = static_cast<int>(blockIdx.x * 32 + threadIdx.x), b = blockIdx.y, r = blockIdx.z;
   sums[threadIdx.y][threadIdx.x] =
-      j < a.columns ? a.partial(r, b, j, static_cast<int>(threadIdx.y), kRows) : Real(0);
+      j < a.columns ? a.template partial<kAtOnce>(r, b, j, static_cast<int>(threadIdx.y), kRows) : Real(0);
   __syncthreads();
   if (threadIdx.y > 0 || j >= a.columns) return;
   Real total = 0;
@@ -64,7 +66,7 @@ template <class Real>
 __global__ void __launch_bounds__(512) narrow_column_sum(const __grid_constant__ ColumnSum<Real> a) {
   __shared__ Real sums[16];
   const int j = blockIdx.x, b = blockIdx.y, r = blockIdx.z;
-  const Real sum = warp_sum(a.partial(r, b, j, static_cast<int>(threadIdx.x), 512));
+  const Real sum = warp_sum(a.template partial<4>(r, b, j, static_cast<int>(threadIdx.x), 512));
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x > 0) return;
@@ -83,7 +85,8 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
         a);
   } else {
     const dim3 grid(blocks_for(a.columns, 32), batch, replicas);
-    if (a.rows >= 1024) {
+    // Where blocks are few, more rows at once: their loads are what takes time.
+    if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(grid.x) * batch < 32)) {
       wide_column_sum<Real, 32><<<grid, dim3(32, 32), 0, stream_of(exec)>>>(a);
     } else {
       wide_column_sum<Real, 8><<<grid, dim3(32, 8), 0, stream_of(exec)>>>(a);

@@ -136,59 +136,65 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map.
+// y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map; |x|^2 is
+// summed beside the product.
 template <class Real>
 struct FavorForward : Product<Real, true, true> {
+  static constexpr bool kSide = true;
   Real shift = 0;
   bool both = false;
-  Real squares[4];
 
-  __device__ void bind(int r, int batch) {
-    Product<Real, true, true>::bind(r, batch);
+  __device__ bool wants_side(int) const { return true; }
+  __device__ static void add_side(const Real (&v)[4], Real* squares) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) squares[i] = 0;
+    for (int i = 0; i < 4; ++i) squares[0] += v[i] * v[i];
   }
-  __device__ void fragment(const Real (&x)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) squares[i] += x[i] * x[i];
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
+    Product<Real, true, true>::load_a(row, k, v, squares);
+    add_side(v, squares);
   }
-  __device__ void store(int i, int row, int column, Real (&u)[4]) const {
+  template <int W>
+  __device__ void store(int row, int column, Real (&u)[W], Real squares) const {
     if (row >= this->M) return;
-    const Real offset = shift - squares[i] / 2;
-    Real* y = this->c_ + static_cast<std::int64_t>(row) * this->c.ld + column;
+    const Real offset = shift - squares / 2;
+    Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
+    Real plus[W], minus[W];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < W; ++j) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
+    if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {
+      put_all(y, plus);
+      if (both) put_all(y + this->N, minus);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
       if (column + j >= this->N) return;
-      y[j] = exp(u[j] + offset);
-      if (both) y[this->N + j] = exp(offset - u[j]);
+      y[j] = plus[j];
+      if (both) y[this->N + j] = minus[j];
     }
   }
 };
 
-// d_x = d_u O - x sum(y d_y), with d_u = y+ d_y+ - y- d_y- made while tiles are loaded.
+// d_x = d_u O - x sum(y d_y), with d_u = y+ d_y+ - y- d_y- made, and y d_y summed, while tiles are loaded.
 template <class Real>
-struct FavorBackward {
-  static constexpr bool kAlongA = true, kAlongB = false;
-  int M = 0, N = 0, K = 0;  // rows, d, m
+struct FavorBackward : Product<Real, true, false, Mask::none, false> {
+  static constexpr bool kSide = true;
   bool both = false;
-  Tensor<Real> x, omega, y, d_y, d_x;
-  Write mode = Write::none;
-  int r;
-  Real total[4];  // first what this thread loaded of one row, then the sums of its four rows
-  bool aligned;
+  Operand<const Real> x, y;  // a is d_y, b omega, c d_x
 
-  __device__ void bind(int replica, int) {
-    r = replica;
-    aligned = d_y.columns() % 4 == 0 && K % 4 == 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) total[i] = 0;
+  const Real *x_, *y_;
+
+  __device__ void bind(int r, int batch) {
+    Product<Real, true, false, Mask::none, false>::bind(r, batch);
+    x_ = x.at(r, batch);
+    y_ = y.at(r, batch);
+    this->aligned_a = is_aligned16(this->a_) && is_aligned16(y_) && this->a.ld % 4 == 0 && this->K % 4 == 0;
   }
-  __device__ void load_a(int row, int k, Real (&v)[4]) {
-    const int valid = row < M ? K - k : 0;
-    const std::int64_t at = valid > 0 ? static_cast<std::int64_t>(row) * d_y.columns() + k : 0;
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* total) const {
+    const int valid = row < this->M ? this->K - k : 0, at = valid > 0 ? row * this->a.ld + k : 0;
     Real g[4];
-    load4<Real>(y.at(r) + at, valid, aligned, v);
-    load4<Real>(d_y.at(r) + at, valid, aligned, g);
+    load4(y_ + at, valid, this->aligned_a, v);
+    load4(this->a_ + at, valid, this->aligned_a, g);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       v[i] *= g[i];
@@ -196,8 +202,8 @@ struct FavorBackward {
     }
     if (!both) return;
     Real minus[4];
-    load4<Real>(y.at(r) + at + K, valid, aligned, minus);
-    load4<Real>(d_y.at(r) + at + K, valid, aligned, g);
+    load4(y_ + at + this->K, valid, this->aligned_a, minus);
+    load4(this->a_ + at + this->K, valid, this->aligned_a, g);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       minus[i] *= g[i];
@@ -205,42 +211,20 @@ struct FavorBackward {
       v[i] -= minus[i];
     }
   }
-  __device__ void load_b(int column, int k, Real (&v)[4]) const {
-    const int valid = k < K ? N - column : 0;
-    load4<Real>(omega.at(r) + (valid > 0 ? static_cast<std::int64_t>(k) * N + column : 0), valid, N % 4 == 0,
-                v);
-  }
-  __device__ void fragment(const Real (&)[4]) {}
-  __device__ void finish() {  // four neighbours loaded each row of the 64; each thread stores four rows
-    __shared__ Real parts[256];
-    parts[threadIdx.x] = total[0];
-    __syncthreads();
+  __device__ bool wants_side(int) const { return true; }
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real total) const {
+    if (row >= this->M) return;
+    const int at = row * this->N + column;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const Real* part = parts + (threadIdx.x / 16 * 4 + i) * 4;
-      total[i] = ((part[0] + part[1]) + part[2]) + part[3];
-    }
-  }
-  __device__ void store(int i, int row, int column, Real (&v)[4]) const {
-    if (row >= M) return;
-    const std::int64_t at = static_cast<std::int64_t>(row) * N + column;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (column + j < N) put(mode, d_x.at(r) + at + j, v[j] - x.at(r)[at + j] * total[i]);
+    for (int j = 0; j < W; ++j) {
+      if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
     }
   }
 };
 
 bool is_favor(FeatureMap map) {
   return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
-}
-
-// Always 64 x 64 tiles: the sums beside the product belong to them.
-template <class Op>
-void favor(const Exec& exec, const char* name, const Op& op, int R, void (*kernel)(Op)) {
-  const unsigned tiles = blocks_for(op.M, 64) * blocks_for(op.N, 64);
-  kernel<<<dim3(tiles, 1, static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
-  check_launch(name);
 }
 
 }  // namespace
@@ -257,7 +241,7 @@ void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
     op.c = {a.y.data, a.y.replica_stride, 0, p};
     op.shift = -std::log(static_cast<Real>(p)) / 2;
     op.both = p == 2 * op.N;
-    favor(exec, "feature map", op, R, gemm_kernel<Real, FavorForward<Real>, 64, 64, 16, 1>);
+    gemm<Real>(exec, "feature map", op, 1, R);
     return;
   }
   if (a.map == FeatureMap::dpfp) {
@@ -280,9 +264,13 @@ void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
     FavorBackward<Real> op;
     op.M = rows, op.N = a.d_x.columns(), op.K = a.omega.dim(0);
     op.both = a.d_y.columns() == 2 * op.K;
-    op.x = a.x, op.omega = a.omega, op.y = a.y, op.d_y = a.d_y, op.d_x = a.d_x;
+    op.a = {a.d_y.data, a.d_y.replica_stride, 0, a.d_y.columns()};
+    op.b = {a.omega.data, a.omega.replica_stride, 0, op.N};
+    op.c = {a.d_x.data, a.d_x.replica_stride, 0, op.N};
+    op.x = {a.x.data, a.x.replica_stride, 0, op.N};
+    op.y = {a.y.data, a.y.replica_stride, 0, a.d_y.columns()};
     op.mode = a.write_x;
-    favor(exec, "feature map backward", op, R, gemm_kernel<Real, FavorBackward<Real>, 64, 64, 16, 1>);
+    gemm<Real>(exec, "feature map backward", op, 1, R);
     return;
   }
   if (a.map == FeatureMap::dpfp) {

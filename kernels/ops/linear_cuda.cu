@@ -41,6 +41,35 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
   return {t.data, t.replica_stride, 0, ld};
 }
 
+// d_w = d_y^T x, and d_b = column sums of d_y beside it.
+template <class Real>
+struct WeightGradient : Product<Real, false, false> {
+  static constexpr bool kSide = true;
+  Operand<Real> d_b;  ///< data null: none
+  Write write_b = Write::none;
+
+  Real* d_b_;
+
+  __device__ void bind(int r, int batch) {
+    Product<Real, false, false>::bind(r, batch);
+    d_b_ = d_b.data ? d_b.at(r, batch) : nullptr;
+  }
+  __device__ bool wants_side(int column) const { return d_b_ && column == 0; }
+  __device__ static void add_side(const Real (&v)[4], Real* side) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) side[i] += v[i];
+  }
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
+    Product<Real, false, false>::load_a(row, k, v, side);
+    add_side(v, side);
+  }
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real side) const {
+    Product<Real, false, false>::store(row, column, v, side);
+    if (d_b_ && column == 0 && row < this->M) put(write_b, d_b_ + row, side);
+  }
+};
+
 }  // namespace
 
 template <class Real>
@@ -91,13 +120,15 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
       sum.mode = a.write_w;
       column_sum(exec, "linear backward (w)", sum, R);
     } else {
-      Product<Real, false, false> product;  // d_w = d_y^T x
+      WeightGradient<Real> product;
       product.M = out, product.N = in, product.K = n;
       product.a = read_only(a.d_y, out);
       product.b = read_only(a.x, in);
       product.c = written(a.d_w, in);
       product.mode = a.write_w;
+      if (a.write_b != Write::none) product.d_b = written(a.d_b, 0), product.write_b = a.write_b;
       gemm<Real>(exec, "linear backward (w)", product, 1, R);
+      if (in > 0) return;
     }
   }
   ColumnSum<Real> sum;  // d_b = sum_n d_y_n

@@ -8,16 +8,47 @@ using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-template <class Real>
+// A lane's entries of a row: in registers where N suffices (they are then read once, all at the same time),
+// else read again.
+template <class Real, int N>
+struct Row {
+  const Real* x;
+  int d;
+  Real held[N > 0 ? N : 1];
+  __device__ Row(const Real* x_, int d_) : x(x_), d(d_) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int j = static_cast<int>(threadIdx.x) % 32 + 32 * i;
+      held[i] = j < d ? x[j] : Real(0);
+    }
+  }
+};
+
+// f(j, i) for every entry j of this lane, its i-th.
+template <int N, class F>
+__device__ __forceinline__ void for_entries(int d, F&& f) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (N > 0) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (lane + 32 * i < d) f(lane + 32 * i, i);
+    }
+  } else {
+    for (int j = lane; j < d; j += 32) f(j, 0);
+  }
+}
+
+template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ NormalizeForward<Real> a) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, d = a.x.columns(), lane = threadIdx.x % 32;
   if (n >= a.x.rows()) return;
-  const Real* x = a.x.at(r) + n * d;
+  const Row<Real, N> row(a.x.at(r) + n * d, d);
+  const auto x = [&](int j, int i) { return N > 0 ? row.held[i] : row.x[j]; };
   const Real eps = static_cast<Real>(a.eps);
   Real shift = 0, total = 0;
   if (a.norm != RowNorm::l2) {
-    for (int j = lane; j < d; j += 32) total += x[j];
+    for_entries<N>(d, [&](int j, int i) { total += x(j, i); });
     total = warp_sum(total);
   }
   Real inverse = 0;
@@ -26,33 +57,38 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
   } else {
     if (a.norm == RowNorm::layer) shift = total / static_cast<Real>(d);
     Real squares = 0;
-    for (int j = lane; j < d; j += 32) squares += (x[j] - shift) * (x[j] - shift);
+    for_entries<N>(d, [&](int j, int i) { squares += (x(j, i) - shift) * (x(j, i) - shift); });
     squares = warp_sum(squares);
     inverse = 1 / sqrt((a.norm == RowNorm::layer ? squares / static_cast<Real>(d) : squares) + eps);
   }
-  for (int j = lane; j < d; j += 32) a.y.at(r)[n * d + j] = (x[j] - shift) * inverse;
+  Real* y = a.y.at(r) + n * d;
+  for_entries<N>(d, [&](int j, int i) { y[j] = (x(j, i) - shift) * inverse; });
   if (lane == 0) a.inverse.at(r)[n] = inverse;
 }
 
-template <class Real>
+template <class Real, int N>
 __global__ void __launch_bounds__(kThreads)
     normalize_backward(const __grid_constant__ NormalizeBackward<Real> a) {
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, d = a.y.columns(), lane = threadIdx.x % 32;
+  const int r = blockIdx.y, d = a.y.columns();
   if (n >= a.y.rows()) return;
-  const Real* y = a.y.at(r) + n * d;
-  const Real* d_y = a.d_y.at(r) + n * d;
   const Real inverse = a.inverse.at(r)[n];
-  Real along = warp_dot(d_y, y, d), mean = 0;  // d_x = inverse (d_y - mean - y along)
+  const Row<Real, N> y_row(a.y.at(r) + n * d, d), d_y_row(a.d_y.at(r) + n * d, d);
+  const auto y = [&](int j, int i) { return N > 0 ? y_row.held[i] : y_row.x[j]; };
+  const auto d_y = [&](int j, int i) { return N > 0 ? d_y_row.held[i] : d_y_row.x[j]; };
+  Real along = 0, mean = 0;  // d_x = inverse (d_y - mean - y along)
+  for_entries<N>(d, [&](int j, int i) { along += d_y(j, i) * y(j, i); });
+  along = warp_sum(along);
   if (a.norm == RowNorm::layer) {
-    for (int j = lane; j < d; j += 32) mean += d_y[j];
+    for_entries<N>(d, [&](int j, int i) { mean += d_y(j, i); });
     mean = warp_sum(mean) / static_cast<Real>(d);
     along /= static_cast<Real>(d);
   }
-  for (int j = lane; j < d; j += 32) {
-    const Real projected = a.norm == RowNorm::sum ? along : y[j] * along;
-    put(a.write_x, a.d_x.at(r) + n * d + j, inverse * (d_y[j] - mean - projected));
-  }
+  Real* d_x = a.d_x.at(r) + n * d;
+  for_entries<N>(d, [&](int j, int i) {
+    const Real projected = a.norm == RowNorm::sum ? along : y(j, i) * along;
+    put(a.write_x, d_x + j, inverse * (d_y(j, i) - mean - projected));
+  });
 }
 
 }  // namespace
@@ -60,16 +96,22 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 void run_cuda(const Exec& exec, const NormalizeForward<Real>& a) {
   if (a.x.rows() == 0 || a.x.R == 0) return;
-  normalize<<<dim3(blocks_for(a.x.rows(), kWarps), static_cast<unsigned>(a.x.R)), kThreads, 0,
-              stream_of(exec)>>>(a);
+  const int d = a.x.columns();
+  const auto kernel = d <= 128 ? normalize<Real, 4> : d <= 512 ? normalize<Real, 16> : normalize<Real, 0>;
+  kernel<<<dim3(blocks_for(a.x.rows(), kWarps), static_cast<unsigned>(a.x.R)), kThreads, 0,
+           stream_of(exec)>>>(a);
   check_launch("normalize");
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const NormalizeBackward<Real>& a) {
   if (a.write_x == Write::none || a.y.rows() == 0 || a.y.R == 0) return;
-  normalize_backward<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
-                       stream_of(exec)>>>(a);
+  const int d = a.y.columns();
+  const auto kernel = d <= 128   ? normalize_backward<Real, 4>
+                      : d <= 512 ? normalize_backward<Real, 16>
+                                 : normalize_backward<Real, 0>;
+  kernel<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
+           stream_of(exec)>>>(a);
   check_launch("normalize backward");
 }
 

@@ -1,5 +1,7 @@
-// From weights to values (a warp a query), the squared loss (a warp a query, then a block a replica) and its
-// gradient. SPDX-License-Identifier: Apache-2.0
+// From weights to values (a block a query), the squared loss (a warp a query, then a block a replica; one
+// block where queries are few) and its gradient. SPDX-License-Identifier: Apache-2.0
+#include <climits>
+
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/batch.h"
 #include "kernels/ops/readout.h"
@@ -9,93 +11,141 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kGatherWarps = 4;
+constexpr int kChunk = 2048;  // values whose sums are in shared memory at once
 
-// A warp adds 32 tokens at once to sums in shared memory; tokens of one value take turns, so every sum is in
-// the order of t. `chunk` values at a time.
+// A block a query. Every thread brings a token; those of one value take turns, the first of them before the
+// others, so every sum is in the order of t.
 template <class Real>
-__global__ void __launch_bounds__(32 * kGatherWarps)
+__global__ void __launch_bounds__(kThreads)
     gather_values(const __grid_constant__ GatherValuesForward<Real> a, int chunk) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = blockIdx.y;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kGatherWarps + warp;
-  if (i >= a.a.rows()) return;
+  const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
+  const std::int64_t i = blockIdx.x;
   const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
   const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
   const Real* weights = a.a.at(r) + i * T;
-  Real* y = reinterpret_cast<Real*>(raw) + warp * chunk;
+  Real* y = reinterpret_cast<Real*>(raw);
+  int* first =
+      reinterpret_cast<int*>(y + chunk);  // of a value: the earliest token that waits; for two rounds
   for (int begin = 0; begin < V; begin += chunk) {
     const int end = min(V, begin + chunk);
-    for (int v = lane; v < end - begin; v += 32) y[v] = 0;
-    __syncwarp();
-#pragma unroll 4
-    for (int t0 = 0; t0 < T; t0 += 32) {
-      const int t = t0 + lane;
-      int value = t < T ? tokens[static_cast<std::int64_t>(t) * C] : -1;
-      const Real weight = t < T ? weights[t] : Real(0);
-      if (value < begin || value >= end) value = -1;
-      const unsigned same = __match_any_sync(kFullWarp, value);
-      const int turn = value < 0 ? -1 : __popc(same & ((1u << lane) - 1));
-      for (int k = 0; __any_sync(kFullWarp, turn >= k); ++k) {
-        if (turn == k) y[value - begin] += weight;
-        __syncwarp();
-      }
+    for (int v = thread; v < end - begin; v += threads) {
+      y[v] = 0;
+      first[v] = first[chunk + v] = INT_MAX;
     }
-    for (int v = lane; v < end - begin; v += 32) a.y.at(r)[i * V + begin + v] = y[v];
-    __syncwarp();
+    int value = thread < T ? tokens[static_cast<std::int64_t>(thread) * C] : -1;
+    Real weight = thread < T ? weights[thread] : Real(0);
+    int* used = nullptr;  // what this thread leaves behind in the list of the round before
+    int round = 0;
+    __syncthreads();
+    for (int t0 = 0; t0 < T; t0 += threads) {
+      const int next = t0 + threads + thread, at = value - begin;  // the next token is fetched meanwhile
+      const int next_value = next < T ? tokens[static_cast<std::int64_t>(next) * C] : -1;
+      const Real next_weight = next < T ? weights[next] : Real(0);
+      bool waits = value >= begin && value < end;
+      while (__syncthreads_or(waits)) {
+        int* mine = first + round + at;
+        if (used) *used = INT_MAX;
+        used = nullptr;
+        if (waits) atomicMin(mine, thread);
+        __syncthreads();
+        if (waits && *mine == thread) {
+          y[at] += weight;
+          waits = false;
+          used = mine;
+        }
+        round ^= chunk;
+      }
+      value = next_value;
+      weight = next_weight;
+    }
+    for (int v = thread; v < end - begin; v += threads) a.y.at(r)[i * V + begin + v] = y[v];
+    __syncthreads();
   }
 }
 
+// A thread an entry.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_values_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int r = blockIdx.y, T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1),
             C = a.tokens.columns();
-  if (i >= a.d_a.rows()) return;
-  const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
-  for (int t = threadIdx.x % 32; t < T; t += 32) {
-    const int value = tokens[static_cast<std::int64_t>(t) * C];
-    put(a.write_a, a.d_a.at(r) + i * T + t, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
+  if (e >= a.d_a.size()) return;
+  const std::int64_t i = e / T, t = e - i * T;
+  const int value = a.tokens.at(r)[(i / Q * T + t) * C + channel_value];
+  put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
+}
+
+// The loss of query i by one warp, known to all its lanes.
+template <class Real>
+__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i, int target) {
+  const int V = a.y.columns(), lane = threadIdx.x % 32;
+  Real squares = 0;
+  bool largest = true;
+  if (target >= 0) {
+    const Real* y = a.y.at(r) + i * V;
+    const Real answer = y[target];
+#pragma unroll 8
+    for (int v = lane; v < V; v += 32) {
+      const Real difference = y[v] - (v == target ? Real(1) : Real(0));
+      squares += difference * difference;
+      largest = largest && (v == target || answer > y[v]);
+    }
+    squares = warp_sum(squares);
+    largest = __all_sync(kFullWarp, largest);
   }
+  if (lane == 0) {
+    a.query_loss.at(r)[i] = squares / 2;
+    a.correct.at(r)[i] = target < 0 ? -1 : largest ? 1 : 0;
+  }
+  return squares / 2;
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLossForward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, V = a.y.columns(), lane = threadIdx.x % 32;
-  if (i >= a.y.rows()) return;
-  const int target = a.target.at(r)[i];
-  if (target < 0) {
-    if (lane == 0) {
-      a.query_loss.at(r)[i] = 0;
-      a.correct.at(r)[i] = -1;
-    }
-    return;
-  }
-  const Real* y = a.y.at(r) + i * V;
-  const Real answer = y[target];
-  Real squares = 0;
-  bool largest = true;
-  for (int v = lane; v < V; v += 32) {
-    const Real difference = y[v] - (v == target ? Real(1) : Real(0));
-    squares += difference * difference;
-    largest = largest && (v == target || answer > y[v]);
-  }
-  squares = warp_sum(squares);
-  largest = __all_sync(kFullWarp, largest);
-  if (lane == 0) {
-    a.query_loss.at(r)[i] = squares / 2;
-    a.correct.at(r)[i] = largest ? 1 : 0;
-  }
+  const int r = blockIdx.y;
+  if (i < a.y.rows()) loss_of(a, r, i, a.target.at(r)[i]);
 }
 
-// Used slots of a replica; every thread of the block gets the number. One barrier or more.
-__device__ int used_slots(const std::int32_t* target, std::int64_t n) {
-  int used = 0;
-  for (std::int64_t i = 0; i < n; i += kThreads) {
-    used += __syncthreads_count(i + threadIdx.x < n && target[i + threadIdx.x] >= 0);
+// Few queries: one block does them all, and their mean.
+constexpr int kFewQueries = 64;
+template <class Real>
+__global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ SquaredLossForward<Real> a) {
+  __shared__ Real losses[kFewQueries];
+  __shared__ bool counts[kFewQueries];
+  const int r = blockIdx.x, n = static_cast<int>(a.y.rows()), lane = threadIdx.x % 32;
+  for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
+    const int target = i < n ? a.target.at(r)[i] : -1;
+    const Real loss = i < n ? loss_of(a, r, i, target) : Real(0);
+    if (lane == 0) losses[i] = loss, counts[i] = target >= 0;
   }
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  Real total = 0;
+  int used = 0;
+#pragma unroll
+  for (int i = 0; i < kFewQueries; i += 32) {
+    total += losses[lane + i];
+    used += __popc(__ballot_sync(kFullWarp, counts[lane + i]));
+  }
+  total = warp_sum(total);
+  if (lane == 0) *a.loss.at(r) = total / static_cast<Real>(used > 0 ? used : 1);
+}
+
+// Used slots of a replica; every thread of the block gets the number.
+__device__ int used_slots(const std::int32_t* target, std::int64_t n) {
+  __shared__ int counts[kWarps];
+  int used = 0;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) used += target[i] >= 0;
+  used = __reduce_add_sync(kFullWarp, used);
+  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = used;
+  __syncthreads();
+  used = 0;
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i) used += counts[i];
   return used > 0 ? used : 1;
 }
 
@@ -104,12 +154,12 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Sq
   __shared__ Real sums[kWarps];
   const int r = blockIdx.x;
   const std::int64_t n = a.y.rows();
-  const int used = used_slots(a.target.at(r), n);
   Real sum = 0;
+#pragma unroll 4
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += a.query_loss.at(r)[i];
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-  __syncthreads();
+  const int used = used_slots(a.target.at(r), n);
   if (threadIdx.x > 0) return;
   Real total = 0;
 #pragma unroll
@@ -117,18 +167,20 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Sq
   *a.loss.at(r) = total / static_cast<Real>(used);
 }
 
+// A thread an entry.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     loss_backward(const __grid_constant__ SquaredLossBackward<Real> a) {
   const int r = blockIdx.y, V = a.y.columns();
-  const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.at(r), a.y.rows()));
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (i >= a.y.rows()) return;
+  const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const bool inside = e < a.y.size();
+  const std::int64_t i = inside ? e / V : 0;
   const int target = a.target.at(r)[i];
-  for (int v = threadIdx.x % 32; v < V; v += 32) {
-    const Real error = a.y.at(r)[i * V + v] - (v == target ? Real(1) : Real(0));
-    put(a.write_y, a.d_y.at(r) + i * V + v, target < 0 ? Real(0) : scale * error);
-  }
+  const Real y = a.y.at(r)[inside ? e : 0];
+  const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.at(r), a.y.rows()));
+  if (!inside) return;
+  const Real error = y - (e - i * V == target ? Real(1) : Real(0));
+  put(a.write_y, a.d_y.at(r) + e, target < 0 ? Real(0) : scale * error);
 }
 
 }  // namespace
@@ -136,16 +188,19 @@ __global__ void __launch_bounds__(kThreads)
 template <class Real>
 void run_cuda(const Exec& exec, const GatherValuesForward<Real>& a) {
   if (a.a.rows() == 0 || a.a.R == 0) return;
-  const int chunk = a.y.columns() < 1024 ? a.y.columns() : 1024;
-  gather_values<<<dim3(blocks_for(a.a.rows(), kGatherWarps), static_cast<unsigned>(a.a.R)), 32 * kGatherWarps,
-                  static_cast<std::size_t>(kGatherWarps * chunk) * sizeof(Real), stream_of(exec)>>>(a, chunk);
+  const int chunk = a.y.columns() < kChunk ? a.y.columns() : kChunk;
+  const int threads = a.a.columns() < kThreads ? (a.a.columns() + 31) / 32 * 32 : kThreads;
+  gather_values<<<dim3(blocks_for(a.a.rows(), 1), static_cast<unsigned>(a.a.R)),
+                  static_cast<unsigned>(threads > 0 ? threads : 32),
+                  static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)), stream_of(exec)>>>(
+      a, chunk);
   check_launch("gather values");
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
   if (a.write_a == Write::none || a.d_a.rows() == 0 || a.d_a.R == 0) return;
-  gather_values_backward<<<dim3(blocks_for(a.d_a.rows(), kWarps), static_cast<unsigned>(a.d_a.R)), kThreads,
+  gather_values_backward<<<dim3(blocks_for(a.d_a.size(), kThreads), static_cast<unsigned>(a.d_a.R)), kThreads,
                            0, stream_of(exec)>>>(a);
   check_launch("gather values backward");
 }
@@ -153,11 +208,13 @@ void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const SquaredLossForward<Real>& a) {
   if (a.y.R == 0) return;
-  if (a.y.rows() > 0) {
-    query_loss<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
-                 stream_of(exec)>>>(a);
-    check_launch("squared loss");
+  if (a.y.rows() <= kFewQueries) {
+    few_losses<<<static_cast<unsigned>(a.y.R), 1024, 0, stream_of(exec)>>>(a);
+    return check_launch("squared loss");
   }
+  query_loss<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
+               stream_of(exec)>>>(a);
+  check_launch("squared loss");
   mean_loss<<<static_cast<unsigned>(a.y.R), kThreads, 0, stream_of(exec)>>>(a);
   check_launch("squared loss (mean)");
 }
@@ -165,7 +222,7 @@ void run_cuda(const Exec& exec, const SquaredLossForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const SquaredLossBackward<Real>& a) {
   if (a.write_y == Write::none || a.y.rows() == 0 || a.y.R == 0) return;
-  loss_backward<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
+  loss_backward<<<dim3(blocks_for(a.y.size(), kThreads), static_cast<unsigned>(a.y.R)), kThreads, 0,
                   stream_of(exec)>>>(a);
   check_launch("squared loss backward");
 }

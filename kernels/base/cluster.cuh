@@ -1,0 +1,69 @@
+// Clusters: blocks that run at the same time and read each other's shared memory (sm_90 and newer). Code
+// compiled for older GPUs gets clusters of one block. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+/// Shared memory of block `rank` of the cluster, at the place of `mine`.
+template <class T>
+__device__ __forceinline__ T* shared_of([[maybe_unused]] int rank, T* mine) {
+#if __CUDA_ARCH__ >= 900
+  std::uint64_t theirs;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(theirs) : "l"(reinterpret_cast<std::uint64_t>(mine)), "r"(rank));
+  return reinterpret_cast<T*>(theirs);
+#else
+  return mine;
+#endif
+}
+
+/// A barrier over the cluster (of `blocks`), after which all see what was written to shared memory before.
+__device__ __forceinline__ void cluster_barrier([[maybe_unused]] int blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/// Keeps a block from leaving while others read its shared memory. Orders nothing else.
+__device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
+#if __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  }
+#endif
+}
+
+/// Whether the code of this kernel that runs on this machine was compiled for clusters.
+template <class Kernel>
+bool has_clusters(Kernel kernel) {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.binaryVersion >= 90 &&
+         attributes.ptxVersion >= 90;
+}
+
+/// Launches a grid whose blocks form clusters of `cluster` along x. Errors: check_launch.
+template <class... Parameters, class... Args>
+void launch_clusters(void (*kernel)(Parameters...), dim3 grid, unsigned threads, std::size_t shared,
+                     unsigned cluster, cudaStream_t stream, const Args&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = cluster;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,184 @@
+// What a tiled product is given: where its matrices lie, how pieces of them are loaded and stored.
+//
+// An Op is a Product or has its members. Beside the product it may sum something along each row of A
+// ("side", kSide): one number a row, handed to store(). kAsync: A can be copied to shared memory as it is; an
+// Op without this makes A in load_a(). SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+/// What may be masked by the number of tokens that a query sees.
+enum class Mask {
+  none,
+  c_columns,  ///< C[q,t] = 0 for t >= seen[q]
+  a_columns,  ///< A[q,t] = 0 for t >= seen[q]
+  a_rows,     ///< A[t,q] = 0 for t >= seen[q]
+};
+
+/// One matrix of each (replica, batch index), of fewer than 2^31 elements.
+template <class T>
+struct Operand {
+  T* data = nullptr;
+  std::int64_t replica = 0, batch = 0;  ///< strides
+  int ld = 0;                           ///< elements from row to row
+  __device__ T* at(int r, int b) const { return data + r * replica + b * batch; }
+};
+
+/// W neighbours at an address that is aligned for all of them.
+template <class Real, int W>
+__device__ __forceinline__ void put_all(Real* target, const Real (&v)[W]) {
+  struct alignas(sizeof(Real) * W < 16 ? sizeof(Real) * W : 16) Several {
+    Real v[W];
+  } several;
+#pragma unroll
+  for (int j = 0; j < W; ++j) several.v[j] = v[j];
+  *reinterpret_cast<Several*>(target) = several;
+}
+
+/// Copies p[0..3] to shared memory in the background; entries at or beyond `valid` are 0. `aligned`: p, where
+/// anything is valid, is at a multiple of 16 bytes.
+__device__ __forceinline__ void copy4_async(float* shared, const float* p, int valid, bool aligned) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  if (aligned) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(p), "r"(4 * clamped(valid, 4))
+                 : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * i),
+                   "l"(i < valid ? p + i : p), "r"(i < valid ? 4 : 0)
+                   : "memory");
+    }
+  }
+}
+
+/// C = scale A B + bias. kAlongA: neighbours in memory of A are neighbours along K (else along M); kAlongB
+/// alike (else along N).
+template <class Real, bool kAlongA_, bool kAlongB_, Mask kMask = Mask::none, bool kAsync_ = true>
+struct Product {
+  static constexpr bool kAlongA = kAlongA_, kAlongB = kAlongB_, kAsync = kAsync_, kSide = false,
+                        kRounds = false;
+  int M = 0, N = 0, K = 0;
+  Operand<const Real> a, b;
+  Operand<Real> c;
+  Write mode = Write::overwrite;
+  Real scale = 1;
+  Operand<const Real> bias;          ///< data null: none
+  Operand<const std::int32_t> seen;  ///< for kMask
+
+  const Real *a_, *b_, *bias_;
+  Real* c_;
+  const std::int32_t* seen_;
+  bool aligned_a, aligned_b, aligned_c;
+
+  __device__ void bind(int r, int batch) {
+    a_ = a.at(r, batch);
+    b_ = b.at(r, batch);
+    c_ = c.at(r, batch);
+    bias_ = bias.data ? bias.at(r, batch) : nullptr;
+    seen_ = seen.data ? seen.at(r, batch) : nullptr;
+    aligned_a = is_aligned16(a_) && a.ld % 4 == 0;
+    aligned_b = is_aligned16(b_) && b.ld % 4 == 0;
+    aligned_c = is_aligned16(c_) && c.ld % 4 == 0;
+  }
+  /// A[row, k .. k + 3] (kAlongA), else A[row .. row + 3, k]. What belongs beside the product is added to
+  /// side[0], else to side[0 .. 3].
+  __device__ void load_a(int row, int k, Real (&v)[4], Real*) const {
+    if (row >= M || k >= K) {
+      load4<Real>(a_, 0, false, v);
+    } else if (kAlongA) {
+      const int end = kMask == Mask::a_columns ? clamped(seen_[row], K) : K;
+      load4(a_ + (row * a.ld + k), end - k, aligned_a, v);
+    } else {
+      const int end = kMask == Mask::a_rows ? clamped(seen_[k], M) : M;
+      load4(a_ + (k * a.ld + row), end - row, aligned_a, v);
+    }
+  }
+  __device__ void load_b(int column, int k, Real (&v)[4]) const {
+    if (column >= N || k >= K) {
+      load4<Real>(b_, 0, false, v);
+    } else if (kAlongB) {
+      load4(b_ + (column * b.ld + k), K - k, aligned_b, v);
+    } else {
+      load4(b_ + (k * b.ld + column), N - column, aligned_b, v);
+    }
+  }
+  /// The same, to shared memory in the background.
+  __device__ void copy_a(int row, int k, Real* to) const {
+    int valid = 0, at = 0;
+    if (row < M && k < K) {
+      at = kAlongA ? row * a.ld + k : k * a.ld + row;
+      valid = kAlongA ? (kMask == Mask::a_columns ? clamped(seen_[row], K) : K) - k
+                      : (kMask == Mask::a_rows ? clamped(seen_[k], M) : M) - row;
+    }
+    copy4_async(to, a_ + at, valid, aligned_a);
+  }
+  __device__ void copy_b(int column, int k, Real* to) const {
+    const bool inside = column < N && k < K;
+    const int at = kAlongB ? column * b.ld + k : k * b.ld + column, valid = kAlongB ? K - k : N - column;
+    copy4_async(to, b_ + (inside ? at : 0), inside ? valid : 0, aligned_b);
+  }
+  /// Whether the tile that starts at this column is asked for sides, and what four numbers of A add to them.
+  __device__ bool wants_side(int) const { return false; }
+  __device__ static void add_side(const Real (&)[4], Real*) {}
+  /// Writes C[row, column .. column + W - 1], W neighbours that start at a multiple of W; the last number is
+  /// what the side of `row` sums to.
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real) const {
+    if (row >= M || column >= N) return;
+    const int end = kMask == Mask::c_columns ? clamped(seen_[row], N) : N;
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      v[j] *= scale;
+      if (bias_ && column + j < N) v[j] += bias_[column + j];
+      if (kMask == Mask::c_columns && column + j >= end) v[j] = 0;
+    }
+    Real* target = c_ + (static_cast<std::int64_t>(row) * c.ld + column);
+    if (mode == Write::overwrite && aligned_c && column + W <= N) {
+      put_all(target, v);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      if (column + j < N) put(mode, target + j, v[j]);
+    }
+  }
+};
+
+/// The sides of a tile's rows, from what 256 threads gathered while they loaded A in pieces of four, TK wide:
+/// into parts [kSideParts][TM], to be added up in order.
+template <class Op>
+constexpr int kSideParts = Op::kAlongA ? 1 : 8;
+
+template <class Op, int TM, int TK, class Real>
+__device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
+  const int thread = threadIdx.x;
+  if constexpr (Op::kAlongA) {  // TK / 4 neighbours loaded a row
+#pragma unroll
+    for (int pass = 0; pass < TM * TK / 1024; ++pass) {
+      Real sum = side[pass];
+#pragma unroll
+      for (int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      if (thread % (TK / 4) == 0) parts[thread / (TK / 4) + pass * (1024 / TK)] = sum;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      Real sum = side[i];
+#pragma unroll
+      for (int offset = TM / 4; offset < 32; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      if (thread % 32 < TM / 4) parts[thread / 32 * TM + thread % 32 * 4 + i] = sum;
+    }
+  }
+}
+
+template <class Op, int TM, class Real>
+__device__ __forceinline__ Real side_of(const Real* parts, int row) {
+  Real sum = parts[row];
+#pragma unroll
+  for (int i = 1; i < kSideParts<Op>; ++i) sum += parts[i * TM + row];
+  return sum;
+}
+
+}  // namespace crosstalk::device
