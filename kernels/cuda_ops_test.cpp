@@ -716,25 +716,42 @@ TEST_F(CudaOps, RecurrentRead) {
 
 struct FwmShape {
   int B, T, P, Q, V;
+  double size = 1;  // of the keys
 };
-// The last three do not fit in shared memory (in double precision: the last four).
-const FwmShape kFwmShapes[] = {{1, 1, 1, 1, 1},     {2, 7, 5, 3, 3},     {2, 20, 64, 1, 21},
-                               {1, 9, 130, 2, 50},  {1, 5, 300, 1, 9},   {1, 10, 100, 2, 301},
-                               {1, 1, 128, 1, 600}, {1, 2, 128, 1, 600}, {1, 7, 128, 3, 601}};
+// One query with whole fours of up to 128 columns goes chunk by chunk in single precision. Of the first eight
+// shapes the last three do not fit in shared memory (in double precision: the last four).
+const FwmShape kFwmShapes[] = {{1, 1, 1, 1, 1},
+                               {2, 7, 5, 3, 3},
+                               {1, 9, 130, 2, 50},
+                               {1, 5, 300, 1, 9},
+                               {1, 10, 100, 2, 301},
+                               {1, 1, 128, 1, 600},
+                               {1, 2, 128, 1, 600},
+                               {1, 7, 128, 3, 601},
+                               {2, 20, 64, 1, 21},
+                               {2, 1, 4, 1, 1},
+                               {3, 16, 8, 1, 2, 1.5},
+                               {5, 40, 12, 1, 17, 0.1},
+                               {3, 49, 64, 1, 100, 2},
+                               {2, 33, 60, 1, 113, 4},
+                               {2, 50, 128, 1, 112, 2},
+                               {1, 37, 100, 1, 201, 0.2},
+                               {1, 48, 68, 1, 256, 2}};
 
-int segments(int T) { return (T + fwm_segment(T) - 1) / fwm_segment(T); }
 
 TEST_F(CudaOps, FwmForward) {
-  for (auto [B, T, P, Q, V] : kFwmShapes) {
-    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V);
+  for (auto [B, T, P, Q, V, size] : kFwmShapes) {
+    const double key = size * unit(P);
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V << " " << size);
     check<FwmReadForward>(T + P, 8, [=](Fields& f, auto& a) {
-      f.in(a.k, {B, T, P}, -unit(P), unit(P));
+      f.in(a.k, {B, T, P}, -key, key);
       f.in(a.q, {B, Q, P});
       f.in(a.beta, {B, T}, 0, 1);
       f.in(a.tokens, {B, T, 2}, -1, V);
       f.in(a.position, {B, Q}, 0, T + 1);
       f.out(a.y, {B, Q, V});
-      f.out(a.checkpoints, {B, segments(T), V * P});
+      f.work(a.checkpoints, {B, fwm_segments(T), V * P});
+      f.work(a.kept, {B, T, fwm_kept<float>(Q, P, V)});
     });
   }
 }
@@ -752,7 +769,7 @@ void run_cpu(const Exec& exec, const FwmBoth<Real>& a) {
   FwmReadBackward<Real> backward = a.backward;
   backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
   backward.tokens = a.forward.tokens, backward.position = a.forward.position;
-  backward.checkpoints = a.forward.checkpoints;
+  backward.checkpoints = a.forward.checkpoints, backward.kept = a.forward.kept;
   run_cpu(exec, backward);
 }
 
@@ -762,25 +779,27 @@ void run_cuda(const Exec& exec, const FwmBoth<Real>& a) {
   FwmReadBackward<Real> backward = a.backward;
   backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
   backward.tokens = a.forward.tokens, backward.position = a.forward.position;
-  backward.checkpoints = a.forward.checkpoints;
+  backward.checkpoints = a.forward.checkpoints, backward.kept = a.forward.kept;
   run_cuda(exec, backward);
 }
 
 TEST_F(CudaOps, FwmBackward) {
-  for (auto [B, T, P, Q, V] : kFwmShapes) {
-    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V);
+  for (auto [B, T, P, Q, V, size] : kFwmShapes) {
+    const double key = size * unit(P);
+    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V << " " << size);
     for_writes([=](Write mode) {
       check<FwmBoth>(T + P + V, 16, [=](Fields& f, auto& both) {
         auto& a = both.forward;
-        f.in(a.k, {B, T, P}, -unit(P), unit(P));
+        f.in(a.k, {B, T, P}, -key, key);
         f.in(a.q, {B, Q, P});
         f.in(a.beta, {B, T}, 0, 1);
         f.in(a.tokens, {B, T, 2}, -1, V);
         f.in(a.position, {B, Q}, 0, T + 1);
         f.work(a.y, {B, Q, V});
-        f.work(a.checkpoints, {B, segments(T), V * P});
+        f.work(a.checkpoints, {B, fwm_segments(T), V * P});
+        f.work(a.kept, {B, T, fwm_kept<float>(Q, P, V)});
         auto& b = both.backward;
-        f.work(b.workspace, {B, fwm_segment(T) + 2, V * P});
+        f.work(b.workspace, {B, kFwmSegment + 2, V * P});
         f.in(b.d_y, {B, Q, V});
         f.out(b.d_k, {B, T, P});
         f.out(b.d_q, {B, Q, P});

@@ -9,23 +9,40 @@
 
 namespace crosstalk {
 
-/// Steps between two kept states, about the square root of T: the backward pass recomputes one segment at a
-/// time.
-int fwm_segment(int T);
+/// Steps between two kept states.
+constexpr int kFwmSegment = 16;
+constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
+
+/// Whether the chunked CUDA version (fwm_chunked.cuh) covers a shape; it wants `kept`, the others `workspace`.
+template <class Real>
+constexpr bool fwm_chunked(int Q, int P, int V) {
+  return sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 && V <= 256;
+}
+/// Columns of `kept`.
+template <class Real>
+constexpr int fwm_kept(int Q, int P, int V) {
+  return fwm_chunked<Real>(Q, P, V) ? (V + 3) / 4 * 4 + 4 : 0;
+}
+/// States in `workspace`.
+template <class Real>
+constexpr int fwm_workspace(int Q, int P, int V) {
+  return fwm_chunked<Real>(Q, P, V) ? 0 : kFwmSegment + 2;
+}
 
 /// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero
-/// value), position int32 [R,B,Q] -> y [R,B,Q,V]. checkpoints [R,B,ceil(T/segment),V*P]: states before each
-/// segment.
+/// value), position int32 [R,B,Q] -> y [R,B,Q,V]. For the backward pass: checkpoints [R,B,fwm_segments(T),V*P],
+/// states before each segment that a query sees; kept [R,B,T,fwm_kept], which only CUDA fills: v - S k of each
+/// step and the inverse of its divisor.
 template <class Real>
 struct FwmReadForward {
-  Tensor<Real> k, q, beta, y, checkpoints;
+  Tensor<Real> k, q, beta, y, checkpoints, kept;
   Tensor<std::int32_t> tokens, position;
 };
 
-/// workspace [R,B,segment+2,V*P]: the states of one segment, and two more.
+/// workspace [R,B,fwm_workspace,V*P], for CUDA: the states of one segment, and two more.
 template <class Real>
 struct FwmReadBackward {
-  Tensor<Real> k, q, beta, checkpoints, workspace, d_y, d_k, d_q, d_beta;
+  Tensor<Real> k, q, beta, checkpoints, kept, workspace, d_y, d_k, d_q, d_beta;
   Tensor<std::int32_t> tokens, position;
   Write write_k = Write::none, write_q = Write::none, write_beta = Write::none;
 };

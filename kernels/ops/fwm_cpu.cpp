@@ -34,15 +34,11 @@ Real step(const Real* state, Real* next, Real* error, const Real* k, Real beta, 
 
 }  // namespace
 
-int fwm_segment(int T) {
-  return std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(T)))));
-}
-
 template <class Real>
 void run_cpu(const Exec& exec, const FwmReadForward<Real>& a) {
   const int B = a.k.dim(0), T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1), V = a.y.columns(),
             C = a.tokens.columns();
-  const int segment = fwm_segment(T), segments = (T + segment - 1) / segment;
+  const int segments = fwm_segments(T);
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   parallel_items(exec, a.k.R, B, [&](int r, std::int64_t b) {
     std::vector<Real> state(static_cast<std::size_t>(size)), error(static_cast<std::size_t>(V));
@@ -54,8 +50,8 @@ void run_cpu(const Exec& exec, const FwmReadForward<Real>& a) {
           a.y.at(r)[(b * Q + i) * V + v] = dot(state.data() + static_cast<std::int64_t>(v) * P, q, P);
       }
       if (t == T) break;
-      if (t % segment == 0)
-        std::copy_n(state.data(), size, a.checkpoints.at(r) + (b * segments + t / segment) * size);
+      if (t % kFwmSegment == 0)
+        std::copy_n(state.data(), size, a.checkpoints.at(r) + (b * segments + t / kFwmSegment) * size);
       step(state.data(), state.data(), error.data(), a.k.at(r) + (b * T + t) * P, a.beta.at(r)[b * T + t],
            a.tokens.at(r)[(b * T + t) * C + channel_value], t, V, P);
     }
@@ -66,18 +62,18 @@ template <class Real>
 void run_cpu(const Exec& exec, const FwmReadBackward<Real>& a) {
   const int B = a.k.dim(0), T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1), V = a.d_y.columns(),
             C = a.tokens.columns();
-  const int segment = fwm_segment(T), segments = (T + segment - 1) / segment;
+  const int segments = fwm_segments(T);
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Vector = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
   parallel_items(exec, a.k.R, B, [&](int r, std::int64_t b) {
-    Real* states =
-        a.workspace.at(r) + b * (segment + 2) * size;  // state before each step of the segment, and after
-    Eigen::Map<Matrix> G(states + (segment + 1) * size, V, P);  // dL/dS_t
-    G.setZero();
+    // The states before each step of a segment, and after.
+    std::vector<Real> memory(static_cast<std::size_t>((std::min(T, kFwmSegment) + 1) * size));
+    Real* states = memory.data();
+    Matrix G = Matrix::Zero(V, P);  // dL/dS_t
     Vector d_k(P), error(V), g_k(V);
     for (int s = segments - 1; s >= 0; --s) {
-      const int begin = s * segment, end = std::min(T, begin + segment);
+      const int begin = s * kFwmSegment, end = std::min(T, begin + kFwmSegment);
       std::copy_n(a.checkpoints.at(r) + (b * segments + s) * size, size, states);
       std::vector<Real> divisor(static_cast<std::size_t>(end - begin));
       for (int t = begin; t < end; ++t) {

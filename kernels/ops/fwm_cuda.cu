@@ -1,17 +1,18 @@
-// The fast weight memory: a block a sequence, with the state in registers where it fits (fwm_registers.cuh).
+// The fast weight memory: a block a sequence; chunk by chunk on the tensor cores in single precision with one
+// query (fwm_chunked.cuh), else step by step with the state in registers where it fits (fwm_registers.cuh).
 // Here, what does not fit: a warp owns rows of the state and a lane its columns, in every pass over it, so
 // that the state needs no barrier; only sums over it do. The rescaling of a step is applied when the next one
 // reads the state.
 //
 // The state lies in shared memory where it fits. Where it does not, the forward pass works in the checkpoint
 // that the running segment will fill; the last segment has no such place, so it works in its own checkpoint
-// and mends it by running the segment before it again: no workspace, the same bits, one segment (about
-// sqrt(T) steps) more. SPDX-License-Identifier: Apache-2.0
+// and mends it by running the segment before it again: no workspace, the same bits, one segment more. SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/batch.h"
 #include "kernels/ops/fwm.h"
+#include "kernels/ops/fwm_chunked.cuh"
 #include "kernels/ops/fwm_registers.cuh"
 
 namespace crosstalk {
@@ -345,8 +346,14 @@ constexpr std::size_t kStaticShared = 1024;  // at most what the kernels declare
 template <class Real>
 void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
-  const int T = a.k.dim(1), P = a.k.dim(2), V = a.y.columns();
+  const int P = a.k.dim(2), V = a.y.columns();
   if (B == 0 || R == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (fwm_chunked<Real>(a.q.dim(1), P, V)) {
+      run_fwm_chunked(stream_of(exec), a);
+      return check_launch("fast weight memory");
+    }
+  }
   if (run_fwm_registers(stream_of(exec), a)) return check_launch("fast weight memory");
   const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
   const bool in_shared = state + kStaticShared <= shared_memory_limit();
@@ -354,7 +361,7 @@ void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
   with_columns("fast weight memory", P, [&](auto entries) {
     const auto kernel = fwm_forward<Real, decltype(entries)::value>;
     allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(B, R), 32 * kForwardWarps, bytes, stream_of(exec)>>>(a, fwm_segment(T), in_shared);
+    kernel<<<dim3(B, R), 32 * kForwardWarps, bytes, stream_of(exec)>>>(a, kFwmSegment, in_shared);
   });
   check_launch("fast weight memory");
 }
@@ -362,8 +369,14 @@ void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const FwmReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
-  const int T = a.k.dim(1), P = a.k.dim(2), V = a.d_y.columns(), segment = fwm_segment(T);
+  const int P = a.k.dim(2), V = a.d_y.columns(), segment = kFwmSegment;
   if (B == 0 || R == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (fwm_chunked<Real>(a.q.dim(1), P, V)) {
+      run_fwm_chunked(stream_of(exec), a);
+      return check_launch("fast weight memory backward");
+    }
+  }
   if (run_fwm_registers(stream_of(exec), a)) return check_launch("fast weight memory backward");
   const std::size_t state = static_cast<std::size_t>(V) * static_cast<std::size_t>(P) * sizeof(Real);
   const std::size_t least = static_cast<std::size_t>(segment + 1 + kBackwardWarps * P) * sizeof(Real);

@@ -581,13 +581,13 @@ bool run_fwm_registers(cudaStream_t stream, const FwmReadForward<Real>& a) {
     const std::size_t bytes = fwm_forward_bytes<Real>(P);
     allow_shared_memory(kernel, bytes);
     kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)), 32 * warps, bytes,
-             stream>>>(a, fwm_segment(a.k.dim(1)));
+             stream>>>(a, kFwmSegment);
   });
 }
 
 template <class Real>
 bool run_fwm_registers(cudaStream_t stream, const FwmReadBackward<Real>& a) {
-  const int P = a.k.dim(2), V = a.d_y.columns(), segment = fwm_segment(a.k.dim(1));
+  const int P = a.k.dim(2), V = a.d_y.columns(), segment = kFwmSegment;
   bool fits = false;
   with_fwm_rows<Real>(V, P, [&](auto L, auto E, auto N, auto most) {
     constexpr int kLanes = decltype(L)::value, kColumns = decltype(E)::value, kRows = decltype(N)::value;

@@ -40,7 +40,6 @@ std::vector<std::vector<long double>> states(const Values& in, int b, Shape s, N
 
 Values oracle(const Values& in, Shape s) {
   Values out;
-  const int segment = fwm_segment(s.T), pieces = (s.T + segment - 1) / segment;
   for (int b = 0; b < s.B; ++b) {
     const auto S = states(in, b, s);
     for (int j = 0; j < s.Q; ++j) {
@@ -53,10 +52,6 @@ Values oracle(const Values& in, Shape s) {
         out.real["y"].push_back(static_cast<double>(y));
       }
     }
-    for (int c = 0; c < pieces; ++c) {
-      for (long double x : S[static_cast<std::size_t>(c * segment)])
-        out.real["checkpoints"].push_back(static_cast<double>(x));
-    }
   }
   return out;
 }
@@ -64,20 +59,20 @@ Values oracle(const Values& in, Shape s) {
 /// `size` is the scale of keys: the states' norms stay below 1 for small ones and are cut for large ones.
 OpCase make(const std::string& name, Shape s, double size) {
   OpCase op(name);
-  const int segment = fwm_segment(s.T), pieces = (s.T + segment - 1) / segment;
   op.input("k", {s.B, s.T, s.P}, normal(size / std::sqrt(s.P))).input("q", {s.B, s.Q, s.P}, normal());
   op.input("beta", {s.B, s.T}, uniform(0.1, 1));
   op.integers("tokens", {s.B, s.T, s.C}, integer_in(-1, s.V - 1))
       .integers("position", {s.B, s.Q}, positions(s.T));
-  op.output("y", {s.B, s.Q, s.V}).output_without_gradient("checkpoints", {s.B, pieces, s.V * s.P});
-  op.workspace("workspace", {s.B, segment + 2, s.V * s.P});
+  op.output("y", {s.B, s.Q, s.V}).workspace("checkpoints", {s.B, fwm_segments(s.T), s.V * s.P});
+  op.workspace("kept", {s.B, s.T, fwm_kept<float>(s.Q, s.P, s.V)});
+  op.workspace("workspace", {s.B, kFwmSegment + 2, s.V * s.P});
   op.forward([](const Exec& exec, auto& x) {
     run(exec, FwmReadForward{x.real("k"), x.real("q"), x.real("beta"), x.real("y"), x.real("checkpoints"),
-                             x.integer("tokens"), x.integer("position")});
+                             x.real("kept"), x.integer("tokens"), x.integer("position")});
   });
   op.backward([](const Exec& exec, auto& x) {
     run(exec,
-        FwmReadBackward{x.real("k"), x.real("q"), x.real("beta"), x.real("checkpoints"), x.real("workspace"),
+        FwmReadBackward{x.real("k"), x.real("q"), x.real("beta"), x.real("checkpoints"), x.real("kept"), x.real("workspace"),
                         x.real("d_y"), x.real("d_k"), x.real("d_q"), x.real("d_beta"), x.integer("tokens"),
                         x.integer("position"), x.write("k"), x.write("q"), x.write("beta")});
   });
@@ -129,20 +124,15 @@ std::vector<OpCase> cases() {
   add("OneValue", {4, 5, 2, 3, 1, 2}, 2);
   add("OneDimension", {4, 5, 2, 1, 4, 2}, 2);
   add("Long", {2, 30, 3, 9, 11, 2}, 1.8);
+  // One query and whole fours of columns: what CUDA does chunk by chunk in single precision.
+  add("ChunkBelowOne", {3, 20, 1, 8, 5, 2}, 0.2);
+  add("ChunkCut", {4, 37, 1, 8, 6, 2}, 2);
+  add("ChunkLargeKeys", {3, 33, 1, 12, 21, 3}, 6);
+  add("ChunkFewValues", {3, 20, 1, 4, 2, 2}, 1.5);
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Fwm, OpCheck, ::testing::ValuesIn(cases()), case_name);
-
-// Segments cover the sequence whatever its length, and their number is about its square root.
-TEST(FwmSegment, CoversTheSequence) {
-  for (int T : {1, 2, 3, 4, 10, 100, 1000, 4096}) {
-    const int segment = fwm_segment(T);
-    ASSERT_GE(segment, 1) << T;
-    EXPECT_LE(segment, T);
-    EXPECT_LE(segment + (T + segment - 1) / segment, 3 * std::sqrt(T) + 1) << T;
-  }
-}
 
 }  // namespace
 }  // namespace crosstalk::checks

@@ -350,21 +350,22 @@ Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, con
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
                          int values, const BatchTensors& batch) {
-  const int P = k->value.columns(), segment = fwm_segment(batch.T),
-            segments = (batch.T + segment - 1) / segment;
+  const int P = k->value.columns(), kept_columns = fwm_kept<Real>(batch.Q, P, values),
+            states = fwm_workspace<Real>(batch.Q, P, values);
   const auto *tokens = batch.tokens, *position = batch.position;
   auto* y = g.variable({batch.B, batch.Q, values});
-  auto* checkpoints = g.variable({batch.B, segments, values * P}, false);
-  auto* workspace = g.train() ? g.variable({batch.B, segment + 2, values * P}, false) : nullptr;
+  auto* checkpoints = g.variable({batch.B, fwm_segments(batch.T), values * P}, false);
+  auto* kept = g.variable({batch.B, batch.T, kept_columns}, false);
+  auto* workspace = g.train() ? g.variable({batch.B, states, values * P}, false) : nullptr;
   g.node(
       "fwm_read", {k, q, beta}, {y},
       [=](const Exec& e) {
-        run(e, FwmReadForward<Real>{k->value, q->value, beta->value, y->value, checkpoints->value, *tokens,
-                                    *position});
+        run(e, FwmReadForward<Real>{k->value, q->value, beta->value, y->value, checkpoints->value, kept->value,
+                                    *tokens, *position});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
-        run(e, FwmReadBackward<Real>{k->value, q->value, beta->value, checkpoints->value, workspace->value,
-                                     y->gradient, k->gradient, q->gradient, beta->gradient, *tokens,
+        run(e, FwmReadBackward<Real>{k->value, q->value, beta->value, checkpoints->value, kept->value,
+                                     workspace->value, y->gradient, k->gradient, q->gradient, beta->gradient, *tokens,
                                      *position, m[0], m[1], m[2]});
       });
   return y;
