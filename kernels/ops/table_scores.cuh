@@ -278,10 +278,20 @@ struct RowShares {
   int pieces[kMaxTables] = {1, 1, 1}, rows_per_block[kMaxTables] = {1, 1, 1};
 };
 
+/// An entry of a table's list that a team adds for one query: the same in all lanes of the team; weight 0
+/// where there is nothing to add.
+template <int kTables, class Real>
+struct ListEntry {
+  TokenIds<kTables> ids;
+  int query_row, token;
+  Real weight;
+};
+
+constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
+
 /// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
-/// ... its lanes look up so many of them at once. visit(ids, query row, token, weight): weight = weigh(index
-/// of d_a), the same in all lanes of the team; 0 where there is nothing to add.
-template <class Team, int kUnroll, int kTables, bool kExact, class Real, class Weigh, class Visit>
+/// ...; its lanes look up so many of them at once, visit() gets kAtOnce. weight = weigh(index of d_a).
+template <class Team, int kTables, bool kExact, class Real, class Weigh, class Visit>
 __device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
                                           const IdReader<kTables, kExact>& id_reader, int r, int table,
                                           int begin, int end, int first, int teams, Weigh&& weigh,
@@ -298,17 +308,28 @@ __device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
       const int row = b * Q + i;
       const Real weighed = weigh(row * T + t);
       const Real weight = there && t < position[row] ? weighed : Real(0);
-#pragma unroll kUnroll
-      for (int s = 0; s < most; ++s) {
-        TokenIds<kTables> its;
+      for (int s = 0; s < most; s += kAtOnce) {  // kLanes is a multiple of kAtOnce
+        ListEntry<kTables, Real> entry[kAtOnce];
 #pragma unroll
-        for (int m = 0; m < kTables; ++m) its.id[m] = __shfl_sync(kFullWarp, ids.id[m], s, Team::kLanes);
-        visit(its, __shfl_sync(kFullWarp, row, s, Team::kLanes),
-              __shfl_sync(kFullWarp, token, s, Team::kLanes),
-              __shfl_sync(kFullWarp, weight, s, Team::kLanes));
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int lane = s + u;
+#pragma unroll
+          for (int m = 0; m < kTables; ++m)
+            entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
+          entry[u].query_row = __shfl_sync(kFullWarp, row, lane, Team::kLanes);
+          entry[u].token = __shfl_sync(kFullWarp, token, lane, Team::kLanes);
+          entry[u].weight = __shfl_sync(kFullWarp, weight, lane, Team::kLanes);
+        }
+        visit(entry);
       }
     }
   }
+}
+
+/// Blocks that a multiprocessor is to hold at least, of the kernels that matter most.
+template <class Team>
+constexpr int resident(int blocks) {
+  return sizeof(typename Team::Real) == 4 && Team::kFull ? blocks : 1;
 }
 
 }  // namespace crosstalk::device

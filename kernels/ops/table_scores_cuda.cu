@@ -17,10 +17,13 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
+// kNu: DPFP's; 0: maps of single entries; -1: what FAVOR+ features pass to the key by its length.
+constexpr int kLengthOnly = -1;
+constexpr int residents(int nu) { return nu > 0 ? 2 : 4; }
+constexpr int residents_of_tables(int nu) { return nu > 0 ? 2 : 3; }
 
 template <class Team, int kNu, int kTables, class Real>
-__global__ void __launch_bounds__(kScoreThreads)
+__global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
     team_scores(const __grid_constant__ TableScoresForward<Real> a, int rows_per_block, int slice) {
   const int r = blockIdx.z, warp = threadIdx.x / 32, Q = a.a.dim(1), T = a.a.dim(2), p = a.q.columns();
   const IdReader<kTables, Team::kFull> id_reader(a.keys, r);
@@ -43,6 +46,7 @@ __global__ void __launch_bounds__(kScoreThreads)
       for (int u = 0; u < kAtOnce; ++u) reader.sum(ids[u], x[u]);
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
+        if (t0 + u * stride >= end) break;
         Real score = 0;
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
@@ -151,7 +155,7 @@ __global__ void __launch_bounds__(2 * kScoreThreads)
 
 /// d_table; blockIdx.y is the table. Shared memory: [warp][d].
 template <class Team, int kNu, int kTables, class Real>
-__global__ void __launch_bounds__(kScoreThreads)
+__global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tables(kNu)))
     team_table_gradient(const __grid_constant__ TableScoresBackward<Real> a,
                         const __grid_constant__ RowShares shares) {
   constexpr int kOthers = kTables - 1, kGroups = Team::kGroups;
@@ -165,9 +169,8 @@ __global__ void __launch_bounds__(kScoreThreads)
   const int d = Team::kFull ? Team::kWidth : reader.stride, rows = static_cast<int>(a.d_table[table].rows());
   const int pieces = shares.pieces[table], some_rows = shares.rows_per_block[table];
   const int at_once = kScoreWarps / pieces, piece = warp % pieces;
-  const bool favor = is_favor(a.keys.map);
   const Real scale = static_cast<Real>(a.scale);
-  const Real *own = a.keys.table[table].at(r), *q = a.q.at(r) + Team::column(0);
+  const Real *own = a.keys.table[table].at(r), *q = a.q.at(r);
   const int row0 = blockIdx.x * some_rows, row_end = min(rows, row0 + some_rows);
   for (int first = row0; first < row_end; first += at_once) {
     const int row = first + warp / pieces, safe = min(row, row_end - 1);
@@ -178,53 +181,55 @@ __global__ void __launch_bounds__(kScoreThreads)
     Team::load(own_row + Team::column(0), d - Team::column(0), d % 4 == 0, known);
     Team::clear(total);
     Real before_total[kGroups][kNu > 0 ? kNu : 1] = {};  // what the columns before each quad get
-    const auto weigh = [&](int at) { return a.d_a.at(r)[at] * (favor ? -a.a.at(r)[at] : scale); };
-    const auto visit = [&](const TokenIds<kOthers>& ids, int query_row, int, Real weight) {
-      typename Team::Quads x;
-      Team::each([&](int h, int k) { x[h][k] = known[h][k]; });
-      reader.add(ids, x);
-      const Real* g_row = q + static_cast<std::int64_t>(query_row) * p;
-      if constexpr (kNu > 0) {
-        typename Team::Quads g[kNu][2];
+    const auto weigh = [&](int at) {
+      return a.d_a.at(r)[at] * (kNu == kLengthOnly ? -a.a.at(r)[at] : scale);
+    };
+    const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
+      typename Team::Quads x[kAtOnce];
+      QueryRow<Team, (kNu > 0 ? kNu : 0)> g[kAtOnce];
 #pragma unroll
-        for (int j = 0; j < kNu; ++j) {
+      for (int u = 0; u < kAtOnce; ++u) {
+        reader.sum(entry[u].ids, x[u]);
+        if (kNu != kLengthOnly) g[u].load(q + static_cast<std::int64_t>(entry[u].query_row) * p, d);
+      }
 #pragma unroll
-          for (int half = 0; half < 2; ++half)
-            Team::load(g_row + (2 * j + half) * d, d - Team::column(0), d % 4 == 0, g[j][half]);
-        }
-        Ring<Team, kNu> ring;
-        ring.make(x, d, [&](int c) { return own_row[c] + reader.column(ids, c); });
-        // The score has q_i x_i x_{i-j} where both have the sign of the half: each is the other's derivative.
+      for (int u = 0; u < kAtOnce; ++u) {
+        const Real weight = entry[u].weight;
+        Team::each([&](int h, int k) { x[u][h][k] += known[h][k]; });
+        if constexpr (kNu > 0) {
+          Ring<Team, kNu> ring;
+          ring.make(x[u], d, [&](int c) { return own_row[c] + reader.column(entry[u].ids, c); });
+          // The score has q_i x_i x_{i-j} where both have the sign of the half: each is the other's
+          // derivative.
 #pragma unroll
-        for (int h = 0; h < kGroups; ++h) {
-          Real d_e[kNu + 4] = {};
-          const auto& e = ring.e[h];
+          for (int h = 0; h < kGroups; ++h) {
+            Real d_e[kNu + 4] = {};
+            const auto& e = ring.e[h];
 #pragma unroll
-          for (int j = 1; j <= kNu; ++j) {
+            for (int j = 1; j <= kNu; ++j) {
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              const Real y = e[kNu + k] > 0 ? g[j - 1][0][h][k] : g[j - 1][1][h][k];
-              const Real same = e[kNu + k] * e[kNu + k - j] > 0 ? y : Real(0);
-              d_e[kNu + k] += same * e[kNu + k - j];
-              d_e[kNu + k - j] += same * e[kNu + k];
+              for (int k = 0; k < 4; ++k) {
+                const Real y = e[kNu + k] > 0 ? g[u].v[j - 1][0][h][k] : g[u].v[j - 1][1][h][k];
+                const Real same = e[kNu + k] * e[kNu + k - j] > 0 ? y : Real(0);
+                d_e[kNu + k] += same * e[kNu + k - j];
+                d_e[kNu + k - j] += same * e[kNu + k];
+              }
             }
+#pragma unroll
+            for (int k = 0; k < 4; ++k) total[h][k] += weight * d_e[kNu + k];
+#pragma unroll
+            for (int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
           }
-#pragma unroll
-          for (int k = 0; k < 4; ++k) total[h][k] += weight * d_e[kNu + k];
-#pragma unroll
-          for (int j = 1; j <= kNu; ++j) before_total[h][j - 1] += weight * d_e[kNu - j];
+        } else if constexpr (kNu == kLengthOnly) {
+          Team::each([&](int h, int k) { total[h][k] += weight * x[u][h][k]; });
+        } else {
+          pull_quads<Team>(a.keys.map, x[u], g[u].v[0][0]);
+          Team::each([&](int h, int k) { total[h][k] += weight * g[u].v[0][0][h][k]; });
         }
-      } else if (favor) {
-        Team::each([&](int h, int k) { total[h][k] += weight * x[h][k]; });
-      } else {
-        typename Team::Quads g;
-        Team::load(g_row, d - Team::column(0), d % 4 == 0, g);
-        pull_quads<Team>(a.keys.map, x, g);
-        Team::each([&](int h, int k) { total[h][k] += weight * g[h][k]; });
       }
     };
-    walk_list<Team, kNu == 0 ? 4 : 1>(a, id_reader, r, table, begin, end, piece * Team::kTeams + Team::team(),
-                                      pieces * Team::kTeams, weigh, visit);
+    walk_list<Team>(a, id_reader, r, table, begin, end, piece * Team::kTeams + Team::team(),
+                    pieces * Team::kTeams, weigh, visit);
     Real* mine = sums + warp * d;
     Team::each([&](int h, int k) {
       const Real sum = Team::sum_teams(total[h][k]);
@@ -254,22 +259,30 @@ __global__ void __launch_bounds__(kScoreThreads)
   }
 }
 
-constexpr std::int64_t kFill = 528;  // blocks that keep a large GPU busy
+constexpr std::int64_t kMultiprocessors = 132;
 
-/// Sequences that one block takes one after the other; changes no sum.
-int per_block(std::int64_t items, int R) {
-  const std::int64_t many = items * R / kFill;
-  return static_cast<int>(many < 1 ? 1 : many > 8 ? 8 : many);
+/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
+/// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
+int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
+  const std::int64_t slots = kMultiprocessors * residents;
+  std::int64_t best = 1, least = INT64_MAX;
+  for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
+    const std::int64_t blocks = (rounds + some - 1) / some * groups,
+                       cost = (blocks + slots - 1) / slots * some;
+    if (cost <= least) best = some, least = cost;
+  }
+  return static_cast<int>(best);
 }
 
 /// Grid of a forward pass whose blocks make `round` tokens at once, each of some sequences and of a slice of
 /// T.
 template <class Real>
-dim3 token_grid(const TableScoresForward<Real>& a, int round, int& some, int& slice) {
+dim3 token_grid(const TableScoresForward<Real>& a, int round, int residents, int& some, int& slice) {
   const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), rounds = (T + round - 1) / round;
-  some = per_block(rows, a.a.R);
-  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rows, some)) * a.a.R;
-  const int wanted = static_cast<int>(blocks >= kFill ? 1 : kFill / blocks), most = (rounds + 1) / 2;
+  some = per_block(rows, a.a.R, residents);
+  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rows, some)) * a.a.R,
+                     slots = kMultiprocessors * residents;
+  const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks), most = (rounds + 1) / 2;
   const int slices = wanted < most ? wanted : most;
   slice = (rounds + slices - 1) / slices * round;
   return dim3(blocks_for(T, slice), blocks_for(rows, some), static_cast<unsigned>(a.a.R));
@@ -278,7 +291,7 @@ dim3 token_grid(const TableScoresForward<Real>& a, int round, int& some, int& sl
 template <class Team, int kNu, int kTables, class Real>
 void forward(const Exec& exec, const TableScoresForward<Real>& a) {
   int some, slice;
-  const dim3 grid = token_grid(a, kAtOnce * kScoreWarps * Team::kTeams, some, slice);
+  const dim3 grid = token_grid(a, kAtOnce * kScoreWarps * Team::kTeams, residents(kNu), some, slice);
   team_scores<Team, kNu, kTables><<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
   check_launch("table scores");
 }
@@ -288,7 +301,7 @@ void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.keys.table[0].columns() > kTableScoresColumns)
     refuse_shape("table scores", "columns", a.keys.table[0].columns(), kTableScoresColumns);
   int some, slice;
-  const dim3 grid = token_grid(a, kScoreWarps, some, slice);
+  const dim3 grid = token_grid(a, kScoreWarps, residents(0), some, slice);
   const auto launch = [&](auto kernel) {
     kernel<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
   };
@@ -305,7 +318,7 @@ void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
 
 template <class Team, int kNu, int kTables, class Real>
 void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
-  const int rows = a.d_a.dim(0) * a.d_a.dim(1), some = per_block(rows, a.d_a.R);
+  const int rows = a.d_a.dim(0) * a.d_a.dim(1), some = per_block(rows, a.d_a.R, residents(kNu));
   const int warps = a.d_a.dim(2) > 128 ? 2 * kScoreWarps : kScoreWarps;
   const std::size_t bytes = static_cast<std::size_t>(warps * a.q.columns()) * sizeof(Real);
   allow_shared_memory(team_query_gradient<Team, kNu, kTables, Real>, bytes);
@@ -318,8 +331,8 @@ void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
 /// Shares of the tables whose gradients are wanted; `blocks` of the largest. At least `least` rounds of rows
 /// a block.
 template <class Real>
-RowShares share_rows(const TableScoresBackward<Real>& a, const Write (&write)[kMaxTables], int least,
-                     unsigned& blocks) {
+RowShares share_rows(const TableScoresBackward<Real>& a, const Write (&write)[kMaxTables],
+                     std::int64_t groups, int residents, unsigned& blocks) {
   RowShares shares;
   blocks = 0;
   for (int i = 0; i < a.keys.tables; ++i) {
@@ -328,9 +341,8 @@ RowShares share_rows(const TableScoresBackward<Real>& a, const Write (&write)[kM
     int pieces = 1;  // of a list, which so many tokens a row demand
     while (pieces < kScoreWarps && tokens > 64 * pieces * rows) pieces *= 2;
     const int at_once = kScoreWarps / pieces;
-    const std::int64_t many = blocks_for(rows, at_once) * a.d_a.R / kFill;
     shares.pieces[i] = pieces;
-    shares.rows_per_block[i] = at_once * static_cast<int>(many < least ? least : many > 4 ? 4 : many);
+    shares.rows_per_block[i] = at_once * per_block(blocks_for(rows, at_once), groups, residents);
     const unsigned n = blocks_for(rows, shares.rows_per_block[i]);
     blocks = n > blocks ? n : blocks;
   }
@@ -340,7 +352,8 @@ RowShares share_rows(const TableScoresBackward<Real>& a, const Write (&write)[kM
 template <class Team, int kNu, int kTables, class Real>
 void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
   unsigned blocks;
-  const RowShares shares = share_rows(a, a.write_table, 1, blocks);
+  const RowShares shares =
+      share_rows(a, a.write_table, a.keys.tables * a.d_a.R, residents_of_tables(kNu), blocks);
   if (blocks == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(kScoreWarps * a.keys.table[0].columns()) * sizeof(Real);
   team_table_gradient<Team, kNu, kTables>
@@ -351,7 +364,9 @@ void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
 
 template <class Team, int kNu, int kTables, class Real>
 void backward(const Exec& exec, const TableScoresBackward<Real>& a) {
-  if (a.write_q != Write::none && !is_favor(a.keys.map)) backward_query<Team, kNu, kTables>(exec, a);
+  if constexpr (kNu != kLengthOnly) {
+    if (a.write_q != Write::none) backward_query<Team, kNu, kTables>(exec, a);
+  }
   backward_tables<Team, kNu, kTables>(exec, a);
 }
 
@@ -360,13 +375,14 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
   if (a.write_q != Write::none) {
-    const int some = per_block(static_cast<std::int64_t>(rows) * slices, a.d_a.R);
+    const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
     favor_query_gradient<kFull, kTables>
         <<<dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, stream_of(exec)>>>(a, some);
     check_launch("table scores backward (q)");
   }
   unsigned blocks;
-  const RowShares shares = share_rows(a, a.write_projected, 2, blocks);
+  const RowShares shares = share_rows(a, a.write_projected,
+                                      static_cast<std::int64_t>(a.keys.tables) * a.d_a.R * slices, 2, blocks);
   if (blocks == 0) return;
   favor_table_gradient<kFull, kTables>
       <<<dim3(blocks, slices, R * static_cast<unsigned>(a.keys.tables)), kScoreThreads, 0, stream_of(exec)>>>(
@@ -386,15 +402,19 @@ void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   }
 }
 
-/// Calls f(team, nu (0: a map of single entries), tables) with types for these keys. Fast for keys of 64
-/// columns.
-template <class Real, class F>
+/// Calls f(team, nu (0: a map of single entries), tables) with types for these keys. kFavor: nu is
+/// kLengthOnly. Fast for keys of 64 columns.
+template <bool kFavor, class Real, class F>
 void with_team(const TableKeys<Real>& keys, F&& f) {
   const int d = keys.table[0].columns();
   if (d > kTableScoresColumns) refuse_shape("table scores", "columns", d, kTableScoresColumns);
   const int nu = keys.map == FeatureMap::dpfp ? keys.nu : 0;
   if (nu > kTableScoresNu) refuse_shape("table scores", "nu", keys.nu, kTableScoresNu);
   const auto with_nu = [&](auto team, auto tables) {
+    if constexpr (kFavor) {
+      f(team, std::integral_constant<int, kLengthOnly>(), tables);
+      return;
+    }
     if (nu == 0) f(team, std::integral_constant<int, 0>(), tables);
     if (nu == 1) f(team, std::integral_constant<int, 1>(), tables);
     if (nu == 2) f(team, std::integral_constant<int, 2>(), tables);
@@ -422,7 +442,7 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
     forward_favor(exec, a);
     return;
   }
-  with_team(a.keys, [&](auto team, auto nu, auto tables) {
+  with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
     forward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
   });
 }
@@ -430,10 +450,15 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   if (a.d_a.size() == 0 || a.d_a.R == 0) return;
-  if (is_favor(a.keys.map)) backward_favor(exec, a);
-  with_team(a.keys, [&](auto team, auto nu, auto tables) {
+  const auto with = [&](auto team, auto nu, auto tables) {
     backward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-  });
+  };
+  if (is_favor(a.keys.map)) {
+    backward_favor(exec, a);
+    with_team<true>(a.keys, with);
+  } else {
+    with_team<false>(a.keys, with);
+  }
 }
 
 CROSSTALK_CUDA_OP(TableScoresForward)

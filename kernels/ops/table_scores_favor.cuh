@@ -160,20 +160,27 @@ __global__ void __launch_bounds__(kScoreThreads)
     T_::clear(total);
     T_::load(own + static_cast<std::int64_t>(safe) * m, projected.left, projected.aligned, known);
     const auto weigh = [&](int at) { return scale * a.d_a.at(r)[at]; };
-    const auto visit = [&](const TokenIds<kOthers>& ids, int query_row, int token, Real weight) {
-      const Real* g_row = q + static_cast<std::int64_t>(query_row) * p;
-      const Real s = shift[token];
-      typename T_::Quads z, up, down;
-      T_::load(g_row, projected.left, projected.aligned, up);
-      if (both) T_::load(g_row + m, projected.left, projected.aligned, down);
-      T_::each([&](int h, int k) { z[h][k] = known[h][k]; });
-      projected.add(ids, z);
-      T_::each([&](int h, int k) { up[h][k] *= exp_up(z[h][k], s); });
-      if (both) T_::each([&](int h, int k) { up[h][k] -= down[h][k] * exp_down(z[h][k], s); });
-      T_::each([&](int h, int k) { total[h][k] += weight * up[h][k]; });
+    const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
+      typename T_::Quads z[kAtOnce], up[kAtOnce], down[kAtOnce];
+      Real s[kAtOnce];
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        const Real* g_row = q + static_cast<std::int64_t>(entry[u].query_row) * p;
+        s[u] = shift[entry[u].token];
+        projected.sum(entry[u].ids, z[u]);
+        T_::load(g_row, projected.left, projected.aligned, up[u]);
+        if (both) T_::load(g_row + m, projected.left, projected.aligned, down[u]);
+      }
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        T_::each([&](int h, int k) { z[u][h][k] += known[h][k]; });
+        T_::each([&](int h, int k) { up[u][h][k] *= exp_up(z[u][h][k], s[u]); });
+        if (both) T_::each([&](int h, int k) { up[u][h][k] -= down[u][h][k] * exp_down(z[u][h][k], s[u]); });
+        T_::each([&](int h, int k) { total[h][k] += entry[u].weight * up[u][h][k]; });
+      }
     };
-    walk_list<T_, 2>(a, id_reader, r, table, begin, end, piece * T_::kTeams + T_::team(), pieces * T_::kTeams,
-                     weigh, visit);
+    walk_list<T_>(a, id_reader, r, table, begin, end, piece * T_::kTeams + T_::team(), pieces * T_::kTeams,
+                  weigh, visit);
     T_::each([&](int h, int k) {
       const Real sum = T_::sum_teams(total[h][k]);
       if (T_::team() == 0) sums[warp][T_::column(h) + k] = sum;
