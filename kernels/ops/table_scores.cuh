@@ -2,8 +2,9 @@
 // derivatives, without memory in between.
 //
 // Lane l of a team of kLanes holds columns 4 (l + kLanes h) + k, h < kGroups, k < 4: whole quads, so that a
-// team reads a row in accesses of neighbours. DPFP also needs the three columns before each quad: x goes on
-// with x_{i-d} = -x_i, since f = [relu(x); relu(-x)] is a ring and relu(-x) its second half.
+// team reads a row in accesses of neighbours. DPFP also needs the columns before each quad: x goes on with
+// x_{i-d} = -x_i, since f = [relu(x); relu(-x)] is a ring and relu(-x) its second half.
+// What is absent is read from a row of zeros: loads without branches are under way together.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -11,12 +12,23 @@
 
 namespace crosstalk::device {
 
-constexpr int kBefore = kTableScoresNu;  // columns before a quad
-constexpr int kScoreThreads = 256, kScoreWarps = kScoreThreads / 32;
+constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
 
-// e^x to within 1e-6 (1 + |x|) of itself, in two instructions.
-__device__ __forceinline__ float exp_of_key(float x) { return __expf(x); }
-__device__ __forceinline__ double exp_of_key(double x) { return exp(x); }
+static __device__ const Four<double> zero_row[32] = {};
+
+__host__ __device__ constexpr bool is_favor(FeatureMap map) {
+  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+}
+
+// e^x as exact as the rounding of x log2(e), in two instructions; below the smallest normal number 0.
+constexpr float kLog2E = 1.4426950408889634f;
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float quick_exp(float x) { return power_of_two(x * kLog2E); }
+__device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 
 // relu and relu(-x); NaN stays NaN: a diverged model must not look finite.
 template <class Real>
@@ -28,71 +40,43 @@ __device__ __forceinline__ Real negative_part(Real x) {
   return x > 0 ? Real(0) : 0 - x;
 }
 
-template <class Real, int kLanes_, int kGroups_>
+/// kFull: rows fill all lanes, aligned; else they are shorter.
+template <class Real_, int kLanes_, int kGroups_, bool kFull_>
 struct Team {
+  using Real = Real_;
   static constexpr int kLanes = kLanes_, kGroups = kGroups_, kWidth = 4 * kLanes * kGroups,
                        kTeams = 32 / kLanes;
+  static constexpr bool kFull = kFull_;
   using Quads = Real[kGroups][4];
-  using Heads = Real[kGroups][kBefore];  // [j-1]: j columns before the quad
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
   /// Of the warp's teams.
   static __device__ __forceinline__ int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
   static __device__ __forceinline__ int column(int h) { return 4 * (lane() + kLanes * h); }
 
-  static __device__ __forceinline__ void load(const Real* row, int d, Quads& x) {
+  /// `row` points to the lane's first column, of which and beyond there are `left`.
+  static __device__ __forceinline__ void load(const Real* row, int left, bool aligned, Quads& x) {
 #pragma unroll
-    for (int h = 0; h < kGroups; ++h) load4(row + column(h), d - column(h), d % 4 == 0, x[h]);
+    for (int h = 0; h < kGroups; ++h) {
+      if constexpr (kFull) {
+        const Four<Real> four = *reinterpret_cast<const Four<Real>*>(row + 4 * kLanes * h);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[h][k] = four.v[k];
+      } else {
+        load4(row + 4 * kLanes * h, left - 4 * kLanes * h, aligned, x[h]);
+      }
+    }
   }
-  static __device__ __forceinline__ void add(const Real* row, int d, Quads& x) {
-    Quads y;
-    load(row, d, y);
+  template <class F>
+  static __device__ __forceinline__ void each(F&& f) {
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) x[h][k] += y[h][k];
+      for (int k = 0; k < 4; ++k) f(h, k);
     }
   }
   static __device__ __forceinline__ void clear(Quads& x) {
-#pragma unroll
-    for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) x[h][k] = 0;
-    }
-  }
-
-  /// Column c < 0 as a column of the ring: where it lies and its sign.
-  static __device__ __forceinline__ int wrapped(int c, int d, Real& sign) {
-    sign = 1;
-    for (; c < 0; c += d) sign = -sign;
-    return c;
-  }
-  /// The columns before each quad. All lanes of the warp must call it. Rows that fill all lanes: by shuffles;
-  /// others: read(column) anew.
-  template <class Read>
-  static __device__ __forceinline__ void heads(const Quads& x, int d, Heads& head, Read&& read) {
-    if (d == kWidth) {
-#pragma unroll
-      for (int j = 1; j <= kBefore; ++j) {
-        Real v[kGroups];
-#pragma unroll
-        for (int h = 0; h < kGroups; ++h)
-          v[h] = __shfl_sync(kFullWarp, x[h][4 - j], lane() + kLanes - 1, kLanes);
-#pragma unroll
-        for (int h = 0; h < kGroups; ++h)
-          head[h][j - 1] = lane() > 0 ? v[h] : h > 0 ? v[h > 0 ? h - 1 : 0] : -v[kGroups - 1];
-      }
-    } else {
-#pragma unroll
-      for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-        for (int j = 1; j <= kBefore; ++j) {
-          Real sign;
-          const int c = wrapped(column(h) - j, d, sign);
-          head[h][j - 1] = c < d ? sign * read(c) : Real(0);
-        }
-      }
-    }
+    each([&](int h, int k) { x[h][k] = 0; });
   }
 
   /// Sum over the lanes of a team, the same in each.
@@ -109,109 +93,183 @@ struct Team {
   }
 };
 
-template <class Real, int kGroups, class F>
-__device__ __forceinline__ void change_quads(Real (&x)[kGroups][4], F&& f) {
-#pragma unroll
-  for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-    for (int k = 0; k < 4; ++k) x[h][k] = f(x[h][k]);
-  }
-}
+/// The ids of a token in kTables tables: all, or all but one (`skip`; -1: none). kExact: there are so many;
+/// else there may be fewer.
+template <int kTables>
+struct TokenIds {
+  int id[kTables];
+};
+template <int kTables, bool kExact>
+struct IdReader {
+  const std::int32_t* base[kTables];
+  int stride, tables;
 
-/// phi of quads, in place: maps of single entries.
-template <class Real, int kGroups>
-__device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[kGroups][4]) {
-  const auto each = [&](auto&& f) { change_quads(x, f); };
-  if (map == FeatureMap::elu1) {
-    each([](Real e) { return e > 0 ? e + 1 : exp_of_key(e); });
-  } else if (map == FeatureMap::relu) {
-    each([](Real e) { return positive_part(e); });
-  } else if (map == FeatureMap::tanh) {
-    each([](Real e) { return static_cast<Real>(tanh(e)); });
-  }
-}
-
-/// phi' of quads, in place.
-template <class Real, int kGroups>
-__device__ __forceinline__ void differentiate_quads(FeatureMap map, Real (&x)[kGroups][4]) {
-  const auto each = [&](auto&& f) { change_quads(x, f); };
-  if (map == FeatureMap::elu1) {
-    each([](Real e) { return e > 0 ? Real(1) : exp_of_key(e); });
-  } else if (map == FeatureMap::relu) {
-    each([](Real e) { return e > 0 ? Real(1) : Real(0); });
-  } else if (map == FeatureMap::tanh) {
-    each([](Real e) {
-      const Real y = tanh(e);
-      return 1 - y * y;
-    });
-  } else {
-    each([](Real) { return Real(1); });
-  }
-}
-
-/// A row of q (or of its gradient) in registers: one quad a group for maps of single entries; for DPFP
-/// [roll][half of the ring][group], which lie 2 d, d and 4 kLanes apart.
-template <class Team, class Real, bool kDpfp>
-struct QueryRow {
-  static constexpr int kRolls = kDpfp ? kTableScoresNu : 1, kHalves = kDpfp ? 2 : 1;
-  typename Team::Quads v[kRolls][kHalves];
-
-  __device__ __forceinline__ void clear() {
+  template <class Real>
+  __device__ __forceinline__ IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
+      : stride(keys.ids.columns()), tables(keys.tables - (skip >= 0 ? 1 : 0)) {
 #pragma unroll
-    for (int j = 0; j < kRolls; ++j) {
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) Team::clear(v[j][half]);
+    for (int i = 0; i < kTables; ++i) {
+      const bool there = kExact || i < tables;
+      base[i] = keys.ids.at(r) + (there ? keys.channel[i + (skip >= 0 && i >= skip ? 1 : 0)] : 0);
     }
   }
-  __device__ __forceinline__ void load(const Real* row, int d, int nu) {
-    clear();
+  __device__ __forceinline__ TokenIds<kTables> operator()(int token) const {
+    TokenIds<kTables> ids;
 #pragma unroll
-    for (int j = 0; j < kRolls; ++j) {
-      if (kDpfp && j >= nu) break;
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) Team::load(row + (2 * j + half) * d, d, v[j][half]);
-    }
+    for (int i = 0; i < kTables; ++i) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
+    return ids;
   }
 };
 
-/// Tokens' rows and their sums.
-template <class Team, class Real, bool kDpfp>
-struct KeyReader {
-  const TableKeys<Real>& keys;
-  int r, d;
+/// Rows of those tables, from column column0 on.
+template <class Team, int kTables>
+struct RowReader {
+  using Real = typename Team::Real;
+  const char* base[kTables];
+  int stride, left;
+  bool aligned;
 
-  struct Ids {
-    int id[kMaxTables];
-  };
-  /// Of token n; absent ones for a token that is not there.
-  __device__ __forceinline__ Ids ids(std::int64_t n, bool there) const {
-    Ids ids;
+  __device__ __forceinline__ RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r,
+                                       int skip = -1, int column0 = 0)
+      : stride(table[0].columns()) {
+    const int first = column0 + Team::column(0);
+    left = stride - first, aligned = stride % 4 == 0;
 #pragma unroll
-    for (int i = 0; i < kMaxTables; ++i)
-      ids.id[i] = there && i < keys.tables ? keys.ids.at(r)[n * keys.ids.columns() + keys.channel[i]] : -1;
-    return ids;
-  }
-  __device__ __forceinline__ const Real* row(int table, int id) const {
-    return keys.table[table].at(r) + static_cast<std::int64_t>(id) * d;
-  }
-  /// x and the columns before its quads. `known`: a table whose row x holds already (-1: none, x is cleared).
-  __device__ __forceinline__ void read(const Ids& ids, typename Team::Quads& x, typename Team::Heads& head,
-                                       int known = -1) const {
-    if (known < 0) Team::clear(x);
-#pragma unroll
-    for (int i = 0; i < kMaxTables; ++i) {
-      if (i != known && ids.id[i] >= 0) Team::add(row(i, ids.id[i]), d, x);
+    for (int i = 0; i < kTables; ++i) {
+      const int other = i + (skip >= 0 && i >= skip ? 1 : 0);
+      base[i] = other < tables ? reinterpret_cast<const char*>(table[other].at(r) + first) : nullptr;
     }
-    if constexpr (kDpfp) {
-      Team::heads(x, d, head, [&](int c) {
-        Real sum = 0;
+  }
+  __device__ __forceinline__ const Real* row(int i, int id) const {
+    const auto bytes = static_cast<unsigned>(stride) * static_cast<unsigned>(sizeof(Real));
+    const char* at = base[i] + static_cast<std::uint64_t>(static_cast<unsigned>(id)) * bytes;
+    return reinterpret_cast<const Real*>(id >= 0 ? at : reinterpret_cast<const char*>(zero_row));
+  }
+  __device__ __forceinline__ void load(int i, int id, typename Team::Quads& x) const {
+    Team::load(row(i, id), left, aligned, x);
+  }
+  __device__ __forceinline__ void add(const TokenIds<kTables>& ids, typename Team::Quads& x,
+                                      int first = 0) const {
 #pragma unroll
-        for (int i = 0; i < kMaxTables; ++i) {
-          if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c];
+    for (int i = first; i < kTables; ++i) {
+      typename Team::Quads y;
+      load(i, ids.id[i], y);
+      Team::each([&](int h, int k) { x[h][k] += y[h][k]; });
+    }
+  }
+  __device__ __forceinline__ void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
+    load(0, ids.id[0], x);
+    add(ids, x, 1);
+  }
+  /// One column c of the sum (column0 = 0).
+  __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
+    Real sum = 0;
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) {
+      if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
+    }
+    return sum;
+  }
+};
+
+/// DPFP's ring: a quad of x with the kNu columns before it.
+template <class Team, int kNu>
+struct Ring {
+  using Real = typename Team::Real;
+  Real e[Team::kGroups][kNu + 4];
+
+  /// Column c < 0 as a column of x: where it lies and its sign.
+  static __device__ __forceinline__ int wrapped(int c, int d, Real& sign) {
+    sign = 1;
+    for (; c < 0; c += d) sign = -sign;
+    return c;
+  }
+  /// All lanes of the warp must call it. Full rows: by shuffles; others: read(column) anew.
+  template <class Read>
+  __device__ __forceinline__ void make(const typename Team::Quads& x, int d, Read&& read) {
+    Team::each([&](int h, int k) { e[h][kNu + k] = x[h][k]; });
+    if constexpr (Team::kFull) {
+#pragma unroll
+      for (int j = 1; j <= kNu; ++j) {
+        Real v[Team::kGroups];
+#pragma unroll
+        for (int h = 0; h < Team::kGroups; ++h)
+          v[h] = __shfl_sync(kFullWarp, x[h][4 - j], Team::lane() + Team::kLanes - 1, Team::kLanes);
+#pragma unroll
+        for (int h = 0; h < Team::kGroups; ++h)
+          e[h][kNu - j] = Team::lane() > 0 ? v[h] : h > 0 ? v[h > 0 ? h - 1 : 0] : -v[Team::kGroups - 1];
+      }
+    } else {
+#pragma unroll
+      for (int h = 0; h < Team::kGroups; ++h) {
+#pragma unroll
+        for (int j = 1; j <= kNu; ++j) {
+          Real sign;
+          const int c = wrapped(Team::column(h) - j, d, sign);
+          e[h][kNu - j] = c < d ? sign * read(c) : Real(0);
         }
-        return sum;
-      });
+      }
     }
+  }
+  /// Half `half` of f = [relu(x); relu(-x)] around quad h.
+  __device__ __forceinline__ void rectified(int h, int half, Real (&f)[kNu + 4]) const {
+#pragma unroll
+    for (int i = 0; i < kNu + 4; ++i) f[i] = half == 0 ? positive_part(e[h][i]) : negative_part(e[h][i]);
+  }
+};
+
+/// phi of quads, in place: maps of single entries.
+template <class Team, class Real>
+__device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
+  const auto change = [&](auto&& f) { Team::each([&](int h, int k) { x[h][k] = f(x[h][k]); }); };
+  if (map == FeatureMap::elu1) {
+    change([](Real e) { return e > 0 ? e + 1 : quick_exp(e); });
+  } else if (map == FeatureMap::relu) {
+    change([](Real e) { return positive_part(e); });
+  } else if (map == FeatureMap::tanh) {
+    change([](Real e) { return static_cast<Real>(tanh(e)); });
+  }
+}
+
+/// g phi' of quads, in place in g.
+template <class Team, class Real>
+__device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
+                                           Real (&g)[Team::kGroups][4]) {
+  const auto change = [&](auto&& f) { Team::each([&](int h, int k) { g[h][k] *= f(x[h][k]); }); };
+  if (map == FeatureMap::elu1) {
+    change([](Real e) { return e > 0 ? Real(1) : quick_exp(e); });
+  } else if (map == FeatureMap::relu) {
+    change([](Real e) { return e > 0 ? Real(1) : Real(0); });
+  } else if (map == FeatureMap::tanh) {
+    change([](Real e) {
+      const Real y = tanh(e);
+      return 1 - y * y;
+    });
+  }
+}
+
+/// A row of q (or of its gradient) in registers: quads for maps of single entries (kNu = 0); for DPFP quads
+/// of each roll and half of the ring, which lie 2 d and d apart.
+template <class Team, int kNu>
+struct QueryRow {
+  static constexpr int kRolls = kNu > 0 ? kNu : 1, kHalves = kNu > 0 ? 2 : 1;
+  typename Team::Quads v[kRolls][kHalves];
+
+  template <class F>
+  static __device__ __forceinline__ void each(F&& f) {
+#pragma unroll
+    for (int j = 0; j < kRolls; ++j) {
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) f(j, half);
+    }
+  }
+  __device__ __forceinline__ void clear() {
+    each([&](int j, int half) { Team::clear(v[j][half]); });
+  }
+  __device__ __forceinline__ void load(const typename Team::Real* row, int d) {
+    each([&](int j, int half) {
+      Team::load(row + (2 * j + half) * d + Team::column(0), d - Team::column(0), d % 4 == 0, v[j][half]);
+    });
   }
 };
 
@@ -220,61 +278,58 @@ struct RowShares {
   int pieces[kMaxTables] = {1, 1, 1}, rows_per_block[kMaxTables] = {1, 1, 1};
 };
 
+/// An entry of a table's list that a team adds for one query: the same in all lanes of the team; weight 0
+/// where there is nothing to add.
+template <int kTables, class Real>
+struct ListEntry {
+  TokenIds<kTables> ids;
+  int query_row, token;
+  Real weight;
+};
+
+constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
+
 /// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
-/// ... its lanes look up so many of them at once. visit(ids, query row, token, weight): weight = weigh(index
-/// of d_a), the same in all lanes of the team; a query row of -1: nothing, but the other teams of the warp
-/// have something.
-template <class Team, int kUnroll, class Real, class Reader, class Weigh, class Visit>
-__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a, const Reader& reader, int table,
+/// ...; its lanes look up so many of them at once, visit() gets kAtOnce. weight = weigh(index of d_a).
+template <class Team, int kTables, bool kExact, class Real, class Weigh, class Visit>
+__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
+                                          const IdReader<kTables, kExact>& id_reader, int r, int table,
                                           int begin, int end, int first, int teams, Weigh&& weigh,
                                           Visit&& visit) {
-  const int r = reader.r, Q = a.d_a.dim(1), T = a.d_a.dim(2);
+  const int Q = a.d_a.dim(1), T = a.d_a.dim(2);
   const std::int32_t *order = a.order[table].at(r), *position = a.position.at(r);
   for (int k0 = begin; k0 < end; k0 += Team::kLanes * teams) {
     const int listed = k0 + first + Team::lane() * teams;
     const bool there = listed < end;
-    const int token = there ? order[listed] : 0, b = token / T, t = token - b * T;
-    const auto ids = reader.ids(token, there);
+    const int token = order[there ? listed : begin], b = token / T, t = token - b * T;
+    const auto ids = id_reader(token);
     const int most = min(Team::kLanes, (end - k0 + teams - 1) / teams);
     for (int i = 0; i < Q; ++i) {
       const int row = b * Q + i;
-      const bool seen = there && t < position[row];
-      const Real weight = seen ? weigh(static_cast<std::int64_t>(row) * T + t) : Real(0);
-#pragma unroll kUnroll
-      for (int s = 0; s < most; ++s) {
-        auto its = ids;
-        const int query_row = __shfl_sync(kFullWarp, seen ? row : -1, s, Team::kLanes);
+      const Real weighed = weigh(row * T + t);
+      const Real weight = there && t < position[row] ? weighed : Real(0);
+      for (int s = 0; s < most; s += kAtOnce) {  // kLanes is a multiple of kAtOnce
+        ListEntry<kTables, Real> entry[kAtOnce];
 #pragma unroll
-        for (int m = 0; m < kMaxTables; ++m) {
-          const int id = __shfl_sync(kFullWarp, ids.id[m], s, Team::kLanes);
-          its.id[m] = query_row < 0 ? -1 : id;
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int lane = s + u;
+#pragma unroll
+          for (int m = 0; m < kTables; ++m)
+            entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
+          entry[u].query_row = __shfl_sync(kFullWarp, row, lane, Team::kLanes);
+          entry[u].token = __shfl_sync(kFullWarp, token, lane, Team::kLanes);
+          entry[u].weight = __shfl_sync(kFullWarp, weight, lane, Team::kLanes);
         }
-        visit(its, query_row, __shfl_sync(kFullWarp, token, s, Team::kLanes),
-              __shfl_sync(kFullWarp, weight, s, Team::kLanes));
+        visit(entry);
       }
     }
   }
 }
 
-/// visit(half, h, f): f[kBefore + k] and f[kBefore + k - j] are f_i and f_{i-j} for column i = k of quad h in
-/// that half of the ring.
-template <int kGroups, class Real, class Visit>
-__device__ __forceinline__ void rectify(const Real (&x)[kGroups][4], const Real (&head)[kGroups][kBefore],
-                                        Visit&& visit) {
-#pragma unroll
-  for (int h = 0; h < kGroups; ++h) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      Real f[kBefore + 4];
-#pragma unroll
-      for (int j = 1; j <= kBefore; ++j)
-        f[kBefore - j] = half == 0 ? positive_part(head[h][j - 1]) : negative_part(head[h][j - 1]);
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        f[kBefore + k] = half == 0 ? positive_part(x[h][k]) : negative_part(x[h][k]);
-      visit(half, h, f);
-    }
-  }
+/// Blocks that a multiprocessor is to hold at least, of the kernels that matter most.
+template <class Team>
+constexpr int resident(int blocks) {
+  return sizeof(typename Team::Real) == 4 && Team::kFull ? blocks : 1;
 }
 
 }  // namespace crosstalk::device

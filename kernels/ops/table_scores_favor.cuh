@@ -9,18 +9,7 @@
 
 namespace crosstalk::device {
 
-__host__ __device__ constexpr bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
-}
-
-// exp(z + shift) and exp(shift - z), as exact as the rounding of their exponents; results below the smallest
-// normal number are 0.
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-constexpr float kLog2E = 1.4426950408889634f;
+// exp(z + shift) and exp(shift - z), as quick_exp().
 __device__ __forceinline__ float exp_up(float z, float shift) {
   return power_of_two(fmaf(z, kLog2E, shift * kLog2E));
 }
@@ -30,142 +19,104 @@ __device__ __forceinline__ float exp_down(float z, float shift) {
 __device__ __forceinline__ double exp_up(double z, double shift) { return exp(z + shift); }
 __device__ __forceinline__ double exp_down(double z, double shift) { return exp(shift - z); }
 
-/// A warp a token. shift is made on the way.
-template <class Real>
+/// A warp a token. shift is made on the way. kFull: m is a multiple of 128.
+template <bool kFull, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads)
     favor_scores(const __grid_constant__ TableScoresForward<Real> a, int rows_per_block, int slice) {
-  using Whole = Team<Real, 32, 1>;
+  using Keys = Team<Real, 32, 1, false>;
+  using Features = Team<Real, 32, 1, kFull>;
   const int r = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32, Q = a.a.dim(1), T = a.a.dim(2);
   const int p = a.q.columns(), m = a.keys.projected[0].columns();
-  const KeyReader<Whole, Real, false> reader{a.keys, r, a.keys.table[0].columns()};
+  const IdReader<kTables, kFull> id_reader(a.keys, r);
+  const RowReader<Keys, kTables> keys(a.keys.table, a.keys.tables, r);
+  const RowReader<Features, kTables> projected(a.keys.projected, a.keys.tables, r);
   const int begin = blockIdx.x * slice, end = min(T, begin + slice);
   const Real base = -log(static_cast<Real>(p)) / 2, scale = static_cast<Real>(a.scale);
+  const bool aligned = m % 4 == 0, both = p > m;
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
-    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p;
-    const int seen = a.position.at(r)[row];
-    const std::int64_t n0 = static_cast<std::int64_t>(row / Q) * T;
+    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + 4 * lane;
+    const int seen = a.position.at(r)[row], n0 = row / Q * T;
     Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
     for (int t = begin + warp; t < end; t += kScoreWarps) {
-      const auto ids = reader.ids(n0 + t, true);
-      typename Whole::Quads x;
-      typename Whole::Heads head;
-      reader.read(ids, x, head);
+      const auto ids = id_reader(n0 + t);
+      typename Keys::Quads x;
+      keys.sum(ids, x);
+      const Real* z_row[kTables];
+#pragma unroll
+      for (int i = 0; i < kTables; ++i) z_row[i] = projected.row(i, ids.id[i]);
       Real square = 0;
 #pragma unroll
       for (int k = 0; k < 4; ++k) square += x[0][k] * x[0][k];
-      const Real shift = base - Whole::sum(square) / 2;
+      const Real shift = base - Keys::sum(square) / 2;
       if (lane == 0 && row % Q == 0) a.shift.at(r)[n0 + t] = shift;
       Real score = 0;
-      if (t < seen) {
-        const bool aligned = m % 4 == 0;
-#pragma unroll 2
-        for (int c = 4 * lane; c < m; c += 128) {
-          Real z[4] = {}, y[4], up[4], down[4] = {};
-          load4(q + c, m - c, aligned, up);
-          if (p > m) load4(q + m + c, m - c, aligned, down);
+#pragma unroll 4
+      for (int c = 0; c < m - (kFull ? 0 : 4 * lane); c += 128) {
+        const int left = m - 4 * lane - c;
+        typename Features::Quads z, y, up, down;
+        Features::load(q + c, left, aligned, up);
+        if (both) Features::load(q + m + c, left, aligned, down);
+        Features::load(ids.id[0] < 0 ? z_row[0] : z_row[0] + c, left, aligned, z);
 #pragma unroll
-          for (int i = 0; i < kMaxTables; ++i) {
-            if (ids.id[i] < 0) continue;
-            load4(a.keys.projected[i].at(r) + static_cast<std::int64_t>(ids.id[i]) * m + c, m - c, aligned,
-                  y);
+        for (int i = 1; i < kTables; ++i) {
+          Features::load(ids.id[i] < 0 ? z_row[i] : z_row[i] + c, left, aligned, y);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) z[k] += y[k];
-          }
+          for (int k = 0; k < 4; ++k) z[0][k] += y[0][k];
+        }
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            if (c + k >= m) break;
-            score += up[k] * exp_up(z[k], shift);
-            if (p > m) score += down[k] * exp_down(z[k], shift);
-          }
+        for (int k = 0; k < 4; ++k) {
+          if (!kFull && k >= left) break;
+          score += up[0][k] * exp_up(z[0][k], shift);
+          if (both) score += down[0][k] * exp_down(z[0][k], shift);
         }
       }
-      score = Whole::sum(score);
+      score = Keys::sum(score);
       if (lane == 0) out[t] = t < seen ? scale * score : Real(0);
     }
   }
 }
 
 constexpr int kFavorColumns = 64;  // of m, a block
-template <class Real>
-using FavorTeam = Team<Real, 8, 2>;
-
-/// Columns column .. column + 63 of a token's z.
-template <class Real>
-struct ProjectedReader {
-  const TableKeys<Real>& keys;
-  int r, m, column;
-  using T_ = FavorTeam<Real>;
-
-  __device__ __forceinline__ void add(int table, int id, typename T_::Quads& z) const {
-    typename T_::Quads y;
-    load(keys.projected[table].at(r) + static_cast<std::int64_t>(id) * m, y);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) z[h][k] += y[h][k];
-    }
-  }
-  __device__ __forceinline__ void load(const Real* row, typename T_::Quads& y) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int c = column + T_::column(h);
-      load4(row + c, m - c, m % 4 == 0, y[h]);
-    }
-  }
-};
+template <class Real, bool kFull>
+using FavorTeam = Team<Real, 8, 2, kFull>;
 
 /// d_q = scale sum_t d_a_t phi(k_t): blockIdx.x is the slice of columns. Teams walk the tokens of a sequence,
-/// then teams and warps are added in their order.
-template <class Real>
+/// then teams and warps are added in their order. kFull: m is a multiple of 64.
+template <bool kFull, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads)
     favor_query_gradient(const __grid_constant__ TableScoresBackward<Real> a, int rows_per_block) {
-  using T_ = FavorTeam<Real>;
+  using T_ = FavorTeam<Real, kFull>;
   __shared__ Real sums[kScoreWarps][2][kFavorColumns];
   const int r = blockIdx.z, warp = threadIdx.x / 32, Q = a.d_a.dim(1), T = a.d_a.dim(2), p = a.q.columns();
   const int m = a.keys.projected[0].columns(), column0 = blockIdx.x * kFavorColumns;
   const bool both = p > m;
-  const KeyReader<T_, Real, false> reader{a.keys, r, a.keys.table[0].columns()};
-  const ProjectedReader<Real> projected{a.keys, r, m, column0};
+  const IdReader<kTables, kFull> id_reader(a.keys, r);
+  const RowReader<T_, kTables> projected(a.keys.projected, a.keys.tables, r, -1, column0);
   const int rows = a.d_a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
-    const int seen = clamped(a.position.at(r)[row], T);
-    const std::int64_t n0 = static_cast<std::int64_t>(row / Q) * T;
+    const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
     const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
     const Real* shift = a.shift.at(r) + n0;
     typename T_::Quads up, down;
     T_::clear(up), T_::clear(down);
-#pragma unroll 2
+#pragma unroll 4
     for (int t = warp * T_::kTeams + T_::team(); t < seen; t += kScoreWarps * T_::kTeams) {
-      const auto ids = reader.ids(n0 + t, true);
+      const auto ids = id_reader(n0 + t);
       const Real weight = d_a[t], s = shift[t];
       typename T_::Quads z;
-      T_::clear(z);
-#pragma unroll
-      for (int i = 0; i < kMaxTables; ++i) {
-        if (ids.id[i] >= 0) projected.add(i, ids.id[i], z);
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          up[h][k] += weight * exp_up(z[h][k], s);
-          if (both) down[h][k] += weight * exp_down(z[h][k], s);
-        }
-      }
+      projected.sum(ids, z);
+      T_::each([&](int h, int k) { up[h][k] += weight * exp_up(z[h][k], s); });
+      if (both) T_::each([&](int h, int k) { down[h][k] += weight * exp_down(z[h][k], s); });
     }
     __syncwarp();
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const Real sum_up = T_::sum_teams(up[h][k]), sum_down = T_::sum_teams(down[h][k]);
-        if (T_::team() == 0) {
-          sums[warp][0][T_::column(h) + k] = sum_up;
-          sums[warp][1][T_::column(h) + k] = sum_down;
-        }
+    T_::each([&](int h, int k) {
+      const Real sum_up = T_::sum_teams(up[h][k]), sum_down = T_::sum_teams(down[h][k]);
+      if (T_::team() == 0) {
+        sums[warp][0][T_::column(h) + k] = sum_up;
+        sums[warp][1][T_::column(h) + k] = sum_down;
       }
-    }
+    });
     __syncthreads();
     const int half = threadIdx.x / kFavorColumns, c = threadIdx.x % kFavorColumns;
     if (half < (both ? 2 : 1) && column0 + c < m) {
@@ -180,77 +131,60 @@ __global__ void __launch_bounds__(kScoreThreads)
 }
 
 /// d_projected: blockIdx.y is the slice of columns, blockIdx.z replica and table. As team_table_gradient.
-template <class Real>
+template <bool kFull, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads)
     favor_table_gradient(const __grid_constant__ TableScoresBackward<Real> a,
                          const __grid_constant__ RowShares shares) {
-  using T_ = FavorTeam<Real>;
+  using T_ = FavorTeam<Real, kFull>;
+  constexpr int kOthers = kTables - 1;
   __shared__ Real sums[kScoreWarps][kFavorColumns];
   const int r = blockIdx.z / a.keys.tables, table = blockIdx.z % a.keys.tables;
   if (a.write_projected[table] == Write::none) return;
   const int warp = threadIdx.x / 32, p = a.q.columns();
   const int m = a.keys.projected[0].columns(), column0 = blockIdx.y * kFavorColumns;
   const bool both = p > m;
-  const KeyReader<T_, Real, false> reader{a.keys, r, a.keys.table[0].columns()};
-  const ProjectedReader<Real> projected{a.keys, r, m, column0};
+  const IdReader<kOthers, kFull> id_reader(a.keys, r, table);
+  const RowReader<T_, kOthers> projected(a.keys.projected, a.keys.tables, r, table, column0);
+  const Real *own = a.keys.projected[table].at(r) + column0 + T_::column(0),
+             *q = a.q.at(r) + column0 + T_::column(0), *shift = a.shift.at(r);
   const int rows = static_cast<int>(a.d_projected[table].rows());
   const int pieces = shares.pieces[table], some_rows = shares.rows_per_block[table];
   const int at_once = kScoreWarps / pieces, piece = warp % pieces;
   const Real scale = static_cast<Real>(a.scale);
   const int row0 = blockIdx.x * some_rows, row_end = min(rows, row0 + some_rows);
   for (int first = row0; first < row_end; first += at_once) {
-    const int row = first + warp / pieces;
-    const int begin = row < row_end ? a.start[table].at(r)[row] : 0,
-              end = row < row_end ? a.start[table].at(r)[row + 1] : 0;
+    const int row = first + warp / pieces, safe = min(row, row_end - 1);
+    const int begin = a.start[table].at(r)[safe],
+              end = row < row_end ? a.start[table].at(r)[safe + 1] : begin;
     typename T_::Quads total, known;
-    T_::clear(total), T_::clear(known);
-    if (begin < end) projected.add(table, row, known);
-    const auto weigh = [&](std::int64_t at) { return scale * a.d_a.at(r)[at]; };
-    const auto visit = [&](const auto& ids, int query_row, int token, Real weight) {
-      if (query_row < 0) return;
-      const Real* q = a.q.at(r) + static_cast<std::int64_t>(query_row) * p;
-      const Real shift = a.shift.at(r)[token];
-      typename T_::Quads z, g;
+    T_::clear(total);
+    T_::load(own + static_cast<std::int64_t>(safe) * m, projected.left, projected.aligned, known);
+    const auto weigh = [&](int at) { return scale * a.d_a.at(r)[at]; };
+    const auto visit = [&](const ListEntry<kOthers, Real>(&entry)[kAtOnce]) {
+      typename T_::Quads z[kAtOnce], up[kAtOnce], down[kAtOnce];
+      Real s[kAtOnce];
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) z[h][k] = known[h][k];
+      for (int u = 0; u < kAtOnce; ++u) {
+        const Real* g_row = q + static_cast<std::int64_t>(entry[u].query_row) * p;
+        s[u] = shift[entry[u].token];
+        projected.sum(entry[u].ids, z[u]);
+        T_::load(g_row, projected.left, projected.aligned, up[u]);
+        if (both) T_::load(g_row + m, projected.left, projected.aligned, down[u]);
       }
 #pragma unroll
-      for (int i = 0; i < kMaxTables; ++i) {
-        if (i != table && ids.id[i] >= 0) projected.add(i, ids.id[i], z);
-      }
-      projected.load(q, g);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) g[h][k] *= exp_up(z[h][k], shift);
-      }
-      if (both) {
-        typename T_::Quads down;
-        projected.load(q + m, down);
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-#pragma unroll
-          for (int k = 0; k < 4; ++k) g[h][k] -= down[h][k] * exp_down(z[h][k], shift);
-        }
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) total[h][k] += weight * g[h][k];
+      for (int u = 0; u < kAtOnce; ++u) {
+        T_::each([&](int h, int k) { z[u][h][k] += known[h][k]; });
+        T_::each([&](int h, int k) { up[u][h][k] *= exp_up(z[u][h][k], s[u]); });
+        if (both) T_::each([&](int h, int k) { up[u][h][k] -= down[u][h][k] * exp_down(z[u][h][k], s[u]); });
+        T_::each([&](int h, int k) { total[h][k] += entry[u].weight * up[u][h][k]; });
       }
     };
-    walk_list<T_, 2>(a, reader, table, begin, end, piece * T_::kTeams + T_::team(), pieces * T_::kTeams,
-                     weigh, visit);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const Real sum = T_::sum_teams(total[h][k]);
-        if (T_::team() == 0) sums[warp][T_::column(h) + k] = sum;
-      }
-    }
+    walk_list<T_>(a, id_reader, r, table, begin, end, piece * T_::kTeams + T_::team(), pieces * T_::kTeams,
+                  weigh, visit);
+    T_::each([&](int h, int k) {
+      const Real sum = T_::sum_teams(total[h][k]);
+      if (T_::team() == 0) sums[warp][T_::column(h) + k] = sum;
+    });
     __syncthreads();
     const int some = min(at_once, row_end - first) * kFavorColumns;
     for (int i = threadIdx.x; i < some; i += kScoreThreads) {
