@@ -18,7 +18,14 @@ const std::vector<OptionSpec>& train_options() {
       {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
       {"patience", std::int64_t{10},
        "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
-      {"precision", std::string("fp32"), "arithmetic of parameters and activations", 0, 0, {"fp32", "fp64"}},
+      {"precision",
+       std::string("fp32"),
+       "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear "
+       "maps "
+       "rounded to 11 or 8 bits",
+       0,
+       0,
+       {"fp32", "fp64", "tf32", "bf16"}},
   };
   return options;
 }

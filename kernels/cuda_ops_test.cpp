@@ -239,6 +239,32 @@ TEST_F(CudaOps, LinearBackward) {
                         });
 }
 
+// Rounded operands are the same on both devices, so the tolerance is that of the sums.
+TEST_F(CudaOps, LinearRounded) {
+  for (Precision precision : {Precision::tf32, Precision::bf16}) {
+    for (auto [N, I, O] : kLinearShapes) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(precision) << " " << N << " " << I << " " << O);
+      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
+        a.precision = precision;
+        f.in(a.x, {N, I});
+        f.in(a.w, {O, I});
+        f.in(a.b, {O});
+        f.out(a.y, {N, O});
+      });
+      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+        a.precision = precision;
+        f.in(a.x, {N, I});
+        f.in(a.w, {O, I});
+        f.in(a.d_y, {N, O});
+        f.out(a.d_x, {N, I});
+        f.out(a.d_w, {O, I});
+        f.out(a.d_b, {O});
+        a.write_x = a.write_b = Write::overwrite, a.write_w = Write::add;
+      });
+    }
+  }
+}
+
 struct LookupShape {
   int N, D, rows0, rows1;
 };

@@ -47,7 +47,7 @@ void RetrievalGraph<Real>::prepare(const Exec& exec) const {
 
 template <class Real>
 RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int values, bool second_key,
-                                     Device device, int R)
+                                     Device device, int R, Precision products)
     : options_(options),
       keys_(keys),
       values_(values),
@@ -55,6 +55,7 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int value
       second_key_(second_key),
       device_(device),
       R_(R),
+      products_(products),
       parameters_(device, R) {
   const MemoryKind* memory = find_memory(options.get_string("memory.name"));
   if (!memory)
@@ -89,6 +90,7 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
                                                                   int batches) {
   auto result = std::make_unique<RetrievalGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
+  g.set_products(products_);
   BatchTensors& batch = result->batch;
   batch.B = B;
   batch.T = shape.T;

@@ -41,8 +41,10 @@ struct RetrievalGraph {
 template <class Real>
 class RetrievalModel {
  public:
-  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says.
-  RetrievalModel(const Options& options, int keys, int values, bool second_key, Device device, int R);
+  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands
+  /// of the linear maps' products are rounded to.
+  RetrievalModel(const Options& options, int keys, int values, bool second_key, Device device, int R,
+                 Precision products = Precision::full);
 
   ParameterBlock<Real>& parameters() { return parameters_; }
   void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
@@ -57,6 +59,7 @@ class RetrievalModel {
   bool second_key_;
   Device device_;
   int R_;
+  Precision products_;
   ParameterBlock<Real> parameters_;
   // Indices into parameters_; -1 where the model has none.
   int embedding_, key_weight_, key_second_weight_ = -1, key_value_, key_bias_, query_weight_, query_bias_;

@@ -70,6 +70,11 @@ struct Slot {
   std::map<std::string, Series> curves;
 };
 
+Precision products_of(const Options& config) {
+  const std::string& precision = config.get_string("train.precision");
+  return precision == "tf32" ? Precision::tf32 : precision == "bf16" ? Precision::bf16 : Precision::full;
+}
+
 template <class Real>
 class Pack {
  public:
@@ -88,7 +93,8 @@ class Pack {
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
         task_(find_task(config_.get_string("task.name"))->make(config_)),
         vocabulary_(task_->vocabulary()),
-        model_(config_, vocabulary_.keys, vocabulary_.values, vocabulary_.second_key, device, R_),
+        model_(config_, vocabulary_.keys, vocabulary_.values, vocabulary_.second_key, device, R_,
+               products_of(config_)),
         baselines_(task_->baselines()),
         scalars_(device) {
     if (device == Device::cuda) stream_ = std::make_unique<CudaStream>();

@@ -87,7 +87,8 @@ TEST(Packs, OnlyWhatLeavesShapesAloneSharesAPack) {
   EXPECT_EQ(key("train.patience = 3"), same);
   for (const char* other :
        {"task.associations = 5", "model.d_key = 6", "train.batch = 5", "eval.every = 7",
-        "train.max_steps = 9", "eval.protocol = \"schlag2021\"", "train.precision = \"fp64\""})
+        "train.max_steps = 9", "eval.protocol = \"schlag2021\"", "train.precision = \"fp64\"",
+        "train.precision = \"tf32\"", "train.precision = \"bf16\""})
     EXPECT_NE(key(other), same) << other;
 }
 

@@ -66,6 +66,25 @@ TEST(PlainLoop, RandomFeaturesAreDrawnAnewInEveryForwardPass) {
                      "[3, 9876543210]"));
 }
 
+// Rounded products change the curve, by little, and still learn.
+TEST(Precision, RoundedProductsTrain) {
+  const auto last_loss = [](const std::string& precision) {
+    const auto runs = runs_of("train.precision = \"" + precision +
+                                  "\"\ntrain.max_steps = 200\neval.every = 100\ntrain.learning_rate = 1e-2",
+                              "name = \"linear_attention\"");
+    const Records records = train(runs);
+    const Record& record = records.at(runs[0].id);
+    EXPECT_EQ(record.status, RunStatus::done);
+    EXPECT_LT(curve(record, "eval_loss").y.back(), 0.5 * curve(record, "eval_loss").y.front());
+    return curve(record, "eval_loss").y.back();
+  };
+  const double full = last_loss("fp32"), bf16 = last_loss("bf16"), tf32 = last_loss("tf32");
+  EXPECT_NE(bf16, full);
+  EXPECT_NE(tf32, full);
+  EXPECT_LT(std::abs(bf16 - full), 0.1);
+  EXPECT_LT(std::abs(tf32 - full), 0.02);
+}
+
 TEST(PlainLoop, TasksWithUnusedSlotsAndSwaps) {
   const std::string memory = "name = \"delta\"\nfeature_map = \"identity\"\nkey_norm = \"l2\"\nbeta_max = 2";
   compare(exact_runs("task.name = \"reassign\"\ntrain.max_steps = 20\neval.every = 10\ntask.queries = 2",

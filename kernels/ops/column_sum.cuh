@@ -6,6 +6,7 @@
 // the sum depends on the matrix' shape only. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/precision.h"
 
 namespace crosstalk::device {
 
@@ -15,7 +16,8 @@ struct ColumnSum {
   int columns = 0, batch = 1;
   const Real* x = nullptr;
   std::int64_t x_replica = 0, x_batch = 0;
-  const Real* weight = nullptr;  ///< null: 1
+  const Real* weight = nullptr;           ///< null: 1
+  Precision precision = Precision::full;  ///< of the factors, where weighted
   std::int64_t weight_replica = 0, weight_batch = 0;
   const std::int32_t* seen = nullptr;  ///< of each matrix: rows that count; null: all
   std::int64_t seen_replica = 0;
@@ -38,7 +40,8 @@ struct ColumnSum {
     Real sum = 0;
     if (weight_) {
 #pragma unroll(kAtOnce)
-      for (std::int64_t i = first; i < n; i += step) sum += weight_[i] * x_[i * columns];
+      for (std::int64_t i = first; i < n; i += step)
+        sum += rounded(precision, weight_[i]) * rounded(precision, x_[i * columns]);
     } else {
 #pragma unroll(kAtOnce)
       for (std::int64_t i = first; i < n; i += step) sum += x_[i * columns];

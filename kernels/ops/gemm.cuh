@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
 template <class Real, class Op>
 void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
           Precision precision = Precision::full) {
+  [[maybe_unused]] constexpr bool kRounds = Op::kRounds;
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
   if constexpr (std::is_same_v<Real, float>) {
     switch (precision) {
@@ -119,10 +120,10 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
         tensor_gemm<Precision::full>(exec, op, B, R);
         break;
       case Precision::tf32:
-        if constexpr (Op::kRounds) tensor_gemm<Precision::tf32>(exec, op, B, R);
+        if constexpr (kRounds) tensor_gemm<Precision::tf32>(exec, op, B, R);
         break;
       case Precision::bf16:
-        if constexpr (Op::kRounds) tensor_gemm<Precision::bf16>(exec, op, B, R);
+        if constexpr (kRounds) tensor_gemm<Precision::bf16>(exec, op, B, R);
         break;
     }
   } else if (static_cast<std::int64_t>(op.M) * op.N >= 128 * 64 * 64) {

@@ -83,22 +83,27 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
         }
       }
     }
+    // Two columns at a time: four sums that do not wait for each other.
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      unsigned y0, y1;
+    for (int n0 = 0; n0 < 4; n0 += 2) {
+      unsigned y[2][2], z[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = b[n0 + i / 2][i % 2];
+        if (kPrecision == Precision::full) {
+          split(x, y[i / 2][i % 2], z[i / 2][i % 2]);
+        } else {
+          y[i / 2][i % 2] = tf32_of(x);
+        }
+      }
       if (kPrecision == Precision::full) {
-        unsigned z0, z1;
-        split(b[n][0], y0, z0);
-        split(b[n][1], y1, z1);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], low[m], y0, y1);
+        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], z0, z1);
-      } else {
-        y0 = tf32_of(b[n][0]), y1 = tf32_of(b[n][1]);
+        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
       }
 #pragma unroll
-      for (int m = 0; m < 2; ++m) mma_tf32(sums[m][n], high[m], y0, y1);
+      for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
     }
   }
 }
@@ -145,8 +150,8 @@ template <class Op, Precision kPrecision, int TM, int TN>
 struct TensorTile {
   static constexpr int TK = 32, kStages = 3;
   static constexpr int kWarpsN = TN / 32, kTiles = TM / 32 * kWarpsN, kGroups = 8 / kTiles;
-  static constexpr int kDepth = TK / kGroups;                   // of a step, for one group
-  static constexpr int kSumsLd = TN + 8, kSums = TM * kSumsLd;  // of one group
+  static constexpr int kDepth = TK / kGroups;  // of a step, for one group
+  static constexpr int kSumsLd = TN + (Op::kAlongB ? 8 : 4), kSums = TM * kSumsLd;  // of one group
   using A = Piece<Op::kAlongA, TM, TK>;
   using B = Piece<Op::kAlongB, TN, TK>;
   static constexpr int kStage = A::kSize + B::kSize;
@@ -253,11 +258,17 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
           op.store(row0 + row, column + B::position(n, 2 * t), v, beside);
         }
       } else {
+        // This lane has columns 8 t .. + 7. It trades four of them, so that neighbours store side by side.
+        const bool odd = t % 2 == 1;
+        float first[4], second[4];
 #pragma unroll
-        for (int x = 0; x < 2; ++x) {
-          float v[4] = {sum(0, x), sum(1, x), sum(2, x), sum(3, x)};
-          op.store(row0 + row, column + B::position(0, 2 * t + x), v, beside);
+        for (int n = 0; n < 4; ++n) {
+          const float traded = __shfl_xor_sync(kFullWarp, odd ? sum(n, 0) : sum(n, 1), 1);
+          first[n] = odd ? traded : sum(n, 0);
+          second[n] = odd ? sum(n, 1) : traded;
         }
+        op.store(row0 + row, column + (odd ? 8 * t - 4 : 8 * t), first, beside);
+        op.store(row0 + row, column + (odd ? 8 * t + 4 : 8 * t + 8), second, beside);
       }
     }
     return;

@@ -1,7 +1,8 @@
-// Affine map of rows: y = x W^T + b.
-// SPDX-License-Identifier: Apache-2.0
+// Affine map of rows: y = x W^T + b. The operands of its products may be rounded first (base/precision.h);
+// sums and results are not. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
+#include "kernels/base/precision.h"
 
 namespace crosstalk {
 
@@ -9,13 +10,16 @@ namespace crosstalk {
 template <class Real>
 struct LinearForward {
   Tensor<Real> x, w, b, y;
+  Precision precision = Precision::full;
 };
 
-/// d_y [R,N,O] -> d_x = d_y W, d_w = d_y^T x, d_b = column sums of d_y, each as its Write says.
+/// d_y [R,N,O] -> d_x = d_y W, d_w = d_y^T x, d_b = column sums of d_y (not rounded), each as
+/// its Write says.
 template <class Real>
 struct LinearBackward {
   Tensor<Real> x, w, d_y, d_x, d_w, d_b;
   Write write_x = Write::none, write_w = Write::none, write_b = Write::none;
+  Precision precision = Precision::full;
 };
 
 template <class Real>

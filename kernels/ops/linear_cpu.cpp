@@ -30,6 +30,13 @@ void put_product(Write mode, Target&& target, const Product& product) {
   }
 }
 
+// The factors of a product, rounded.
+template <class Factor>
+auto operand(Precision precision, const Factor& x) {
+  using Real = typename Factor::Scalar;
+  return Matrix<Real>(x.unaryExpr([precision](Real e) { return rounded(precision, e); }));
+}
+
 }  // namespace
 
 template <class Real>
@@ -39,7 +46,11 @@ void run_cpu(const Exec& exec, const LinearForward<Real>& a) {
   parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
     const ConstMatrixMap<Real> x(a.x.at(r) + begin * in, end - begin, in), w(a.w.at(r), out, in);
     MatrixMap<Real> y(a.y.at(r) + begin * out, end - begin, out);
-    y.noalias() = x * w.transpose();
+    if (a.precision == Precision::full) {
+      y.noalias() = x * w.transpose();
+    } else {
+      y.noalias() = operand(a.precision, x) * operand(a.precision, w).transpose();
+    }
     if (a.b) y.rowwise() += ConstMatrixMap<Real>(a.b.at(r), 1, out).row(0);
   });
 }
@@ -51,15 +62,24 @@ void run_cpu(const Exec& exec, const LinearBackward<Real>& a) {
   if (a.write_x != Write::none) {
     parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
       const ConstMatrixMap<Real> d_y(a.d_y.at(r) + begin * out, end - begin, out), w(a.w.at(r), out, in);
-      put_product(a.write_x, MatrixMap<Real>(a.d_x.at(r) + begin * in, end - begin, in), d_y * w);
+      MatrixMap<Real> d_x(a.d_x.at(r) + begin * in, end - begin, in);
+      if (a.precision == Precision::full) {
+        put_product(a.write_x, d_x, d_y * w);
+      } else {
+        put_product(a.write_x, d_x, operand(a.precision, d_y) * operand(a.precision, w));
+      }
     });
   }
   if (a.write_w != Write::none) {
     parallel_blocks(exec, a.x.R, in, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
       const ConstMatrixMap<Real> d_y(a.d_y.at(r), n, out);
       const ConstStrided<Real> x(a.x.at(r) + begin, n, end - begin, Eigen::OuterStride<>(in));
-      put_product(a.write_w, Strided<Real>(a.d_w.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in)),
-                  d_y.transpose() * x);
+      Strided<Real> d_w(a.d_w.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in));
+      if (a.precision == Precision::full) {
+        put_product(a.write_w, d_w, d_y.transpose() * x);
+      } else {
+        put_product(a.write_w, d_w, operand(a.precision, d_y).transpose() * operand(a.precision, x));
+      }
     });
   }
   if (a.write_b != Write::none) {

@@ -15,7 +15,12 @@ template <class Real>
 __global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant__ LinearForward<Real> a) {
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y, in = a.x.columns();
   if (n >= a.x.rows()) return;
-  const Real y = warp_dot(a.x.at(r) + static_cast<std::int64_t>(n) * in, a.w.at(r), in);
+  const Real* x = a.x.at(r) + static_cast<std::int64_t>(n) * in;
+  const Real* w = a.w.at(r);
+  Real y = 0;
+  for (int i = threadIdx.x % 32; i < in; i += 32)
+    y += rounded(a.precision, x[i]) * rounded(a.precision, w[i]);
+  y = warp_sum(y);
   if (threadIdx.x % 32 == 0) a.y.at(r)[n] = a.b ? y + a.b.at(r)[0] : y;
 }
 
@@ -26,10 +31,29 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
             in = a.d_x.columns();
   if (n >= a.d_x.rows()) return;
-  const Real d_y = a.d_y.at(r)[n];
+  const Real d_y = rounded(a.precision, a.d_y.at(r)[n]);
   Real* d_x = a.d_x.at(r) + static_cast<std::int64_t>(n) * in;
-  for (int i = threadIdx.x % 32; i < in; i += 32) put(a.write_x, d_x + i, d_y * a.w.at(r)[i]);
+  for (int i = threadIdx.x % 32; i < in; i += 32)
+    put(a.write_x, d_x + i, d_y * rounded(a.precision, a.w.at(r)[i]));
 }
+
+// A product whose operands may be rounded: floats as the tensor cores take them, doubles as they are loaded.
+template <class Real, bool kAlongA, bool kAlongB>
+struct Rounding : Product<Real, kAlongA, kAlongB> {
+  static constexpr bool kRounds = true;
+  Precision precision = Precision::full;
+
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
+    Product<Real, kAlongA, kAlongB>::load_a(row, k, v, side);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+  }
+  __device__ void load_b(int column, int k, Real (&v)[4]) const {
+    Product<Real, kAlongA, kAlongB>::load_b(column, k, v);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rounded(precision, v[i]);
+  }
+};
 
 template <class Real>
 Operand<const Real> read_only(const Tensor<Real>& t, int ld) {
@@ -43,7 +67,7 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
 
 // d_w = d_y^T x, and d_b = column sums of d_y beside it.
 template <class Real>
-struct WeightGradient : Product<Real, false, false> {
+struct WeightGradient : Rounding<Real, false, false> {
   static constexpr bool kSide = true;
   Operand<Real> d_b;  ///< data null: none
   Write write_b = Write::none;
@@ -62,6 +86,8 @@ struct WeightGradient : Product<Real, false, false> {
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, false, false>::load_a(row, k, v, side);
     add_side(v, side);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = rounded(this->precision, v[i]);
   }
   template <int W>
   __device__ void store(int row, int column, Real (&v)[W], Real side) const {
@@ -81,13 +107,14 @@ void run_cuda(const Exec& exec, const LinearForward<Real>& a) {
     check_launch("linear");
     return;
   }
-  Product<Real, true, true> product;  // y = x w^T
+  Rounding<Real, true, true> product;  // y = x w^T
   product.M = n, product.N = out, product.K = in;
   product.a = read_only(a.x, in);
   product.b = read_only(a.w, in);
   product.c = written(a.y, out);
   if (a.b) product.bias = read_only(a.b, 0);
-  gemm<Real>(exec, "linear", product, 1, R);
+  product.precision = a.precision;
+  gemm<Real>(exec, "linear", product, 1, R, a.precision);
 }
 
 template <class Real>
@@ -100,13 +127,14 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
                        stream_of(exec)>>>(a);
       check_launch("linear backward (x)");
     } else {
-      Product<Real, true, false> product;  // d_x = d_y w
+      Rounding<Real, true, false> product;  // d_x = d_y w
       product.M = n, product.N = in, product.K = out;
       product.a = read_only(a.d_y, out);
       product.b = read_only(a.w, in);
       product.c = written(a.d_x, in);
       product.mode = a.write_x;
-      gemm<Real>(exec, "linear backward (x)", product, 1, R);
+      product.precision = a.precision;
+      gemm<Real>(exec, "linear backward (x)", product, 1, R, a.precision);
     }
   }
   if (a.write_w != Write::none) {
@@ -118,6 +146,7 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
       sum.weight = a.d_y.data, sum.weight_replica = a.d_y.replica_stride;
       sum.out = a.d_w.data, sum.out_replica = a.d_w.replica_stride;
       sum.mode = a.write_w;
+      sum.precision = a.precision;
       column_sum(exec, "linear backward (w)", sum, R);
     } else {
       WeightGradient<Real> product;
@@ -127,7 +156,8 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
       product.c = written(a.d_w, in);
       product.mode = a.write_w;
       if (a.write_b != Write::none) product.d_b = written(a.d_b, 0), product.write_b = a.write_b;
-      gemm<Real>(exec, "linear backward (w)", product, 1, R);
+      product.precision = a.precision;
+      gemm<Real>(exec, "linear backward (w)", product, 1, R, a.precision);
       if (in > 0) return;
     }
   }

@@ -13,6 +13,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/exec.h"
+#include "kernels/base/precision.h"
 #include "kernels/base/tensor.h"
 #include "models/graph/parameters.h"
 
@@ -42,6 +43,9 @@ class Graph {
 
   int replicas() const { return R_; }
   bool train() const { return train_; }
+  /// What linear maps made from now on round the operands of their products to.
+  void set_products(Precision precision) { products_ = precision; }
+  Precision products() const { return products_; }
 
   /// A leaf whose memory is that of parameter i.
   Var* parameter(const ParameterBlock<Real>& block, int i);
@@ -81,6 +85,7 @@ class Graph {
   Device device_;
   int R_;
   bool train_;
+  Precision products_ = Precision::full;
   Arena arena_;
   std::deque<Var> variables_;
   struct Integers {

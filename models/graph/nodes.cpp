@@ -74,14 +74,15 @@ Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Var
   require(w->value.rank == 2 && x->value.columns() == w->value.dim(1), "linear", x->value, w->value);
   if (b) require(b->value.columns() == w->value.dim(0), "linear", w->value, b->value);
   auto* y = g.like(x, w->value.dim(0));
+  const Precision products = g.products();
   g.node(
       "linear", {x, w, b}, {y},
       [=](const Exec& e) {
-        run(e, LinearForward<Real>{x->value, w->value, value(b), y->value});
+        run(e, LinearForward<Real>{x->value, w->value, value(b), y->value, products});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, LinearBackward<Real>{x->value, w->value, y->gradient, x->gradient, w->gradient, gradient(b),
-                                    m[0], m[1], m[2]});
+                                    m[0], m[1], m[2], products});
       });
   return y;
 }
