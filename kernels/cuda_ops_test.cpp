@@ -200,6 +200,7 @@ const LinearShape kLinearShapes[] = {
 
 TEST_F(CudaOps, LinearForward) {
   for (auto [N, I, O] : kLinearShapes) {
+    if (few_replicas() && N * I > 50000) continue;
     for (bool bias : {false, true}) {
       SCOPED_TRACE(testing::Message() << N << " " << I << " " << O << (bias ? " with bias" : ""));
       check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
@@ -214,6 +215,7 @@ TEST_F(CudaOps, LinearForward) {
 
 TEST_F(CudaOps, LinearBackward) {
   for (auto [N, I, O] : kLinearShapes) {
+    if (few_replicas() && N * I > 50000) continue;
     SCOPED_TRACE(testing::Message() << N << " " << I << " " << O);
     for_writes([=](Write mode) {
       check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
@@ -243,6 +245,7 @@ TEST_F(CudaOps, LinearBackward) {
 TEST_F(CudaOps, LinearRounded) {
   for (Precision precision : {Precision::tf32, Precision::bf16}) {
     for (auto [N, I, O] : kLinearShapes) {
+      if (few_replicas() && N * I > 5000) continue;
       SCOPED_TRACE(testing::Message() << static_cast<int>(precision) << " " << N << " " << I << " " << O);
       check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
         a.precision = precision;
@@ -544,6 +547,7 @@ TEST_F(CudaOps, FeatureMap) {
                           {FeatureMap::favor_positive, 64, 1, 70, 70}};
   for (const Shape& s : shapes) {
     for (int N : {1, 32, 77, 200}) {
+      if (few_replicas() && N > 77) continue;
       SCOPED_TRACE(testing::Message() << static_cast<int>(s.map) << " " << s.d << " " << s.p << " " << N);
       check<FeatureMapForward>(s.d, 2, [=](Fields& f, auto& a) {
         a.map = s.map, a.nu = s.nu;

@@ -77,36 +77,47 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
 }
 
-// The loss of query i by one warp, known to all its lanes.
+// The loss of query i by one warp, known to all its lanes. y is read before anybody knows the target.
 template <class Real>
-__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i, int target) {
-  const int V = a.y.columns(), lane = threadIdx.x % 32;
-  Real squares = 0;
-  bool largest = true;
-  if (target >= 0) {
-    const Real* y = a.y.at(r) + i * V;
-    const Real answer = y[target];
-#pragma unroll 8
-    for (int v = lane; v < V; v += 32) {
-      const Real difference = y[v] - (v == target ? Real(1) : Real(0));
+__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i) {
+  const int V = a.y.columns(), lane = threadIdx.x % 32, target = a.target.at(r)[i];
+  const Real* y = a.y.at(r) + i * V;
+  Real squares = 0, answer = 0, other = -INFINITY;
+  bool others = false, ordered = true;  // whether there are others, all of them numbers
+  const bool aligned = is_aligned16(y);
+#pragma unroll 4
+  for (int v0 = 4 * lane; v0 < V; v0 += 128) {
+    Real values[4];
+    load4(y + v0, V - v0, aligned, values);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (v0 + k >= V) break;
+      const Real value = values[k], difference = value - (v0 + k == target ? Real(1) : Real(0));
       squares += difference * difference;
-      largest = largest && (v == target || answer > y[v]);
+      if (v0 + k == target) {
+        answer = value;
+      } else {
+        others = true;
+        ordered = ordered && value == value;
+        other = value > other ? value : other;
+      }
     }
-    squares = warp_sum(squares);
-    largest = __all_sync(kFullWarp, largest);
   }
+  const Real loss = target < 0 ? Real(0) : warp_sum(squares) / 2;
+  if (target >= 0) answer = __shfl_sync(kFullWarp, answer, target / 4 % 32);
+  const bool largest = __all_sync(kFullWarp, ordered && (!others || answer > other));
   if (lane == 0) {
-    a.query_loss.at(r)[i] = squares / 2;
+    a.query_loss.at(r)[i] = loss;
     a.correct.at(r)[i] = target < 0 ? -1 : largest ? 1 : 0;
   }
-  return squares / 2;
+  return loss;
 }
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLossForward<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y;
-  if (i < a.y.rows()) loss_of(a, r, i, a.target.at(r)[i]);
+  if (i < a.y.rows()) loss_of(a, r, i);
 }
 
 // Few queries: one block does them all, and their mean.
@@ -118,7 +129,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
   const int r = blockIdx.x, n = static_cast<int>(a.y.rows()), lane = threadIdx.x % 32;
   for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
     const int target = i < n ? a.target.at(r)[i] : -1;
-    const Real loss = i < n ? loss_of(a, r, i, target) : Real(0);
+    const Real loss = i < n ? loss_of(a, r, i) : Real(0);
     if (lane == 0) losses[i] = loss, counts[i] = target >= 0;
   }
   __syncthreads();

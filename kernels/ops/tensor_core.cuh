@@ -1,0 +1,100 @@
+// A warp's product of 32 rows and 32 columns, 8 entries of K at a time, on the tensor cores.
+//
+// fp32: each operand is split in two TF32 halves, x = h + l, and h h' + h l' + l h' summed in fp32; what is
+// left out is about 2^-22 of a product (Ootomo and Yokota 2022, arXiv 2203.03341). With three products for
+// one, this is still faster than the CUDA cores' multiply-adds. tf32, bf16: operands rounded once, one
+// product. As the tensor cores cut instead of rounding when they add, long sums should be made of several.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/precision.h"
+
+namespace crosstalk::device {
+
+// What the tensor cores make of a float is its first 11 bits: the others they do not look at. So half of the
+// last one is added to round. (cvt.rna.tf32 does that too, in five instructions. A NaN whose bits run over
+// here stays one in the low half; Precision::tf32, which has none, takes it as it is.)
+constexpr unsigned kHalf = 0x1000, kHigh = 0xffffe000;
+
+/// x = high + low.
+__device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
+  high = (__float_as_uint(x) + kHalf) & kHigh;
+  low = __float_as_uint(x - __uint_as_float(high));
+}
+
+__device__ __forceinline__ unsigned tf32_of(float x) { return __float_as_uint(x) + (x - x == 0 ? kHalf : 0); }
+
+__device__ __forceinline__ unsigned bf16_pair(float low, float high) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
+
+__device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1, unsigned b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a0), "r"(a1), "r"(b));
+}
+
+/// Adds the products of 32 rows and 32 columns at 8 k: x[i][j] is row (column) i of this lane at its k j.
+template <Precision kPrecision>
+__device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b)[4][2],
+                                         float (&sums)[2][4][4]) {
+  if constexpr (kPrecision == Precision::bf16) {
+    unsigned x[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = bf16_pair(a[i][0], a[i][1]);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const unsigned y = bf16_pair(b[n][0], b[n][1]);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) mma_bf16(sums[m][n], x[2 * m], x[2 * m + 1], y);
+    }
+  } else {
+    unsigned high[2][4], low[2][4];
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = a[2 * m + i % 2][i / 2];
+        if (kPrecision == Precision::full) {
+          split(x, high[m][i], low[m][i]);
+        } else {
+          high[m][i] = tf32_of(x);
+        }
+      }
+    }
+    // Two columns at a time: four sums that do not wait for each other.
+#pragma unroll
+    for (int n0 = 0; n0 < 4; n0 += 2) {
+      unsigned y[2][2], z[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = b[n0 + i / 2][i % 2];
+        if (kPrecision == Precision::full) {
+          split(x, y[i / 2][i % 2], z[i / 2][i % 2]);
+        } else {
+          y[i / 2][i % 2] = tf32_of(x);
+        }
+      }
+      if (kPrecision == Precision::full) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], low[i % 2], y[i / 2][0], y[i / 2][1]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], z[i / 2][0], z[i / 2][1]);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) mma_tf32(sums[i % 2][n0 + i / 2], high[i % 2], y[i / 2][0], y[i / 2][1]);
+    }
+  }
+}
+
+}  // namespace crosstalk::device
