@@ -24,29 +24,32 @@ constexpr int residents_of_tables(int nu) { return nu > 0 ? 2 : 3; }
 
 template <class Team, int kNu, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
-    team_scores(const __grid_constant__ TableScoresForward<Real> a, int rows_per_block, int slice) {
-  const int r = blockIdx.z, warp = threadIdx.x / 32, Q = a.a.dim(1), T = a.a.dim(2), p = a.q.columns();
+    team_scores(const __grid_constant__ TableScoresForward<Real> a, int pieces, int rows_per_block,
+                int slice) {
+  const int r = blockIdx.z, warp = threadIdx.x / 32, piece = warp % pieces, Q = a.a.dim(1), T = a.a.dim(2),
+            p = a.q.columns();
   const IdReader<kTables, Team::kFull> id_reader(a.keys, r);
   const RowReader<Team, kTables> reader(a.keys.table, a.keys.tables, r);
-  const int d = Team::kFull ? Team::kWidth : reader.stride, stride = kScoreWarps * Team::kTeams;
+  const int d = Team::kFull ? Team::kWidth : reader.stride;
   const int begin = blockIdx.x * slice, end = min(T, begin + slice);
   const Real scale = static_cast<Real>(a.scale);
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
-  for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
+  for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
     QueryRow<Team, kNu> q;
     q.load(a.q.at(r) + static_cast<std::int64_t>(row) * p, d);
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
     Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
-    for (int t0 = begin + warp * Team::kTeams; t0 < end; t0 += kAtOnce * stride) {
+    for (int t0 = begin + piece * kAtOnce * Team::kTeams; t0 < end; t0 += pieces * kAtOnce * Team::kTeams) {
       typename Team::Quads x[kAtOnce];
       TokenIds<kTables> ids[kAtOnce];
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) ids[u] = id_reader(n0 + min(t0 + Team::team() + u * stride, end - 1));
+      for (int u = 0; u < kAtOnce; ++u)
+        ids[u] = id_reader(n0 + min(t0 + u * Team::kTeams + Team::team(), end - 1));
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) reader.sum(ids[u], x[u]);
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        if (t0 + u * stride >= end) break;
+        if (t0 + u * Team::kTeams >= end) break;
         Real score = 0;
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
@@ -71,7 +74,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
           Team::each([&](int h, int k) { score += q.v[0][0][h][k] * x[u][h][k]; });
         }
         score = Team::sum(score);
-        const int t = t0 + Team::team() + u * stride;
+        const int t = t0 + u * Team::kTeams + Team::team();
         if (t < end && Team::lane() == 0) out[t] = t < seen ? scale * score : Real(0);
       }
     }
@@ -80,29 +83,30 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
 
 /// d_q = scale sum_t d_a_t phi(k_t). Shared memory: [warp][p].
 template <class Team, int kNu, int kTables, class Real>
-__global__ void __launch_bounds__(2 * kScoreThreads)
-    team_query_gradient(const __grid_constant__ TableScoresBackward<Real> a, int rows_per_block) {
+__global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
+    team_query_gradient(const __grid_constant__ TableScoresBackward<Real> a, int pieces, int rows_per_block) {
   using Row = QueryRow<Team, kNu>;
   extern __shared__ __align__(16) unsigned char raw[];
   Real* sums = reinterpret_cast<Real*>(raw);
-  const int r = blockIdx.z, warp = threadIdx.x / 32, warps = blockDim.x / 32, Q = a.d_a.dim(1),
+  const int r = blockIdx.z, warp = threadIdx.x / 32, piece = warp % pieces, Q = a.d_a.dim(1),
             T = a.d_a.dim(2), p = a.q.columns();
   const IdReader<kTables, Team::kFull> id_reader(a.keys, r);
   const RowReader<Team, kTables> reader(a.keys.table, a.keys.tables, r);
-  const int d = Team::kFull ? Team::kWidth : reader.stride, stride = warps * Team::kTeams;
+  const int d = Team::kFull ? Team::kWidth : reader.stride, at_once = kScoreWarps / pieces;
   const int rows = a.d_a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
-  for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
+  for (int first = blockIdx.y * rows_per_block; first < row_end; first += at_once) {
+    const int row = min(first + warp / pieces, row_end - 1);
     const int seen = clamped(a.position.at(r)[row], T), n0 = row / Q * T;
     const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
     Row sum;
     sum.clear();
-    for (int t0 = warp * Team::kTeams; t0 < seen; t0 += kAtOnce * stride) {
+    for (int t0 = piece * kAtOnce * Team::kTeams; t0 < seen; t0 += pieces * kAtOnce * Team::kTeams) {
       typename Team::Quads x[kAtOnce];
       TokenIds<kTables> ids[kAtOnce];
       Real weight[kAtOnce];
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int t = t0 + Team::team() + u * stride, safe = min(t, seen - 1);
+        const int t = t0 + u * Team::kTeams + Team::team(), safe = min(t, seen - 1);
         ids[u] = id_reader(n0 + safe);
         const Real loaded = d_a[safe];
         weight[u] = t < seen ? loaded : Real(0);
@@ -142,11 +146,13 @@ __global__ void __launch_bounds__(2 * kScoreThreads)
       });
     });
     __syncthreads();
-    for (int i = threadIdx.x; i < p; i += blockDim.x) {
+    const int some = min(at_once, row_end - first) * p;
+    for (int i = threadIdx.x; i < some; i += kScoreThreads) {
+      const int local = i / p;
+      const Real* part = sums + local * (pieces - 1) * p + i;  // of the first warp of this row
       Real total = 0;
-#pragma unroll 8
-      for (int w = 0; w < warps; ++w) total += sums[w * p + i];
-      put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(row) * p + i,
+      for (int w = 0; w < pieces; ++w) total += part[w * p];
+      put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(first) * p + i,
           static_cast<Real>(a.scale) * total);
     }
     __syncthreads();
@@ -230,6 +236,14 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
     };
     walk_list<Team>(a, id_reader, r, table, begin, end, piece * Team::kTeams + Team::team(),
                     pieces * Team::kTeams, weigh, visit);
+    if (Team::kFull && kNu <= 0 && pieces == 1) {
+      Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(safe) * d;
+      Team::each([&](int h, int k) {
+        const Real sum = Team::sum_teams(total[h][k]);
+        if (Team::team() == 0 && row < row_end) put(a.write_table[table], out + Team::column(h) + k, sum);
+      });
+      continue;
+    }
     Real* mine = sums + warp * d;
     Team::each([&](int h, int k) {
       const Real sum = Team::sum_teams(total[h][k]);
@@ -274,57 +288,68 @@ int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
   return static_cast<int>(best);
 }
 
-/// Grid of a forward pass whose blocks make `round` tokens at once, each of some sequences and of a slice of
-/// T.
-template <class Real>
-dim3 token_grid(const TableScoresForward<Real>& a, int round, int residents, int& some, int& slice) {
-  const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), rounds = (T + round - 1) / round;
-  some = per_block(rows, a.a.R, residents);
-  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rows, some)) * a.a.R,
-                     slots = kMultiprocessors * residents;
-  const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks), most = (rounds + 1) / 2;
-  const int slices = wanted < most ? wanted : most;
-  slice = (rounds + slices - 1) / slices * round;
-  return dim3(blocks_for(T, slice), blocks_for(rows, some), static_cast<unsigned>(a.a.R));
+/// Warps that share a sequence of T tokens, so many at once a warp: a function of these alone.
+int warps_for(int T, int at_once) {
+  int warps = 1;
+  while (warps < kScoreWarps && T > 8 * at_once * warps) warps *= 2;
+  return warps;
+}
+
+/// Forward pass, whose sums depend on nothing here: a block takes `some` sequences at a time of a slice of T.
+template <class Real, class Launch>
+void launch_forward(const TableScoresForward<Real>& a, int at_once, int residents, Launch&& launch) {
+  const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), R = a.a.R;
+  const std::int64_t slots = kMultiprocessors * residents;
+  int pieces = warps_for(T, at_once);
+  while (pieces < kScoreWarps && static_cast<std::int64_t>(rows) * R * pieces < slots * kScoreWarps)
+    pieces *= 2;
+  const int together = kScoreWarps / pieces, rounds = (rows + together - 1) / together,
+            some = per_block(rounds, R, residents);
+  const std::int64_t blocks = static_cast<std::int64_t>(blocks_for(rounds, some)) * R;
+  const int turn = pieces * at_once, turns = (T + turn - 1) / turn, most = (turns + 1) / 2;
+  const int wanted = static_cast<int>(blocks >= slots ? 1 : slots / blocks),
+            slices = wanted < most ? wanted : most;
+  const int slice = (turns + slices - 1) / slices * turn;
+  launch(dim3(blocks_for(T, slice), blocks_for(rounds, some), static_cast<unsigned>(R)), pieces,
+         some * together, slice);
+  check_launch("table scores");
 }
 
 template <class Team, int kNu, int kTables, class Real>
 void forward(const Exec& exec, const TableScoresForward<Real>& a) {
-  int some, slice;
-  const dim3 grid = token_grid(a, kAtOnce * kScoreWarps * Team::kTeams, residents(kNu), some, slice);
-  team_scores<Team, kNu, kTables><<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
-  check_launch("table scores");
+  launch_forward(a, kAtOnce * Team::kTeams, residents(kNu), [&](dim3 grid, int pieces, int rows, int slice) {
+    team_scores<Team, kNu, kTables><<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
+  });
 }
 
 template <class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.keys.table[0].columns() > kTableScoresColumns)
     refuse_shape("table scores", "columns", a.keys.table[0].columns(), kTableScoresColumns);
-  int some, slice;
-  const dim3 grid = token_grid(a, kScoreWarps, residents(0), some, slice);
-  const auto launch = [&](auto kernel) {
-    kernel<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, some, slice);
-  };
   const bool full = a.keys.projected[0].columns() % 128 == 0;
-  if (full && a.keys.tables == 2) {
-    launch(favor_scores<true, 2, Real>);
-  } else if (full && a.keys.tables == 3) {
-    launch(favor_scores<true, 3, Real>);
-  } else {
-    launch(favor_scores<false, 3, Real>);
-  }
-  check_launch("table scores");
+  launch_forward(a, 1, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
+    const auto launch = [&](auto kernel) {
+      kernel<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
+    };
+    if (full && a.keys.tables == 2) {
+      launch(favor_scores<true, 2, Real>);
+    } else if (full && a.keys.tables == 3) {
+      launch(favor_scores<true, 3, Real>);
+    } else {
+      launch(favor_scores<false, 3, Real>);
+    }
+  });
 }
 
 template <class Team, int kNu, int kTables, class Real>
 void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
-  const int rows = a.d_a.dim(0) * a.d_a.dim(1), some = per_block(rows, a.d_a.R, residents(kNu));
-  const int warps = a.d_a.dim(2) > 128 ? 2 * kScoreWarps : kScoreWarps;
-  const std::size_t bytes = static_cast<std::size_t>(warps * a.q.columns()) * sizeof(Real);
+  const int rows = a.d_a.dim(0) * a.d_a.dim(1), pieces = warps_for(a.d_a.dim(2), kAtOnce * Team::kTeams),
+            at_once = kScoreWarps / pieces;
+  const int some = at_once * per_block(blocks_for(rows, at_once), a.d_a.R, residents(kNu));
+  const std::size_t bytes = static_cast<std::size_t>(kScoreWarps * a.q.columns()) * sizeof(Real);
   allow_shared_memory(team_query_gradient<Team, kNu, kTables, Real>, bytes);
-  team_query_gradient<Team, kNu, kTables>
-      <<<dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)), static_cast<unsigned>(32 * warps),
-         bytes, stream_of(exec)>>>(a, some);
+  team_query_gradient<Team, kNu, kTables><<<dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)),
+                                            kScoreThreads, bytes, stream_of(exec)>>>(a, pieces, some);
   check_launch("table scores backward (q)");
 }
 

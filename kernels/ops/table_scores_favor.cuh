@@ -22,7 +22,8 @@ __device__ __forceinline__ double exp_down(double z, double shift) { return exp(
 /// A warp a token. shift is made on the way. kFull: m is a multiple of 128.
 template <bool kFull, int kTables, class Real>
 __global__ void __launch_bounds__(kScoreThreads)
-    favor_scores(const __grid_constant__ TableScoresForward<Real> a, int rows_per_block, int slice) {
+    favor_scores(const __grid_constant__ TableScoresForward<Real> a, int pieces, int rows_per_block,
+                 int slice) {
   using Keys = Team<Real, 32, 1, false>;
   using Features = Team<Real, 32, 1, kFull>;
   const int r = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32, Q = a.a.dim(1), T = a.a.dim(2);
@@ -34,11 +35,11 @@ __global__ void __launch_bounds__(kScoreThreads)
   const Real base = -log(static_cast<Real>(p)) / 2, scale = static_cast<Real>(a.scale);
   const bool aligned = m % 4 == 0, both = p > m;
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
-  for (int row = blockIdx.y * rows_per_block; row < row_end; ++row) {
+  for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
     const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + 4 * lane;
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
     Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
-    for (int t = begin + warp; t < end; t += kScoreWarps) {
+    for (int t = begin + warp % pieces; t < end; t += pieces) {
       const auto ids = id_reader(n0 + t);
       typename Keys::Quads x;
       keys.sum(ids, x);
