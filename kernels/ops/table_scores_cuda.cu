@@ -1,14 +1,13 @@
 // Scores from table rows: three kernels, each of which makes keys and features anew in registers
-// (ops/table_scores.cuh). Tables and queries are small and stay in the first cache; per token and pass they
-// cost tables x d reads and a few instructions a feature.
+// (ops/table_scores.cuh). Tables and queries are small and stay in the first cache; a token costs tables x d
+// reads and a few instructions a feature in each.
 //
 //   scores    a team of lanes a token
-//   query     teams walk the tokens of a sequence, then teams and warps are added in their order
-//   tables    a row's list is walked by the teams of 1 to 8 warps (as many as tokens a row demand), each of
-//   which
-//             takes every so-manieth entry; they are added in their order
-// Blocks take several sequences or rows where there are more than the GPU holds at once, for the cache's
-// sake; no sum depends on that. SPDX-License-Identifier: Apache-2.0
+//   query     the warps that share a sequence walk its tokens; their teams, then warps, are added in order
+//   tables    the warps that share a row walk its list, each team every so-manieth entry; added likewise
+// How many warps share is a function of T, or of tokens a row. Blocks take several sequences or rows where
+// there are more than the GPU holds at once, for the cache's sake; no sum depends on that.
+// SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"
@@ -39,21 +38,30 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
     q.load(a.q.at(r) + static_cast<std::int64_t>(row) * p, d);
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
     Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
-    for (int t0 = begin + piece * kAtOnce * Team::kTeams; t0 < end; t0 += pieces * kAtOnce * Team::kTeams) {
-      typename Team::Quads x[kAtOnce];
-      TokenIds<kTables> ids[kAtOnce];
+    const int step = pieces * kAtOnce * Team::kTeams;
+    TokenIds<kTables> ids[kAtOnce];
+    const auto look_up = [&](int t0) {
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u)
         ids[u] = id_reader(n0 + min(t0 + u * Team::kTeams + Team::team(), end - 1));
+    };
+    look_up(begin + piece * kAtOnce * Team::kTeams);
+    for (int t0 = begin + piece * kAtOnce * Team::kTeams; t0 < end; t0 += step) {
+      typename Team::Quads x[kAtOnce];
+      TokenIds<kTables> now[kAtOnce];
 #pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) reader.sum(ids[u], x[u]);
+      for (int u = 0; u < kAtOnce; ++u) {
+        now[u] = ids[u];
+        reader.sum(now[u], x[u]);
+      }
+      look_up(t0 + step);  // of the next turn, on its way during this one
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
         if (t0 + u * Team::kTeams >= end) break;
         Real score = 0;
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
-          ring.make(x[u], d, [&](int c) { return reader.column(ids[u], c); });
+          ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
 #pragma unroll
           for (int h = 0; h < Team::kGroups; ++h) {
 #pragma unroll
@@ -100,24 +108,34 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
     const Real* d_a = a.d_a.at(r) + static_cast<std::int64_t>(row) * T;
     Row sum;
     sum.clear();
-    for (int t0 = piece * kAtOnce * Team::kTeams; t0 < seen; t0 += pieces * kAtOnce * Team::kTeams) {
+    const int step = pieces * kAtOnce * Team::kTeams;
+    TokenIds<kTables> ids[kAtOnce];
+    Real weights[kAtOnce];
+    const auto look_up = [&](int t0) {
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        const int t = t0 + u * Team::kTeams + Team::team(), safe = max(min(t, seen - 1), 0);
+        ids[u] = id_reader(n0 + safe);
+        const Real loaded = d_a[safe];
+        weights[u] = t < seen ? loaded : Real(0);
+      }
+    };
+    look_up(piece * kAtOnce * Team::kTeams);
+    for (int t0 = piece * kAtOnce * Team::kTeams; t0 < seen; t0 += step) {
       typename Team::Quads x[kAtOnce];
-      TokenIds<kTables> ids[kAtOnce];
+      TokenIds<kTables> now[kAtOnce];
       Real weight[kAtOnce];
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
-        const int t = t0 + u * Team::kTeams + Team::team(), safe = min(t, seen - 1);
-        ids[u] = id_reader(n0 + safe);
-        const Real loaded = d_a[safe];
-        weight[u] = t < seen ? loaded : Real(0);
+        now[u] = ids[u], weight[u] = weights[u];
+        reader.sum(now[u], x[u]);
       }
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) reader.sum(ids[u], x[u]);
+      look_up(t0 + step);  // of the next turn, on its way during this one
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
         if constexpr (kNu > 0) {
           Ring<Team, kNu> ring;
-          ring.make(x[u], d, [&](int c) { return reader.column(ids[u], c); });
+          ring.make(x[u], d, [&](int c) { return reader.column(now[u], c); });
 #pragma unroll
           for (int h = 0; h < Team::kGroups; ++h) {
 #pragma unroll
@@ -196,7 +214,10 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents_of_tab
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
         reader.sum(entry[u].ids, x[u]);
-        if (kNu != kLengthOnly) g[u].load(q + static_cast<std::int64_t>(entry[u].query_row) * p, d);
+        if (kNu != kLengthOnly)
+          g[u].load(q + static_cast<std::uint64_t>(static_cast<unsigned>(entry[u].query_row)) *
+                            static_cast<unsigned>(p),
+                    d);
       }
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) {
@@ -281,8 +302,8 @@ int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
   const std::int64_t slots = kMultiprocessors * residents;
   std::int64_t best = 1, least = INT64_MAX;
   for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
-    const std::int64_t blocks = (rounds + some - 1) / some * groups,
-                       cost = (blocks + slots - 1) / slots * some;
+    const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
+                       cost = waves * (2 * some + 1);  // half a round is what a block's start costs
     if (cost <= least) best = some, least = cost;
   }
   return static_cast<int>(best);
