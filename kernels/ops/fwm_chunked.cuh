@@ -35,7 +35,9 @@ constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as fact
 constexpr float kFwmStart = 0x1p-50f;
 
 /// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
-__device__ __forceinline__ unsigned fwm_rounded(float x) { return (__float_as_uint(x) + 0x1000u) & 0xffffe000u; }
+__device__ __forceinline__ unsigned fwm_rounded(float x) {
+  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
 
 /// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
 struct FwmFactor {
@@ -52,14 +54,20 @@ struct FwmFactor {
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
 };
 
-/// small, large += a b, the rounding halves into `small`.
+/// small, large += a b, the rounding halves into `small`; `exact`: a has none.
+template <bool exact = false>
 __device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
                                         float b1) {
   const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
-  Product16::multiply(small, a.low, h0, h1);
+  if (!exact) Product16::multiply(small, a.low, h0, h1);
   Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
                       __float_as_uint(b1 - __uint_as_float(h1)));
   Product16::multiply(large, a.high, h0, h1);
+}
+
+/// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
+__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+  return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
 }
 
 /// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
@@ -73,8 +81,8 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 }
 
 /// One sequence, and a lane's place in products. J sixteens of columns.
-/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane has
-/// four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
+/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
+/// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
 template <int J>
 struct FwmWarp {
   static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
@@ -160,7 +168,7 @@ struct FwmWarp {
     for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
   }
   /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
-  template <bool lower>
+  template <bool lower, bool exact = false>
   __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
     const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
 #pragma unroll
@@ -168,9 +176,8 @@ struct FwmWarp {
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
         if (lower ? s > m : s < m) continue;
-        const float2 b =
-            *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
-        fwm_add(y[m], y[m], factor[s], b.x, b.y);
+        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
       }
     }
   }
@@ -192,8 +199,7 @@ struct FwmWarp {
       for (int j = 0; j < J; ++j) {
         if (row(half) < V && column(j) < P)
           *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
-              make_float4(x[j][0][2 * half], x[j][1][2 * half], x[j][0][2 * half + 1],
-                          x[j][1][2 * half + 1]);
+              fwm_four(x[j], half);
       }
     }
   }
@@ -205,7 +211,8 @@ struct FwmWarp {
     for (int j = 0; j < J; ++j) {
       const float4 first = *reinterpret_cast<const float4*>(keys + at(g, column(j))),
                    second = *reinterpret_cast<const float4*>(keys + at(8 + g, column(j)));
-      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z}, {first.y, second.y, first.w, second.w}};
+      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z},
+                                   {first.y, second.y, first.w, second.w}};
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
 #pragma unroll
@@ -261,8 +268,8 @@ __device__ __forceinline__ float fwm_reciprocal(float x) {
   return fmaf(fmaf(-x, y, 1.0f), y, y);
 }
 
-/// M of a chunk and what the chain wants of its tokens; by one warp. beta, id: of this lane's token, and then of
-/// the next chunk's.
+/// M of a chunk and what the chain wants of its tokens; by one warp. beta, id: of this lane's token, and then
+/// of the next chunk's.
 template <int J>
 __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* keys,
                             float& beta, int& id) {
@@ -365,11 +372,12 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   shared.current[t] = ids[t];
   if (t == 0) shared.gamma = kFwmStart * inverse_end;
   if (scales && first + t < at.seen)
-    scales[static_cast<std::int64_t>(first + t) * stride] = after > before ? before * fwm_reciprocal(after) : 1.0f;
+    scales[static_cast<std::int64_t>(first + t) * stride] =
+        after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
 
 template <int J, int kWarps>
-__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
     fwm_forward_chunked(const __grid_constant__ FwmReadForward<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const FwmWarp<J> at(a, a.y.columns());
@@ -458,7 +466,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         }
       }
     }
-    at.template times_matrix<true>(hot, shared.values, Z);  // the errors u
+    at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
 #pragma unroll
@@ -504,7 +512,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 // ---- backward
 
 struct FwmBackwardShared {
-  alignas(16) float inverse[2][16 * kFwmRow], gram[16 * 16], theta[16 * kFwmRow], sums[16 * 16];
+  alignas(16) float inverse[2][16 * kFwmRow], gram[16 * 16], theta[16 * kFwmRow], sums[16 * 16],
+      psi[16 * 20];  // what A of each token takes from h_t[v_t], a row a t
   struct Token {
     float beta, before, end, of_u;  // g_t, g_E / g_t, 2 - beta |k|^2
   } token[2][16];
@@ -520,12 +529,12 @@ std::size_t fwm_chunked_backward_bytes(int warps) {
                                                   warps * (FwmWarp<J>::kKeys + 16 * 16 + 16));
 }
 
-/// N' of a chunk and what belongs to its tokens; by one warp. psi: what A of each token takes from this lane's
-/// h_t[v_t]. errors [16][width]. beta, id, scale: of this lane's token, and then of the chunk's before.
+/// N' of a chunk and what belongs to its tokens; by one warp. errors [16][width]. beta, id, scale: of this
+/// lane's token, and then of the chunk's before.
 template <int J>
 __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const float* keys,
                             const float* errors, int width, const float* scales, int stride, float& beta,
-                            int& id, float& scale, float (&psi)[16]) {
+                            int& id, float& scale) {
   const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
   __syncwarp();
   const float square = at.gram(keys, beta, shared.gram);
@@ -568,11 +577,12 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   }
   __syncwarp();
 #pragma unroll
-  for (int j = 0; j < 16; ++j) {
-    const float other_of_u = shared.token[buffer][j].of_u;
-    const float u = errors[j * width + max(mine, 0)], hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f;
-    psi[j] = j == i ? hot - (other_of_u - 1) * u
-                    : shared.inverse[buffer][i * kFwmRow + j] * (hot - other_of_u * u);
+  for (int m = 0; m < 8; ++m) {
+    const int j = m + lane / 16 * 8;
+    const float of = shared.token[buffer][j].of_u, u = errors[j * width + max(mine, 0)],
+                hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f;
+    shared.psi[i * 20 + j] =
+        j == i ? hot - (of - 1) * u : shared.inverse[buffer][i * kFwmRow + j] * (hot - of * u);
   }
 }
 
@@ -599,7 +609,8 @@ __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, 
   __syncwarp();
   const auto* token = shared.token[chunk % 2];
   const auto* step = shared.step[chunk % 2];
-  const float beta = token[t].beta, before = token[t].before, inverse = step[t].w, diagonal = square * shared.along[t];
+  const float beta = token[t].beta, before = token[t].before, inverse = step[t].w,
+              diagonal = square * shared.along[t];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int row = 2 * i + lane / 16, other = row > t ? row * 16 + t : t * 16 + row;
@@ -610,9 +621,14 @@ __device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, 
 }
 
 /// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
-__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, const float (&psi)[16],
-                                          float& d) {
+__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
   const int lane = threadIdx.x % 32, t = lane % 16;
+  float psi[16];
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(shared.psi + t * 20 + i);
+    psi[i] = four.x, psi[i + 1] = four.y, psi[i + 2] = four.z, psi[i + 3] = four.w;
+  }
   float h = shared.ids[chunk % 2][t] >= 0 ? shared.base[t] : 0.0f, A = 0, mine = 0;
 #pragma unroll
   for (int i = 15; i >= 0; --i) {
@@ -678,12 +694,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   if (warp == warps) {
     const int t = last * 16 + lane % 16;
     const float* scales = kept + stride - 4;
-    float psi[16], beta = at.beta_at(t),
-                   scale = t < at.seen ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
+    float beta = at.beta_at(t), scale = t < at.seen ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f,
+          d = 0;
     int id = at.value(t);
     const auto prepare = [&](int chunk) {
       fwm_prepare(at, shared, chunk, keys + chunk % 3 * kKeys, errors + chunk % 2 * 16 * width, width, scales,
-                  stride, beta, id, scale, psi);
+                  stride, beta, id, scale);
     };
     __syncthreads();
     prepare(last);
@@ -693,7 +709,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     d = warp_sum(d);
     for (int chunk = last; chunk >= 0; --chunk) {
       __syncthreads();
-      fwm_chain(shared, chunk, psi, d);
+      fwm_chain(shared, chunk, d);
       __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
@@ -733,7 +749,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         const int v = 16 * warp + i;
-        if (v < V && last > 0) sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
+        if (v < V && last > 0)
+          sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
       }
       products[warp * 256 + p] = sum;
     }
@@ -751,6 +768,33 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     parts[p] = sum;
   }
   __syncthreads();
+  // Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
+  const auto errors_of = [&](const float* error, float(&u)[2][4]) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 two =
+            *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
+        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
+      }
+    }
+  };
+  // part [16 tokens, columns of j] += w x over the rows of this warp.
+  const auto add_rows = [&](float(&part)[2][4], const FwmFactor(&w)[2], const float(&rows)[2][4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
+        fwm_transpose(b0, b1);
+        fwm_add(part[h], part[h], w[half], b0, b1);
+      }
+    }
+  };
+  const auto part_at = [&](int half, int j) {
+    return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j)));
+  };
   // d_k of a chunk, from the parts of the warps.
   const auto finish = [&](int chunk) {
     if (!d_k) return;
@@ -766,7 +810,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       for (int half = 0; half < 2; ++half) {
         const int token = g + 8 * half, t = chunk * 16 + token;
         if (t >= at.seen || at.column(j) >= P) continue;
-        float4 total = make_float4(sum[0][2 * half], sum[1][2 * half], sum[0][2 * half + 1], sum[1][2 * half + 1]);
+        float4 total = fwm_four(sum, half);
         const float* from = parts + at.at(token, at.column(j));
 #pragma unroll
         for (int w = 0; w < kWarps; ++w) {
@@ -814,18 +858,29 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) at.load(state, j, S[j]);
     }
-    float u[2][4];  // [half of the tokens][row 2 q, 2 q + 1, the same of the other 8 rows]: errors of tokens g + 8 m
+    barrier_wait(1, 32 * warps);  // the parts of the chunk behind have been read
+    {
+      float u[2][4];
+      errors_of(error, u);
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
+      for (int m = 0; m < 2; ++m) {
+        float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
+        square += __shfl_xor_sync(kFullWarp, square, 1);
+        square += __shfl_xor_sync(kFullWarp, square, 2);
+        if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+        const float scale = tokens[8 * m + g].end;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float2 two = *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
-        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
+        for (int i = 0; i < 4; ++i) u[m][i] *= scale;
       }
-      float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
-      square += __shfl_xor_sync(kFullWarp, square, 1);
-      square += __shfl_xor_sync(kFullWarp, square, 2);
-      if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+      const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]},
+                                   {u[0][2], u[1][2], u[0][3], u[1][3]}};
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        float part[2][4] = {};
+        add_rows(part, factor, x[j]);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+      }
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();  // it has ended
@@ -854,13 +909,15 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       }
     }
     {
-      float product[2][4] = {};
+      float product[2][4] = {}, u[2][4];
+      errors_of(error, u);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
                                turned[1][2 * half + 1]);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+        for (int m = 0; m < 2; ++m)
+          fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
       }
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
@@ -870,48 +927,37 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       }
     }
     const float of_state = -shared.along[0], gamma = tokens[0].end;
-    {
+    if (chunk > 0) {
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        const auto token = tokens[8 * m + g];
+        const float scale = -tokens[8 * m + g].before;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          u[m][i] *= token.end;
-          turned[m][i] *= -token.before;
-        }
+        for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
       }
-      const FwmFactor of_x[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
-      const FwmFactor of_s[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
-                                 {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
+      const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
+                                   {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
 #pragma unroll
       for (int j = 0; j < J; ++j) {
-        float part[2][4] = {};
-        float(&now_S)[2][4] = S[j % kAhead];
+        float(&rows)[2][4] = S[j % kAhead];
+        float part[2][4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            float b0 = x[j][h][2 * half], b1 = x[j][h][2 * half + 1];
-            fwm_transpose(b0, b1);
-            fwm_add(part[h], part[h], of_x[half], b0, b1);
-            b0 = now_S[h][2 * half], b1 = now_S[h][2 * half + 1];
-            fwm_transpose(b0, b1);
-            fwm_add(part[h], part[h], of_s[half], b0, b1);
-          }
+          const float4 four = *part_at(half, j);
+          part[0][2 * half] = four.x, part[1][2 * half] = four.y;
+          part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
         }
+        add_rows(part, factor, rows);
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          *reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j))) =
-              make_float4(part[0][2 * half], part[1][2 * half], part[0][2 * half + 1], part[1][2 * half + 1]);
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, now_S[h][i], gamma * x[j][h][i]);
+          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
         }
-        if (j + kAhead < J && chunk > 0) at.load(state, j + kAhead, now_S);
+        if (j + kAhead < J) at.load(state, j + kAhead, rows);
       }
+      at.add_keys(x, Q, now);
     }
-    at.add_keys(x, Q, now);
     __syncthreads();  // the parts are there, and N' of the chunk before
   }
   __syncthreads();
