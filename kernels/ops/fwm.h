@@ -13,7 +13,8 @@ namespace crosstalk {
 constexpr int kFwmSegment = 16;
 constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
 
-/// Whether the chunked CUDA version (fwm_chunked.cuh) covers a shape; it wants `kept`, the others `workspace`.
+/// Whether the chunked CUDA version (fwm_chunked.cuh) covers a shape; it wants `kept`, the others
+/// `workspace`.
 template <class Real>
 constexpr bool fwm_chunked(int Q, int P, int V) {
   return sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 && V <= 256;
@@ -30,9 +31,9 @@ constexpr int fwm_workspace(int Q, int P, int V) {
 }
 
 /// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero
-/// value), position int32 [R,B,Q] -> y [R,B,Q,V]. For the backward pass: checkpoints [R,B,fwm_segments(T),V*P],
-/// states before each segment that a query sees; kept [R,B,T,fwm_kept], which only CUDA fills: v - S k of each
-/// step and the inverse of its divisor.
+/// value), position int32 [R,B,Q] -> y [R,B,Q,V]. For the backward pass: checkpoints
+/// [R,B,fwm_segments(T),V*P], states before each segment that a query sees; kept [R,B,T,fwm_kept], which only
+/// CUDA fills: v - S k of each step and the inverse of its divisor.
 template <class Real>
 struct FwmReadForward {
   Tensor<Real> k, q, beta, y, checkpoints, kept;

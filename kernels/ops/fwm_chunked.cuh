@@ -34,6 +34,11 @@ constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as fact
 // Inside a chunk c starts here: 2^113 of growth fit into single precision with the squares.
 constexpr float kFwmStart = 0x1p-50f;
 
+/// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
+__device__ __forceinline__ unsigned fwm_rounded(float x) {
+  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
+
 /// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
 struct FwmFactor {
   unsigned high[4], low[4];
@@ -41,7 +46,7 @@ struct FwmFactor {
     const float x[4] = {x0, x1, x2, x3};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      high[i] = Product16::rounded(x[i]);
+      high[i] = fwm_rounded(x[i]);
       low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
     }
   }
@@ -49,14 +54,20 @@ struct FwmFactor {
   __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
 };
 
-/// small, large += a b, the rounding halves into `small`.
+/// small, large += a b, the rounding halves into `small`; `exact`: a has none.
+template <bool exact = false>
 __device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
                                         float b1) {
-  const unsigned h0 = Product16::rounded(b0), h1 = Product16::rounded(b1);
-  Product16::multiply(small, a.low, h0, h1);
+  const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
+  if (!exact) Product16::multiply(small, a.low, h0, h1);
   Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
                       __float_as_uint(b1 - __uint_as_float(h1)));
   Product16::multiply(large, a.high, h0, h1);
+}
+
+/// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
+__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+  return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
 }
 
 /// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
@@ -70,11 +81,11 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 }
 
 /// One sequence, and a lane's place in products. J sixteens of columns.
-/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane has
-/// four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
+/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
+/// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
 template <int J>
 struct FwmWarp {
-  static constexpr int C = kFwmSegment, kStride = 16 * J + 16, kKeys = C * kStride;
+  static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
   int T, P, V, seen, warps, warp, lane, g, q;
   const float *k, *beta;
   const std::int32_t* tokens;
@@ -105,9 +116,9 @@ struct FwmWarp {
   }
   __device__ float beta_at(int t) const { return t < seen ? beta[t] : 0.0f; }
 
-  /// Where a chunk's keys keep column `column`: neither rows nor columns of a factor meet in a bank.
+  /// Where [16][16 J] numbers keep a column of a token: neither rows nor columns of a factor meet in a bank.
   __device__ static int at(int token, int column) {
-    return token * kStride + (column ^ (8 * ((token >> 1) & 3)));
+    return token * 16 * J + (column ^ (8 * ((token >> 1) & 3)) ^ (16 * (token & 1)));
   }
   /// Starts copying the keys of a chunk, with the threads of all warps but the last.
   __device__ void fetch(float* keys, int chunk) const {
@@ -141,22 +152,23 @@ struct FwmWarp {
       for (int i = 0; i < 4; ++i) y[m][i] += small[m][i];
     }
   }
-  /// x += w K, w [16 rows, tokens].
+  /// Columns of j of x += w K, w [16 rows, tokens].
+  __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const float* keys, int j) const {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const float2 k0 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q, 16 * j + 2 * g));
+      const float2 k1 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q + 1, 16 * j + 2 * g));
+      fwm_add(x[0], x[0], w[s], k0.x, k1.x);
+      fwm_add(x[1], x[1], w[s], k0.y, k1.y);
+    }
+  }
   __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const float* keys) const {
     const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
 #pragma unroll
-    for (int j = 0; j < J; ++j) {
-#pragma unroll
-      for (int s = 0; s < 2; ++s) {
-        const float2 k0 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q, 16 * j + 2 * g));
-        const float2 k1 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q + 1, 16 * j + 2 * g));
-        fwm_add(x[j][0], x[j][0], factor[s], k0.x, k1.x);
-        fwm_add(x[j][1], x[j][1], factor[s], k0.y, k1.y);
-      }
-    }
+    for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
   }
   /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
-  template <bool lower>
+  template <bool lower, bool exact = false>
   __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
     const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
 #pragma unroll
@@ -164,9 +176,8 @@ struct FwmWarp {
 #pragma unroll
       for (int s = 0; s < 2; ++s) {
         if (lower ? s > m : s < m) continue;
-        const float2 b =
-            *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
-        fwm_add(y[m], y[m], factor[s], b.x, b.y);
+        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
       }
     }
   }
@@ -188,24 +199,29 @@ struct FwmWarp {
       for (int j = 0; j < J; ++j) {
         if (row(half) < V && column(j) < P)
           *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
-              make_float4(x[j][0][2 * half], x[j][1][2 * half], x[j][0][2 * half + 1],
-                          x[j][1][2 * half + 1]);
+              fwm_four(x[j], half);
       }
     }
   }
   /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
   /// |k_t|^2.
-  __device__ float gram(int chunk, float token_beta, float* gram) const {
-    Product16 product;
+  __device__ float gram(const float* keys, float token_beta, float* gram) const {
+    float small[2][4] = {}, large[2][4] = {};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      float rows[2][4];
+      const float4 first = *reinterpret_cast<const float4*>(keys + at(g, column(j))),
+                   second = *reinterpret_cast<const float4*>(keys + at(8 + g, column(j)));
+      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z},
+                                   {first.y, second.y, first.w, second.w}};
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int t = chunk * C + g + 8 * half;
-        take4(k + static_cast<std::int64_t>(t) * P + column(j), t < seen && column(j) < P, rows[half]);
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+          Product16::multiply(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
+          Product16::multiply(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
+          Product16::multiply(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
+        }
       }
-      product.add(rows);
     }
     float squares[2] = {};
 #pragma unroll
@@ -215,7 +231,7 @@ struct FwmWarp {
       for (int n = 0; n < 2; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const float x = product.sums[n][2 * half + i];
+          const float x = large[n][2 * half + i] + small[n][2 * half + i];
           gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
           if (n == half && 2 * q + i == g) squares[half] = x;
         }
@@ -232,33 +248,44 @@ struct FwmWarp {
 // ---- forward
 
 struct FwmForwardShared {
-  float inverse[2][16 * kFwmRow], values[16 * kFwmRow], gram[16 * 16];
+  alignas(16) float inverse[2][16 * kFwmRow], values[16 * kFwmRow], gram[16 * 16];
   float4 terms[2][16];  // what N, c F and c^2 contribute to |X|^2; beta
-  int ids[2][16], current[16];
-  float of_z[16], of_u[16], gamma;
+  alignas(16) int ids[2][16];
+  unsigned later[2][16];  // tokens behind with the same value
+  int current[16];
+  alignas(16) float of_z[16], of_u[16], gamma;
 };
 
 template <int J>
 std::size_t fwm_chunked_forward_bytes(int warps) {
   return sizeof(FwmForwardShared) +
-         sizeof(float) * static_cast<std::size_t>(2 * FwmWarp<J>::kKeys + warps * (16 * kFwmRow + 20));
+         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + warps * (16 * kFwmRow + 20));
 }
 
-/// M of a chunk and what the chain wants of its tokens; by one warp.
+__device__ __forceinline__ float fwm_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return fmaf(fmaf(-x, y, 1.0f), y, y);
+}
+
+/// M of a chunk and what the chain wants of its tokens; by one warp. beta, id: of this lane's token, and then
+/// of the next chunk's.
 template <int J>
-__device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk) {
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* keys,
+                            float& beta, int& id) {
   const int t = at.lane % 16;
-  const float beta = at.beta_at(chunk * 16 + t);
-  const int id = at.value(chunk * 16 + t);
   __syncwarp();
-  const float square = at.gram(chunk, beta, shared.gram);
-  const float product = beta * square;
+  const float square = at.gram(keys, beta, shared.gram);
+  const float product = beta * square, has = id >= 0 ? 1.0f : 0.0f;
+  const unsigned later = (__match_any_sync(kFullWarp, id) & 0xffffu) >> (t + 1) << (t + 1);
   if (at.lane < 16) {
-    const float has = id >= 0 ? 1.0f : 0.0f;
     shared.terms[chunk % 2][t] =
         make_float4(beta * (product - 2), has * 2 * beta * (1 - product), has * beta * product, beta);
     shared.ids[chunk % 2][t] = id;
+    shared.later[chunk % 2][t] = id >= 0 ? later : 0;
   }
+  beta = at.beta_at(chunk * 16 + 16 + t);
+  id = at.value(chunk * 16 + 16 + t);
   float column[16];
 #pragma unroll
   for (int i = 0; i < 16; ++i) column[i] = i == t ? 1.0f : 0.0f;
@@ -273,52 +300,58 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
   }
 }
 
-/// The chain of divisors of a chunk; by one warp. sums [warps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
-template <int J>
+/// The chain of divisors of a chunk; by one warp. sums [kWarps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
+template <int J, int kWarps>
 __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* sums,
                           const float* z, float* scales, int stride) {
   const int t = at.lane % 16;
-  float N = 0, squares = 0;
-  for (int w = 0; w < at.warps; ++w) {
-    N += sums[w * 20 + t];
-    squares += sums[w * 20 + 16];
-  }
-  squares *= kFwmStart * kFwmStart;
   const float4* terms = shared.terms[chunk % 2];
   const int* ids = shared.ids[chunk % 2];
-  const int id = ids[t];
-  const unsigned same = __match_any_sync(kFullWarp, id) & 0xffffu;
+  const unsigned* later = shared.later[chunk % 2];
   const float* inverse = shared.inverse[chunk % 2] + t * kFwmRow;
+  const unsigned repeats = __ballot_sync(kFullWarp, later[t] != 0);
   float of_value[16], row[16], c[17];
 #pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    const int v = ids[i];
-    of_value[i] = v >= 0 ? z[v * kFwmRow + t] : 0.0f;  // X k_t at value i
-    row[i] = inverse[i];
+  for (int i = 0; i < 16; i += 4) {
+    const int4 v = *reinterpret_cast<const int4*>(ids + i);
+    const float4 m = *reinterpret_cast<const float4*>(inverse + i);
+    const int value[4] = {v.x, v.y, v.z, v.w};
+    const float entry[4] = {m.x, m.y, m.z, m.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {  // X k_t at value i + j; an absent value has no part in what follows
+      of_value[i + j] = z[max(value[j], 0) * kFwmRow + t];
+      row[i + j] = value[j] >= 0 ? entry[j] : 0.0f;
+    }
   }
+  float N = 0, squares = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (w < at.warps) {
+      N += sums[w * 20 + t];
+      squares += sums[w * 20 + 16];
+    }
+  }
+  squares *= kFwmStart * kFwmStart;
   c[0] = kFwmStart;
+  const int first = chunk * 16;
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     const float N_i = __shfl_sync(kFullWarp, N, i), F_i = __shfl_sync(kFullWarp, of_value[i], i);
     const float4 term = terms[i];
-    squares = fmaf(term.x, N_i, squares);
-    squares = fmaf(c[i], fmaf(term.y, F_i, term.z * c[i]), squares);
-    squares = fmaxf(squares, 0.0f);
-    c[i + 1] = c[i];
-    const int token = chunk * 16 + i;
-    if (squares > c[i] * c[i] && token > 0 && token < at.seen) {  // the first step is not rescaled
-      const float inverse_root = rsqrtf(squares), root = squares * inverse_root;
-      c[i + 1] = fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root);
-    }
-    if (ids[i] >= 0) {  // the token's value becomes part of later products
-      const float h = row[i] * c[i];
-      N = fmaf(h, h - 2 * of_value[i], N);
-      const unsigned later = __shfl_sync(kFullWarp, same, i) >> (i + 1) << (i + 1);
-      if (later) {
+    const float known = fmaf(term.x, N_i, squares);
+    squares = fmaxf(fmaf(c[i], fmaf(term.z, c[i], term.y * F_i), known), 0.0f);
+    float inverse_root;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse_root) : "f"(squares));
+    const float root = squares * inverse_root;
+    const bool cut = squares > c[i] * c[i] && first + i > 0 && first + i < at.seen;  // not at the first step
+    c[i + 1] = cut ? fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root) : c[i];
+    const float h = row[i] * c[i];  // the token's value becomes part of later products
+    N = fmaf(h, h - 2 * of_value[i], N);
+    if (repeats >> i & 1) {
+      const unsigned these = later[i];
 #pragma unroll
-        for (int j = i + 1; j < 16; ++j) {
-          if (later >> j & 1) of_value[j] -= h;
-        }
+      for (int j = i + 1; j < 16; ++j) {
+        if (these >> j & 1) of_value[j] -= h;
       }
     }
   }
@@ -327,25 +360,29 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   for (int i = 1; i < 16; ++i) {
     if (t == i) before = c[i], after = c[i + 1];
   }
+  const float inverse_before = fwm_reciprocal(before), inverse_end = fwm_reciprocal(c[16]);
   if (at.lane >= 16) return;
-  const float inverse_before = 1 / before;
 #pragma unroll
-  for (int i = 0; i < 16; ++i) shared.values[t * kFwmRow + i] = row[i] * (c[i] * inverse_before);
-  const float inverse_end = 1 / c[16];
+  for (int i = 0; i < 16; i += 4)
+    *reinterpret_cast<float4*>(shared.values + t * kFwmRow + i) =
+        make_float4(row[i] * (c[i] * inverse_before), row[i + 1] * (c[i + 1] * inverse_before),
+                    row[i + 2] * (c[i + 2] * inverse_before), row[i + 3] * (c[i + 3] * inverse_before));
   shared.of_z[t] = -inverse_before;
   shared.of_u[t] = terms[t].w * (before * inverse_end);
-  shared.current[t] = id;
+  shared.current[t] = ids[t];
   if (t == 0) shared.gamma = kFwmStart * inverse_end;
-  if (scales && chunk * 16 + t < at.seen) scales[static_cast<std::int64_t>(chunk * 16 + t) * stride] = before / after;
+  if (scales && first + t < at.seen)
+    scales[static_cast<std::int64_t>(first + t) * stride] =
+        after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
 
 template <int J, int kWarps>
-__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
     fwm_forward_chunked(const __grid_constant__ FwmReadForward<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const FwmWarp<J> at(a, a.y.columns());
   auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
-  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 2 * at.kKeys,
+  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
         *sums = z + at.warps * 16 * kFwmRow;
   const int b = blockIdx.x, r = blockIdx.y, V = at.V, P = at.P, g = at.g, q = at.q;
   const int chunks = (at.seen + 15) / 16, segments = (at.T + 15) / 16, stride = a.kept ? a.kept.columns() : 0;
@@ -353,26 +390,31 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * segments * size;
   float* kept = a.kept ? a.kept.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
   if (at.warp == at.warps) {
-    if (chunks > 0) fwm_prepare(at, shared, 0);
-    if (chunks > 1) fwm_prepare(at, shared, 1);
+    float beta = at.beta_at(at.lane % 16);
+    int id = at.value(at.lane % 16);
+    __syncthreads();
+    if (chunks > 0) fwm_prepare(at, shared, 0, keys, beta, id);
+    if (chunks > 1) fwm_prepare(at, shared, 1, keys + at.kKeys, beta, id);
     __syncthreads();
     for (int chunk = 0; chunk < chunks; ++chunk) {
       __syncthreads();
-      fwm_chain(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
+      fwm_chain<J, kWarps>(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
       __syncthreads();
-      if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2);
+      if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys + (chunk + 2) % 3 * at.kKeys, beta, id);
     }
     return;
   }
   float x[J][2][4] = {};
-  if (chunks > 0) at.fetch(keys, 0);
+  at.fetch(keys, 0);
+  at.fetch(keys + at.kKeys, 1);
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
+  __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const float* now = keys + chunk % 2 * at.kKeys;
+    const float* now = keys + chunk % 3 * at.kKeys;
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
-    at.store(checkpoints + chunk * size, x);
+    if (chunk > 0) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     float squares[4] = {}, norm[2] = {};
 #pragma unroll
@@ -407,7 +449,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       if (q == 0) sums[at.warp * 20 + 16] = total;
     }
     __syncthreads();  // the chain may begin
-    if (chunk + 1 < chunks) at.fetch(keys + (chunk + 1) % 2 * at.kKeys, chunk + 1);
+    if (chunk + 2 < chunks) at.fetch(keys + (chunk + 2) % 3 * at.kKeys, chunk + 2);
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();  // it has ended
     float hot[2][4];
@@ -424,7 +466,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         }
       }
     }
-    at.template times_matrix<true>(hot, shared.values, Z);  // the errors u
+    at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
 #pragma unroll
@@ -470,7 +512,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 // ---- backward
 
 struct FwmBackwardShared {
-  float inverse[2][16 * kFwmRow], gram[16 * 16], theta[16 * 16];
+  alignas(16) float inverse[2][16 * kFwmRow], gram[16 * 16], theta[16 * kFwmRow], sums[16 * 16],
+      psi[16 * 20];  // what A of each token takes from h_t[v_t], a row a t
   struct Token {
     float beta, before, end, of_u;  // g_t, g_E / g_t, 2 - beta |k|^2
   } token[2][16];
@@ -482,22 +525,20 @@ struct FwmBackwardShared {
 template <int J>
 std::size_t fwm_chunked_backward_bytes(int warps) {
   return sizeof(FwmBackwardShared) +
-         sizeof(float) * static_cast<std::size_t>(2 * FwmWarp<J>::kKeys + 2 * 16 * (16 * warps + 4) +
-                                                  warps * (FwmWarp<J>::kKeys + 16 * 17 + 16));
+         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + 2 * 16 * (16 * warps + 4) +
+                                                  warps * (FwmWarp<J>::kKeys + 16 * 16 + 16));
 }
 
-/// N' of a chunk and what belongs to its tokens; by one warp. psi: what A of each token takes from this lane's
-/// h_t[v_t]. errors [16][width].
+/// N' of a chunk and what belongs to its tokens; by one warp. errors [16][width]. beta, id, scale: of this
+/// lane's token, and then of the chunk's before.
 template <int J>
-__device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const float* scales,
-                            int stride, const float* errors, int width, float (&psi)[16]) {
-  const int lane = at.lane, i = lane % 16, t = chunk * 16 + i, buffer = chunk % 2;
-  const float beta = at.beta_at(t);
-  const int id = at.value(t);
-  const float s = t < at.seen ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f;
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const float* keys,
+                            const float* errors, int width, const float* scales, int stride, float& beta,
+                            int& id, float& scale) {
+  const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
   __syncwarp();
-  const float square = at.gram(chunk, beta, shared.gram);
-  float through = s;  // product of scales up to this token
+  const float square = at.gram(keys, beta, shared.gram);
+  float through = scale;  // product of scales up to this token
 #pragma unroll
   for (int offset = 1; offset < 16; offset *= 2) {
     const float other = __shfl_up_sync(kFullWarp, through, offset, 16);
@@ -506,11 +547,19 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
   const float end = __shfl_sync(kFullWarp, through, 15);
   float before = __shfl_up_sync(kFullWarp, through, 1, 16);
   if (i == 0) before = 1;
-  const float of_u = 2 - beta * square;
+  const float of_u = 2 - beta * square, inverse_before = fwm_reciprocal(before);
   if (lane < 16) {
-    shared.token[buffer][i] = {beta, before, end / before, of_u};
-    shared.step[buffer][i] = make_float4(s * s, s < 1 ? 1.0f : 0.0f, id >= 0 ? beta : 0.0f, 0.0f);
+    shared.token[buffer][i] = {beta, before, end * inverse_before, of_u};
+    shared.step[buffer][i] =
+        make_float4(scale * scale, scale < 1 ? 1.0f : 0.0f, id >= 0 ? beta : 0.0f, inverse_before);
     shared.ids[buffer][i] = id;
+  }
+  const int mine = id;
+  const std::int64_t t = chunk * 16 - 16 + i;  // the next token to prepare; t < seen
+  if (t >= 0) {
+    beta = at.beta[t];
+    id = at.value(static_cast<int>(t));
+    scale = scales[t * stride];
   }
   float column[16];
 #pragma unroll
@@ -520,32 +569,66 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
 #pragma unroll
     for (int l = 0; l < j; ++l) column[l] -= shared.gram[j * 16 + l] * column[j];
   }
-  if (lane < 16) {
+  __syncwarp();
+  if (lane < 16) {  // N'_ti = N_ti g_i / g_t
 #pragma unroll
-    for (int j = 0; j < 16; ++j) shared.inverse[buffer][j * kFwmRow + i] = column[j];
+    for (int j = 0; j < 16; ++j)
+      shared.inverse[buffer][j * kFwmRow + i] = column[j] * (before * shared.step[buffer][j].w);
   }
   __syncwarp();
-  float row[16];
-  const float inverse_before = 1 / before;
 #pragma unroll
-  for (int j = 0; j < 16; ++j) {
-    const auto other = shared.token[buffer][j];
-    row[j] = j < i ? 0.0f : shared.inverse[buffer][i * kFwmRow + j] * (other.before * inverse_before);
-    const int other_id = shared.ids[buffer][j];
-    const float u = id >= 0 ? errors[j * width + id] : 0.0f, hot = other_id == id ? 1.0f : 0.0f;
-    psi[j] = j == i ? hot - (other.of_u - 1) * u : row[j] * (hot - other.of_u * u);
-  }
-  __syncwarp();
-  if (lane < 16) {
-#pragma unroll
-    for (int j = 0; j < 16; ++j) shared.inverse[buffer][i * kFwmRow + j] = row[j];
+  for (int m = 0; m < 8; ++m) {
+    const int j = m + lane / 16 * 8;
+    const float of = shared.token[buffer][j].of_u, u = errors[j * width + max(mine, 0)],
+                hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f;
+    shared.psi[i * 20 + j] =
+        j == i ? hot - (of - 1) * u : shared.inverse[buffer][i * kFwmRow + j] * (hot - of * u);
   }
 }
 
-/// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
-__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, const float (&psi)[16],
-                                          float& d) {
+/// What theta and d_beta of a chunk take from sums over the warps; by one warp.
+template <int kWarps>
+__device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
+                                          const float* products, const float* squares, Write write,
+                                          float* d_beta) {
   const int lane = threadIdx.x % 32, t = lane % 16;
+  float4 sum[2] = {};
+  float square = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (w >= warps) break;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float4 part = *reinterpret_cast<const float4*>(products + w * 256 + 4 * lane + 128 * i);
+      sum[i].x += part.x, sum[i].y += part.y, sum[i].z += part.z, sum[i].w += part.w;
+    }
+    square += squares[w * 16 + t];
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = sum[i];
+  __syncwarp();
+  const auto* token = shared.token[chunk % 2];
+  const auto* step = shared.step[chunk % 2];
+  const float beta = token[t].beta, before = token[t].before, inverse = step[t].w,
+              diagonal = square * shared.along[t];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int row = 2 * i + lane / 16, other = row > t ? row * 16 + t : t * 16 + row;
+    const float ratio = row > t ? token[row].before * inverse : before * step[row].w;
+    shared.theta[row * kFwmRow + t] = -beta * (row == t ? diagonal : ratio * shared.sums[other]);
+  }
+  if (d_beta && lane < valid) put(write, d_beta + t, shared.sums[17 * t] - diagonal);
+}
+
+/// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
+__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
+  const int lane = threadIdx.x % 32, t = lane % 16;
+  float psi[16];
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(shared.psi + t * 20 + i);
+    psi[i] = four.x, psi[i + 1] = four.y, psi[i + 2] = four.z, psi[i + 3] = four.w;
+  }
   float h = shared.ids[chunk % 2][t] >= 0 ? shared.base[t] : 0.0f, A = 0, mine = 0;
 #pragma unroll
   for (int i = 15; i >= 0; --i) {
@@ -564,13 +647,14 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     fwm_backward_chunked(const __grid_constant__ FwmReadBackward<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const FwmWarp<J> at(a, a.d_y.columns());
-  constexpr int kKeys = FwmWarp<J>::kKeys, kStride = FwmWarp<J>::kStride;
+  constexpr int kKeys = FwmWarp<J>::kKeys;
+  constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
   auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
   const int b = blockIdx.x, r = blockIdx.y, T = at.T, V = at.V, P = at.P, lane = at.lane, g = at.g, q = at.q;
   const int warp = at.warp, warps = at.warps, width = 16 * warps + 4, thread = threadIdx.x;
-  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 2 * kKeys,
+  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 3 * kKeys,
         *parts = errors + 2 * 16 * width, *products = parts + warps * kKeys,
-        *squares = products + warps * 16 * 17;
+        *squares = products + warps * 16 * 16;
   const int chunks = (at.seen + 15) / 16, segments = (T + 15) / 16, stride = a.kept.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
   const float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * segments * size;
@@ -595,48 +679,44 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   }
 
   const auto fetch = [&](int chunk) {
-    at.fetch(keys + chunk % 2 * kKeys, chunk);
-    float* to = errors + chunk % 2 * 16 * width;
-    for (int i = thread; i < 64 * warps; i += 32 * warps) {
-      const int token = i / (4 * warps), v = 4 * (i % (4 * warps)), t = chunk * 16 + token;
-      const bool valid = t < at.seen && v < stride - 4;
-      copy4_async(to + token * width + v, valid ? kept + static_cast<std::int64_t>(t) * stride + v : kept, valid);
+    at.fetch(keys + chunk % 3 * kKeys, chunk);
+    for (int token = warp; token < 16; token += warps) {
+      const int t = chunk * 16 + token;
+      const float* from = kept + static_cast<std::int64_t>(t) * stride;
+      float* to = errors + (chunk % 2 * 16 + token) * width;
+      for (int v = 4 * lane; v < 16 * warps; v += 128) {
+        const bool valid = t < at.seen && v < stride - 4;
+        copy4_async(to + v, valid ? from + v : kept, valid);
+      }
     }
   };
   const int last = chunks - 1;
   if (warp == warps) {
-    float psi[16];
+    const int t = last * 16 + lane % 16;
+    const float* scales = kept + stride - 4;
+    float beta = at.beta_at(t), scale = t < at.seen ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f,
+          d = 0;
+    int id = at.value(t);
+    const auto prepare = [&](int chunk) {
+      fwm_prepare(at, shared, chunk, keys + chunk % 3 * kKeys, errors + chunk % 2 * 16 * width, width, scales,
+                  stride, beta, id, scale);
+    };
     __syncthreads();
-    fwm_prepare(at, shared, last, kept + stride - 4, stride, errors + last % 2 * 16 * width, width, psi);
+    prepare(last);
     __syncthreads();
     __syncthreads();
-    float d = 0;
     for (int p = lane; p < P; p += 32) d += parts[p] * query[p];
     d = warp_sum(d);
     for (int chunk = last; chunk >= 0; --chunk) {
       __syncthreads();
-      fwm_chain(shared, chunk, psi, d);
+      fwm_chain(shared, chunk, d);
       __syncthreads();
-      if (chunk > 0)
-        fwm_prepare(at, shared, chunk - 1, kept + stride - 4, stride, errors + (chunk - 1) % 2 * 16 * width, width,
-                    psi);
-      barrier_wait(1, static_cast<int>(blockDim.x));
-      const auto* token = shared.token[chunk % 2];
-      const int i = lane % 16;
-      for (int row = lane / 16; row < 16; row += 2) {  // theta_{row, i} = beta_i g_later / g_earlier q_later.u_earlier
-        const int later = row > i ? row : i, earlier = row > i ? i : row;
-        float product = 0, square = 0;
-        for (int w = 0; w < warps; ++w) product += products[(w * 16 + later) * 17 + earlier];
-        if (row == i) {
-          for (int w = 0; w < warps; ++w) square += squares[w * 16 + i];
-          square *= shared.along[i];
-          if (d_beta && chunk * 16 + i < at.seen) put(a.write_beta, d_beta + chunk * 16 + i, product - square);
-          product = square;
-        }
-        shared.theta[row * 16 + i] = token[i].beta * (token[later].before / token[earlier].before) * product;
-      }
+      if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
+      fwm_theta<kWarps>(shared, chunk, warps, min(16, at.seen - chunk * 16), products, squares, a.write_beta,
+                        d_beta ? d_beta + chunk * 16 : nullptr);
     }
+    __syncthreads();
     return;
   }
 
@@ -669,26 +749,86 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
         const int v = 16 * warp + i;
-        if (v < V) sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
+        if (v < V && last > 0)
+          sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
       }
-      products[warp * 16 * 17 + p] = sum;
+      products[warp * 256 + p] = sum;
     }
   }
   __syncthreads();  // N' is there, too
   for (int p = thread; p < P; p += 32 * warps) {
     const auto* token = shared.token[last % 2];
     float sum = 0;
-    for (int w = 0; w < warps; ++w) sum += products[w * 16 * 17 + p];
+    for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
     sum *= token[0].end;
 #pragma unroll
     for (int i = 0; i < 16; ++i)
-      sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 2 * kKeys + at.at(i, p)];
+      sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
     if (d_q) put(a.write_q, d_q + p, sum);
     parts[p] = sum;
   }
   __syncthreads();
+  // Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
+  const auto errors_of = [&](const float* error, float(&u)[2][4]) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 two =
+            *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
+        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
+      }
+    }
+  };
+  // part [16 tokens, columns of j] += w x over the rows of this warp.
+  const auto add_rows = [&](float(&part)[2][4], const FwmFactor(&w)[2], const float(&rows)[2][4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
+        fwm_transpose(b0, b1);
+        fwm_add(part[h], part[h], w[half], b0, b1);
+      }
+    }
+  };
+  const auto part_at = [&](int half, int j) {
+    return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j)));
+  };
+  // d_k of a chunk, from the parts of the warps.
+  const auto finish = [&](int chunk) {
+    if (!d_k) return;
+    const FwmFactor factor[2] = {
+        {shared.theta[g * kFwmRow + 2 * q], shared.theta[(g + 8) * kFwmRow + 2 * q],
+         shared.theta[g * kFwmRow + 2 * q + 1], shared.theta[(g + 8) * kFwmRow + 2 * q + 1]},
+        {shared.theta[g * kFwmRow + 2 * q + 8], shared.theta[(g + 8) * kFwmRow + 2 * q + 8],
+         shared.theta[g * kFwmRow + 2 * q + 9], shared.theta[(g + 8) * kFwmRow + 2 * q + 9]}};
+    for (int j = warp; j < J; j += warps) {
+      float sum[2][4] = {};
+      at.add_keys(sum, factor, keys + chunk % 3 * kKeys, j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int token = g + 8 * half, t = chunk * 16 + token;
+        if (t >= at.seen || at.column(j) >= P) continue;
+        float4 total = fwm_four(sum, half);
+        const float* from = parts + at.at(token, at.column(j));
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+          if (w >= warps) break;
+          const float4 part = *reinterpret_cast<const float4*>(from + w * kKeys);
+          total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+        }
+        const float beta = shared.token[chunk % 2][token].beta;
+        auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
+        float4 old = {};
+        if (a.write_k == Write::add) old = *target;
+        *target = make_float4(old.x + beta * total.x, old.y + beta * total.y, old.z + beta * total.z,
+                              old.w + beta * total.w);
+      }
+    }
+  };
   for (int chunk = last; chunk >= 0; --chunk) {
-    const float* now = keys + chunk % 2 * kKeys;
+    const float* now = keys + chunk % 3 * kKeys;
     const float* error = errors + chunk % 2 * 16 * width;
     const float* matrix = shared.inverse[chunk % 2];
     const auto* tokens = shared.token[chunk % 2];
@@ -711,18 +851,36 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     }
     __syncthreads();  // the chain may begin
     if (chunk > 0) fetch(chunk - 1);
-    float u[2][4];  // [half of the tokens][row 2 q, 2 q + 1, the same of the other 8 rows]: errors of tokens g + 8 m
+    if (chunk < last) finish(chunk + 1);
+    const float* state = checkpoints + chunk * size;
+    float S[kAhead][2][4] = {};
+    if (chunk > 0) {
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
+      for (int j = 0; j < kAhead; ++j) at.load(state, j, S[j]);
+    }
+    barrier_wait(1, 32 * warps);  // the parts of the chunk behind have been read
+    {
+      float u[2][4];
+      errors_of(error, u);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float2 two = *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
-        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
+      for (int m = 0; m < 2; ++m) {
+        float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
+        square += __shfl_xor_sync(kFullWarp, square, 1);
+        square += __shfl_xor_sync(kFullWarp, square, 2);
+        if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+        const float scale = tokens[8 * m + g].end;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) u[m][i] *= scale;
       }
-      float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
-      square += __shfl_xor_sync(kFullWarp, square, 1);
-      square += __shfl_xor_sync(kFullWarp, square, 2);
-      if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+      const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]},
+                                   {u[0][2], u[1][2], u[0][3], u[1][3]}};
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        float part[2][4] = {};
+        add_rows(part, factor, x[j]);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+      }
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();  // it has ended
@@ -751,88 +909,59 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       }
     }
     {
-      float product[2][4] = {};
+      float product[2][4] = {}, u[2][4];
+      errors_of(error, u);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
                                turned[1][2 * half + 1]);
 #pragma unroll
-        for (int m = 0; m < 2; ++m) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+        for (int m = 0; m < 2; ++m)
+          fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
       }
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          products[(warp * 16 + g + 8 * (i / 2)) * 17 + 8 * m + 2 * q + i % 2] = product[m][i];
+          products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
       }
     }
-    barrier_arrive(1, static_cast<int>(blockDim.x));
     const float of_state = -shared.along[0], gamma = tokens[0].end;
-    {
+    if (chunk > 0) {
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        const auto token = tokens[8 * m + g];
+        const float scale = -tokens[8 * m + g].before;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          u[m][i] *= token.end;
-          turned[m][i] *= -token.before;
-        }
+        for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
       }
-      const FwmFactor of_x[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
-      const FwmFactor of_s[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
-                                 {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
-      const float* state = checkpoints + chunk * size;
+      const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
+                                   {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
 #pragma unroll
       for (int j = 0; j < J; ++j) {
-        float S[2][4], part[2][4] = {};
-        at.load(state, j, S);
+        float(&rows)[2][4] = S[j % kAhead];
+        float part[2][4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            float b0 = x[j][h][2 * half], b1 = x[j][h][2 * half + 1];
-            fwm_transpose(b0, b1);
-            fwm_add(part[h], part[h], of_x[half], b0, b1);
-            b0 = S[h][2 * half], b1 = S[h][2 * half + 1];
-            fwm_transpose(b0, b1);
-            fwm_add(part[h], part[h], of_s[half], b0, b1);
-          }
+          const float4 four = *part_at(half, j);
+          part[0][2 * half] = four.x, part[1][2 * half] = four.y;
+          part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
         }
+        add_rows(part, factor, rows);
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          *reinterpret_cast<float4*>(parts + warp * kKeys + (g + 8 * half) * kStride + at.column(j)) =
-              make_float4(part[0][2 * half], part[1][2 * half], part[0][2 * half + 1], part[1][2 * half + 1]);
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, S[h][i], gamma * x[j][h][i]);
+          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
         }
+        if (j + kAhead < J) at.load(state, j + kAhead, rows);
       }
+      at.add_keys(x, Q, now);
     }
-    at.add_keys(x, Q, now);
-    __syncthreads();  // the parts and theta are there
-    if (!d_k) continue;
-    for (int i = thread; i < 64 * J; i += 32 * warps) {
-      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = chunk * 16 + token;
-      if (t >= at.seen || p >= P) continue;
-      float4 sum = {};
-      for (int w = 0; w < warps; ++w) {
-        const float4 part = *reinterpret_cast<const float4*>(parts + w * kKeys + token * kStride + p);
-        sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w;
-      }
-#pragma unroll
-      for (int l = 0; l < 16; ++l) {
-        const float4 key = *reinterpret_cast<const float4*>(now + at.at(l, p));
-        const float theta = shared.theta[token * 16 + l];
-        sum.x -= theta * key.x, sum.y -= theta * key.y, sum.z -= theta * key.z, sum.w -= theta * key.w;
-      }
-      const float beta = tokens[token].beta;
-      auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + p);
-      float4 old = {};
-      if (a.write_k == Write::add) old = *target;
-      *target = make_float4(old.x + beta * sum.x, old.y + beta * sum.y, old.z + beta * sum.z, old.w + beta * sum.w);
-    }
+    __syncthreads();  // the parts are there, and N' of the chunk before
   }
+  __syncthreads();
+  finish(0);
 }
 
 /// Calls f(J, warps at most, warps) for a shape that fwm_chunked() covers.
@@ -843,8 +972,8 @@ void with_fwm_chunks(int P, int V, F&& f) {
   const auto call = [&](auto J) {
     if (warps <= 7) {
       f(J, integral_constant<int, 7>(), warps);
-    } else if (warps <= 13) {
-      f(J, integral_constant<int, 13>(), warps);
+    } else if (warps <= 15) {
+      f(J, integral_constant<int, 15>(), warps);
     } else {
       f(J, integral_constant<int, 16>(), warps);
     }

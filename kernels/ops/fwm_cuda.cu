@@ -6,7 +6,8 @@
 //
 // The state lies in shared memory where it fits. Where it does not, the forward pass works in the checkpoint
 // that the running segment will fill; the last segment has no such place, so it works in its own checkpoint
-// and mends it by running the segment before it again: no workspace, the same bits, one segment more. SPDX-License-Identifier: Apache-2.0
+// and mends it by running the segment before it again: no workspace, the same bits, one segment more.
+// SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "kernels/base/cuda_launch.cuh"

@@ -71,10 +71,10 @@ OpCase make(const std::string& name, Shape s, double size) {
                              x.real("kept"), x.integer("tokens"), x.integer("position")});
   });
   op.backward([](const Exec& exec, auto& x) {
-    run(exec,
-        FwmReadBackward{x.real("k"), x.real("q"), x.real("beta"), x.real("checkpoints"), x.real("kept"), x.real("workspace"),
-                        x.real("d_y"), x.real("d_k"), x.real("d_q"), x.real("d_beta"), x.integer("tokens"),
-                        x.integer("position"), x.write("k"), x.write("q"), x.write("beta")});
+    run(exec, FwmReadBackward{x.real("k"), x.real("q"), x.real("beta"), x.real("checkpoints"), x.real("kept"),
+                              x.real("workspace"), x.real("d_y"), x.real("d_k"), x.real("d_q"),
+                              x.real("d_beta"), x.integer("tokens"), x.integer("position"), x.write("k"),
+                              x.write("q"), x.write("beta")});
   });
   op.oracle([s](const Values& in) { return oracle(in, s); });
   return op.roundings(4.0 * s.T + s.P + s.V).condition(4);

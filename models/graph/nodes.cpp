@@ -361,13 +361,13 @@ Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, V
   g.node(
       "fwm_read", {k, q, beta}, {y},
       [=](const Exec& e) {
-        run(e, FwmReadForward<Real>{k->value, q->value, beta->value, y->value, checkpoints->value, kept->value,
-                                    *tokens, *position});
+        run(e, FwmReadForward<Real>{k->value, q->value, beta->value, y->value, checkpoints->value,
+                                    kept->value, *tokens, *position});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, FwmReadBackward<Real>{k->value, q->value, beta->value, checkpoints->value, kept->value,
-                                     workspace->value, y->gradient, k->gradient, q->gradient, beta->gradient, *tokens,
-                                     *position, m[0], m[1], m[2]});
+                                     workspace->value, y->gradient, k->gradient, q->gradient, beta->gradient,
+                                     *tokens, *position, m[0], m[1], m[2]});
       });
   return y;
 }
