@@ -18,6 +18,9 @@
 //   theta_ti = beta_i (g_t / g_i q_t.u_i  (i < t),  A_t |u_t|^2  (i = t),  g_i / g_t q_i.u_t  (i > t)).
 // All ratios of g there are at most 1.
 //
+// M, c and Z stay within the range of a float while c grows by less than 2^113 in a chunk: keys of up to
+// about |k|^2 beta = 130 at every token.
+//
 // A warp owns 16 rows of S (or its gradient), as accumulators of the tensor cores; one more warp of the block
 // walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (recurrence_chunked.cuh).
 // SPDX-License-Identifier: Apache-2.0
@@ -638,6 +641,7 @@ __device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, 
     d = d - step.y * d;
     d = fmaf(-step.z, __shfl_sync(kFullWarp, h, i), d);
     if (t == i) mine = A;
+    if (i == 10) __syncthreads();  // the other warps have read the parts of the chunk behind
   }
   if (lane < 16) shared.along[t] = mine;
 }
@@ -858,7 +862,6 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) at.load(state, j, S[j]);
     }
-    barrier_wait(1, 32 * warps);  // the parts of the chunk behind have been read
     {
       float u[2][4];
       errors_of(error, u);
@@ -874,6 +877,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       }
       const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]},
                                    {u[0][2], u[1][2], u[0][3], u[1][3]}};
+      __syncthreads();  // the parts of the chunk behind have been read
 #pragma unroll
       for (int j = 0; j < J; ++j) {
         float part[2][4] = {};
