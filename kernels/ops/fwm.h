@@ -13,7 +13,7 @@ namespace crosstalk {
 constexpr int kFwmSegment = 16;
 constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
 
-/// Whether the chunked CUDA version (fwm_chunked.cuh) covers a shape; it wants `kept`, the others
+/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, the others
 /// `workspace`.
 template <class Real>
 constexpr bool fwm_chunked(int Q, int P, int V) {

@@ -1,5 +1,5 @@
 // The fast weight memory: a block a sequence; chunk by chunk on the tensor cores in single precision with one
-// query (fwm_chunked.cuh), else step by step with the state in registers where it fits (fwm_registers.cuh).
+// query (fwm_chunk.cuh), else step by step with the state in registers where it fits (fwm_registers.cuh).
 // Here, what does not fit: a warp owns rows of the state and a lane its columns, in every pass over it, so
 // that the state needs no barrier; only sums over it do. The rescaling of a step is applied when the next one
 // reads the state.
@@ -13,7 +13,8 @@
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/batch.h"
 #include "kernels/ops/fwm.h"
-#include "kernels/ops/fwm_chunked.cuh"
+#include "kernels/ops/fwm_chunk_backward.cuh"
+#include "kernels/ops/fwm_chunk_forward.cuh"
 #include "kernels/ops/fwm_registers.cuh"
 
 namespace crosstalk {

@@ -1,0 +1,279 @@
+// The fast weight memory chunk by chunk: 16 tokens in one step of the state, for one query a sequence.
+//
+// S = X / c, where c collects the divisors. Inside a chunk, from the state S_0 before it (c_0 = 1), with the
+// Gram matrix G = K K^T, kappa_t = G_tt, e_t the one-hot value and u_t = e_t - S_{t-1} k_t = p_t / c_{t-1}:
+//   p = C e - Z,   C_ti = M_ti c_{i-1},   Z = M S_0 K^T,   M = (I + tril(G, -1) beta)^-1
+//   |X_t'|^2 = |X_{t-1}|^2 + (beta^2 kappa - 2 beta) N + 2 (beta - beta^2 kappa) c F + beta^2 kappa c^2,
+//   c_t = max(c_{t-1}, |X_t'|),   N = |X_{t-1} k_t|^2,   F = (X_{t-1} k_t)[v_t]
+// where N and F follow from |Z_t|^2 and entries of Z at the chunk's 16 values, so that the chain of divisors
+// is 16 steps of one warp on 16 x 16 numbers, and all else is matrix products.
+//
+// Backwards, with g_t = c_0 / c_{t-1}, s_t = c_{t-1} / c_t, r_t = [s_t < 1], end E:  d_t = <dL/dS_t, S_t>,
+//   A_t = s_t^2 (A_{t+1} + r_t d_t),   d_{t-1} = (1 - r_t) d_t - beta_t h_t[v_t],   h_t = q_t - A_t u_t,
+//   q = N' (g_E / g G_E K^T - A w),   w_j = e_j - (2 - beta_j kappa_j) u_j,
+//   N'_tj = (I + triu(G, 1) beta)^-1_tj g_j / g_t
+// (no sum over the state: u + S k is one-hot, and a rescaled state has no radial gradient);
+//   d_beta_t = q_t.u_t - A_t |u_t|^2,   G_0 = g_E G_E - A_1 S_0 - sum_t beta_t g_t q_t k_t^T,
+//   d_k_t = beta_t (g_E / g_t G_E^T u_t - g_t S_0^T q_t - sum_i theta_ti k_i),
+//   theta_ti = beta_i (g_t / g_i q_t.u_i  (i < t),  A_t |u_t|^2  (i = t),  g_i / g_t q_i.u_t  (i > t)).
+// All ratios of g there are at most 1.
+//
+// M, c and Z stay within the range of a float while c grows by less than 2^113 in a chunk: keys of up to
+// about |k|^2 beta = 130 at every token.
+//
+// A warp owns 16 rows of S (or its gradient), as accumulators of the tensor cores; one more warp of the block
+// walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (recurrence_chunked.cuh).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/batch.h"
+#include "kernels/ops/fwm.h"
+#include "kernels/ops/recurrence_chunked.cuh"
+
+namespace crosstalk::device {
+
+static_assert(kFwmSegment == 16, "the rows of a tensor core's product");
+constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as factors: no bank conflicts
+// Inside a chunk c starts here: 2^113 of growth fit into single precision with the squares.
+constexpr float kFwmStart = 0x1p-50f;
+
+/// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
+__device__ __forceinline__ unsigned fwm_rounded(float x) {
+  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
+
+/// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
+struct FwmFactor {
+  unsigned high[4], low[4];
+  __device__ FwmFactor(float x0, float x1, float x2, float x3) {
+    const float x[4] = {x0, x1, x2, x3};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      high[i] = fwm_rounded(x[i]);
+      low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
+    }
+  }
+  /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
+  __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
+};
+
+/// small, large += a b, the rounding halves into `small`; `exact`: a has none.
+template <bool exact = false>
+__device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
+                                        float b1) {
+  const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
+  if (!exact) Product16::multiply(small, a.low, h0, h1);
+  Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
+                      __float_as_uint(b1 - __uint_as_float(h1)));
+  Product16::multiply(large, a.high, h0, h1);
+}
+
+/// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
+__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+  return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
+}
+
+/// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
+__device__ __forceinline__ void fwm_transpose(float& x, float& y) {
+  const unsigned u = __float_as_uint(x), v = __float_as_uint(y);
+  unsigned low = __byte_perm(u, v, 0x5410), high = __byte_perm(u, v, 0x7632);
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(low));
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(high));
+  x = __uint_as_float(__byte_perm(low, high, 0x5410));
+  y = __uint_as_float(__byte_perm(low, high, 0x7632));
+}
+
+/// One sequence, and a lane's place in products. J sixteens of columns.
+/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
+/// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
+template <int J>
+struct FwmWarp {
+  static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
+  int T, P, V, seen, warps, warp, lane, g, q;
+  const float *k, *beta;
+  const std::int32_t* tokens;
+  int channels;
+
+  template <class Args>
+  __device__ FwmWarp(const Args& a, int V_)
+      : T(a.k.dim(1)),
+        P(a.k.dim(2)),
+        V(V_),
+        seen(clamped(a.position.at(blockIdx.y)[blockIdx.x], T)),
+        warps(static_cast<int>(blockDim.x / 32) - 1),
+        warp(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x / 32), 0)),
+        lane(static_cast<int>(threadIdx.x % 32)),
+        g(lane / 4),
+        q(lane % 4),
+        channels(a.tokens.columns()) {
+    const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
+    const int r = blockIdx.y;
+    k = a.k.at(r) + sequence * P;
+    beta = a.beta.at(r) + sequence;
+    tokens = a.tokens.at(r) + sequence * channels;
+  }
+  __device__ int row(int half) const { return 16 * warp + g + 8 * half; }
+  __device__ int column(int j) const { return 16 * j + 4 * q; }
+  __device__ int value(int t) const {
+    return t < seen ? tokens[static_cast<std::int64_t>(t) * channels + channel_value] : -1;
+  }
+  __device__ float beta_at(int t) const { return t < seen ? beta[t] : 0.0f; }
+
+  /// Where [16][16 J] numbers keep a column of a token: neither rows nor columns of a factor meet in a bank.
+  __device__ static int at(int token, int column) {
+    return token * 16 * J + (column ^ (8 * ((token >> 1) & 3)) ^ (16 * (token & 1)));
+  }
+  /// Starts copying the keys of a chunk, with the threads of all warps but the last.
+  __device__ void fetch(float* keys, int chunk) const {
+    for (int i = static_cast<int>(threadIdx.x); i < C * 4 * J; i += 32 * warps) {
+      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = chunk * C + token;
+      const bool valid = t < seen && p < P;
+      copy4_async(keys + at(token, p), valid ? k + static_cast<std::int64_t>(t) * P + p : k, valid);
+    }
+  }
+  /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
+  __device__ void times_keys(const float (&x)[J][2][4], const float* keys, float (&y)[2][4]) const {
+    float small[2][4] = {};
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[m][i] = 0;
+    }
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const FwmFactor even(x[j][0]), odd(x[j][1]);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const float4 key = *reinterpret_cast<const float4*>(keys + at(8 * m + g, column(j)));
+        fwm_add(small[m], y[m], even, key.x, key.z);
+        fwm_add(small[m], y[m], odd, key.y, key.w);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[m][i] += small[m][i];
+    }
+  }
+  /// Columns of j of x += w K, w [16 rows, tokens].
+  __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const float* keys, int j) const {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const float2 k0 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q, 16 * j + 2 * g));
+      const float2 k1 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q + 1, 16 * j + 2 * g));
+      fwm_add(x[0], x[0], w[s], k0.x, k1.x);
+      fwm_add(x[1], x[1], w[s], k0.y, k1.y);
+    }
+  }
+  __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const float* keys) const {
+    const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
+#pragma unroll
+    for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
+  }
+  /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
+  template <bool lower, bool exact = false>
+  __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
+    const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        if (lower ? s > m : s < m) continue;
+        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
+      }
+    }
+  }
+  /// Rows of the state that begins at `from` [V,P], columns of j.
+  __device__ void load(const float* from, int j, float (&x)[2][4]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float4 four = {};
+      if (row(half) < V && column(j) < P)
+        four = *reinterpret_cast<const float4*>(from + static_cast<std::int64_t>(row(half)) * P + column(j));
+      x[0][2 * half] = four.x, x[1][2 * half] = four.y;
+      x[0][2 * half + 1] = four.z, x[1][2 * half + 1] = four.w;
+    }
+  }
+  __device__ void store(float* to, const float (&x)[J][2][4]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        if (row(half) < V && column(j) < P)
+          *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
+              fwm_four(x[j], half);
+      }
+    }
+  }
+  /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
+  /// |k_t|^2.
+  __device__ float gram(const float* keys, float token_beta, float* gram) const {
+    float small[2][4] = {}, large[2][4] = {};
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const float4 first = *reinterpret_cast<const float4*>(keys + at(g, column(j))),
+                   second = *reinterpret_cast<const float4*>(keys + at(8 + g, column(j)));
+      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z},
+                                   {first.y, second.y, first.w, second.w}};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+          Product16::multiply(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
+          Product16::multiply(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
+          Product16::multiply(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
+        }
+      }
+    }
+    float squares[2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float b = __shfl_sync(kFullWarp, token_beta, g + 8 * half);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float x = large[n][2 * half + i] + small[n][2 * half + i];
+          gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
+          if (n == half && 2 * q + i == g) squares[half] = x;
+        }
+      }
+    }
+    const int t = lane % C, from = t % 8 * 4 + t % 8 / 2;  // the lane with the diagonal of rows t % 8
+    const float first = __shfl_sync(kFullWarp, squares[0], from),
+                second = __shfl_sync(kFullWarp, squares[1], from);
+    __syncwarp();
+    return t < 8 ? first : second;
+  }
+};
+
+/// 1 / x for x within 2^-120 .. 2^120.
+__device__ __forceinline__ float fwm_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return fmaf(fmaf(-x, y, 1.0f), y, y);
+}
+
+/// Calls f(J, warps at most, warps) for a shape that fwm_chunked() covers.
+template <class F>
+void with_fwm_chunks(int P, int V, F&& f) {
+  using std::integral_constant;
+  const int warps = (V + 15) / 16;
+  const auto call = [&](auto J) {
+    if (warps <= 7) {
+      f(J, integral_constant<int, 7>(), warps);
+    } else if (warps <= 15) {
+      f(J, integral_constant<int, 15>(), warps);
+    } else {
+      f(J, integral_constant<int, 16>(), warps);
+    }
+  };
+  if (P <= 64) {
+    call(integral_constant<int, 4>());
+  } else {
+    call(integral_constant<int, 8>());
+  }
+}
+
+}  // namespace crosstalk::device
