@@ -19,6 +19,12 @@ template <class Real>
 constexpr bool fwm_chunked(int Q, int P, int V) {
   return sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 && V <= 256;
 }
+/// States in `checkpoints`: the chunked version may walk few tokens at a time.
+constexpr int kFwmFew = 4;
+template <class Real>
+constexpr int fwm_states(int T, int Q, int P, int V) {
+  return fwm_chunked<Real>(Q, P, V) ? (T + kFwmFew - 1) / kFwmFew : fwm_segments(T);
+}
 /// Columns of `kept`.
 template <class Real>
 constexpr int fwm_kept(int Q, int P, int V) {
@@ -32,8 +38,8 @@ constexpr int fwm_workspace(int Q, int P, int V) {
 
 /// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero
 /// value), position int32 [R,B,Q] -> y [R,B,Q,V]. For the backward pass: checkpoints
-/// [R,B,fwm_segments(T),V*P], states before each segment that a query sees; kept [R,B,T,fwm_kept], which only
-/// CUDA fills: v - S k of each step and the inverse of its divisor.
+/// [R,B,fwm_states,V*P], states before each segment that a query sees; kept [R,B,T,fwm_kept], which only CUDA
+/// fills: v - S k of each step and the inverse of its divisor, and how many tokens make a segment.
 template <class Real>
 struct FwmReadForward {
   Tensor<Real> k, q, beta, y, checkpoints, kept;

@@ -18,8 +18,9 @@
 //   theta_ti = beta_i (g_t / g_i q_t.u_i  (i < t),  A_t |u_t|^2  (i = t),  g_i / g_t q_i.u_t  (i > t)).
 // All ratios of g there are at most 1.
 //
-// M, c and Z stay within the range of a float while c grows by less than 2^113 in a chunk: keys of up to
-// about |k|^2 beta = 130 at every token.
+// M, c and Z grow like the product of 1 + beta_t |k_t|^2. Where 16 tokens could leave the range of a float
+// (keys of |k|^2 beta beyond 100 or so) a sequence is walked with fewer tokens a chunk; the rest of a chunk
+// is empty.
 //
 // A warp owns 16 rows of S (or its gradient), as accumulators of the tensor cores; one more warp of the block
 // walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (recurrence_chunked.cuh).
@@ -36,6 +37,7 @@ static_assert(kFwmSegment == 16, "the rows of a tensor core's product");
 constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as factors: no bank conflicts
 // Inside a chunk c starts here: 2^113 of growth fit into single precision with the squares.
 constexpr float kFwmStart = 0x1p-50f;
+constexpr float kFwmGrowth = 108;  // log2 of the growth in a chunk, at most
 
 /// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
 __device__ __forceinline__ unsigned fwm_rounded(float x) {
@@ -89,7 +91,7 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 template <int J>
 struct FwmWarp {
   static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
-  int T, P, V, seen, warps, warp, lane, g, q;
+  int T, P, V, seen, warps, warp, lane, g, q, length = C;  ///< length: tokens a chunk
   const float *k, *beta;
   const std::int32_t* tokens;
   int channels;
@@ -114,10 +116,64 @@ struct FwmWarp {
   }
   __device__ int row(int half) const { return 16 * warp + g + 8 * half; }
   __device__ int column(int j) const { return 16 * j + 4 * q; }
-  __device__ int value(int t) const {
-    return t < seen ? tokens[static_cast<std::int64_t>(t) * channels + channel_value] : -1;
+  __device__ int first(int chunk) const { return chunk * length; }
+  __device__ int count(int chunk) const { return min(length, seen - first(chunk)); }
+  __device__ int chunks() const { return (seen + length - 1) / length; }
+  /// Of a token of a chunk; of none beyond its tokens.
+  __device__ int value(int chunk, int token) const {
+    return token < count(chunk)
+               ? tokens[static_cast<std::int64_t>(first(chunk) + token) * channels + channel_value]
+               : -1;
   }
-  __device__ float beta_at(int t) const { return t < seen ? beta[t] : 0.0f; }
+  __device__ float beta_at(int chunk, int token) const {
+    return token < count(chunk) ? beta[first(chunk) + token] : 0.0f;
+  }
+  /// Chooses how many tokens make a chunk, by all threads of the block: as many as may grow by 2^kFwmGrowth
+  /// at most. growth: room for `room` numbers.
+  __device__ void choose_length(float* growth, int room) {
+    float largest = 0;  // |k|^2, and log2 of a token's growth
+    float most = 0;
+    for (int chunk = warp; chunk * C < seen; chunk += warps + 1) {
+      float squares[C];
+#pragma unroll
+      for (int i = 0; i < C; ++i) {
+        const int t = chunk * C + i;
+        float key[4];
+        take4(k + static_cast<std::int64_t>(t) * P + 4 * lane, t < seen && 4 * lane < P, key);
+        squares[i] = (key[0] * key[0] + key[1] * key[1]) + (key[2] * key[2] + key[3] * key[3]);
+      }
+      scatter_sum<C>(squares);  // of token lane / 2
+      const int t = chunk * C + lane / 2;
+      const float log = t < seen ? log2f(1 + beta[t] * squares[0]) : 0.0f;
+      if (t < room && lane % 2 == 0) growth[t] = log;
+      largest = fmaxf(largest, squares[0]);
+      most = fmaxf(most, log);
+    }
+    const auto exceeds = [&](int tokens, float sum) {
+      return sum + 0.5f * log2f(fmaxf(largest, 1)) > kFwmGrowth && tokens > kFwmFew;
+    };
+    // The largest key of any warp: its own sum decides first, so that easy sequences need one barrier.
+    if (!__syncthreads_or(exceeds(C, C * most))) return;
+    growth[room] = 0;
+    __syncthreads();
+    atomicMax(reinterpret_cast<int*>(growth + room),
+              __float_as_int(largest));  // positive: ordered as integers
+    __syncthreads();
+    largest = growth[room];
+    for (length = C; length > kFwmFew; --length) {
+      bool over = false;
+      for (int chunk = static_cast<int>(threadIdx.x); chunk * length < min(seen, room);
+           chunk += static_cast<int>(blockDim.x)) {
+        float sum = 0;
+        for (int i = 0; i < length && chunk * length + i < min(seen, room); ++i)
+          sum += growth[chunk * length + i];
+        over = over || exceeds(length, sum);
+      }
+      if (seen > room) over = over || exceeds(length, length * most);
+      if (!__syncthreads_or(over)) break;
+    }
+    __syncthreads();
+  }
 
   /// Where [16][16 J] numbers keep a column of a token: neither rows nor columns of a factor meet in a bank.
   __device__ static int at(int token, int column) {
@@ -126,8 +182,8 @@ struct FwmWarp {
   /// Starts copying the keys of a chunk, with the threads of all warps but the last.
   __device__ void fetch(float* keys, int chunk) const {
     for (int i = static_cast<int>(threadIdx.x); i < C * 4 * J; i += 32 * warps) {
-      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = chunk * C + token;
-      const bool valid = t < seen && p < P;
+      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = first(chunk) + token;
+      const bool valid = token < count(chunk) && p < P;
       copy4_async(keys + at(token, p), valid ? k + static_cast<std::int64_t>(t) * P + p : k, valid);
     }
   }

@@ -50,11 +50,10 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int
     shared.ids[buffer][i] = id;
   }
   const int mine = id;
-  const std::int64_t t = chunk * 16 - 16 + i;  // the next token to prepare; t < seen
-  if (t >= 0) {
-    beta = at.beta[t];
-    id = at.value(static_cast<int>(t));
-    scale = scales[t * stride];
+  if (chunk > 0) {  // of the next token to prepare
+    beta = at.beta_at(chunk - 1, i);
+    id = at.value(chunk - 1, i);
+    scale = i < at.length ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride] : 1.0f;
   }
   float column[16];
 #pragma unroll
@@ -142,7 +141,7 @@ template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     fwm_backward_chunked(const __grid_constant__ FwmReadBackward<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const FwmWarp<J> at(a, a.d_y.columns());
+  FwmWarp<J> at(a, a.d_y.columns());
   constexpr int kKeys = FwmWarp<J>::kKeys;
   constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
   auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
@@ -151,10 +150,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 3 * kKeys,
         *parts = errors + 2 * 16 * width, *products = parts + warps * kKeys,
         *squares = products + warps * 16 * 16;
-  const int chunks = (at.seen + 15) / 16, segments = (T + 15) / 16, stride = a.kept.columns();
+  const int stride = a.kept.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
-  const float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * segments * size;
+  const float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.dim(1) * size;
   const float* kept = a.kept.at(r) + sequence * stride;
+  if (at.seen > 0) at.length = static_cast<int>(kept[stride - 3]);  // as the forward pass chose it
+  const int chunks = at.chunks();
   const float *query = a.q.at(r) + static_cast<std::int64_t>(b) * P,
               *d_y = a.d_y.at(r) + static_cast<std::int64_t>(b) * V;
   float* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
@@ -177,22 +178,22 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   const auto fetch = [&](int chunk) {
     at.fetch(keys + chunk % 3 * kKeys, chunk);
     for (int token = warp; token < 16; token += warps) {
-      const int t = chunk * 16 + token;
+      const int t = at.first(chunk) + token;
       const float* from = kept + static_cast<std::int64_t>(t) * stride;
       float* to = errors + (chunk % 2 * 16 + token) * width;
       for (int v = 4 * lane; v < 16 * warps; v += 128) {
-        const bool valid = t < at.seen && v < stride - 4;
+        const bool valid = token < at.count(chunk) && v < stride - 4;
         copy4_async(to + v, valid ? from + v : kept, valid);
       }
     }
   };
   const int last = chunks - 1;
   if (warp == warps) {
-    const int t = last * 16 + lane % 16;
+    const int t = at.first(last) + lane % 16;
     const float* scales = kept + stride - 4;
-    float beta = at.beta_at(t), scale = t < at.seen ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f,
-          d = 0;
-    int id = at.value(t);
+    float beta = at.beta_at(last, lane % 16),
+          scale = lane % 16 < at.count(last) ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
+    int id = at.value(last, lane % 16);
     const auto prepare = [&](int chunk) {
       fwm_prepare(at, shared, chunk, keys + chunk % 3 * kKeys, errors + chunk % 2 * 16 * width, width, scales,
                   stride, beta, id, scale);
@@ -209,8 +210,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
-      fwm_theta<kWarps>(shared, chunk, warps, min(16, at.seen - chunk * 16), products, squares, a.write_beta,
-                        d_beta ? d_beta + chunk * 16 : nullptr);
+      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.write_beta,
+                        d_beta ? d_beta + at.first(chunk) : nullptr);
     }
     __syncthreads();
     return;
@@ -304,8 +305,8 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       at.add_keys(sum, factor, keys + chunk % 3 * kKeys, j);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int token = g + 8 * half, t = chunk * 16 + token;
-        if (t >= at.seen || at.column(j) >= P) continue;
+        const int token = g + 8 * half, t = at.first(chunk) + token;
+        if (token >= at.count(chunk) || at.column(j) >= P) continue;
         float4 total = fwm_four(sum, half);
         const float* from = parts + at.at(token, at.column(j));
 #pragma unroll

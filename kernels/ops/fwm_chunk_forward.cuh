@@ -36,8 +36,8 @@ __device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int 
     shared.ids[chunk % 2][t] = id;
     shared.later[chunk % 2][t] = id >= 0 ? later : 0;
   }
-  beta = at.beta_at(chunk * 16 + 16 + t);
-  id = at.value(chunk * 16 + 16 + t);
+  beta = at.beta_at(chunk + 1, t);
+  id = at.value(chunk + 1, t);
   float column[16];
 #pragma unroll
   for (int i = 0; i < 16; ++i) column[i] = i == t ? 1.0f : 0.0f;
@@ -85,7 +85,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   }
   squares *= kFwmStart * kFwmStart;
   c[0] = kFwmStart;
-  const int first = chunk * 16;
+  const int first = at.first(chunk), count = at.count(chunk);
 #pragma unroll
   for (int i = 0; i < 16; ++i) {
     const float N_i = __shfl_sync(kFullWarp, N, i), F_i = __shfl_sync(kFullWarp, of_value[i], i);
@@ -95,7 +95,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
     float inverse_root;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse_root) : "f"(squares));
     const float root = squares * inverse_root;
-    const bool cut = squares > c[i] * c[i] && first + i > 0 && first + i < at.seen;  // not at the first step
+    const bool cut = squares > c[i] * c[i] && first + i > 0 && i < count;  // not at the first step
     c[i + 1] = cut ? fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root) : c[i];
     const float h = row[i] * c[i];  // the token's value becomes part of later products
     N = fmaf(h, h - 2 * of_value[i], N);
@@ -123,7 +123,7 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
   shared.of_u[t] = terms[t].w * (before * inverse_end);
   shared.current[t] = ids[t];
   if (t == 0) shared.gamma = kFwmStart * inverse_end;
-  if (scales && first + t < at.seen)
+  if (scales && t < count)
     scales[static_cast<std::int64_t>(first + t) * stride] =
         after > before ? before * fwm_reciprocal(after) : 1.0f;
 }
@@ -132,18 +132,20 @@ template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
     fwm_forward_chunked(const __grid_constant__ FwmReadForward<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const FwmWarp<J> at(a, a.y.columns());
+  FwmWarp<J> at(a, a.y.columns());
   auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
   float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
         *sums = z + at.warps * 16 * kFwmRow;
   const int b = blockIdx.x, r = blockIdx.y, V = at.V, P = at.P, g = at.g, q = at.q;
-  const int chunks = (at.seen + 15) / 16, segments = (at.T + 15) / 16, stride = a.kept ? a.kept.columns() : 0;
+  at.choose_length(keys, 3 * at.kKeys - 1);
+  const int chunks = at.chunks(), stride = a.kept ? a.kept.columns() : 0;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
-  float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * segments * size;
+  float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.dim(1) * size;
   float* kept = a.kept ? a.kept.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
   if (at.warp == at.warps) {
-    float beta = at.beta_at(at.lane % 16);
-    int id = at.value(at.lane % 16);
+    float beta = at.beta_at(0, at.lane % 16);
+    int id = at.value(0, at.lane % 16);
+    if (kept && at.seen > 0 && at.lane == 0) kept[stride - 3] = static_cast<float>(at.length);
     __syncthreads();
     if (chunks > 0) fwm_prepare(at, shared, 0, keys, beta, id);
     if (chunks > 1) fwm_prepare(at, shared, 1, keys + at.kKeys, beta, id);
@@ -223,11 +225,11 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     for (int s = 0; s < 2; ++s) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int token = 8 * s + 2 * q + i, t = 16 * chunk + token;
+        const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
         const float scale = shared.of_u[token];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          if (kept && t < at.seen && at.row(half) < stride - 4)
+          if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
             kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
           Z[s][2 * half + i] *= scale;
         }

@@ -63,7 +63,8 @@ OpCase make(const std::string& name, Shape s, double size) {
   op.input("beta", {s.B, s.T}, uniform(0.1, 1));
   op.integers("tokens", {s.B, s.T, s.C}, integer_in(-1, s.V - 1))
       .integers("position", {s.B, s.Q}, positions(s.T));
-  op.output("y", {s.B, s.Q, s.V}).workspace("checkpoints", {s.B, fwm_segments(s.T), s.V * s.P});
+  op.output("y", {s.B, s.Q, s.V})
+      .workspace("checkpoints", {s.B, fwm_states<float>(s.T, s.Q, s.P, s.V), s.V * s.P});
   op.workspace("kept", {s.B, s.T, fwm_kept<float>(s.Q, s.P, s.V)});
   op.workspace("workspace", {s.B, kFwmSegment + 2, s.V * s.P});
   op.forward([](const Exec& exec, auto& x) {

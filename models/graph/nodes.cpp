@@ -355,7 +355,7 @@ Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, V
             states = fwm_workspace<Real>(batch.Q, P, values);
   const auto *tokens = batch.tokens, *position = batch.position;
   auto* y = g.variable({batch.B, batch.Q, values});
-  auto* checkpoints = g.variable({batch.B, fwm_segments(batch.T), values * P}, false);
+  auto* checkpoints = g.variable({batch.B, fwm_states<Real>(batch.T, batch.Q, P, values), values * P}, false);
   auto* kept = g.variable({batch.B, batch.T, kept_columns}, false);
   auto* workspace = g.train() ? g.variable({batch.B, states, values * P}, false) : nullptr;
   g.node(
