@@ -97,7 +97,7 @@ class Pack {
                products_of(config_)),
         baselines_(task_->baselines()),
         scalars_(device) {
-    if (device == Device::cuda) stream_ = std::make_unique<CudaStream>();
+    if (device == Device::cuda) stream_ = std::make_unique<CudaStream>(events.urgency);
     exec_.device = device;
     exec_.stream = stream_ ? stream_->get() : nullptr;
     for (const PackRun& run : runs) waiting_.push_back(&run);

@@ -1,6 +1,7 @@
 // Packs of different shapes side by side: one worker thread a core takes the longest pack that is left; when
-// fewer packs than cores remain, those that run share the cores. Results do not depend on any of this.
-// SPDX-License-Identifier: Apache-2.0
+// fewer packs than cores remain, those that run share the cores. On a GPU packs share the device: the small
+// kernels of light packs go first, or each of their many steps would wait for long kernels of heavy ones,
+// which fill what is left. Results do not depend on any of this. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -21,8 +22,13 @@ constexpr int kStreams = 32;
 constexpr int kReplicas = 64;
 constexpr int kRefills = 8;  // runs that a slot trains one after the other, at most
 
+struct QueuedPack {
+  double urgency = 0;  ///< 1 for the lightest pack of a study, 0 for the heaviest
+  std::vector<PackRun> runs;
+};
+
 struct Queue {
-  std::vector<std::vector<PackRun>> packs;  ///< longest last
+  std::vector<QueuedPack> packs;  ///< longest last
   std::mutex mutex;
   int working = 0;
   bool interrupted = false;
@@ -30,8 +36,8 @@ struct Queue {
 
 // Runs of one pack have equal keys and, where they go on from a saved state, stand equally far from an
 // evaluation.
-std::vector<std::vector<PackRun>> make_packs(const std::vector<Run>& runs, int pack_size,
-                                             const TrainingEvents& events) {
+std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
+                                   const TrainingEvents& events) {
   std::map<std::string, std::vector<PackRun>> groups;
   for (const Run& run : runs) {
     std::string state = events.load ? events.load(run.id) : std::string();
@@ -55,8 +61,11 @@ std::vector<std::vector<PackRun>> make_packs(const std::vector<Run>& runs, int p
   }
   std::stable_sort(packs.begin(), packs.end(),
                    [](const auto& x, const auto& y) { return x.first < y.first; });
-  std::vector<std::vector<PackRun>> result;
-  for (auto& [cost, pack] : packs) result.push_back(std::move(pack));
+  std::vector<QueuedPack> result;
+  for (auto& [cost, pack] : packs) {
+    const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
+    result.push_back({1 - rank, std::move(pack)});
+  }
   return result;
 }
 
@@ -66,7 +75,7 @@ class Scheduler {
             const TrainingEvents& events)
       : study_(study), options_(options), workers_(workers), slots_(slots), events_(events) {}
 
-  bool run(std::vector<std::vector<PackRun>> packs) {
+  bool run(std::vector<QueuedPack> packs) {
     queue_.packs = std::move(packs);
     const int workers = std::min<int>(workers_, static_cast<int>(queue_.packs.size()));
     queue_.working = workers;
@@ -83,7 +92,7 @@ class Scheduler {
   void work() {
     if (options_.device == Device::cuda) cuda_set_device(options_.cuda_device);
     for (;;) {
-      std::vector<PackRun> pack;
+      QueuedPack pack;
       {
         const std::lock_guard lock(queue_.mutex);
         if (queue_.packs.empty() || stopped()) {
@@ -98,9 +107,11 @@ class Scheduler {
     }
   }
 
-  void train(std::vector<PackRun> pack) {
+  void train(QueuedPack queued) {
+    const std::vector<PackRun>& pack = queued.runs;
     std::vector<std::string> finished;
     PackEvents events;
+    events.urgency = queued.urgency;
     events.finished = [&](Record&& record) {
       finished.push_back(record.id);
       report(std::move(record));
@@ -151,8 +162,8 @@ class Scheduler {
     if (rest.size() > 1) {
       const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
       const std::lock_guard lock(queue_.mutex);
-      queue_.packs.emplace_back(rest.begin(), middle);
-      queue_.packs.emplace_back(middle, rest.end());
+      queue_.packs.push_back({0, {rest.begin(), middle}});
+      queue_.packs.push_back({0, {middle, rest.end()}});
     } else if (!rest.empty()) {
       report_failure(rest[0].run, message);
     }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_runtime.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -224,8 +225,11 @@ struct CudaStream::State {
   }
 };
 
-CudaStream::CudaStream() : state_(new State) {
-  check("making a stream", cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking));
+CudaStream::CudaStream(double urgency) : state_(new State) {
+  int least = 0, greatest = 0;
+  check("priorities of streams", cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  const int priority = least + static_cast<int>(std::lround(urgency * (greatest - least)));
+  check("making a stream", cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority));
 }
 CudaStream::~CudaStream() = default;
 CudaStream::CudaStream(CudaStream&&) noexcept = default;

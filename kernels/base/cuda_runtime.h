@@ -40,7 +40,8 @@ void cuda_free_pinned(void* p);
 /// A stream of its own: never waits for the default stream.
 class CudaStream {
  public:
-  CudaStream();
+  /// urgency in [0, 1]: waiting blocks of more urgent streams go first.
+  explicit CudaStream(double urgency = 0);
   ~CudaStream();
   CudaStream(CudaStream&&) noexcept;
   CudaStream& operator=(CudaStream&&) noexcept;

@@ -25,7 +25,7 @@ void* cuda_allocate_pinned(std::size_t) { none(); }
 void cuda_free_pinned(void*) {}
 
 struct CudaStream::State {};
-CudaStream::CudaStream() { none(); }
+CudaStream::CudaStream(double) { none(); }
 CudaStream::~CudaStream() = default;
 CudaStream::CudaStream(CudaStream&&) noexcept = default;
 CudaStream& CudaStream::operator=(CudaStream&&) noexcept = default;
