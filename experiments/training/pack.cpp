@@ -111,18 +111,23 @@ class Pack {
     for (int r = 0; r < R_; ++r) fill_slot(r);
   }
 
-  bool train() {
+  /// How training ended. too_wide: most slots are empty and nothing waits; unfinished() goes on in a smaller
+  /// pack.
+  enum class Outcome { done, stopped, too_wide };
+
+  /// Until all runs have ended. `start`: when the first of them began.
+  Outcome train(std::chrono::steady_clock::time_point start) {
     ThreadChooser chooser;
     Replay steps([this](const Exec& exec) { queue_training(exec); });
     Replay evaluation([this](const Exec& exec) { queue_evaluation(exec); });
-    start_ = std::chrono::steady_clock::now();
+    start_ = start;
     while (!active_.empty()) {
       const std::int64_t done = slots_[static_cast<std::size_t>(active_[0])].steps;
       const std::int64_t chunk = std::min(every_ - done % every_, max_steps_ - done);
       const auto chunk_start = std::chrono::steady_clock::now();
       exec_.threads = chooser.choose(events_.threads());
       for (std::int64_t step = 0; step < chunk; step += unroll_) {
-        if (events_.stopped()) return save_all(), false;
+        if (events_.stopped()) return save_all(), Outcome::stopped;
         steps(active_exec(), stream_.get());
       }
       evaluation(active_exec(), stream_.get());
@@ -132,8 +137,20 @@ class Pack {
       chooser.measured(exec_.threads,
                        seconds.count() / static_cast<double>(std::max<std::int64_t>(1, chunk)));
       after_evaluation(chunk);
+      // An empty slot costs as much as a full one on CUDA. A new graph costs milliseconds.
+      const int active = static_cast<int>(active_.size());
+      if (device_ == Device::cuda && waiting_.empty() && active > 0 && 4 * active <= 3 * R_)
+        return Outcome::too_wide;
     }
-    return true;
+    return Outcome::done;
+  }
+
+  /// The runs that have begun and not ended, as they stand at an evaluation.
+  std::vector<PackRun> unfinished() {
+    std::vector<PackRun> runs;
+    for (const int r : active_)
+      runs.push_back({*slots_[static_cast<std::size_t>(r)].run, to_bytes(state_of(r))});
+    return runs;
   }
 
  private:
@@ -210,18 +227,23 @@ class Pack {
     if (stream_) stream_->synchronise();
     if (!events_.save) return;
     for (const int r : active_) {
-      const Slot& slot = slots_[static_cast<std::size_t>(r)];
-      RunState state;
-      state.id = slot.run->id;
-      state.steps = copy_replica(step_, r, 1)[0];
-      state.evaluations = copy_replica(evaluations_, r, 1)[0];
-      state.strikes = slot.strikes;
-      state.best = slot.best;
-      state.curves = slot.curves;
-      state.report = copy_replica(report_, r, kReportSize);
-      state.parameters = model_.parameters().snapshot(r);
+      const RunState state = state_of(r);
       if (state.steps > 0) events_.save(state.id, to_bytes(state));
     }
+  }
+
+  RunState state_of(int r) {
+    const Slot& slot = slots_[static_cast<std::size_t>(r)];
+    RunState state;
+    state.id = slot.run->id;
+    state.steps = copy_replica(step_, r, 1)[0];
+    state.evaluations = copy_replica(evaluations_, r, 1)[0];
+    state.strikes = slot.strikes;
+    state.best = slot.best;
+    state.curves = slot.curves;
+    state.report = copy_replica(report_, r, kReportSize);
+    state.parameters = model_.parameters().snapshot(r);
+    return state;
   }
 
   // The CPU computes active replicas only; on CUDA an empty slot computes along and nobody looks.
@@ -510,12 +532,33 @@ double estimated_cost(const Run& run) {
 
 std::int64_t steps_of_state(const std::string& state) { return state.empty() ? 0 : run_state(state).steps; }
 
+namespace {
+
+template <class Real>
+bool train_all(const std::string& study, std::vector<PackRun> runs, int slots, Device device,
+               const PackEvents& events) {
+  using Outcome = typename Pack<Real>::Outcome;
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    std::vector<PackRun> rest;
+    {
+      Pack<Real> pack(study, runs, slots, device, events);
+      const Outcome outcome = pack.train(start);
+      if (outcome != Outcome::too_wide) return outcome == Outcome::done;
+      rest = pack.unfinished();
+    }
+    runs = std::move(rest);
+    slots = static_cast<int>(runs.size());
+  }
+}
+
+}  // namespace
+
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events) {
-  if (runs[0].run.config.get_string("train.precision") == "fp64") {
-    return Pack<double>(study, runs, slots, device, events).train();
-  }
-  return Pack<float>(study, runs, slots, device, events).train();
+  if (runs[0].run.config.get_string("train.precision") == "fp64")
+    return train_all<double>(study, runs, slots, device, events);
+  return train_all<float>(study, runs, slots, device, events);
 }
 
 }  // namespace crosstalk
