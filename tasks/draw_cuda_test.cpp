@@ -79,7 +79,7 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
       {"reassign", {{"associations", whole(1500)}}},  // pools beyond shared memory
       {"reassign",
        {{"associations", whole(12)},
-        {"length", whole(50)},
+
         {"update_fraction", 0.25},
         {"queries", whole(4)}}},
       {"swap", {}},
