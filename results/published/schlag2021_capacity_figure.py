@@ -42,7 +42,7 @@ FIGURE = {
     "ticks_at_d_dot": True,
     "vertical": [],
     "vertical_name": "",
-    "footnote": "One seed.",
+    "footnote": "Lines: median over 5 seeds; bands: interquartile range.",
 }
 LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
     ("softmax", 0): ("Softmax", "#000000", "o", "-"),
@@ -167,4 +167,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum fae89920c9c8ea8a (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum 10a6f55d7d051406 (an edited script is kept when the figure is redrawn)
