@@ -16,6 +16,7 @@
 #include "kernels/base/random.h"
 #include "kernels/ops/all.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/cuda_test.h"
 
 namespace crosstalk {
 namespace {
@@ -160,15 +161,7 @@ void compare(const Build<Args>& build, double length, double scale) {
   }
 }
 
-class CudaOps : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (built_with_cuda() && cuda_device_count() > 0) return;
-    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
-    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
-    GTEST_SKIP() << "no CUDA device";
-  }
-};
+using CudaOps = checks::CudaTest;
 
 /// Both precisions; `build` is generic in the argument struct. length: terms of the longest sum.
 template <template <class> class Op, class F>
@@ -400,14 +393,15 @@ TEST_F(CudaOps, TableFeatures) {
     SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm);
     const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, N = 701;
     const auto from = [=, map = map, nu = nu, norm = norm, d = d](Fields& f, auto& a) {
-      a.map = map, a.nu = nu, a.normalised = norm >= 0, a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum;
+      a.keys.map = map, a.keys.nu = nu, a.normalised = norm >= 0,
+      a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum;
       a.eps = 1e-6;
-      f.in(a.ids, {N, 2}, 0, 40);
-      a.tables = 2;
-      f.in(a.table[0], {40, d});
-      f.in(a.table[1], {53, d});
-      a.channel[0] = 1;
-      a.channel[1] = 0;
+      f.in(a.keys.ids, {N, 2}, 0, 40);
+      a.keys.tables = 2;
+      f.in(a.keys.table[0], {40, d});
+      f.in(a.keys.table[1], {53, d});
+      a.keys.channel[0] = 1;
+      a.keys.channel[1] = 0;
     };
     check<TableFeaturesForward>(p, 1, [=](Fields& f, auto& a) {
       from(f, a.from);

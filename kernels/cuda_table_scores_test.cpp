@@ -2,12 +2,12 @@
 // warps and slices; and a replica's bits in company of 1, 7 and 64. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "kernels/base/random.h"
 #include "kernels/ops/table_scores.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/tensors.h"
 
 namespace crosstalk {
@@ -132,15 +132,7 @@ struct Call {
   std::vector<std::string> results;
 };
 
-class CudaTableScores : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (built_with_cuda() && cuda_device_count() > 0) return;
-    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
-    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
-    GTEST_SKIP() << "no CUDA device";
-  }
-};
+using CudaTableScores = checks::CudaTest;
 
 /// `length`: terms of the longest sum. `scale`: how much larger than results the numbers on the way are.
 template <class Real>

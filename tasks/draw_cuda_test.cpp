@@ -6,6 +6,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
+#include "kernels/testing/cuda_test.h"
 #include "tasks/testing.h"
 
 namespace crosstalk {
@@ -15,15 +16,7 @@ using testing::make_task;
 using testing::Settings;
 using testing::whole;
 
-class DrawCuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (built_with_cuda() && cuda_device_count() > 0) return;
-    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
-    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
-    GTEST_SKIP() << "no CUDA device";
-  }
-};
+using DrawCuda = checks::CudaTest;
 
 /// Tokens, queries, positions and targets of a batch, one after the other.
 std::vector<std::int32_t> batch(Device device, const Task& task, Split split, int B, int R, int max_queries) {

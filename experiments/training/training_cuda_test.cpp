@@ -6,19 +6,12 @@
 
 #include "experiments/training/training_fixture.h"
 #include "kernels/base/cuda_runtime.h"
+#include "kernels/testing/cuda_test.h"
 
 namespace crosstalk::checks {
 namespace {
 
-class TrainingCuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (built_with_cuda() && cuda_device_count() > 0) return;
-    const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
-    if (required && std::string(required) == "1") FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
-    GTEST_SKIP() << "no CUDA device";
-  }
-};
+using TrainingCuda = CudaTest;
 
 struct Memory {
   const char *name, *lines, *task;

@@ -1,7 +1,7 @@
 // Feature maps. Elementwise maps and DPFP: a warp a row. FAVOR+: the product with omega is a tiled product
 // whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
 // tiles of x that pass through shared memory anyway. SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/feature_map.h"
+#include "kernels/ops/feature_entry.cuh"
 #include "kernels/ops/gemm.cuh"
 
 namespace crosstalk {
@@ -12,41 +12,11 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 // Entry i of f = [relu(x); relu(-x)].
 template <class Real>
-__device__ __forceinline__ Real rectified(const Real* x, int i, int d) {
-  const Real v = i < d ? x[i] : -x[i - d];
-  return v < 0 ? Real(0) : v;  // NaN stays NaN: a diverged model must not look finite
+__device__ __forceinline__ Real entry_of_f(const Real* x, int i, int d) {
+  return rectified(i < d ? x[i] : -x[i - d]);
 }
 
 // Maps of single entries: four neighbours a thread.
-template <class Real>
-__device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
-  switch (map) {
-    case FeatureMap::identity:
-      return x;
-    case FeatureMap::elu1:
-      return x > 0 ? x + 1 : exp(x);
-    case FeatureMap::relu:
-      return x < 0 ? Real(0) : x;
-    default:
-      return tanh(x);
-  }
-}
-
-// phi'(x) times what comes in.
-template <class Real>
-__device__ __forceinline__ Real map_entry_backward(FeatureMap map, Real x, Real y, Real d_y) {
-  switch (map) {
-    case FeatureMap::identity:
-      return d_y;
-    case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
-      return x > 0 ? d_y : d_y * y;
-    case FeatureMap::relu:
-      return x > 0 ? d_y : Real(0);
-    default:
-      return d_y * (1 - y * y);
-  }
-}
-
 template <class Real>
 __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ FeatureMapForward<Real> a) {
   const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x), n = a.x.size();
@@ -100,7 +70,7 @@ __global__ void __launch_bounds__(kThreads) dpfp(const __grid_constant__ Feature
   for (int i = threadIdx.x; i < rows * d; i += kThreads) {
     const int row = i / d, column = i - row * d;
     const Real v = x[i];
-    f[row * w + column] = v < 0 ? Real(0) : v;  // NaN stays NaN: a diverged model must not look finite
+    f[row * w + column] = rectified(v);
     f[row * w + d + column] = v > 0 ? Real(0) : 0 - v;
   }
   __syncthreads();
@@ -129,8 +99,8 @@ __global__ void __launch_bounds__(kThreads)
       const int shift = j % w, before = at >= shift ? at - shift : at + w - shift,
                 after = at + shift < w ? at + shift : at + shift - w;
       const Real* row = d_y + (j - 1) * w;
-      d_f += row[at] * rectified(x, before, d);
-      d_f += row[after] * rectified(x, after, d);
+      d_f += row[at] * entry_of_f(x, before, d);
+      d_f += row[after] * entry_of_f(x, after, d);
     }
     put(a.write_x, d_x + i, x[i] > 0 ? d_f : x[i] < 0 ? -d_f : Real(0));
   }

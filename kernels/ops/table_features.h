@@ -5,24 +5,18 @@
 // passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/ops/feature_map.h"
-#include "kernels/ops/lookup.h"
 #include "kernels/ops/normalize.h"
+#include "kernels/ops/table_keys.h"
 
 namespace crosstalk {
 
-/// Where the rows x [R,N,d] come from (see LookupForward) and what is made of them.
+/// What is made of the rows x [R,N,d] that the tables give: phi(x), normalised.
 template <class Real>
 struct TableFeatures {
-  FeatureMap map = FeatureMap::identity;
-  int nu = 1;
+  TableKeys<Real> keys;
   bool normalised = false;      ///< false: y = phi(x), and `inverse` is not touched
   RowNorm norm = RowNorm::sum;  ///< sum or l2
   double eps = 0;
-  Tensor<std::int32_t> ids;  ///< [R,N,C]
-  int tables = 0;
-  Tensor<Real> table[kMaxTables];  ///< [R,rows,d]
-  int channel[kMaxTables] = {};
 };
 
 /// -> y [R,N,p], inverse [R,N]: what rows of phi(x) were multiplied by.

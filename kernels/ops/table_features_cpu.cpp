@@ -29,7 +29,7 @@ struct Block {
   Tensor<Real> x, phi, inverse;
   Exec alone;  // one replica, one thread
 
-  Block(const TableFeatures<Real>& a, int r, std::int64_t begin, std::int64_t n, int p)
+  Block(const TableKeys<Real>& a, int r, std::int64_t begin, std::int64_t n, int p)
       : x_data(n * a.table[0].columns()), phi_data(n * p), inverse_data(n) {
     x = view(x_data.data(), n, a.table[0].columns());
     phi = view(phi_data.data(), n, p);
@@ -54,7 +54,7 @@ template <class Real>
 void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& a) {
   const int p = a.y.columns();
   parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    Block<Real> block(a.from, r, begin, end - begin, p);
+    Block<Real> block(a.from.keys, r, begin, end - begin, p);
     const Tensor<Real> y = view(a.y.at(r) + begin * p, end - begin, p);
     if (!a.from.normalised) {
       std::copy_n(block.phi.data, y.size(), y.data);
@@ -70,7 +70,7 @@ void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& a) {
   const int p = a.d_y.columns(), d = a.d_x.columns();
   parallel_blocks(exec, a.d_y.R, a.d_y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     const std::int64_t n = end - begin;
-    Block<Real> block(a.from, r, begin, n, p);
+    Block<Real> block(a.from.keys, r, begin, n, p);
     Tensor<Real> d_phi = view(a.d_y.at(r) + begin * p, n, p);
     Eigen::Array<Real, Eigen::Dynamic, 1> y_data, d_phi_data;
     if (a.from.normalised) {
@@ -81,8 +81,8 @@ void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& a) {
       for (std::int64_t i = 0; i < n * p; ++i) y.data[i] = block.phi.data[i] * inverse.data[i / p];
       run_cpu(block.alone, NormalizeBackward<Real>{a.from.norm, y, inverse, d_y, d_phi, Write::overwrite});
     }
-    run_cpu(block.alone, FeatureMapBackward<Real>{a.from.map,
-                                                  a.from.nu,
+    run_cpu(block.alone, FeatureMapBackward<Real>{a.from.keys.map,
+                                                  a.from.keys.nu,
                                                   block.x,
                                                   {},
                                                   block.phi,

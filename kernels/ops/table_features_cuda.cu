@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/feature_entry.cuh"
 #include "kernels/ops/table_features.h"
 
 namespace crosstalk {
@@ -16,39 +17,6 @@ using namespace device;
 
 constexpr int kWarps = 8, kRows = 4;
 
-template <class Real>
-__device__ __forceinline__ Real positive(Real x) {
-  return x < 0 ? Real(0) : x;  // NaN stays NaN: a diverged model must not look finite
-}
-
-/// Maps of single entries, and phi'(x) times what comes in; y = phi(x).
-template <class Real>
-__device__ __forceinline__ Real mapped(FeatureMap map, Real x) {
-  switch (map) {
-    case FeatureMap::identity:
-      return x;
-    case FeatureMap::elu1:
-      return x > 0 ? x + 1 : exp(x);
-    case FeatureMap::relu:
-      return positive(x);
-    default:
-      return tanh(x);
-  }
-}
-template <class Real>
-__device__ __forceinline__ Real through_map(FeatureMap map, Real x, Real y, Real d_y) {
-  switch (map) {
-    case FeatureMap::identity:
-      return d_y;
-    case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
-      return x > 0 ? d_y : d_y * y;
-    case FeatureMap::relu:
-      return x > 0 ? d_y : Real(0);
-    default:
-      return d_y * (1 - y * y);
-  }
-}
-
 // The row of one warp: x in shared memory, and phi of it.
 template <class Real, bool kDpfp>
 struct Row {
@@ -56,7 +24,7 @@ struct Row {
   int d, nu, lane;
   Real* x;  // shared: x [d], or f [2 d]
 
-  __device__ void load(const TableFeatures<Real>& a, int r, std::int64_t n) {
+  __device__ void load(const TableKeys<Real>& a, int r, std::int64_t n) {
     const std::int32_t* ids = a.ids.at(r) + n * a.ids.columns();
     const Real* rows[kMaxTables];
 #pragma unroll
@@ -74,7 +42,7 @@ struct Row {
         if (rows[t]) sum += rows[t][i];
       }
       if constexpr (kDpfp) {
-        x[i] = positive(sum);
+        x[i] = rectified(sum);
         x[d + i] = sum > 0 ? Real(0) : 0 - sum;
       } else {
         x[i] = sum;
@@ -91,7 +59,7 @@ struct Row {
         for (int i = lane; i < w; i += 32) f(first + i, x[i] * x[i >= j ? i - j : i + w - j]);
       }
     } else {
-      for (int i = lane; i < d; i += 32) f(i, mapped(map, x[i]));
+      for (int i = lane; i < d; i += 32) f(i, map_entry(map, x[i]));
     }
   }
 };
@@ -101,14 +69,14 @@ __global__ void __launch_bounds__(32 * kWarps)
     table_features(const __grid_constant__ TableFeaturesForward<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int r = static_cast<int>(blockIdx.y), warp = static_cast<int>(threadIdx.x) / 32, p = a.y.columns(),
-            d = a.from.table[0].columns(), rows = static_cast<int>(a.y.rows());
-  const Row<Real, kDpfp> unset{a.from.map, d, a.from.nu, static_cast<int>(threadIdx.x) % 32,
+            d = a.from.keys.table[0].columns(), rows = static_cast<int>(a.y.rows());
+  const Row<Real, kDpfp> unset{a.from.keys.map, d, a.from.keys.nu, static_cast<int>(threadIdx.x) % 32,
                                reinterpret_cast<Real*>(raw) + warp * d * (kDpfp ? 2 : 1)};
   Row<Real, kDpfp> row = unset;
   const Real eps = static_cast<Real>(a.from.eps);
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kRows, end = min(rows, first + kRows);
   for (int n = first; n < end; ++n) {
-    row.load(a.from, r, n);
+    row.load(a.from.keys, r, n);
     Real inverse = 1;
     if (a.from.normalised) {
       Real total = 0;
@@ -130,13 +98,13 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int r = static_cast<int>(blockIdx.y), warp = static_cast<int>(threadIdx.x) / 32, p = a.d_y.columns(),
             d = a.d_x.columns(), rows = static_cast<int>(a.d_y.rows()), w = 2 * d;
   Real* shared = reinterpret_cast<Real*>(raw) + warp * (kDpfp ? w + p : d);
-  Row<Real, kDpfp> row{a.from.map, d, a.from.nu, static_cast<int>(threadIdx.x) % 32, shared};
+  Row<Real, kDpfp> row{a.from.keys.map, d, a.from.keys.nu, static_cast<int>(threadIdx.x) % 32, shared};
   Real* d_phi = shared + w;  // DPFP only: neighbours need each other's
   const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kRows, end = min(rows, first + kRows);
   for (int n = first; n < end; ++n) {
     const Real* d_y = a.d_y.at(r) + static_cast<std::int64_t>(n) * p;
-    row.load(a.from, r, n);
+    row.load(a.from.keys, r, n);
     // sum: d_phi = inverse (d_y - y.d_y);  l2: d_phi = inverse (d_y - y (y.d_y));  y = inverse phi
     Real inverse = 1, along = 0;
     if (normalised) {
@@ -164,7 +132,7 @@ __global__ void __launch_bounds__(32 * kWarps)
         const Real own = f[at];
         Real d_f = 0;
         const Real* g = d_phi;
-        for (int j = 1; j <= a.from.nu; ++j, g += w) {
+        for (int j = 1; j <= a.from.keys.nu; ++j, g += w) {
           const int before = at >= j ? at - j : at + w - j, after = at + j < w ? at + j : at + j - w;
           d_f += through(g[at], own * f[before]) * f[before];
           d_f += through(g[after], f[after] * own) * f[after];
@@ -173,8 +141,8 @@ __global__ void __launch_bounds__(32 * kWarps)
       }
     } else {
       for (int i = row.lane; i < d; i += 32) {
-        const Real x = row.x[i], phi = mapped(row.map, x);
-        d_x[i] = through_map(row.map, x, phi, through(d_y[i], phi));
+        const Real x = row.x[i], phi = map_entry(row.map, x);
+        d_x[i] = map_entry_backward(row.map, x, phi, through(d_y[i], phi));
       }
     }
   }
@@ -182,7 +150,7 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 /// kRows rows of x of one warp, in registers: all loads are under way before the first is waited for.
 template <class Real, int M>
-__device__ __forceinline__ void load_rows(const TableFeatures<Real>& a, int r, int first, int rows,
+__device__ __forceinline__ void load_rows(const TableKeys<Real>& a, int r, int first, int rows,
                                           Real (&x)[kRows][M]) {
   const int c = a.ids.columns();
   const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(first) * c;
@@ -232,10 +200,10 @@ struct Entries {
 #pragma unroll
     for (int k = 0; k < M; ++k) {
       if constexpr (kDpfp) {
-        f[k] = positive(x[k]);
+        f[k] = rectified(x[k]);
         f[M + k] = x[k] > 0 ? Real(0) : 0 - x[k];
       } else {
-        f[k] = mapped(map, x[k]);
+        f[k] = map_entry(map, x[k]);
       }
     }
   }
@@ -256,14 +224,14 @@ __global__ void __launch_bounds__(32 * kWarps)
     table_features_registers(const __grid_constant__ TableFeaturesForward<Real> a) {
   constexpr int W = kDpfp ? 2 * M : M;
   const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.y.columns(),
-            rows = static_cast<int>(a.y.rows()), nu = kOne ? 1 : a.from.nu;
+            rows = static_cast<int>(a.y.rows()), nu = kOne ? 1 : a.from.keys.nu;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
   const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
-  const FeatureMap map = a.from.map;
+  const FeatureMap map = a.from.keys.map;
   const Real eps = static_cast<Real>(a.from.eps);
   if (first >= rows) return;
   Real x[kRows][M];
-  load_rows(a.from, r, first, rows, x);
+  load_rows(a.from.keys, r, first, rows, x);
   Real* out = a.y.at(r) + static_cast<std::int64_t>(first) * p + lane;
   Real* inverses = normalised ? a.inverse.at(r) + first : nullptr;
 #pragma unroll
@@ -300,13 +268,13 @@ __global__ void __launch_bounds__(32 * kWarps)
     table_features_backward_registers(const __grid_constant__ TableFeaturesBackward<Real> a) {
   constexpr int W = kDpfp ? 2 * M : M;
   const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x) % 32, p = a.d_y.columns(),
-            rows = static_cast<int>(a.d_y.rows()), nu = kOne ? 1 : a.from.nu;
+            rows = static_cast<int>(a.d_y.rows()), nu = kOne ? 1 : a.from.keys.nu;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32) * kRows;
   const bool normalised = a.from.normalised, sum = a.from.norm == RowNorm::sum;
-  const FeatureMap map = a.from.map;
+  const FeatureMap map = a.from.keys.map;
   if (first >= rows) return;
   Real x[kRows][M];
-  load_rows(a.from, r, first, rows, x);
+  load_rows(a.from.keys, r, first, rows, x);
   const Real* in = a.d_y.at(r) + static_cast<std::int64_t>(first) * p + lane;
   const Real* inverses = normalised ? a.inverse.at(r) + first : nullptr;
   Real* out = a.d_x.at(r) + static_cast<std::int64_t>(first) * (32 * M) + lane;
@@ -358,7 +326,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       if constexpr (kDpfp) {
         out[32 * k] = f[k] > 0 ? d_f[k] : f[M + k] > 0 ? -d_f[M + k] : Real(0);
       } else {
-        out[32 * k] = through_map(map, x[i][k], f[k], d_y[k]);
+        out[32 * k] = map_entry_backward(map, x[i][k], f[k], d_y[k]);
       }
     }
   }
@@ -390,8 +358,8 @@ void by_width(int d, int nu, F&& f, G&& g) {
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& a) {
-  const bool dpfp = a.from.map == FeatureMap::dpfp;
-  const int d = a.from.table[0].columns(), nu = a.from.nu;
+  const bool dpfp = a.from.keys.map == FeatureMap::dpfp;
+  const int d = a.from.keys.table[0].columns(), nu = a.from.keys.nu;
   const auto go = [&](int shared, auto kernel) {
     launch<Real>(exec, a, "features of tables", a.y.rows(), a.y.R, shared, kernel);
   };
@@ -408,8 +376,8 @@ void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& a) {
 
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& a) {
-  const bool dpfp = a.from.map == FeatureMap::dpfp;
-  const int d = a.d_x.columns(), nu = a.from.nu;
+  const bool dpfp = a.from.keys.map == FeatureMap::dpfp;
+  const int d = a.d_x.columns(), nu = a.from.keys.nu;
   const auto go = [&](int shared, auto kernel) {
     launch<Real>(exec, a, "features of tables, backward", a.d_y.rows(), a.d_y.R, shared, kernel);
   };

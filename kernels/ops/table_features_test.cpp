@@ -52,13 +52,13 @@ OpCase make(const std::string& name, const Shape& shape, FeatureMap map, int nu,
   const auto from = [=](auto& s) {
     using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
     TableFeatures<Real> a;
-    a.map = map, a.nu = nu, a.normalised = norm >= 0, a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum,
-    a.eps = eps;
-    a.ids = s.integer("ids");
-    a.tables = tables;
+    a.keys.map = map, a.keys.nu = nu, a.normalised = norm >= 0,
+    a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum, a.eps = eps;
+    a.keys.ids = s.integer("ids");
+    a.keys.tables = tables;
     for (int i = 0; i < tables; ++i) {
-      a.table[i] = s.real(fmt::format("table{}", i));
-      a.channel[i] = shape.channel[static_cast<std::size_t>(i)];
+      a.keys.table[i] = s.real(fmt::format("table{}", i));
+      a.keys.channel[i] = shape.channel[static_cast<std::size_t>(i)];
     }
     return a;
   };

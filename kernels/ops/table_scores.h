@@ -7,22 +7,9 @@
 // position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and pass no
 // gradient. SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/ops/feature_map.h"
-#include "kernels/ops/lookup.h"
+#include "kernels/ops/table_keys.h"
 
 namespace crosstalk {
-
-/// Keys of tokens ids int32 [R,B,T,C]: table[i] [R,rows_i,d] is read with ids[..., channel[i]], absent ids
-/// (-1) add nothing. projected[i] = table[i] O^T [R,rows_i,m] for FAVOR+ only.
-template <class Real>
-struct TableKeys {
-  FeatureMap map = FeatureMap::identity;
-  int nu = 1;
-  Tensor<std::int32_t> ids;
-  int tables = 0;
-  Tensor<Real> table[kMaxTables], projected[kMaxTables];
-  int channel[kMaxTables] = {};
-};
 
 /// q = phi(queries) [R,B,Q,p] -> a [R,B,Q,T]; for FAVOR+ also shift_t = -(|k_t|^2 + log p) / 2 [R,B,T], the
 /// part of its exponents that all features of a token share.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/op_check.h"
 
-#include <cstdlib>
 #include <type_traits>
 
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/gradcheck.h"
 
 namespace crosstalk::checks {
@@ -402,7 +402,7 @@ TEST_P(OpCheck, Replicas) { GetParam().check_replicas(); }
 // A machine without a GPU shows these as skipped; where a GPU is required that is a failure.
 TEST_P(OpCheck, Cuda) {
   if (!built_with_cuda() || cuda_device_count() == 0) {
-    ASSERT_EQ(std::getenv("CROSSTALK_REQUIRE_CUDA"), nullptr) << "a GPU is required, and there is none";
+    ASSERT_FALSE(cuda_required()) << "a GPU is required, and there is none";
     GTEST_SKIP() << "needs a GPU";
   }
   GetParam().check_cuda();

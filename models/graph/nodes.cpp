@@ -127,10 +127,11 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
   auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
   const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
     TableFeatures<Real> a;
-    a.map = map, a.nu = nu, a.normalised = normalised, a.norm = row_norm, a.eps = eps, a.ids = *ids;
+    a.keys.map = map, a.keys.nu = nu, a.keys.ids = *ids;
+    a.normalised = normalised, a.norm = row_norm, a.eps = eps;
     for (const auto& table : tables) {
-      a.channel[a.tables] = table.channel;
-      a.table[a.tables++] = table.rows->value;
+      a.keys.channel[a.keys.tables] = table.channel;
+      a.keys.table[a.keys.tables++] = table.rows->value;
     }
     return a;
   };

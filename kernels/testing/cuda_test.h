@@ -1,0 +1,27 @@
+// Tests that need a GPU: skipped where there is none, failures with CROSSTALK_REQUIRE_CUDA=1.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/base/cuda_runtime.h"
+
+namespace crosstalk::checks {
+
+inline bool cuda_required() {
+  const char* required = std::getenv("CROSSTALK_REQUIRE_CUDA");
+  return required && std::string(required) == "1";
+}
+
+class CudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (built_with_cuda() && cuda_device_count() > 0) return;
+    if (cuda_required()) FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+    GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+}  // namespace crosstalk::checks
