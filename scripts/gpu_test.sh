@@ -5,7 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")/.." || exit 1
-folder=${1:-build/cuda}/kernels
+build=${1:-build/cuda}
+folder=$build/kernels
 seconds=${2:-600}
 start=$SECONDS
 export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1
@@ -47,6 +48,9 @@ step "CUDA against CPU" 200 "$folder/cuda_ops_test"
 if [ -x "$folder/kernels_ops_test" ]; then
   step "ops against their oracles" 60 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
 fi
+for more in tasks/tasks_cuda_test experiments/experiments_training_cuda_test; do
+  if [ -x "$build/$more" ]; then step "$(basename "$more")" 120 "$build/$more"; fi
+done
 export CROSSTALK_FEW_REPLICAS=1
 sanitize memcheck 200 '*' "$folder/cuda_ops_test"
 sanitize racecheck 300 '*' "$folder/cuda_ops_test"
