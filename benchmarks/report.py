@@ -164,7 +164,8 @@ def gpu(folder):
         versions = jax[0]["versions"]
         print(f"JAX {versions['jax']}, optax {versions['optax']}, on {jax[0]['device']}.\n")
     rows = []
-    keys = list(ours) + [key for key in dict.fromkeys(k[:2] for k in rates) if key not in ours]
+    models = ["linear S=100", "linear S=600", "DPFP-1 delta S=100 (L=200)"]
+    keys = sorted({*ours, *(k[:2] for k in rates)}, key=lambda key: (models.index(key[0]), key[1]))
     for key in keys:
         mine = statistics.median(r["model_steps_per_second"] for r in ours[key]) if key in ours else None
         floor = [r["share_of_floor"] for r in ours.get(key, []) if r["share_of_floor"]]
