@@ -29,6 +29,18 @@ FeatureMap map_of(const Options& options) {
   return FeatureMap::identity;
 }
 
+bool is_favor(FeatureMap map) {
+  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+}
+
+// The random features of FAVOR+, nullptr for other maps.
+template <class Real>
+Variable<Real>* omega_of(ReadContext<Real>& context, FeatureMap map) {
+  if (!is_favor(map)) return nullptr;
+  return favor_features(context.graph, context.integer("features"), context.d_key(), context.feature_seed,
+                        context.feature_draw, context.feature_purpose);
+}
+
 void only_with(const Options& options, const char* key, bool unset, const char* map) {
   if (!unset) {
     throw OptionError(key, fmt::format("{} belongs to feature_map \"{}\"; the feature map here is \"{}\"",
@@ -178,11 +190,7 @@ Features<Real> features(ReadContext<Real>& context) {
     const bool odd = context.d_key() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
     if (map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd)) key_eps = 0;
   }
-  Variable<Real>*omega = nullptr, *key = nullptr;
-  if (map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive) {
-    omega = favor_features(g, context.integer("features"), context.d_key(), context.feature_seed,
-                           context.feature_draw, context.feature_purpose);
-  }
+  Variable<Real>*omega = omega_of(context, map), *key = nullptr;
   constexpr std::int64_t kLargestFused = 2048;  // a warp's features lie in shared memory
   if (omega || !context.fused || resolved_d_dot(context.options) > kLargestFused) {
     key = feature_map(g, map, nu, context.keys(), omega);
@@ -197,10 +205,6 @@ Features<Real> features(ReadContext<Real>& context) {
 }
 
 namespace {
-
-bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
-}
 
 // Whether scores are better made from the tables than from keys: in training on CUDA, where there are lists
 // of ids, as long as there are fewer queries than make a product of keys pay. FAVOR+ then projects tables,
@@ -227,11 +231,7 @@ Variable<Real>* key_scores(ReadContext<Real>& context, double scale) {
   const FeatureMap map = mapped ? map_of(context.options) : FeatureMap::identity;
   const int nu = map == FeatureMap::dpfp ? context.integer("nu") : 1;
   if (scored_from_tables(context, map, nu)) {
-    Variable<Real>* omega = nullptr;
-    if (is_favor(map)) {
-      omega = favor_features(context.graph, context.integer("features"), context.d_key(),
-                             context.feature_seed, context.feature_draw, context.feature_purpose);
-    }
+    auto* omega = omega_of(context, map);
     auto* query = feature_map(context.graph, map, nu, context.query, omega);
     return table_scores(context.graph, scale, map, nu, context.key_tables, omega, query, context.batch);
   }
