@@ -330,9 +330,12 @@ Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
 
 StepTime measure_steps(const std::function<double(std::int64_t)>& seconds, std::int64_t steps,
                        double long_enough) {
-  if (steps > 0) return {steps, seconds(2 * steps) - seconds(steps)};
-  constexpr std::int64_t kMost = 10'000'000;
   seconds(10);  // pages, clocks and caches of the first training are not what is asked for
+  if (steps > 0) {
+    const double one = seconds(steps);
+    return {steps, seconds(2 * steps) - one};
+  }
+  constexpr std::int64_t kMost = 10'000'000;
   for (std::int64_t n = 10;;) {
     const double one = seconds(n), difference = seconds(2 * n) - one;
     if (std::isnan(difference)) return {n, 0};
