@@ -12,7 +12,7 @@ namespace crosstalk::program {
 namespace {
 
 /// Runs that one pack trains at most on a GPU, one after the other in its slots.
-constexpr std::size_t kLargestPack = 512;
+constexpr std::size_t kLargestPack = std::size_t{default_replicas} * refills;
 /// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
