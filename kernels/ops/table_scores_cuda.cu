@@ -61,23 +61,24 @@ void forward(const Exec& exec, const TableScoresForward<Real>& a) {
   });
 }
 
+template <class Keys, class Features, int kTables, class Real>
+void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
+  launch_forward(a, Keys::kTeams, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
+    favor_scores<Keys, Features, kTables>
+        <<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
+  });
+}
+
 template <class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
-  if (a.keys.table[0].columns() > kTableScoresColumns)
-    refuse_shape("table scores", "columns", a.keys.table[0].columns(), kTableScoresColumns);
-  const bool full = a.keys.projected[0].columns() % 128 == 0;
-  launch_forward(a, 1, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
-    const auto launch = [&](auto kernel) {
-      kernel<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
-    };
-    if (full && a.keys.tables == 2) {
-      launch(favor_scores<true, 2, Real>);
-    } else if (full && a.keys.tables == 3) {
-      launch(favor_scores<true, 3, Real>);
-    } else {
-      launch(favor_scores<false, 3, Real>);
-    }
-  });
+  const int d = a.keys.table[0].columns(), m = a.keys.projected[0].columns();
+  if (d > kTableScoresColumns) refuse_shape("table scores", "columns", d, kTableScoresColumns);
+  using Full = Team<Real, 8, 2, true>;
+  using Any = Team<Real, 32, 1, false>;
+  if (d != Full::kWidth || m % Full::kWidth != 0) return forward_favor<Any, Any, 3>(exec, a);
+  if (a.keys.tables == 2) return forward_favor<Full, Full, 2>(exec, a);
+  if (a.keys.tables == 3) return forward_favor<Full, Full, 3>(exec, a);
+  forward_favor<Any, Any, 3>(exec, a);
 }
 
 template <class Team, int kNu, int kTables, class Real>
