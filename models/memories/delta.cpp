@@ -29,31 +29,16 @@ Variable<Real>* build(ReadContext<Real>& c) {
 }  // namespace
 
 MemoryKind delta_memory() {
-  MemoryKind kind;
+  MemoryKind kind = memory_of_features("elu1", "sum", "none");
   kind.name = "delta";
   kind.summary = "delta rule: reads what a key holds, writes the difference";
   kind.description =
       "S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, o = S q, k and q being phi(k), phi(q) normalised by "
-      "key_norm, beta_t = "
-      "beta_max sigmoid(w.token + b). With a unit key and beta = 1 the old value is replaced exactly; beta = "
-      "2 and no value "
-      "reflects, which exchanges two values. read_norm attention: the retrieved value is divided too (vbar_t "
-      "= S_{t-1} k_t / "
-      "(z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)). Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang "
-      "et al. 2024, arXiv "
-      "2406.06484.";
-  kind.options = feature_map_options("elu1");
-  kind.options.push_back(key_norm_option("sum"));
-  kind.options.push_back(read_norm_option("none", {"none", "attention", "layernorm"}));
+      "key_norm, beta_t = beta_max sigmoid(w.token + b). With a unit key and beta = 1 the old value is "
+      "replaced exactly; beta = 2 and no value reflects, which exchanges two values. read_norm attention: "
+      "the retrieved value is divided too (vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o = S q / "
+      "(z.q)). Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484.";
   kind.options.push_back(beta_max_option());
-  kind.resolve = [](Options& o) {
-    resolve_feature_map(o);
-    refuse_vanishing_sums(o);
-  };
-  kind.d_dot = resolved_d_dot;
-  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
-    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
-  };
   kind.gated = true;
   kind.build_float = build<float>;
   kind.build_double = build<double>;

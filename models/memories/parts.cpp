@@ -90,28 +90,34 @@ std::vector<OptionSpec> feature_map_options(const std::string& default_map) {
            1 << 20}};
 }
 
-OptionSpec key_norm_option(const std::string& default_norm) {
-  return {"key_norm",
-          default_norm,
-          "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
-          0,
-          0,
-          {"none", "sum", "l2"}};
-}
-
-OptionSpec read_norm_option(const std::string& default_norm, std::vector<std::string> choices) {
-  return {"read_norm",
-          default_norm,
-          "normalisation of what is read: attention divides by z.phi(q), z the sum of keys",
-          0,
-          0,
-          std::move(choices)};
-}
-
 OptionSpec beta_max_option() {
   return {"beta_max", std::int64_t{1},
           "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)",
           1, 2};
+}
+
+MemoryKind memory_of_features(const std::string& map, const std::string& key_norm,
+                              const std::string& read_norm, std::vector<std::string> read_norms) {
+  MemoryKind kind;
+  kind.options = feature_map_options(map);
+  kind.options.push_back({"key_norm",
+                          key_norm,
+                          "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
+                          0,
+                          0,
+                          {"none", "sum", "l2"}});
+  kind.options.push_back({"read_norm", read_norm,
+                          "normalisation of what is read: attention divides by z.phi(q), z the sum of keys",
+                          0, 0, std::move(read_norms)});
+  kind.resolve = [](Options& o) {
+    resolve_feature_map(o);
+    refuse_vanishing_sums(o);
+  };
+  kind.d_dot = resolved_d_dot;
+  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
+    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
+  };
+  return kind;
 }
 
 void resolve_feature_map(Options& options) {
