@@ -696,6 +696,58 @@ TEST_F(CudaOps, RecurrentReadByTrail) {
   }
 }
 
+// The same with keys made from tables.
+TEST_F(CudaOps, TableRecurrence) {
+  struct Shape {
+    FeatureMap map;
+    int nu, d, norm, B, T, tables;
+  };
+  for (auto [map, nu, d, norm, B, T, tables] :
+       {Shape{FeatureMap::dpfp, 1, 64, 0, 3, 200, 2}, Shape{FeatureMap::dpfp, 2, 64, 0, 2, 83, 2},
+        Shape{FeatureMap::dpfp, 4, 32, 1, 2, 33, 3}, Shape{FeatureMap::dpfp, 3, 16, 0, 4, 16, 1},
+        Shape{FeatureMap::dpfp, 4, 16, -1, 2, 50, 2}, Shape{FeatureMap::dpfp, 1, 128, 1, 2, 31, 2},
+        Shape{FeatureMap::elu1, 1, 64, 0, 3, 100, 2}, Shape{FeatureMap::relu, 1, 128, 1, 2, 47, 3},
+        Shape{FeatureMap::identity, 1, 32, 1, 2, 65, 2}, Shape{FeatureMap::tanh, 1, 16, 1, 5, 1, 2}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm << " "
+                                    << B << " " << T << " " << tables);
+    const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, columns = p + (T + 3) / 4 * 4;
+    const double size = norm < 0 ? 0.3 : 1;  // keys about as long as 1 even if not normalised
+    const auto inputs = [=, map = map, nu = nu, d = d, norm = norm, B = B, T = T, tables = tables](Fields& f,
+                                                                                                   auto& a) {
+      a.from.keys.map = map, a.from.keys.nu = nu, a.from.normalised = norm >= 0,
+      a.from.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum;
+      a.from.eps = 1e-6;
+      f.in(a.from.keys.ids, {B, T, 3}, norm == 0 ? 0 : -1, 40);
+      a.from.keys.tables = tables;
+      for (int i = 0; i < tables; ++i) {
+        f.in(a.from.keys.table[i], {40 + i, d}, -size, size);
+        a.from.keys.channel[i] = 2 - i;
+      }
+      f.in(a.read.q, {B, 1, p});
+      f.in(a.read.write, {B, T}, 0, 1);
+      f.in(a.read.erase, {B, T}, 0, 1);
+      f.in(a.read.position, {B, 1}, 0, T + 1);
+    };
+    check<TableRecurrenceForward>(T + p, 4, [=, B = B, T = T](Fields& f, auto& a) {
+      inputs(f, a);
+      f.out(a.read.a, {B, 1, T});
+      f.work(a.read.trail, {B, columns});
+    });
+    for_writes([=, B = B, T = T, d = d](Write mode) {
+      check<TableRecurrenceBackward>(T + p, 8, [=](Fields& f, auto& a) {
+        inputs(f, a);
+        f.in(a.read.trail, {B, columns});
+        f.in(a.read.d_a, {B, 1, T});
+        f.out(a.d_x, {B, T, d});
+        f.out(a.read.d_q, {B, 1, p});
+        f.out(a.read.d_write, {B, T});
+        f.out(a.read.d_erase, {B, T});
+        a.read.write_q = a.read.write_write = a.read.write_erase = mode;
+      });
+    });
+  }
+}
+
 TEST_F(CudaOps, RecurrentRead) {
   for (auto [B, T, P, Q] : kReadShapes) {
     for (int gates = 0; gates < 8; gates += gates == 0 ? 1 : 2) {  // none, write, write+erase, ..., all
