@@ -29,12 +29,23 @@ __device__ __forceinline__ void scatter_sum(Real* x) {
   }
 }
 
-// Barriers between some warps of a block (barrier 0 is __syncthreads).
-__device__ __forceinline__ void barrier_wait(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+// Barriers between some warps of a block: number kFirst + i, i < N (barrier 0 is __syncthreads). Numbers that
+// the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.
+template <int kFirst, int N = 1>
+__device__ __forceinline__ void barrier_wait(int threads, int i = 0) {
+  if (N == 1 || i == 0) {
+    asm volatile("bar.sync %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
+  } else if constexpr (N > 1) {
+    barrier_wait<kFirst + 1, N - 1>(threads, i - 1);
+  }
 }
-__device__ __forceinline__ void barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+template <int kFirst, int N = 1>
+__device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
+  if (N == 1 || i == 0) {
+    asm volatile("bar.arrive %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
+  } else if constexpr (N > 1) {
+    barrier_arrive<kFirst + 1, N - 1>(threads, i - 1);
+  }
 }
 
 /// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.
@@ -109,14 +120,17 @@ struct Product16 {
       }
     }
   }
-  /// Row i of the products to gram + i * stride, left of the diagonal.
-  __device__ void store(float* gram, int stride, int lane) const {
-    float* at = gram + lane / 4 * stride + lane % 4 * 2;
+  /// Row i of the products to gram + i * stride, left of the diagonal; with scale of both factors, if any.
+  __device__ void store(float* gram, int stride, int lane, const float* scale) const {
+    const int i = lane / 4, j = lane % 4 * 2;
+    const auto put = [&](int row, int column, float x) {
+      gram[row * stride + column] = scale ? scale[row] * scale[column] * x : x;
+    };
 #pragma unroll
     for (int x = 0; x < 2; ++x) {
-      at[x] = sums[0][x];
-      at[8 * stride + x] = sums[0][2 + x];
-      at[8 * stride + 8 + x] = sums[1][2 + x];
+      put(i, j + x, sums[0][x]);
+      put(i + 8, j + x, sums[0][2 + x]);
+      put(i + 8, j + 8 + x, sums[1][2 + x]);
     }
   }
 };
@@ -131,9 +145,11 @@ struct Product8 {
           : "d"(rows[0][k]));
     }
   }
-  __device__ void store(double* gram, int stride, int lane) const {
-    gram[lane / 4 * stride + lane % 4 * 2] = sums[0];
-    gram[lane / 4 * stride + lane % 4 * 2 + 1] = sums[1];
+  __device__ void store(double* gram, int stride, int lane, const double* scale) const {
+    const int i = lane / 4, j = lane % 4 * 2;
+#pragma unroll
+    for (int x = 0; x < 2; ++x)
+      gram[i * stride + j + x] = scale ? scale[i] * scale[j + x] * sums[x] : sums[x];
   }
 };
 

@@ -11,6 +11,14 @@ __device__ __forceinline__ Real rectified(Real x) {
   return x < 0 ? Real(0) : x;
 }
 
+/// The same in one instruction.
+__device__ __forceinline__ float positive_part(float x) {
+  float y;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ double positive_part(double x) { return rectified(x); }
+
 template <class Real>
 __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
   switch (map) {

@@ -27,11 +27,12 @@ constexpr int kLargestChunked = 512;
 template <class Real, int W, int N>
 struct ChunkMemory {
   static constexpr int C = kChunk<Real>, kColumns = 128 * W, kStride = C + 4;
-  /// Half of the banks between neighbouring rows; keys may keep a number behind a row (at kColumns).
-  static constexpr int kRow = kColumns + 64 / static_cast<int>(sizeof(Real));
+  static constexpr int kRow =
+      kColumns + 64 / static_cast<int>(sizeof(Real));  // other banks than its neighbour
   struct Slot {
-    alignas(16) Real keys[C * kRow];       // in the order of the scan
+    alignas(16) Real keys[C][kRow];        // in the order of the scan
     alignas(16) Real matrix[C * kStride];  // G, then M; column C: M G (write d_a)
+    Real scale[C], along[C];               // of keys that are made here: see MadeKeys
   } slot[N];
   alignas(16) Real sums[2][W][2 * C];
 };
@@ -40,7 +41,7 @@ struct ChunkMemory {
 template <class Real, int W, int N, class Keys>
 struct Chunked {
   using Memory = ChunkMemory<Real, W, N>;
-  static constexpr int C = Memory::C, kRow = Memory::kRow, kStride = Memory::kStride;
+  static constexpr int C = Memory::C, kStride = Memory::kStride;
   static constexpr int kGroup = 32 / C;  // lanes a token
 
   const Keys& keys;
@@ -48,15 +49,14 @@ struct Chunked {
   int P, seen, chunks;
 
   // Barriers of a chain and the builder of a slot: its keys and M are there; they are no longer needed.
-  __device__ static void wait_filled(int builder) { barrier_wait(1 + builder, 32 * (W + 1)); }
-  __device__ static void arrive_filled(int builder) { barrier_arrive(1 + builder, 32 * (W + 1)); }
-  __device__ static void wait_emptied(int builder) { barrier_wait(1 + N + builder, 32 * (W + 1)); }
+  __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
+  __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
+  __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
   static constexpr int kChainBarrier = 1 + 2 * N;
   /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them.
   template <bool kBackward>
   __device__ void give_back(int chunk) const {
-    if ((kBackward && Keys::kTakesGradient) || chunk + N < chunks)
-      barrier_arrive(1 + N + chunk % N, 32 * (W + 1));
+    if ((kBackward && Keys::kMade) || chunk + N < chunks) barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
   }
 
   template <bool kBackward>
@@ -68,20 +68,28 @@ struct Chunked {
   template <bool kBackward>
   __device__ void build(Memory& memory, int builder) const {
     const int lane = threadIdx.x % 32;
-    Real *slot = memory.slot[builder].keys, *matrix = memory.slot[builder].matrix;
-    auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen), before = next;
+    auto& slot = memory.slot[builder];
+    Real* matrix = slot.matrix;
+    auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen);
+    const auto take_gradient = [&](int chunk) {  // what a slot held for the chain
+      const auto prepared = keys.template prepare<false>(chunk * C, seen);
+      wait_emptied(builder);
+      keys.take_gradient(slot, prepared, chunk * C, seen);
+    };
     for (int chunk = builder; chunk < chunks; chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
       const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
       if (chunk >= N) {
-        wait_emptied(builder);
-        if constexpr (kBackward) keys.template take_gradient<kRow>(slot, before, first - N * C, seen);
-        __syncwarp();
+        if constexpr (kBackward && Keys::kMade) {
+          take_gradient(chunk - N);
+          __syncwarp();
+        } else {
+          wait_emptied(builder);
+        }
       }
-      keys.template bring<!kBackward, kRow>(slot, next, first, seen);
-      before = next;
+      keys.template bring<!kBackward>(slot, next, first, seen);
       next = keys.template prepare<!kBackward>(first_token<kBackward>(min(chunk + N, chunks - 1)), seen);
       __syncwarp();
       std::conditional_t<C == 16, Product16, Product8> product;
@@ -91,12 +99,12 @@ struct Chunked {
         for (int part = 0; part < 4; ++part) {
           const int p = p0 + 16 * part;
 #pragma unroll
-          for (int i = 0; i < C / 8; ++i) take4(slot + (lane / 4 + 8 * i) * kRow + p, p < P, rows[part][i]);
+          for (int i = 0; i < C / 8; ++i) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
         }
 #pragma unroll
         for (int part = 0; part < 4; ++part) product.add(rows[part]);
       }
-      product.store(matrix, kStride, lane);
+      product.store(matrix, kStride, lane, Keys::kMade ? slot.scale : nullptr);
       __syncwarp();
       // Column l of M in lane l; lane C: M G (write d_a).
       Real column[C], sums[C];
@@ -125,10 +133,8 @@ struct Chunked {
       __syncwarp();
       arrive_filled(builder);
     }
-    if (kBackward && Keys::kTakesGradient && builder < chunks) {
-      wait_emptied(builder);
-      const int last = builder + (chunks - 1 - builder) / N * N;
-      keys.template take_gradient<kRow>(slot, before, last * C, seen);
+    if constexpr (kBackward && Keys::kMade) {
+      if (builder < chunks) take_gradient(builder + (chunks - 1 - builder) / N * N);
     }
   }
 
@@ -164,7 +170,7 @@ struct Chunked {
       const int lane = threadIdx.x % 32;
       Real(*sums)[2 * C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
       if (lane % (32 / kValues) == 0) sums[threadIdx.x / 32][lane / (32 / kValues)] = x;
-      barrier_wait(kChainBarrier, 32 * W);
+      barrier_wait<kChainBarrier>(32 * W);
       Real sum = 0;
 #pragma unroll
       for (int w = 0; w < W; ++w) sum += sums[w][index];
@@ -238,13 +244,13 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const auto now = next;
     next = team.template token<false>(chunk + 1, nullptr);
     const auto& slot = memory.slot[chunk % N];
-    const Real* stage = slot.keys + p;
+    const Real* stage = slot.keys[0] + p;
     Team::wait_filled(chunk % N);
     Real sums[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       Real key[4];
-      take4(stage + i * Team::kRow, p < P, key);
+      take4(stage + i * Memory::kRow, p < P, key);
       sums[i] = 0;
 #pragma unroll
       for (int x = 0; x < 4; ++x) sums[i] += key[x] * state[x];
@@ -252,12 +258,13 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     __syncwarp();
     scatter_sum<C>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real c = row.times(team.template total<C>(memory, chunk, sums[0], i_lane), lane);
+    const Real scale = Keys::kMade ? slot.scale[i_lane] : Real(1);
+    const Real c = row.times(scale * team.template total<C>(memory, chunk, sums[0], i_lane), lane);
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       out[now.t] = now.write * c;
       if (trail) trail[P + now.t] = c;
     }
-    const Real step = now.erase * c;
+    const Real step = now.erase * c * scale;
     int t = team.template first_token<false>(chunk) + C - 1;
     Real* kept = history + static_cast<std::int64_t>(t) * P + p;
 #pragma unroll
@@ -265,7 +272,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       if (history) put4(kept, t < limit, state);
       const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       Real key[4];  // read again: registers are scarcer than shared memory's time
-      take4(stage + i * Team::kRow, p < P, key);
+      take4(stage + i * Memory::kRow, p < P, key);
 #pragma unroll
       for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
     }
@@ -304,7 +311,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
   if (warp >= W) {
     const int thread = static_cast<int>(threadIdx.x) - 32 * W;
     // Tokens that the query does not see.
-    keys.clear_gradient(seen, T, thread, 32 * N);
+    if constexpr (Keys::kMade) keys.clear_gradient(seen, T, thread, 32 * N);
     if (d_k && a.write_k == Write::overwrite) {
       for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
            i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
@@ -344,7 +351,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     next = team.template token<true>(chunk + 1, kept_c);
     fetch(chunk + 1);
     auto& slot = memory.slot[chunk % N];
-    Real* stage = slot.keys + p;
+    Real* stage = slot.keys[0] + p;
     const Real* states = stages + chunk % 2 * kStage;
     if constexpr (!kTrail) wait_copies<1>();
     Team::wait_filled(chunk % N);
@@ -353,7 +360,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       Real key[4];
-      take4(stage + i * Team::kRow, p < P, key);
+      take4(stage + i * Memory::kRow, p < P, key);
       sums[i] = 0;
 #pragma unroll
       for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
@@ -368,7 +375,8 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     __syncwarp();
     scatter_sum<kSums>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real u = team.template total<kSums>(memory, chunk, sums[0], i_lane);
+    const Real scale = Keys::kMade ? slot.scale[i_lane] : Real(1);
+    const Real u = scale * team.template total<kSums>(memory, chunk, sums[0], i_lane);
     Real c;
     if constexpr (kTrail) {
       c = now.c;
@@ -384,29 +392,33 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       if (d_write) put(a.write_write, d_write + now.t, c * now.d_a);
       if (d_erase) put(a.write_erase, d_erase + now.t, -c * key_rho);
     }
-    const Real step = now.erase * c;
+    if constexpr (Keys::kMade) {  // k . d_k, from k . r_t = c and k . rho
+      if (threadIdx.x < 32 && lane % Team::kGroup == 0)
+        slot.along[i_lane] = d_c * c - now.erase * c * key_rho;
+    }
+    const Real step = scale * now.erase * c, change = scale * d_c;
     Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
 #pragma unroll
     for (int i = 0; i < C; ++i, put_at += P) {
-      const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
+      const Real d_c_i = __shfl_sync(kFullWarp, change, i * Team::kGroup),
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       const bool there = chunk * C + i < limit;
       Real key[4], at[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
-      take4(stage + i * Team::kRow, p < P, key);
+      take4(stage + i * Memory::kRow, p < P, key);
       if constexpr (kTrail) {
 #pragma unroll
         for (int x = 0; x < 4; ++x) at[x] = r_t[x] += step_i * key[x];
       } else {
         take4(states + i * Memory::kColumns, true, at);
       }
-      take4(put_at, there && a.write_k == Write::add, d_key);
+      take4(put_at, !Keys::kMade && there && a.write_k == Write::add, d_key);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         d_key[x] += d_c_i * at[x] - step_i * rho[x];
         rho[x] += d_c_i * key[x];
       }
-      if constexpr (Keys::kTakesGradient) {
-        put4(stage + i * Team::kRow, true, d_key);
+      if constexpr (Keys::kMade) {
+        put4(stage + i * Memory::kRow, true, d_key);
       } else {
         put4(put_at, there, d_key);
       }

@@ -25,12 +25,10 @@ struct TableRecurrenceBackward {
   Tensor<Real> d_x;
 };
 
-/// What the CUDA version covers: rows of d numbers shared by d / 4 lanes of a warp, DPFP's neighbours in one
-/// lane, features of a chunk in shared memory.
+/// What the CUDA version covers: the keys of nearly all studies, whose rows fit half a warp.
 constexpr bool table_recurrence_covers(FeatureMap map, int d, int nu) {
-  const bool power = d == 16 || d == 32 || d == 64 || d == 128;
-  if (map == FeatureMap::dpfp) return power && nu <= 4 && 2 * d * nu <= 256;
-  return power && map != FeatureMap::favor_hyperbolic && map != FeatureMap::favor_positive;
+  return d == 64 && map != FeatureMap::favor_hyperbolic && map != FeatureMap::favor_positive &&
+         (map != FeatureMap::dpfp || nu <= 2);
 }
 
 template <class Real>

@@ -9,20 +9,28 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-/// Calls f(chain warps, nu of MadeKeys).
-template <class F>
-void with_keys(const char* name, FeatureMap map, int d, int nu, F&& f) {
-  if (!table_recurrence_covers(map, d, nu)) refuse_shape(name, "columns", d, 128);
-  const auto one = std::integral_constant<int, 1>();
-  const auto many = std::integral_constant<int, 4>();
-  if (map != FeatureMap::dpfp) {
-    f(one, std::integral_constant<int, 0>());
-  } else if (2 * d * nu > 128) {
-    f(std::integral_constant<int, 2>(), many);
-  } else if (nu == 1) {
-    f(one, one);
+/// Calls f(chain warps, keys).
+template <class Real, class F>
+void with_keys(const char* name, const TableFeatures<Real>& from, F&& f) {
+  const TableKeys<Real>& keys = from.keys;
+  if (!table_recurrence_covers(keys.map, keys.table[0].columns(), keys.nu))
+    refuse_shape(name, "columns", keys.table[0].columns(), 64);
+  const auto with_norm = [&](auto warps, auto nu) {
+    constexpr int W = decltype(warps)::value, kNu = decltype(nu)::value;
+    if (from.normalised && from.norm == RowNorm::sum) {
+      f.template operator()<W, MadeKeys<Real, kNu, true>>();
+    } else {
+      f.template operator()<W, MadeKeys<Real, kNu, false>>();
+    }
+  };
+  const std::integral_constant<int, 1> one;
+  const std::integral_constant<int, 2> two;
+  if (keys.map != FeatureMap::dpfp) {
+    with_norm(one, std::integral_constant<int, 0>());
+  } else if (keys.nu == 1) {
+    with_norm(one, one);
   } else {
-    f(one, many);
+    with_norm(two, two);
   }
 }
 
@@ -31,10 +39,8 @@ void with_keys(const char* name, FeatureMap map, int d, int nu, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableRecurrenceForward<Real>& a) {
   if (a.read.a.size() == 0 || a.read.a.R == 0) return;
-  const TableKeys<Real>& keys = a.from.keys;
-  with_keys("recurrence over tables", keys.map, keys.table[0].columns(), keys.nu, [&](auto warps, auto nu) {
-    using Keys = MadeKeys<Real, decltype(nu)::value>;
-    launch_chunks<decltype(warps)::value, Keys>(exec, a.read, typename Keys::Given{a.from, {}});
+  with_keys("recurrence over tables", a.from, [&]<int W, class Keys>() {
+    launch_chunks<W, Keys>(exec, a.read, typename Keys::Given{a.from, {}});
   });
   check_launch("recurrence over tables");
 }
@@ -42,13 +48,9 @@ void run_cuda(const Exec& exec, const TableRecurrenceForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableRecurrenceBackward<Real>& a) {
   if (a.read.d_a.size() == 0 || a.read.d_a.R == 0) return;
-  const TableKeys<Real>& keys = a.from.keys;
-  with_keys(
-      "recurrence over tables, backward", keys.map, keys.table[0].columns(), keys.nu,
-      [&](auto warps, auto nu) {
-        using Keys = MadeKeys<Real, decltype(nu)::value>;
-        launch_chunks<decltype(warps)::value, Keys, true>(exec, a.read, typename Keys::Given{a.from, a.d_x});
-      });
+  with_keys("recurrence over tables, backward", a.from, [&]<int W, class Keys>() {
+    launch_chunks<W, Keys, true>(exec, a.read, typename Keys::Given{a.from, a.d_x});
+  });
   check_launch("recurrence over tables, backward");
 }
 

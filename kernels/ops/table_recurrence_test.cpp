@@ -121,13 +121,12 @@ OpCase make(const std::string& name, const Shape& s) {
 
 std::vector<OpCase> cases() {
   using M = FeatureMap;
-  return {make("Dpfp1Sum", {4, 9, 16, M::dpfp, 1, RowNorm::sum}),
-          make("Dpfp3L2", {3, 35, 16, M::dpfp, 3, RowNorm::l2}),
-          make("Dpfp1Wide", {2, 17, 64, M::dpfp, 1, RowNorm::sum}),
-          make("Dpfp2Wide", {2, 33, 64, M::dpfp, 2, RowNorm::sum}),
-          make("Elu1Sum", {3, 20, 32, M::elu1, 1, RowNorm::sum}),
-          make("IdentityL2", {4, 40, 16, M::identity, 1, RowNorm::l2}),
-          make("OneToken", {3, 1, 16, M::dpfp, 1, RowNorm::sum})};
+  return {make("Dpfp1Sum", {4, 9, 64, M::dpfp, 1, RowNorm::sum}),
+          make("Dpfp1L2", {2, 35, 64, M::dpfp, 1, RowNorm::l2}),
+          make("Dpfp2Sum", {2, 33, 64, M::dpfp, 2, RowNorm::sum}),
+          make("Elu1Sum", {3, 20, 64, M::elu1, 1, RowNorm::sum}),
+          make("IdentityL2", {4, 40, 64, M::identity, 1, RowNorm::l2}),
+          make("OneToken", {3, 1, 64, M::dpfp, 1, RowNorm::sum})};
 }
 
 INSTANTIATE_TEST_SUITE_P(TableRecurrence, OpCheck, ::testing::ValuesIn(cases()), case_name);

@@ -12,7 +12,7 @@
 namespace crosstalk::checks {
 namespace {
 
-constexpr int kB = 3, kT = 9, kD = 16, kReplicas = 2, kRows = 6;
+constexpr int kB = 3, kT = 9, kD = 64, kReplicas = 2, kRows = 6;
 
 /// The memory's read of random tables and queries under a squared loss.
 struct Read {
