@@ -71,33 +71,31 @@ struct Chunked {
     auto& slot = memory.slot[builder];
     Real* matrix = slot.matrix;
     auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen);
-    const auto take_gradient = [&](int chunk) {  // what a slot held for the chain
-      const auto prepared = keys.template prepare<false>(chunk * C, seen);
-      wait_emptied(builder);
-      keys.take_gradient(slot, prepared, chunk * C, seen);
+    const auto await_chain = [&](int chunk) {  // which needs this chunk no longer
+      if constexpr (kBackward && Keys::kMade) {
+        const auto prepared = keys.template prepare<false>(chunk * C, seen);
+        wait_emptied(builder);
+        keys.take_gradient(slot, prepared, chunk * C, seen);
+        __syncwarp();
+      } else {
+        wait_emptied(builder);
+      }
     };
     for (int chunk = builder; chunk < chunks; chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
       const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
-      if (chunk >= N) {
-        if constexpr (kBackward && Keys::kMade) {
-          take_gradient(chunk - N);
-          __syncwarp();
-        } else {
-          wait_emptied(builder);
-        }
-      }
+      if (chunk >= N) await_chain(chunk - N);
       keys.template bring<!kBackward>(slot, next, first, seen);
       next = keys.template prepare<!kBackward>(first_token<kBackward>(min(chunk + N, chunks - 1)), seen);
       __syncwarp();
       std::conditional_t<C == 16, Product16, Product8> product;
-      for (int p0 = lane % 4 * 4; p0 < P; p0 += 64) {
+      for (int p0 = 0; p0 < P; p0 += 64) {
         Real rows[4][C / 8][4];
 #pragma unroll
         for (int part = 0; part < 4; ++part) {
-          const int p = p0 + 16 * part;
+          const int p = p0 + 16 * part + lane % 4 * 4;
 #pragma unroll
           for (int i = 0; i < C / 8; ++i) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
         }
@@ -134,7 +132,7 @@ struct Chunked {
       arrive_filled(builder);
     }
     if constexpr (kBackward && Keys::kMade) {
-      if (builder < chunks) take_gradient(builder + (chunks - 1 - builder) / N * N);
+      if (builder < chunks) await_chain(builder + (chunks - 1 - builder) / N * N);
     }
   }
 
