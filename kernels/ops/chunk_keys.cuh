@@ -117,10 +117,11 @@ struct MadeKeys {
     }
   }
 
-  /// Calls visit(turn, entries) for row 2 turn + half of the chunk.
-  template <class Visit>
-  __device__ __forceinline__ void each_row(const Prepared& prepared, Visit&& visit) const {
-#pragma unroll
+  /// Calls visit(turn, u, entries) for row 2 turn + half of the chunk, u = turn % kAtOnce, and finish(turn0)
+  /// after kAtOnce of them. Not unrolled: the instruction cache is small.
+  template <class Visit, class Finish>
+  __device__ __forceinline__ void each_row(const Prepared& prepared, Visit&& visit, Finish&& finish) const {
+#pragma unroll 1
     for (int turn0 = 0; turn0 < kTurns; turn0 += kAtOnce) {
       Real x[kAtOnce][4] = {};
 #pragma unroll
@@ -148,48 +149,58 @@ struct MadeKeys {
           const Real before = __shfl_sync(kFullWarp, x[u][4 - kNu + k], lane + kLanes - 1, kLanes);
           entries.x[k] = lane == 0 ? -before : before;
         }
+        if constexpr (kNu > 0) {
 #pragma unroll
-        for (int k = 0; k < kNu + 4; ++k) {
-          if constexpr (kNu > 0) {
+          for (int k = 0; k < kNu + 4; ++k) {
             entries.f[0][k] = positive_part(entries.x[k]);
             entries.f[1][k] = positive_part(-entries.x[k]);
-          } else {
-            entries.f[0][k] = map_entry(from.keys.map, entries.x[k]);
           }
+        } else {
+          with_map(from.keys.map, [&](auto map) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) entries.f[0][k] = map_entry(map.value, entries.x[k]);
+          });
         }
-        visit(turn0 + u, entries);
+        visit(turn0 + u, u, entries);
       }
+      finish(turn0);
     }
   }
 
   template <bool kReversed, class Slot>
   __device__ void bring(Slot& slot, const Prepared& prepared, int first, int seen) const {
-    Real totals[kTurns];
-    each_row(prepared, [&](int turn, const Entries& entries) {
-      totals[turn] = 0;
-      each_quad([&](int j, int part, int column) {
-        Real phi[4];
+    const Real eps = static_cast<Real>(from.eps);
+    Real totals[kAtOnce];
+    each_row(
+        prepared,
+        [&](int turn, int u, const Entries& entries) {
+          totals[u] = 0;
+          each_quad([&](int j, int part, int column) {
+            Real phi[4];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          phi[k] = entries.phi(j, part, k);
-          totals[turn] += kSum ? phi[k] : phi[k] * phi[k];
-        }
-        put4(slot.keys[2 * turn + half] + column, true, phi);
-      });
-    });
-    scatter_sum<kTurns, kLanes / 2>(totals);  // of turn lane / (kLanes / kTurns)
-    const int i = 2 * (lane / (kLanes / kTurns)) + half;
-    const Real total = totals[0] + static_cast<Real>(from.eps);
-    const Real inverse = from.normalised ? 1 / (kSum ? total : sqrt(total)) : Real(1);
-    if (lane % (kLanes / kTurns) == 0)
-      slot.scale[i] = first + (kReversed ? C - 1 - i : i) < seen ? inverse : Real(0);
+            for (int k = 0; k < 4; ++k) {
+              phi[k] = entries.phi(j, part, k);
+              totals[u] += kSum ? phi[k] : phi[k] * phi[k];
+            }
+            put4(slot.keys[2 * turn + half] + column, true, phi);
+          });
+        },
+        [&](int turn0) {
+          constexpr int kShare = kLanes / kAtOnce;  // lanes that end with the same sum
+          scatter_sum<kAtOnce, kLanes / 2>(totals);
+          const int i = 2 * (turn0 + lane / kShare) + half;
+          const Real total = totals[0] + eps,
+                     inverse = from.normalised ? 1 / (kSum ? total : sqrt(total)) : Real(1);
+          if (lane % kShare == 0)
+            slot.scale[i] = first + (kReversed ? C - 1 - i : i) < seen ? inverse : Real(0);
+        });
   }
 
   /// first: of the tokens in forward time, in which gradients come.
   template <class Slot>
   __device__ void take_gradient(Slot& slot, const Prepared& prepared, int first, int seen) const {
     const bool normalised = from.normalised;
-    each_row(prepared, [&](int turn, const Entries& entries) {
+    const auto pull = [&](int turn, int, const Entries& entries) {
       const int i = 2 * turn + half;
       // sum: d_phi = scale (d_y - y.d_y);  l2: d_phi = scale (d_y - y (y.d_y));  y = scale phi
       const Real scale = slot.scale[i],
@@ -210,14 +221,18 @@ struct MadeKeys {
         }
       });
       Real d[kNu + 4];  // the first kNu belong to the lane before
+      if constexpr (kNu > 0) {
 #pragma unroll
-      for (int k = 0; k < kNu + 4; ++k) {
-        const Real x = entries.x[k];
-        if constexpr (kNu > 0) {
+        for (int k = 0; k < kNu + 4; ++k) {
+          const Real x = entries.x[k];
           d[k] = (x > 0 ? d_f[0][k] : Real(0)) - (x < 0 ? d_f[1][k] : Real(0));
-        } else {
-          d[k] = map_entry_backward(from.keys.map, x, entries.f[0][k], d_f[0][k]);
         }
+      } else {
+        with_map(from.keys.map, [&](auto map) {
+#pragma unroll
+          for (int k = 0; k < 4; ++k)
+            d[k] = map_entry_backward(map.value, entries.x[k], entries.f[0][k], d_f[0][k]);
+        });
       }
 #pragma unroll
       for (int k = 0; k < kNu; ++k) {
@@ -226,7 +241,8 @@ struct MadeKeys {
       }
       const Real mine[4] = {d[kNu], d[kNu + 1], d[kNu + 2], d[kNu + 3]};
       put4(d_x + (first + i) * kColumns + 4 * lane, first + i < seen, mine);
-    });
+    };
+    each_row(prepared, pull, [](int) {});
   }
   /// Zeros for tokens that no query sees.
   __device__ void clear_gradient(int seen, int T, int thread, int threads) const {

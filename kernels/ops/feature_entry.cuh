@@ -1,6 +1,8 @@
 // Feature maps of single entries on the device: phi(x), and phi'(x) times what comes in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <type_traits>
+
 #include "kernels/ops/feature_map.h"
 
 namespace crosstalk::device {
@@ -30,6 +32,21 @@ __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
       return rectified(x);
     default:
       return tanh(x);
+  }
+}
+
+/// Calls f(map as a type), so that one choice serves several entries.
+template <class F>
+__device__ __forceinline__ void with_map(FeatureMap map, F&& f) {
+  switch (map) {
+    case FeatureMap::identity:
+      return f(std::integral_constant<FeatureMap, FeatureMap::identity>());
+    case FeatureMap::elu1:
+      return f(std::integral_constant<FeatureMap, FeatureMap::elu1>());
+    case FeatureMap::relu:
+      return f(std::integral_constant<FeatureMap, FeatureMap::relu>());
+    default:
+      return f(std::integral_constant<FeatureMap, FeatureMap::tanh>());
   }
 }
 

@@ -81,12 +81,15 @@ struct Chunked {
         wait_emptied(builder);
       }
     };
-    for (int chunk = builder; chunk < chunks; chunk += N) {
+    // Gradients of the last chunks are taken in one more turn: a second copy of that code would not fit the
+    // instruction cache.
+    for (int chunk = builder; chunk < chunks + (kBackward && Keys::kMade ? N : 0); chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
       const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
       if (chunk >= N) await_chain(chunk - N);
+      if (chunk >= chunks) break;
       keys.template bring<!kBackward>(slot, next, first, seen);
       next = keys.template prepare<!kBackward>(first_token<kBackward>(min(chunk + N, chunks - 1)), seen);
       __syncwarp();
@@ -130,9 +133,6 @@ struct Chunked {
       }
       __syncwarp();
       arrive_filled(builder);
-    }
-    if constexpr (kBackward && Keys::kMade) {
-      if (builder < chunks) await_chain(builder + (chunks - 1 - builder) / N * N);
     }
   }
 
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const Real step = now.erase * c * scale;
     int t = team.template first_token<false>(chunk) + C - 1;
     Real* kept = history + static_cast<std::int64_t>(t) * P + p;
-#pragma unroll
+#pragma unroll 4
     for (int i = 0; i < C; ++i, --t, kept -= P) {
       if (history) put4(kept, t < limit, state);
       const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
@@ -396,7 +396,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     }
     const Real step = scale * now.erase * c, change = scale * d_c;
     Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
-#pragma unroll
+#pragma unroll 4
     for (int i = 0; i < C; ++i, put_at += P) {
       const Real d_c_i = __shfl_sync(kFullWarp, change, i * Team::kGroup),
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
