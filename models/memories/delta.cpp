@@ -12,16 +12,23 @@ namespace {
 template <class Real>
 Variable<Real>* build(ReadContext<Real>& c) {
   Graph<Real>& g = c.graph;
-  const auto [key, query] = features(c);
-  auto* beta = sigmoid(g, static_cast<double>(c.integer("beta_max")), c.gate());
-  Variable<Real>* weights = nullptr;
-  if (c.text("read_norm") == "attention") {
-    const auto [zk, zq] = prefix_dot(g, key, query, c.batch);
-    auto* erase = erase_ratio(g, beta, zk);
-    weights = row_divide(g, kReadEps, recurrent_read<Real>(g, key, query, beta, erase, nullptr, c.batch), zq);
-  } else {
-    const bool contracting = c.text("key_norm") != "none";  // then |k| <= 1, and beta <= 2
-    weights = recurrent_read<Real>(g, key, query, beta, beta, nullptr, c.batch, contracting);
+  const std::function<Variable<Real>*()> gate = [&] {
+    return sigmoid(g, static_cast<double>(c.integer("beta_max")), c.gate());
+  };
+  const bool attention = c.text("read_norm") == "attention";
+  Variable<Real>* weights = attention ? nullptr : table_read(c, gate);
+  if (!weights) {
+    const auto [key, query] = features(c);
+    auto* beta = gate();
+    if (attention) {
+      const auto [zk, zq] = prefix_dot(g, key, query, c.batch);
+      auto* erase = erase_ratio(g, beta, zk);
+      weights =
+          row_divide(g, kReadEps, recurrent_read<Real>(g, key, query, beta, erase, nullptr, c.batch), zq);
+    } else {
+      const bool contracting = c.text("key_norm") != "none";  // then |k| <= 1, and beta <= 2
+      weights = recurrent_read<Real>(g, key, query, beta, beta, nullptr, c.batch, contracting);
+    }
   }
   return normalize_read(c, gather_values(g, weights, c.values, c.batch));
 }

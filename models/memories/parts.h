@@ -64,6 +64,11 @@ struct Features {
 template <class Real>
 Features<Real> features(ReadContext<Real>& context);
 
+/// recurrent_read() of features() with write = erase = beta <= 2, straight from the tables of keys: on CUDA,
+/// for normalised features that the fused op covers; nullptr where it does not.
+template <class Real>
+Variable<Real>* table_read(ReadContext<Real>& context, const std::function<Variable<Real>*()>& beta);
+
 /// scale phi(q).phi(k_t), normalised as features() does: [R,B,Q,T], 0 for tokens not seen. Memories without a
 /// feature map read their keys as they are.
 template <class Real>
