@@ -6,26 +6,12 @@
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"
+#include "kernels/ops/table_scores_staged.h"
 #include "kernels/ops/table_scores_team.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
-
-constexpr std::int64_t kMultiprocessors = 132;
-
-/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
-/// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
-int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
-  const std::int64_t slots = kMultiprocessors * residents;
-  std::int64_t best = 1, least = INT64_MAX;
-  for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
-    const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
-                       cost = waves * (2 * some + 1);  // half a round is what a block's start costs
-    if (cost <= least) best = some, least = cost;
-  }
-  return static_cast<int>(best);
-}
 
 /// Warps that share a sequence of T tokens, so many at once a warp: a function of these alone.
 int warps_for(int T, int at_once) {
@@ -126,14 +112,6 @@ void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
   check_launch("table scores backward (tables)");
 }
 
-template <class Team, int kNu, int kTables, class Real>
-void backward(const Exec& exec, const TableScoresBackward<Real>& a) {
-  if constexpr (kNu != kLengthOnly) {
-    if (a.write_q != Write::none) backward_query<Team, kNu, kTables>(exec, a);
-  }
-  backward_tables<Team, kNu, kTables>(exec, a);
-}
-
 template <bool kFull, int kTables, class Real>
 void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
@@ -206,6 +184,9 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
     forward_favor(exec, a);
     return;
   }
+  if constexpr (std::is_same_v<Real, float>) {
+    if (staged_scores(exec, a)) return;
+  }
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
     forward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
   });
@@ -214,15 +195,25 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   if (a.d_a.size() == 0 || a.d_a.R == 0) return;
-  const auto with = [&](auto team, auto nu, auto tables) {
-    backward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-  };
   if (is_favor(a.keys.map)) {
     backward_favor(exec, a);
-    with_team<true>(a.keys, with);
-  } else {
-    with_team<false>(a.keys, with);
+    with_team<true>(a.keys, [&](auto team, auto nu, auto tables) {
+      backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    });
+    return;
   }
+  bool query = a.write_q != Write::none, rows = true;  // what is left to do
+  if constexpr (std::is_same_v<Real, float>) {
+    query = query && !staged_query_gradient(exec, a);
+    rows = !staged_table_gradients(exec, a);
+  }
+  if (!query && !rows) return;
+  with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
+    if constexpr (decltype(nu)::value != kLengthOnly) {
+      if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+      if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    }
+  });
 }
 
 CROSSTALK_CUDA_OP(TableScoresForward)
