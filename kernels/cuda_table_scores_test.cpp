@@ -179,6 +179,12 @@ TEST_F(CudaTableScores, CutTeamsAndWarps) {
   const Shape shapes[] = {{M::identity, 1, 1, 1, 1, {1, 1}},
                           {M::elu1, 2, 33, 1, 64, {9, 7}},
                           {M::elu1, 3, 40, 3, 31, {9, 7, 9}},
+                          {M::elu1, 3, 40, 3, 64, {9, 7, 9}},
+                          {M::identity, 3, 101, 2, 64, {9, 11}},
+                          {M::relu, 2, 64, 1, 64, {9, 1}},
+                          {M::tanh, 2, 37, 2, 64, {9, 7}},
+                          {M::elu1, 2, 70, 1, 64, {501, 30}},   // halves of the tables fit
+                          {M::elu1, 2, 70, 1, 64, {901, 900}},  // nothing does
                           {M::relu, 2, 70, 1, 100, {3, 50}},
                           {M::tanh, 2, 17, 4, 128, {6, 5}},
                           {M::dpfp, 2, 35, 1, 64, {9, 7}, 1},
@@ -200,6 +206,7 @@ TEST_F(CudaTableScores, AtTheSizesOfStudies) {
   using M = FeatureMap;
   const Shape shapes[] = {{M::dpfp, 32, 600, 1, 64, {600, 600}, 3, 0, true},
                           {M::elu1, 32, 100, 1, 64, {100, 100}, 1, 0, true},
+                          {M::elu1, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::identity, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::dpfp, 32, 40, 1, 64, {20, 20}, 1, 0, false},
                           {M::favor_hyperbolic, 32, 240, 1, 64, {240, 240}, 1, 512, true}};

@@ -3,6 +3,7 @@
 // Shape errors are bugs of a model, so they throw std::logic_error, naming the op and both shapes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -98,9 +99,10 @@ Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b
 template <class Real>
 Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b);
 
-/// Read weights [R,B,Q,T] to values [R,B,Q,V].
+/// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>
-Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch);
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch,
+                              std::optional<double> eps = {});
 /// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
