@@ -2,9 +2,10 @@
 //
 // Every sequence reads nearly all rows of the tables, so a block that takes many sequences, or many rows of a
 // table's gradient, copies tables first and then knows no cache misses. Eight lanes are a team: a row of 32
-// columns is one access of four neighbours each. A warp takes 32 tokens at a time, one a lane to look it up,
-// then one a team in turns. Sums are made chunk by chunk of 32 tokens and chunks are added in their order:
-// how blocks and warps share them changes nothing. SPDX-License-Identifier: Apache-2.0
+// columns is one access of four neighbours each. Of scores and queries a warp takes 32 tokens at a time, one
+// a lane to look it up, then one a team in turns. Their sums are made chunk by chunk of 32 tokens and chunks
+// are added in their order: how blocks and warps share them changes nothing. SPDX-License-Identifier:
+// Apache-2.0
 #include "kernels/ops/table_scores_staged.h"
 
 #include <type_traits>
@@ -21,22 +22,24 @@ constexpr int kTokens = 32;  // of a chunk
 constexpr int kTurns = kTokens / kTeams;
 constexpr std::size_t kStagedBytes = 216 * 1024;  // of shared memory at most
 
-// The smaller and the larger of x and 0, NaN where x is: without branches.
-__device__ __forceinline__ float below_zero(float x) {
-  float y;
-  asm("min.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
-  return y;
+// NaN if either is: a diverged model must not look finite.
+__device__ __forceinline__ float smaller(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
 }
-__device__ __forceinline__ float above_zero(float x) {
-  float y;
-  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
-  return y;
+__device__ __forceinline__ float larger(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
 }
 
+/// phi of a key. elu1 wants 1 more than the key, which the first staged table holds: max(x + 1, min(e^x, 1)).
 template <FeatureMap kMap>
 __device__ __forceinline__ float phi(float x) {
-  if constexpr (kMap == FeatureMap::elu1) return above_zero(x) + quick_exp(below_zero(x));
-  if constexpr (kMap == FeatureMap::relu) return above_zero(x);
+  if constexpr (kMap == FeatureMap::elu1)
+    return larger(x, smaller(power_of_two(fmaf(x, kLog2E, -kLog2E)), 1));
+  if constexpr (kMap == FeatureMap::relu) return larger(x, 0);
   if constexpr (kMap == FeatureMap::tanh) return tanh(x);
   return x;
 }
@@ -48,7 +51,7 @@ __device__ __forceinline__ float prepared(float known) {
 }
 template <FeatureMap kMap>
 __device__ __forceinline__ float slope(float known, float other) {
-  if constexpr (kMap == FeatureMap::elu1) return power_of_two(below_zero(fmaf(other, kLog2E, known)));
+  if constexpr (kMap == FeatureMap::elu1) return power_of_two(smaller(fmaf(other, kLog2E, known), 0));
   if constexpr (kMap == FeatureMap::relu) return known + other > 0 ? 1.0f : 0.0f;
   if constexpr (kMap == FeatureMap::tanh) {
     const float y = tanh(known + other);
@@ -70,15 +73,29 @@ __device__ __forceinline__ void stage(float* target, const float* source, int ro
   }
 }
 
-/// Tables one after the other, each with a row of zeros at its end, which absent ids read.
-template <int kTables, int kWidth>
+/// The same with 1 added.
+template <int kWidth>
+__device__ __forceinline__ void stage_plus_one(float* target, const float* source, int rows, int column0) {
+  constexpr int kQuads = kWidth / 4;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < rows * kQuads; i += blockDim.x) {
+    const int row = i / kQuads, column = i % kQuads * 4;
+    const float4 x =
+        *reinterpret_cast<const float4*>(source + static_cast<std::int64_t>(row) * kD + column0 + column);
+    *reinterpret_cast<float4*>(target + row * kWidth + column) =
+        make_float4(x.x + 1, x.y + 1, x.z + 1, x.w + 1);
+  }
+}
+
+/// Tables one after the other, each with a row of zeros at its end, which absent ids read; 1 added to all of
+/// the first if kPlusOne.
+template <int kTables, int kWidth, bool kPlusOne = false>
 struct Staged {
   const std::int32_t* ids;
   int stride, rows[kTables], first[kTables], channel[kTables];
 
-  /// All tables but `skip`. The caller waits for the copies, which are started if they are `wanted`.
-  __device__ __forceinline__ Staged(const TableKeys<float>& keys, int r, float* memory, int column0,
-                                    int skip = -1, bool wanted = true)
+  /// All tables but `skip`, from `memory` on; nothing is copied yet.
+  __device__ __forceinline__ Staged(const TableKeys<float>& keys, int r, int skip = -1)
       : ids(keys.ids.at(r)), stride(keys.ids.columns()) {
     int at = 0;
 #pragma unroll
@@ -87,13 +104,24 @@ struct Staged {
       rows[i] = static_cast<int>(keys.table[table].rows());
       first[i] = at;
       channel[i] = keys.channel[table];
-      if (wanted) fill(memory, keys.table[table].at(r), i, column0);
       at += (rows[i] + 1) * kWidth;
     }
   }
-  __device__ __forceinline__ void fill(float* memory, const float* source, int i, int column0) const {
-    stage<kWidth>(memory + first[i], source, rows[i], column0);
-    for (int c = threadIdx.x; c < kWidth; c += blockDim.x) memory[first[i] + rows[i] * kWidth + c] = 0;
+  /// Starts the copies.
+  __device__ __forceinline__ void fill(const TableKeys<float>& keys, int r, float* memory, int column0,
+                                       int skip = -1) const {
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) {
+      const float* source = keys.table[i + (skip >= 0 && i >= skip ? 1 : 0)].at(r);
+      const bool plus_one = kPlusOne && i == 0;
+      if (plus_one) {
+        stage_plus_one<kWidth>(memory + first[i], source, rows[i], column0);
+      } else {
+        stage<kWidth>(memory + first[i], source, rows[i], column0);
+      }
+      for (int c = threadIdx.x; c < kWidth; c += blockDim.x)
+        memory[first[i] + rows[i] * kWidth + c] = plus_one ? 1 : 0;
+    }
   }
   /// Where the rows of a token lie in shared memory; of a token that is not `there`, rows of zeros.
   __device__ __forceinline__ void locate(int token, bool there, int (&offset)[kTables]) const {
@@ -132,19 +160,21 @@ __device__ __forceinline__ void load_key(const float* memory, const int (&offset
   }
 }
 
+/// low + low's of the lane at `distance`, or high + high's, as the lane's own bit says.
+__device__ __forceinline__ float fold(float low, float high, unsigned distance) {
+  const bool upper = (threadIdx.x & distance) != 0;
+  const float given = __shfl_xor_sync(kFullWarp, upper ? low : high, static_cast<int>(distance));
+  return (upper ? high : low) + given;
+}
+
 /// Sums of eight numbers over a team; lane l gets the l-th.
 __device__ __forceinline__ float sum_each(const float (&v)[kLanes]) {
   float u[4], w[2];
-  const int lane = threadIdx.x % kLanes;
-  const auto half = [](bool high, float low_value, float high_value, int distance) {
-    const float given = __shfl_xor_sync(kFullWarp, high ? low_value : high_value, distance);
-    return (high ? high_value : low_value) + given;
-  };
 #pragma unroll
-  for (int i = 0; i < 4; ++i) u[i] = half(lane & 4, v[i], v[i + 4], 4);
+  for (int i = 0; i < 4; ++i) u[i] = fold(v[i], v[i + 4], 4);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) w[i] = half(lane & 2, u[i], u[i + 2], 2);
-  return half(lane & 1, w[0], w[1], 1);
+  for (int i = 0; i < 2; ++i) w[i] = fold(u[i], u[i + 2], 2);
+  return fold(w[0], w[1], 1);
 }
 
 /// kWidth < 64: columns pass through shared memory in two halves; scores of the first wait in `a`.
@@ -157,14 +187,11 @@ __global__ void __launch_bounds__(1024)
   const int Q = a.a.dim(1), T = a.a.dim(2), chunks = (T + kTokens - 1) / kTokens;
   const int row0 = blockIdx.x * rows_per_block,
             items = min(rows_per_block, static_cast<int>(a.a.dim(0)) * Q - row0) * chunks;
-  const Staged<kTables, kWidth> tables(a.keys, r, memory, 0);
+  const Staged<kTables, kWidth, kMap == FeatureMap::elu1> tables(a.keys, r);
 #pragma unroll
   for (int column0 = 0; column0 < kD; column0 += kWidth) {
-    if (column0 > 0) {
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < kTables; ++i) tables.fill(memory, a.keys.table[i].at(r), i, column0);
-    }
+    if (column0 > 0) __syncthreads();
+    tables.fill(a.keys, r, memory, column0);
     wait_for_copies();
     for (int item = warp; item < items; item += warps) {
       const int row = row0 + item / chunks, t0 = item % chunks * kTokens, token = t0 + threadIdx.x % 32;
@@ -211,7 +238,8 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
   const int Q = a.d_a.dim(1), T = a.d_a.dim(2), chunks = (T + kTokens - 1) / kTokens;
   const int row_end =
       min(static_cast<int>(a.d_a.dim(0)) * Q, static_cast<int>(blockIdx.y + 1) * rows_per_block);
-  const Staged<kTables, kWidth> tables(a.keys, r, memory, column0);
+  const Staged<kTables, kWidth, kMap == FeatureMap::elu1> tables(a.keys, r);
+  tables.fill(a.keys, r, memory, column0);
   wait_for_copies();
   for (int first = blockIdx.y * rows_per_block; first < row_end; first += group) {
     const int some = min(group, row_end - first);
@@ -237,12 +265,9 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
       }
       float* part = parts + item * kWidth + 4 * lane;
 #pragma unroll
-      for (int h = 0; h < kWidth / 32; ++h) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const float total = Team<float, kLanes, 2, true>::sum_teams(sum[h][k]);
-          if (team == k) part[32 * h + k] = total;
-        }
+      for (int h = 0; h < kWidth / 32; ++h) {  // over the teams: team k gets column k
+        const float even = fold(sum[h][0], sum[h][2], 16), odd = fold(sum[h][1], sum[h][3], 16);
+        part[32 * h + team] = fold(even, odd, 8);
       }
     }
     __syncthreads();
@@ -256,49 +281,70 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
   }
 }
 
-/// d_table; blockIdx.y is the table, a warp has a row. Shared memory: the other tables, the queries.
-template <FeatureMap kMap, int kOthers>
-__global__ void __launch_bounds__(1024)
-    table_gradient(const __grid_constant__ TableScoresBackward<float> a, int rows_per_block) {
+/// d_table; blockIdx.y is the table, a team has a row. Teams of a warp walk their lists side by side: where
+/// every sequence has every key they read the same query at the same time, which costs one access. Shared
+/// memory: queries, the other tables, and with kTokens (one query a sequence, one other table) where each
+/// token's other row lies and its weight.
+template <FeatureMap kMap, int kOthers, bool kTokens>
+__global__ void __launch_bounds__(1024) table_gradient(const __grid_constant__ TableScoresBackward<float> a,
+                                                       int rows_per_block, int token_offset) {
   extern __shared__ __align__(16) float memory[];
   constexpr bool kKeys = kMap != FeatureMap::identity;  // else the gradient knows no keys
   const int r = blockIdx.z, table = blockIdx.y;
   if (a.write_table[table] == Write::none) return;
-  const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % kLanes,
-            team = threadIdx.x % 32 / kLanes;
+  const int lane = threadIdx.x % kLanes, own_team = threadIdx.x / kLanes, teams = blockDim.x / kLanes;
   const int Q = a.d_a.dim(1), T = a.d_a.dim(2), queries = a.d_a.dim(0) * Q,
             rows = static_cast<int>(a.d_table[table].rows());
   const std::int32_t *order = a.order[table].at(r), *start = a.start[table].at(r),
                      *position = a.position.at(r);
   const int row0 = blockIdx.x * rows_per_block, row_end = min(rows, row0 + rows_per_block);
   if (row0 >= rows) return;
+  const Staged<kOthers, kD> others(a.keys, r, table);
+  float* keys = memory + queries * kD;
+  const float *q = memory + 4 * lane, *d_a = a.d_a.at(r), scale = static_cast<float>(a.scale);
   stage<kD>(memory, a.q.at(r), queries, 0);
-  const Staged<kKeys ? kOthers : 1, kD> others(a.keys, r, memory + queries * kD, 0, table, kKeys);
-  const float *q = memory + 4 * lane, *keys = memory + queries * kD, scale = static_cast<float>(a.scale);
+  if constexpr (kKeys) others.fill(a.keys, r, keys, 0, table);
+  float2* tokens = reinterpret_cast<float2*>(memory + token_offset);
+  if constexpr (kTokens) {
+#pragma unroll 4
+    for (int n = threadIdx.x; n < queries * T; n += blockDim.x) {
+      const int b = n / T;
+      int offset[1];
+      others.locate(n, true, offset);
+      tokens[n] = {__int_as_float(offset[0]), n - b * T < position[b] ? scale * d_a[n] : 0.0f};
+    }
+  }
   wait_for_copies();
-  for (int row = row0 + warp; row < row_end; row += warps) {
-    const int begin = start[row], end = start[row + 1];
+  for (int first = row0; first < row_end; first += teams) {
+    const int row = first + own_team, safe = min(row, row_end - 1);
+    const int begin = start[safe], end = row < row_end ? start[safe + 1] : begin;
     float known[2][4], total[2][4] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      load_quad(a.keys.table[table].at(r) + row * kD + 4 * lane + 32 * h, known[h]);
+      load_quad(a.keys.table[table].at(r) + safe * kD + 4 * lane + 32 * h, known[h]);
 #pragma unroll
       for (int k = 0; k < 4; ++k) known[h][k] = prepared<kMap>(known[h][k]);
     }
-    for (int k0 = begin; k0 < end; k0 += kTokens) {
-      const int listed = k0 + static_cast<int>(threadIdx.x % 32),
-                turns = min(kTurns, (end - k0 + 3) / kTeams);
+    const int longest = __reduce_max_sync(kFullWarp, end - begin);
+    for (int k0 = 0; k0 < longest; k0 += kLanes) {
+      const int listed = begin + k0 + lane, turns = min(kLanes, longest - k0);
       const bool there = listed < end;
-      const int token = order[there ? listed : begin], b = token / T, t = token - b * T;
-      int offset[kKeys ? kOthers : 1];
-      others.locate(token, there && kKeys, offset);
-      for (int i = 0; i < Q; ++i) {
+      const int token = there ? order[listed] : 0, b = token / T, t = token - b * T;
+      int offset[kOthers];
+      if constexpr (!kTokens) others.locate(token, there && kKeys, offset);
+      for (int i = 0; i < (kTokens ? 1 : Q); ++i) {
         const int query = b * Q + i;
-        const float loaded = a.d_a.at(r)[static_cast<std::int64_t>(query) * T + t],
-                    weight = there && t < position[query] ? scale * loaded : 0.0f;
+        float weight;
+        if constexpr (kTokens) {
+          const float2 info = tokens[token];
+          offset[0] = __float_as_int(info.x), weight = there ? info.y : 0;
+        } else {
+          const float loaded = d_a[static_cast<std::int64_t>(query) * T + t];
+          weight = there && t < position[query] ? scale * loaded : 0.0f;
+        }
 #pragma unroll 2
         for (int s = 0; s < turns; ++s) {
-          const int source = s * kTeams + team;
+          const int source = threadIdx.x % 32 / kLanes * kLanes + s;
           const float w = __shfl_sync(kFullWarp, weight, source);
           const float* q_row = q + __shfl_sync(kFullWarp, query * kD, source);
           float x[2][4];
@@ -316,14 +362,14 @@ __global__ void __launch_bounds__(1024)
         }
       }
     }
+    if (row >= row_end) continue;
     float* out = a.d_table[table].at(r) + row * kD + 4 * lane;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const float sum = Team<float, kLanes, 2, true>::sum_teams(total[h][k]);
-        if (team == k) put(a.write_table[table], out + 32 * h + k, sum);
-      }
+      float before[4] = {};
+      if (a.write_table[table] == Write::add) load_quad(out + 32 * h, before);
+      *reinterpret_cast<float4*>(out + 32 * h) = make_float4(
+          before[0] + total[h][0], before[1] + total[h][1], before[2] + total[h][2], before[3] + total[h][3]);
     }
   }
 }
@@ -429,16 +475,32 @@ bool staged_table_gradients(const Exec& exec, const TableScoresBackward<float>& 
   }
   if (!fits(bytes)) return false;
   if (most == 0) return true;
-  const int residents = residents_of(bytes), warps = 32 / residents,
-            some = warps * per_block((most + warps - 1) / warps,
-                                     static_cast<std::int64_t>(a.keys.tables) * a.d_a.R, residents);
-  with_map(a.keys, [&](auto map, auto tables) {
-    const auto kernel = table_gradient<map(), tables() - 1>;
+  const int token_offset = static_cast<int>(bytes / sizeof(float));
+  const std::size_t with_tokens = bytes + static_cast<std::size_t>(tokens) * sizeof(float2);
+  const bool staged_tokens = a.d_a.dim(1) == 1 && a.keys.tables == 2 && a.keys.map != FeatureMap::identity &&
+                             with_tokens <= kStagedBytes / 2 && fits(with_tokens);
+  if (staged_tokens) bytes = with_tokens;
+  // Blocks of a table such that all of them are under way at once, and then as few teams as make no more
+  // rounds; but enough threads to copy tables.
+  const std::int64_t residents = residents_of(bytes),
+                     groups = static_cast<std::int64_t>(a.keys.tables) * a.d_a.R,
+                     n = kMultiprocessors * residents / groups, wanted = n < 1 ? most : (most + n - 1) / n,
+                     some = wanted < 16 ? 16 : wanted, room = 1024 / residents / kLanes,
+                     rounds = (some + room - 1) / room,
+                     warps = ((some + rounds - 1) / rounds + kTeams - 1) / kTeams;
+  const auto launch = [&](auto kernel) {
     allow_shared_memory(kernel, bytes);
     kernel<<<dim3(blocks_for(most, some), static_cast<unsigned>(a.keys.tables),
                   static_cast<unsigned>(a.d_a.R)),
-             static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, some);
+             static_cast<unsigned>(32 * (warps < 8 ? 8 : warps)), bytes, stream_of(exec)>>>(
+        a, static_cast<int>(some), token_offset);
     check_launch("table scores backward (tables)");
+  };
+  with_map(a.keys, [&](auto map, auto tables) {
+    if constexpr (tables() == 2 && map() != FeatureMap::identity) {
+      if (staged_tokens) return launch(table_gradient<map(), 1, true>);
+    }
+    launch(table_gradient<map(), tables() - 1, false>);
   });
   return true;
 }
