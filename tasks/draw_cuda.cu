@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/draw_cuda.h"
 
+#include <utility>
+
 #include "kernels/base/cuda_launch.cuh"
 
 namespace crosstalk {
@@ -89,9 +91,9 @@ __global__ void __launch_bounds__(32)
     std::int32_t* keys = pools + i / 2 * (spec.keys + spec.values);
     return i % 2 == 0 ? Pool{keys, spec.keys, S, 0} : Pool{keys + spec.keys, spec.values, S, S};
   };
-  for (int i = lane; i < sequences * (spec.keys + spec.values); i += 32) {
-    const int entry = i % (spec.keys + spec.values);
-    pools[i] = entry < spec.keys ? entry : entry - spec.keys;
+  for (int i = 0; i < 2 * sequences; ++i) {
+    const Pool p = pool(i);
+    for (int entry = lane; entry < p.size; entry += 32) p.entries[entry] = entry;
   }
   constexpr int kBlocks = kDraws / 4 + 1;  // of the stream, that hold kDraws words
   for (int begin = 0; begin < S; begin += kDraws) {
@@ -123,14 +125,13 @@ __global__ void __launch_bounds__(32)
     }
   }
   __syncwarp();
-  for (int i = lane; i < sequences * S; i += 32) {
-    const int s = i / S, t = i - s * S;
-    const std::int32_t *keys = pool(2 * s).entries, *values = pool(2 * s + 1).entries;
+  for (int s = 0; s < sequences; ++s) {
     const SequenceView out{a.shape, a.tokens.at(r) + static_cast<std::int64_t>(b0 + s) * S * C,
                            nullptr, nullptr,
                            nullptr, nullptr,
                            nullptr};
-    put_write(out, t, keys[t], values[t]);
+    const std::int32_t *keys = pool(2 * s).entries, *values = pool(2 * s + 1).entries;
+    for (int t = lane; t < S; t += 32) put_write(out, t, keys[t], values[t]);
   }
   __syncwarp();
   if (lane >= sequences) return;
@@ -155,9 +156,10 @@ __global__ void __launch_bounds__(32)
 }
 
 bool launch_recall(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) {
-  for (const int together : {4, 1}) {
+  // More sequences a warp keep more of its lanes busy, as long as enough warps fit a multiprocessor.
+  for (const auto& [together, most] : {std::pair{8, 3 * 1024}, {4, 8 * 1024}, {1, kSharedInts}}) {
     const int ints = together * (spec.keys + spec.values + 2 * kDraws);
-    if (ints > kSharedInts) continue;
+    if (ints > most) continue;
     const std::size_t bytes = static_cast<std::size_t>(ints) * 4;
     device::allow_shared_memory(draw_recall, bytes);
     draw_recall<<<dim3(device::blocks_for(a.B, together), static_cast<unsigned>(a.tokens.R)), 32, bytes,

@@ -62,9 +62,9 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
 }
 
 // A stable counting sort by one block: each warp counts and then places its own slice of n, 32 neighbours at
-// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], then one total a
-// warp.
-template <class Real>
+// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], one total a warp,
+// and with kStaged the lists, which then leave it in order: n < 2^16.
+template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps) {
   extern __shared__ std::int32_t counts[];
@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
             end = min(n, begin + slice);
   const int bits = 32 - __clz(rows - 1);
   std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
+  auto* staged = reinterpret_cast<std::uint16_t*>(totals + warps);
   std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (rows + 1),
                *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
   const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
@@ -140,11 +141,20 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
     unsigned same = 1u << lane;
     if (!__all_sync(kFullWarp, alone)) same = lanes_of(id, bits);
     if (id >= 0) {
-      order[place + __popc(same & ((1u << lane) - 1))] = i;
+      const int at = place + __popc(same & ((1u << lane) - 1));
+      if constexpr (kStaged) {
+        staged[at] = static_cast<std::uint16_t>(i);
+      } else {
+        order[at] = i;
+      }
       if (__ffs(static_cast<int>(same)) - 1 == lane) own[id] = place + __popc(same);
     }
     __syncwarp();
   });
+  if constexpr (kStaged) {
+    __syncthreads();
+    for (int i = thread; i < before; i += threads) order[i] = staged[i];
+  }
 }
 
 /// One table's gradient from lists: kPieces warps own 64 columns of a row; each adds its piece of the row's
@@ -447,11 +457,16 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
                  static_cast<int>(shared_memory_limit() / 4));
   if (a.order.size() >> kLaneShift)
     refuse_shape("bucket_ids", "tokens", static_cast<int>(a.order.size()), 1 << kLaneShift);
-  const int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
-  const std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
-  allow_shared_memory(bucket_ids<Real>, bytes);
-  bucket_ids<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
-               static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
+  int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
+  while (warps > 8 && warps * rows > 10 * 1024) warps /= 2;  // room for a second block
+  std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
+  const std::size_t with_lists = bytes + static_cast<std::size_t>(a.order.size()) * sizeof(std::uint16_t);
+  const bool staged = a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();
+  if (staged) bytes = with_lists;
+  const auto kernel = staged ? bucket_ids<Real, true> : bucket_ids<Real, false>;
+  allow_shared_memory(kernel, bytes);
+  kernel<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
+           static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
   check_launch("bucket_ids");
 }
 
