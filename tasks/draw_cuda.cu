@@ -115,13 +115,21 @@ __global__ void __launch_bounds__(32)
     if (lane < 2 * sequences) {
       const Pool p = pool(lane);
       const std::int32_t* place = places + lane * kDraws;
-#pragma unroll 4
-      for (int i = begin; i < end; ++i) {
-        const int j = place[i - begin];
+      const auto swap = [&](int i, int j) {
         const std::int32_t other = p.entries[j], own = p.entries[i];
         p.entries[j] = own;
         p.entries[i] = other;
+      };
+      int i = begin;
+      constexpr int kAhead = 8;  // places that are known before the swaps, which wait for each other
+      for (; i + kAhead <= end; i += kAhead) {
+        int to[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) to[k] = place[i - begin + k];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) swap(i + k, to[k]);
       }
+      for (; i < end; ++i) swap(i, place[i - begin]);
     }
   }
   __syncwarp();

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
   __syncthreads();
 
-  constexpr int kDepth = 4;  // loads that overlap
+  constexpr int kDepth = 8;  // loads that overlap
   const auto walk = [&](auto&& visit) {
     for (int i0 = begin; i0 < end; i0 += 32 * kDepth) {
       int id[kDepth];
@@ -138,6 +138,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
     if (id >= 0) atomicExch(own + id, place | lane << kLaneShift);
     __syncwarp();
     const bool alone = id < 0 || own[id] == (place | lane << kLaneShift);
+    __syncwarp();
     unsigned same = 1u << lane;
     if (!__all_sync(kFullWarp, alone)) same = lanes_of(id, bits);
     if (id >= 0) {
@@ -458,7 +459,8 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   if (a.order.size() >> kLaneShift)
     refuse_shape("bucket_ids", "tokens", static_cast<int>(a.order.size()), 1 << kLaneShift);
   int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
-  while (warps > 8 && warps * rows > 10 * 1024) warps /= 2;  // room for a second block
+  // Room for more blocks: short slices of n and few counts.
+  while (warps > 4 && (warps * rows > 10 * 1024 || warps * 256 > a.order.size())) warps /= 2;
   std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
   const std::size_t with_lists = bytes + static_cast<std::size_t>(a.order.size()) * sizeof(std::uint16_t);
   const bool staged = a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();

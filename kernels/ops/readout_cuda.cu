@@ -1,5 +1,7 @@
-// From weights to values (a warp a query), the squared loss (a warp a query, then a block a replica; one
+// From weights to values (a block a query), the squared loss (a warp a query, then a block a replica; one
 // block where queries are few) and its gradient. SPDX-License-Identifier: Apache-2.0
+#include <climits>
+
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/batch.h"
 #include "kernels/ops/readout.h"
@@ -11,63 +13,74 @@ using namespace device;
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kChunk = 2048;  // values whose sums are in shared memory at once
 
-// A warp a query; 32 tokens at a time bring their weights to sums in shared memory. Those of different
-// values, the rule where values are not written twice, do so at once: each marks its value and looks whether
-// another one has, too. Else those of one value take turns, so every sum is in the order of t. Shared memory:
-// sums [warp][chunk], marks [warp][chunk].
+// Sum over a block of at most kThreads, the same in every thread; all must call it.
+template <class Real>
+__device__ Real block_sum(Real x) {
+  __shared__ Real sums[kWarps];
+  x = warp_sum(x);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
+  __syncthreads();
+  Real total = 0;
+  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) total += sums[i];
+  return total;
+}
+
+// A block a query. Every thread brings a token; those of one value take turns, the first of them before the
+// others, so every sum is in the order of t.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_values(const __grid_constant__ GatherValuesForward<Real> a, int chunk) {
   extern __shared__ __align__(16) unsigned char raw[];
-  const int warps = static_cast<int>(blockDim.x) / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32,
-            r = blockIdx.y;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * warps + warp;
-  if (i >= a.a.rows()) return;
+  const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
+  const std::int64_t i = blockIdx.x;
   const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
   const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
   const Real* scores = a.a.at(r) + i * T;
   Real inverse = 1;
   if (a.w) {
     Real sum = 0;
-#pragma unroll 4
-    for (int t = lane; t < T; t += 32) sum += scores[t];
-    inverse = 1 / (warp_sum(sum) + static_cast<Real>(a.eps));
-    if (lane == 0) a.inverse.at(r)[i] = inverse;
+    for (int t = thread; t < T; t += threads) sum += scores[t];
+    inverse = 1 / (block_sum(sum) + static_cast<Real>(a.eps));
+    for (int t = thread; t < T; t += threads) a.w.at(r)[i * T + t] = inverse * scores[t];
+    if (thread == 0) a.inverse.at(r)[i] = inverse;
   }
-  Real* y = reinterpret_cast<Real*>(raw) + warp * chunk;
-  int* mark = reinterpret_cast<int*>(reinterpret_cast<Real*>(raw) + warps * chunk) + warp * chunk;
+  Real* y = reinterpret_cast<Real*>(raw);
+  int* first =
+      reinterpret_cast<int*>(y + chunk);  // of a value: the earliest token that waits; for two rounds
   for (int begin = 0; begin < V; begin += chunk) {
     const int end = min(V, begin + chunk);
-    for (int v = lane; v < end - begin; v += 32) y[v] = 0;
-    __syncwarp();
-    constexpr int kDepth = 4;  // loads that overlap
-    for (int t0 = 0; t0 < T; t0 += 32 * kDepth) {
-      int value[kDepth];
-      Real weight[kDepth];
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
-        const int t = t0 + 32 * k + lane;
-        value[k] = t < T ? tokens[static_cast<std::int64_t>(t) * C] : -1;
-        weight[k] = t < T ? inverse * scores[t] : Real(0);
-        if (a.w && t < T) a.w.at(r)[i * T + t] = weight[k];
-      }
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
-        const bool adds = value[k] >= begin && value[k] < end;
-        const int at = adds ? value[k] - begin : -1;
-        if (adds) atomicExch(mark + at, lane);
-        __syncwarp();
-        int turn = 0;
-        if (!__all_sync(kFullWarp, !adds || mark[at] == lane))
-          turn = __popc(__match_any_sync(kFullWarp, at) & ((1u << lane) - 1));
-        for (int now = 0; __any_sync(kFullWarp, adds && turn >= now); ++now) {
-          if (adds && turn == now) y[at] += weight[k];
-          __syncwarp();
-        }
-      }
+    for (int v = thread; v < end - begin; v += threads) {
+      y[v] = 0;
+      first[v] = first[chunk + v] = INT_MAX;
     }
-    for (int v = lane; v < end - begin; v += 32) a.y.at(r)[i * V + begin + v] = y[v];
-    __syncwarp();
+    int value = thread < T ? tokens[static_cast<std::int64_t>(thread) * C] : -1;
+    Real weight = thread < T ? inverse * scores[thread] : Real(0);
+    int* used = nullptr;  // what this thread leaves behind in the list of the round before
+    int round = 0;
+    __syncthreads();
+    for (int t0 = 0; t0 < T; t0 += threads) {
+      const int next = t0 + threads + thread, at = value - begin;  // the next token is fetched meanwhile
+      const int next_value = next < T ? tokens[static_cast<std::int64_t>(next) * C] : -1;
+      const Real next_weight = next < T ? inverse * scores[next] : Real(0);
+      bool waits = value >= begin && value < end;
+      while (__syncthreads_or(waits)) {
+        int* mine = first + round + at;
+        if (used) *used = INT_MAX;
+        used = nullptr;
+        if (waits) atomicMin(mine, thread);
+        __syncthreads();
+        if (waits && *mine == thread) {
+          y[at] += weight;
+          waits = false;
+          used = mine;
+        }
+        round ^= chunk;
+      }
+      value = next_value;
+      weight = next_weight;
+    }
+    for (int v = thread; v < end - begin; v += threads) a.y.at(r)[i * V + begin + v] = y[v];
+    __syncthreads();
   }
 }
 
@@ -84,13 +97,12 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
 }
 
-// With weights that were divided by their sum: a warp a query.
+// With weights that were divided by their sum: a block a query.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     gather_weights_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
-  const int lane = threadIdx.x % 32, r = blockIdx.y;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (i >= a.d_a.rows()) return;
+  const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
+  const std::int64_t i = blockIdx.x;
   const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
   const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
   const Real *d_y = a.d_y.at(r) + i * V, *w = a.w.at(r) + i * T, inverse = a.inverse.at(r)[i];
@@ -99,11 +111,10 @@ __global__ void __launch_bounds__(kThreads)
     return value >= 0 ? d_y[value] : Real(0);
   };
   Real along = 0;
-#pragma unroll 4
-  for (int t = lane; t < T; t += 32) along += d_w(t) * w[t];
-  along = warp_sum(along);
-#pragma unroll 4
-  for (int t = lane; t < T; t += 32) put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w(t) - along));
+  for (int t = thread; t < T; t += threads) along += d_w(t) * w[t];
+  along = block_sum(along);
+  for (int t = thread; t < T; t += threads)
+    put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w(t) - along));
 }
 
 // The loss of query i by one warp, known to all its lanes; if wanted, its gradient times `scale` on the way.
@@ -118,14 +129,14 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
   const bool aligned = is_aligned16(y);
 #pragma unroll 4
   for (int v0 = 4 * lane; v0 < V; v0 += 128) {
-    Real values[4];
+    Real values[4], error[4];
     load4(y + v0, V - v0, aligned, values);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       if (v0 + k >= V) break;
       const Real value = values[k], difference = value - (v0 + k == target ? Real(1) : Real(0));
       squares += difference * difference;
-      if (wanted) a.d_y.at(r)[i * V + v0 + k] = target < 0 ? Real(0) : scale * difference;
+      error[k] = target < 0 ? Real(0) : scale * difference;
       if (v0 + k == target) {
         answer = value;
       } else {
@@ -133,6 +144,13 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
         ordered = ordered && value == value;
         other = value > other ? value : other;
       }
+    }
+    if (!wanted) continue;
+    Real* d_y = a.d_y.at(r) + i * V + v0;
+    if (aligned && V - v0 >= 4 && is_aligned16(d_y)) {
+      *reinterpret_cast<Four<Real>*>(d_y) = {{error[0], error[1], error[2], error[3]}};
+    } else {
+      for (int k = 0; k < 4 && v0 + k < V; ++k) d_y[k] = error[k];
     }
   }
   const Real loss = target < 0 ? Real(0) : warp_sum(squares) / 2;
@@ -225,17 +243,18 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_y, a.d_y.at(r) + e, target < 0 ? Real(0) : scale * error);
 }
 
+// Of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
+unsigned threads_for(int T) { return T <= 128 ? 32 : static_cast<unsigned>(kThreads); }
+
 }  // namespace
 
 template <class Real>
 void run_cuda(const Exec& exec, const GatherValuesForward<Real>& a) {
   if (a.a.rows() == 0 || a.a.R == 0) return;
   const int chunk = a.y.columns() < kChunk ? a.y.columns() : kChunk;
-  const std::size_t bytes = static_cast<std::size_t>(chunk) * (sizeof(Real) + sizeof(int));  // of a warp
-  const int fit = static_cast<int>(48 * 1024 / bytes), warps = fit < kWarps ? fit : kWarps;
-  gather_values<<<dim3(blocks_for(a.a.rows(), warps), static_cast<unsigned>(a.a.R)),
-                  static_cast<unsigned>(32 * warps), static_cast<std::size_t>(warps) * bytes,
-                  stream_of(exec)>>>(a, chunk);
+  gather_values<<<dim3(blocks_for(a.a.rows(), 1), static_cast<unsigned>(a.a.R)), threads_for(a.a.columns()),
+                  static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)), stream_of(exec)>>>(
+      a, chunk);
   check_launch("gather values");
 }
 
@@ -244,7 +263,8 @@ void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
   if (a.write_a == Write::none || a.d_a.rows() == 0 || a.d_a.R == 0) return;
   const unsigned R = static_cast<unsigned>(a.d_a.R);
   if (a.w) {
-    gather_weights_backward<<<dim3(blocks_for(a.d_a.rows(), kWarps), R), kThreads, 0, stream_of(exec)>>>(a);
+    gather_weights_backward<<<dim3(blocks_for(a.d_a.rows(), 1), R), threads_for(a.d_a.columns()), 0,
+                              stream_of(exec)>>>(a);
   } else {
     gather_values_backward<<<dim3(blocks_for(a.d_a.size(), kThreads), R), kThreads, 0, stream_of(exec)>>>(a);
   }
