@@ -66,6 +66,13 @@ void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
   });
 }
 
+/// d_q to d_query.
+template <class Real>
+void map_queries_back(const Exec& exec, const TableScoresBackward<Real>& a) {
+  run_cuda(exec, FeatureMapBackward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q, a.d_q, a.d_query,
+                                          a.write_query});
+}
+
 template <class Team, int kNu, int kTables, class Real>
 void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int rows = a.d_a.dim(0) * a.d_a.dim(1), pieces = warps_for(a.d_a.dim(2), kAtOnce * Team::kTeams),
@@ -76,6 +83,7 @@ void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
   team_query_gradient<Team, kNu, kTables><<<dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)),
                                             kScoreThreads, bytes, stream_of(exec)>>>(a, pieces, some);
   check_launch("table scores backward (q)");
+  map_queries_back(exec, a);
 }
 
 /// Shares of the tables whose gradients are wanted; `blocks` of the largest. At least `least` rounds of rows
@@ -116,11 +124,12 @@ template <bool kFull, int kTables, class Real>
 void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
-  if (a.write_q != Write::none) {
+  if (a.write_query != Write::none) {
     const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
     favor_query_gradient<kFull, kTables>
         <<<dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, stream_of(exec)>>>(a, some);
     check_launch("table scores backward (q)");
+    map_queries_back(exec, a);
   }
   unsigned blocks;
   const RowShares shares = share_rows(a, a.write_projected,
@@ -180,12 +189,13 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (staged_scores(exec, a)) return;
+  }
+  run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
   if (is_favor(a.keys.map)) {
     forward_favor(exec, a);
     return;
-  }
-  if constexpr (std::is_same_v<Real, float>) {
-    if (staged_scores(exec, a)) return;
   }
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
     forward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
@@ -202,7 +212,7 @@ void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
     });
     return;
   }
-  bool query = a.write_q != Write::none, rows = true;  // what is left to do
+  bool query = a.write_query != Write::none, rows = true;  // what is left to do
   if constexpr (std::is_same_v<Real, float>) {
     query = query && !staged_query_gradient(exec, a);
     rows = !staged_table_gradients(exec, a);

@@ -177,7 +177,8 @@ __device__ __forceinline__ float sum_each(const float (&v)[kLanes]) {
   return fold(w[0], w[1], 1);
 }
 
-/// kWidth < 64: columns pass through shared memory in two halves; scores of the first wait in `a`.
+/// q on the way. kWidth < 64: columns pass through shared memory in two halves; scores of the first wait in
+/// `a`.
 template <FeatureMap kMap, int kTables, int kWidth>
 __global__ void __launch_bounds__(1024)
     score_rows(const __grid_constant__ TableScoresForward<float> a, int rows_per_block) {
@@ -199,8 +200,14 @@ __global__ void __launch_bounds__(1024)
       tables.locate(row / Q * T + token, token < T, offset);
       float q[kWidth / 32][4], v[kTurns];
 #pragma unroll
-      for (int h = 0; h < kWidth / 32; ++h)
-        load_quad(a.q.at(r) + row * kD + column0 + 4 * lane + 32 * h, q[h]);
+      for (int h = 0; h < kWidth / 32; ++h) {
+        const int at = row * kD + column0 + 4 * lane + 32 * h;
+        load_quad(a.query.at(r) + at, q[h]);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) q[h][k] = phi<kMap>(q[h][k] + (kMap == FeatureMap::elu1 ? 1.0f : 0.0f));
+        if (t0 == 0 && team == 0)
+          *reinterpret_cast<float4*>(a.q.at(r) + at) = make_float4(q[h][0], q[h][1], q[h][2], q[h][3]);
+      }
 #pragma unroll
       for (int s = 0; s < kTurns; ++s) {
         float x[kWidth / 32][4];
@@ -226,8 +233,8 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/// d_q = scale sum_t d_a_t phi(k_t); blockIdx.x is the slice of columns. Shared memory behind the tables:
-/// sums of chunks [row of the group][chunk][column].
+/// d_query = phi' scale sum_t d_a_t phi(k_t); blockIdx.x is the slice of columns. Shared memory behind the
+/// tables: sums of chunks [row of the group][chunk][column].
 template <FeatureMap kMap, int kTables, int kWidth>
 __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ TableScoresBackward<float> a,
                                                        int rows_per_block, int group, int staged) {
@@ -275,7 +282,9 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
       const int local = i / kWidth, c = i % kWidth;
       float total = 0;
       for (int chunk = 0; chunk < chunks; ++chunk) total += parts[(local * chunks + chunk) * kWidth + c];
-      put(a.write_q, a.d_q.at(r) + (first + local) * kD + column0 + c, static_cast<float>(a.scale) * total);
+      const int at = (first + local) * kD + column0 + c;
+      put(a.write_query, a.d_query.at(r) + at,
+          static_cast<float>(a.scale) * total * slope<kMap>(prepared<kMap>(a.query.at(r)[at]), 0));
     }
     __syncthreads();
   }

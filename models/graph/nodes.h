@@ -68,12 +68,12 @@ Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
                        const BatchTensors& batch);
-/// scores() of feature_map() of lookup() in one op that writes no keys (ops/table_scores.h); q =
-/// phi(queries). In training the tables must have buckets.
+/// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
+/// (ops/table_scores.h). In training the tables must have buckets.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
-                             const std::vector<Table<Real>>& tables, Variable<Real>* omega, Variable<Real>* q,
-                             const BatchTensors& batch);
+                             const std::vector<Table<Real>>& tables, Variable<Real>* omega,
+                             Variable<Real>* query, const BatchTensors& batch);
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
 
