@@ -39,8 +39,10 @@ __global__ void __launch_bounds__(kThreads)
   Real inverse = 1;
   if (a.w) {
     Real sum = 0;
+#pragma unroll 4
     for (int t = thread; t < T; t += threads) sum += scores[t];
     inverse = 1 / (block_sum(sum) + static_cast<Real>(a.eps));
+#pragma unroll 4
     for (int t = thread; t < T; t += threads) a.w.at(r)[i * T + t] = inverse * scores[t];
     if (thread == 0) a.inverse.at(r)[i] = inverse;
   }
@@ -111,8 +113,10 @@ __global__ void __launch_bounds__(kThreads)
     return value >= 0 ? d_y[value] : Real(0);
   };
   Real along = 0;
+#pragma unroll 4
   for (int t = thread; t < T; t += threads) along += d_w(t) * w[t];
   along = block_sum(along);
+#pragma unroll 4
   for (int t = thread; t < T; t += threads)
     put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w(t) - along));
 }

@@ -193,11 +193,19 @@ __global__ void __launch_bounds__(1024)
   for (int column0 = 0; column0 < kD; column0 += kWidth) {
     if (column0 > 0) __syncthreads();
     tables.fill(a.keys, r, memory, column0);
+    int next[kTables];  // where the rows of the next item's tokens lie, on their way during this one
+    const auto look_up = [&](int item) {
+      const int row = row0 + item / chunks, token = item % chunks * kTokens + threadIdx.x % 32;
+      tables.locate(row / Q * T + token, item < items && token < T, next);
+    };
+    look_up(warp);
     wait_for_copies();
     for (int item = warp; item < items; item += warps) {
-      const int row = row0 + item / chunks, t0 = item % chunks * kTokens, token = t0 + threadIdx.x % 32;
+      const int row = row0 + item / chunks, t0 = item % chunks * kTokens;
       int offset[kTables];
-      tables.locate(row / Q * T + token, token < T, offset);
+#pragma unroll
+      for (int i = 0; i < kTables; ++i) offset[i] = next[i];
+      look_up(item + warps);
       float q[kWidth / 32][4], v[kTurns];
 #pragma unroll
       for (int h = 0; h < kWidth / 32; ++h) {
@@ -247,15 +255,30 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
       min(static_cast<int>(a.d_a.dim(0)) * Q, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   const Staged<kTables, kWidth, kMap == FeatureMap::elu1> tables(a.keys, r);
   tables.fill(a.keys, r, memory, column0);
+  int next[kTables];  // of the next item, on their way during this one
+  float next_weight;
+  const auto look_up = [&](int first, int item, int items) {
+    const int row = min(first + item / chunks, row_end - 1),
+              token = item % chunks * kTokens + threadIdx.x % 32;
+    const bool seen = item < items && token < min(a.position.at(r)[row], T);
+    next_weight = seen ? a.d_a.at(r)[static_cast<std::int64_t>(row) * T + token] : 0.0f;
+    tables.locate(row / Q * T + token, seen, next);
+  };
+  look_up(blockIdx.y * rows_per_block, warp, group * chunks);
   wait_for_copies();
   for (int first = blockIdx.y * rows_per_block; first < row_end; first += group) {
-    const int some = min(group, row_end - first);
-    for (int item = warp; item < some * chunks; item += warps) {
-      const int row = first + item / chunks, t0 = item % chunks * kTokens, token = t0 + threadIdx.x % 32;
-      const bool seen = token < min(a.position.at(r)[row], T);
-      const float weight = seen ? a.d_a.at(r)[static_cast<std::int64_t>(row) * T + token] : 0.0f;
+    const int some = min(group, row_end - first), items = some * chunks;
+    for (int item = warp; item < items; item += warps) {
+      const int t0 = item % chunks * kTokens;
+      const float weight = next_weight;
       int offset[kTables];
-      tables.locate(row / Q * T + token, seen, offset);
+#pragma unroll
+      for (int i = 0; i < kTables; ++i) offset[i] = next[i];
+      if (item + warps < items) {
+        look_up(first, item + warps, items);
+      } else {
+        look_up(first + group, warp, row_end > first + group ? group * chunks : 0);
+      }
       float sum[kWidth / 32][4] = {};
 #pragma unroll
       for (int s = 0; s < kTurns; ++s) {
@@ -335,37 +358,52 @@ __global__ void __launch_bounds__(1024) table_gradient(const __grid_constant__ T
       for (int k = 0; k < 4; ++k) known[h][k] = prepared<kMap>(known[h][k]);
     }
     const int longest = __reduce_max_sync(kFullWarp, end - begin);
-    for (int k0 = 0; k0 < longest; k0 += kLanes) {
-      const int listed = begin + k0 + lane, turns = min(kLanes, longest - k0);
-      const bool there = listed < end;
-      const int token = there ? order[listed] : 0, b = token / T, t = token - b * T;
-      int offset[kOthers];
-      if constexpr (!kTokens) others.locate(token, there && kKeys, offset);
+    constexpr int kAhead = 4;  // entries a lane that are looked up together
+    for (int k0 = 0; k0 < longest; k0 += kAhead * kLanes) {
+      int token[kAhead], offset[kAhead][kOthers];
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        const int listed = begin + k0 + j * kLanes + lane;
+        token[j] = listed < end ? order[listed] : -1;
+      }
+#pragma unroll
+      for (int j = 0; j < kAhead && !kTokens; ++j)
+        others.locate(max(token[j], 0), token[j] >= 0 && kKeys, offset[j]);
       for (int i = 0; i < (kTokens ? 1 : Q); ++i) {
-        const int query = b * Q + i;
-        float weight;
-        if constexpr (kTokens) {
-          const float2 info = tokens[token];
-          offset[0] = __float_as_int(info.x), weight = there ? info.y : 0;
-        } else {
-          const float loaded = d_a[static_cast<std::int64_t>(query) * T + t];
-          weight = there && t < position[query] ? scale * loaded : 0.0f;
+        int query[kAhead];
+        float weight[kAhead];
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) {
+          const int n = max(token[j], 0), b = n / T, t = n - b * T;
+          query[j] = b * Q + i;
+          if constexpr (kTokens) {
+            const float2 info = tokens[n];
+            offset[j][0] = __float_as_int(info.x), weight[j] = info.y;
+          } else {
+            weight[j] =
+                t < position[query[j]] ? scale * d_a[static_cast<std::int64_t>(query[j]) * T + t] : 0.0f;
+          }
+          if (token[j] < 0) weight[j] = 0;
         }
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) {
+          const int turns = min(kLanes, longest - k0 - j * kLanes);
 #pragma unroll 2
-        for (int s = 0; s < turns; ++s) {
-          const int source = threadIdx.x % 32 / kLanes * kLanes + s;
-          const float w = __shfl_sync(kFullWarp, weight, source);
-          const float* q_row = q + __shfl_sync(kFullWarp, query * kD, source);
-          float x[2][4];
-          if constexpr (kKeys) load_key<kOthers, kD>(keys, offset, source, x);
+          for (int s = 0; s < turns; ++s) {
+            const int source = threadIdx.x % 32 / kLanes * kLanes + s;
+            const float w = __shfl_sync(kFullWarp, weight[j], source);
+            const float* q_row = q + __shfl_sync(kFullWarp, query[j] * kD, source);
+            float x[2][4];
+            if constexpr (kKeys) load_key<kOthers, kD>(keys, offset[j], source, x);
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            float g[4];
-            load_quad(q_row + 32 * h, g);
+            for (int h = 0; h < 2; ++h) {
+              float g[4];
+              load_quad(q_row + 32 * h, g);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-              if constexpr (kKeys) g[k] *= slope<kMap>(known[h][k], x[h][k]);
-              total[h][k] += w * g[k];
+              for (int k = 0; k < 4; ++k) {
+                if constexpr (kKeys) g[k] *= slope<kMap>(known[h][k], x[h][k]);
+                total[h][k] += w * g[k];
+              }
             }
           }
         }
@@ -486,22 +524,23 @@ bool staged_table_gradients(const Exec& exec, const TableScoresBackward<float>& 
   if (most == 0) return true;
   const int token_offset = static_cast<int>(bytes / sizeof(float));
   const std::size_t with_tokens = bytes + static_cast<std::size_t>(tokens) * sizeof(float2);
-  const bool staged_tokens = a.d_a.dim(1) == 1 && a.keys.tables == 2 && a.keys.map != FeatureMap::identity &&
-                             with_tokens <= kStagedBytes / 2 && fits(with_tokens);
+  const std::int64_t groups = static_cast<std::int64_t>(a.keys.tables) * a.d_a.R;
+  // Where a block has but few rows, few tokens concern it.
+  const bool staged_tokens = a.d_a.dim(1) == 1 && a.keys.tables == 2 && groups >= kMultiprocessors / 2 &&
+                             a.keys.map != FeatureMap::identity && with_tokens <= kStagedBytes / 2 &&
+                             fits(with_tokens);
   if (staged_tokens) bytes = with_tokens;
   // Blocks of a table such that all of them are under way at once, and then as few teams as make no more
   // rounds; but enough threads to copy tables.
-  const std::int64_t residents = residents_of(bytes),
-                     groups = static_cast<std::int64_t>(a.keys.tables) * a.d_a.R,
-                     n = kMultiprocessors * residents / groups, wanted = n < 1 ? most : (most + n - 1) / n,
-                     some = wanted < 16 ? 16 : wanted, room = 1024 / residents / kLanes,
-                     rounds = (some + room - 1) / room,
+  const std::int64_t residents = residents_of(bytes), n = kMultiprocessors * residents / groups,
+                     wanted = n < 1 ? most : (most + n - 1) / n, some = wanted < 8 ? 8 : wanted,
+                     room = 1024 / residents / kLanes, rounds = (some + room - 1) / room,
                      warps = ((some + rounds - 1) / rounds + kTeams - 1) / kTeams;
   const auto launch = [&](auto kernel) {
     allow_shared_memory(kernel, bytes);
     kernel<<<dim3(blocks_for(most, some), static_cast<unsigned>(a.keys.tables),
                   static_cast<unsigned>(a.d_a.R)),
-             static_cast<unsigned>(32 * (warps < 8 ? 8 : warps)), bytes, stream_of(exec)>>>(
+             static_cast<unsigned>(32 * (warps < 16 ? 16 : warps)), bytes, stream_of(exec)>>>(
         a, static_cast<int>(some), token_offset);
     check_launch("table scores backward (tables)");
   };
