@@ -921,6 +921,24 @@ TEST_F(CudaOps, GatherValues) {
       f.in(a.tokens, {B, T, 3}, -1, V);
       f.out(a.y, {B, Q, V});
     });
+    check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {  // weights divided by their sum
+      a.eps = 1e-6;
+      f.in(a.a, {B, Q, T}, 0.1, 1);
+      f.in(a.tokens, {B, T, 3}, -1, V);
+      f.out(a.y, {B, Q, V});
+      f.out(a.w, {B, Q, T});
+      f.out(a.inverse, {B, Q});
+    });
+    for_writes([=](Write mode) {
+      check<GatherValuesBackward>(T, 1, [=](Fields& f, auto& a) {
+        a.write_a = mode;
+        f.in(a.d_y, {B, Q, V});
+        f.in(a.w, {B, Q, T});
+        f.in(a.inverse, {B, Q});
+        f.in(a.tokens, {B, T, 3}, -1, V);
+        f.out(a.d_a, {B, Q, T});
+      });
+    });
     for_writes([=](Write mode) {
       check<GatherValuesBackward>(1, 1, [=](Fields& f, auto& a) {
         a.write_a = mode;
@@ -941,6 +959,14 @@ TEST_F(CudaOps, SquaredLoss) {
       f.out(a.query_loss, {B, Q});
       f.out(a.correct, {B, Q});
       f.out(a.loss, {});
+    });
+    check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
+      f.in(a.y, {B, Q, V});
+      f.in(a.target, {B, Q}, -1, V);
+      f.out(a.query_loss, {B, Q});
+      f.out(a.correct, {B, Q});
+      f.out(a.loss, {});
+      f.out(a.d_y, {B, Q, V});
     });
     for_writes([B = B, Q = Q, V = V](Write mode) {
       check<SquaredLossBackward>(1, 1, [=](Fields& f, auto& a) {

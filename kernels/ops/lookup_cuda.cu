@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
 }
 
 constexpr int kBucketWarps = 32;
+constexpr int kLaneShift = 27;  // places lie below 2^27
 
 // Lanes of the warp that hold the same id, from one ballot a bit of it: much faster than match_any, whose
 // cost grows with the number of different ids. 0 for absent ids.
@@ -63,9 +64,9 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
 }
 
 // A stable counting sort by one block: each warp counts and then places its own slice of n, 32 neighbours at
-// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], then one total a
-// warp.
-template <class Real>
+// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], one total a warp,
+// and with kStaged the lists, which then leave it in order: n < 2^16.
+template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps) {
   extern __shared__ std::int32_t counts[];
@@ -77,13 +78,14 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
             end = min(n, begin + slice);
   const int bits = 32 - __clz(rows - 1);
   std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
+  auto* staged = reinterpret_cast<std::uint16_t*>(totals + warps);
   std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (rows + 1),
                *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
   const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
   __syncthreads();
 
-  constexpr int kDepth = 4;  // loads that overlap
+  constexpr int kDepth = 8;  // loads that overlap
   const auto walk = [&](auto&& visit) {
     for (int i0 = begin; i0 < end; i0 += 32 * kDepth) {
       int id[kDepth];
@@ -93,23 +95,20 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
         id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
       }
 #pragma unroll
-      for (int k = 0; k < kDepth; ++k) {
-        const unsigned same = lanes_of(id[k], bits);
-        visit(i0 + 32 * k + lane, id[k], same);
-        __syncwarp();
-        if (id[k] >= 0 && __ffs(static_cast<int>(same)) - 1 == lane) own[id[k]] += __popc(same);
-        __syncwarp();
-      }
+      for (int k = 0; k < kDepth; ++k) visit(i0 + 32 * k + lane, id[k]);
     }
   };
-  walk([](int, int, unsigned) {});
+  walk([&](int, int id) {
+    if (id >= 0) atomicAdd(own + id, 1);
+  });
   __syncthreads();
 
   int before = 0;  // entries of rows that are already placed
   for (int row0 = 0; row0 < rows; row0 += threads) {
     const int row = row0 + thread;
     int sum = 0;
-    for (int w = 0; w < warps && row < rows; ++w) sum += counts[w * rows + row];
+#pragma unroll 8
+    for (int w = 0; w < warps; ++w) sum += row < rows ? counts[w * rows + row] : 0;
     int upto = sum;  // inclusive scan over the warp, then over warps
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
@@ -118,27 +117,47 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
     }
     if (lane == 31) totals[warp] = upto;
     __syncthreads();
-    int place = before + upto - sum, all = 0;
-    for (int w = 0; w < warps; ++w) {
-      const int total = totals[w];
-      if (w < warp) place += total;
-      all += total;
-    }
+    const int total = lane < warps ? totals[lane] : 0;
+    int place = before + upto - sum + __reduce_add_sync(kFullWarp, lane < warp ? total : 0);
     if (row < rows) {
       start[row] = place;
+#pragma unroll 4
       for (int w = 0; w < warps; ++w) {
         const int count = counts[w * rows + row];
         counts[w * rows + row] = place;
         place += count;
       }
     }
-    before += all;
+    before += __reduce_add_sync(kFullWarp, total);
     __syncthreads();
   }
   if (thread == 0) start[rows] = before;
-  walk([&](int i, int id, unsigned same) {
-    if (id >= 0) order[own[id] + __popc(same & ((1u << lane) - 1))] = i;
+  // Neighbours with different ids, the rule within a sequence, take their places at once: each writes its
+  // lane beside the place and looks whether another one has written too.
+  walk([&](int i, int id) {
+    const int place = id >= 0 ? own[id] : 0;
+    __syncwarp();
+    if (id >= 0) atomicExch(own + id, place | lane << kLaneShift);
+    __syncwarp();
+    const bool alone = id < 0 || own[id] == (place | lane << kLaneShift);
+    __syncwarp();
+    unsigned same = 1u << lane;
+    if (!__all_sync(kFullWarp, alone)) same = lanes_of(id, bits);
+    if (id >= 0) {
+      const int at = place + __popc(same & ((1u << lane) - 1));
+      if constexpr (kStaged) {
+        staged[at] = static_cast<std::uint16_t>(i);
+      } else {
+        order[at] = i;
+      }
+      if (__ffs(static_cast<int>(same)) - 1 == lane) own[id] = place + __popc(same);
+    }
+    __syncwarp();
   });
+  if constexpr (kStaged) {
+    __syncthreads();
+    for (int i = thread; i < before; i += threads) order[i] = staged[i];
+  }
 }
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
@@ -348,25 +367,45 @@ __global__ void __launch_bounds__(32 * kNarrowSlices)
 
 constexpr int kFew = 256;
 
-// A handful of rows added to a table (the queries of a batch to the embedding): block n, if no n before it
-// has its id, adds all rows of that id in the order of n.
+// A handful of rows added to a table (the queries of a batch to the embedding): warp n, if no n before it has
+// its id, adds all rows of that id in the order of n; 128 columns a warp.
 template <class Real>
-__global__ void __launch_bounds__(kFew) add_few_rows(const __grid_constant__ Scatter<Real> a) {
-  __shared__ std::int32_t id[kFew];
-  const int N = static_cast<int>(a.d_y.rows()), n = static_cast<int>(blockIdx.x), r = blockIdx.z;
-  const int thread = static_cast<int>(threadIdx.x), d = a.d_y.columns(),
-            column = static_cast<int>(blockIdx.y) * kFew + thread;
-  if (thread < N) id[thread] = a.ids.at(r)[thread * a.ids.columns() + a.channel];
-  const int own = a.ids.at(r)[n * a.ids.columns() + a.channel];
-  if (__syncthreads_or(own < 0 || (thread < n && id[thread] == own))) return;
-  if (column >= d) return;
+__global__ void __launch_bounds__(kThreads) add_few_rows(const __grid_constant__ Scatter<Real> a) {
+  const int N = static_cast<int>(a.d_y.rows()), lane = threadIdx.x % 32, r = blockIdx.z,
+            n = static_cast<int>(blockIdx.x * (kThreads / 32) + threadIdx.x / 32);
+  const int d = a.d_y.columns(), column = static_cast<int>(blockIdx.y) * 128 + 4 * lane;
+  if (n >= N) return;
+  const std::int32_t* ids = a.ids.at(r) + a.channel;
+  const int c = a.ids.columns(), own = ids[n * c];
+  if (own < 0) return;
+  const bool aligned = d % 4 == 0;
   const Real* x = a.d_y.at(r) + column;
-  Real sum = x[static_cast<std::int64_t>(n) * d];
-  for (int m = n + 1; m < N; ++m) {
-    if (id[m] == own) sum += x[static_cast<std::int64_t>(m) * d];
-  }
   Real* out = a.d_table.at(r) + static_cast<std::int64_t>(own) * d + column;
-  *out = *out + sum;
+  Real sum[4], before[4], y[4];
+  load4(x + static_cast<std::int64_t>(n) * d, d - column, aligned, sum);
+  load4(out, d - column, aligned, before);
+  for (int m0 = 0; m0 < N; m0 += 32) {
+    const int m = m0 + lane;
+    unsigned same = __ballot_sync(kFullWarp, m < N && ids[m * c] == own);
+    if (m0 <= n) {
+      const unsigned earlier = n - m0 < 32 ? (1u << (n - m0)) - 1 : kFullWarp;
+      if (same & earlier) return;
+      same &= n - m0 < 31 ? kFullWarp << (n - m0 + 1) : 0;
+    }
+    for (; same; same &= same - 1) {
+      load4(x + static_cast<std::int64_t>(m0 + __ffs(static_cast<int>(same)) - 1) * d, d - column, aligned,
+            y);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum[k] += y[k];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 4; ++k) before[k] += sum[k];
+  if (aligned && column < d) {
+    *reinterpret_cast<Four<Real>*>(out) = {{before[0], before[1], before[2], before[3]}};
+  } else {
+    for (int k = 0; k < 4 && column + k < d; ++k) out[k] = before[k];
+  }
 }
 
 template <class Real>
@@ -377,7 +416,8 @@ void scatter(const Exec& exec, Scatter<Real> a) {
   const std::int64_t N = a.d_y.rows();
   if (a.mode == Write::add && N <= kFew) {
     if (N == 0) return;
-    add_few_rows<<<dim3(static_cast<unsigned>(N), blocks_for(d, kFew), R), kFew, 0, stream_of(exec)>>>(a);
+    add_few_rows<<<dim3(blocks_for(N, kThreads / 32), blocks_for(d, 128), R), kThreads, 0, stream_of(exec)>>>(
+        a);
   } else if (d < 8) {
     a.rows_per_block = 2048 / static_cast<int>(sizeof(Real));
     const std::size_t bytes = kNarrowSlices * a.rows_per_block * sizeof(Real);
@@ -452,11 +492,19 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   if (fit < 1)
     refuse_shape("bucket_ids", "rows of a table", static_cast<int>(rows),
                  static_cast<int>(shared_memory_limit() / 4));
-  const int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
-  const std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
-  allow_shared_memory(bucket_ids<Real>, bytes);
-  bucket_ids<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
-               static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
+  if (a.order.size() >> kLaneShift)
+    refuse_shape("bucket_ids", "tokens", static_cast<int>(a.order.size()), 1 << kLaneShift);
+  int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
+  // Room for more blocks: short slices of n and few counts.
+  while (warps > 4 && (warps * rows > 10 * 1024 || warps * 256 > a.order.size())) warps /= 2;
+  std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
+  const std::size_t with_lists = bytes + static_cast<std::size_t>(a.order.size()) * sizeof(std::uint16_t);
+  const bool staged = a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();
+  if (staged) bytes = with_lists;
+  const auto kernel = staged ? bucket_ids<Real, true> : bucket_ids<Real, false>;
+  allow_shared_memory(kernel, bytes);
+  kernel<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
+           static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
   check_launch("bucket_ids");
 }
 

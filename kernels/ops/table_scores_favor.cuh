@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(kScoreThreads)
       Real total = 0;
 #pragma unroll
       for (int w = 0; w < kScoreWarps; ++w) total += sums[w][half][c];
-      put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(row) * p + half * m + column0 + c,
-          static_cast<Real>(a.scale) * total);
+      a.d_q.at(r)[static_cast<std::int64_t>(row) * p + half * m + column0 + c] =
+          static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }

@@ -9,9 +9,9 @@ namespace {
 
 template <class Real>
 Variable<Real>* build(ReadContext<Real>& c) {
-  auto* weights = key_scores(c, 1);
-  if (c.text("read_norm") == "attention") weights = normalize(c.graph, RowNorm::sum, kReadEps, weights);
-  return normalize_read(c, gather_values(c.graph, weights, c.values, c.batch));
+  const bool attention = c.text("read_norm") == "attention";
+  const auto eps = attention ? std::optional(kReadEps) : std::nullopt;
+  return normalize_read(c, gather_values(c.graph, key_scores(c, 1), c.values, c.batch, eps));
 }
 
 }  // namespace

@@ -268,9 +268,8 @@ Variable<Real>* key_scores(ReadContext<Real>& context, double scale) {
   const FeatureMap map = mapped ? map_of(context.options) : FeatureMap::identity;
   const int nu = map == FeatureMap::dpfp ? context.integer("nu") : 1;
   if (scored_from_tables(context, map, nu)) {
-    auto* omega = omega_of(context, map);
-    auto* query = feature_map(context.graph, map, nu, context.query, omega);
-    return table_scores(context.graph, scale, map, nu, context.key_tables, omega, query, context.batch);
+    return table_scores(context.graph, scale, map, nu, context.key_tables, omega_of(context, map),
+                        context.query, context.batch);
   }
   if (!mapped) return scores(context.graph, scale, context.keys(), context.query, context.batch);
   const auto [key, query] = features(context);
