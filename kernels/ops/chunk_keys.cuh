@@ -36,13 +36,17 @@ struct TensorKeys {
   __device__ void bring(Slot& slot, Prepared, int first, int seen) const {
     for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
 #pragma unroll
-      for (int i = 0; i < C; ++i) {
-        const int t = first + (kReversed ? C - 1 - i : i);
-        copy4_async(slot.keys[i] + p, k + static_cast<std::int64_t>(t < seen ? t : 0) * P + p, t < seen);
+      for (int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
+        Real rows[8][4];
+#pragma unroll
+        for (int u = 0; u < 8; ++u) {
+          const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
+          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < 8; ++u) put4(slot.keys[i0 + u] + p, true, rows[u]);
       }
     }
-    commit_copies();
-    wait_copies<0>();
   }
 };
 

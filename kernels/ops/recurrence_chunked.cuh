@@ -201,7 +201,6 @@ struct Chunked {
 template <class Real, int W>
 constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
                              : W == 1          ? 6
-                             : W == 2          ? 4
                                                : 3;
 
 template <class Real, int W, int N, class Keys>
@@ -432,7 +431,9 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
 }
 
 template <int W>
-constexpr int kBuilders = W < 4 ? 3 : 2;
+constexpr int kBuilders = W == 1   ? 3
+                          : W == 2 ? 4
+                                   : 2;
 
 template <int W, class Keys, class Real>
 void launch_chunks(const Exec& exec, const RecurrentReadForward<Real>& a, const typename Keys::Given& given) {
