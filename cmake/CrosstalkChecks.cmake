@@ -7,7 +7,9 @@ add_test(NAME layering
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" "${CMAKE_SOURCE_DIR}")
 add_test(NAME layering.self_test
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" --self-test)
-# CONTRIBUTING.md's examples, applied to a copy of the sources, built and run: minutes.
+# CONTRIBUTING.md's examples, applied to a copy of the sources; then built and run: minutes.
+add_test(NAME walkthrough.applies
+  COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/scripts/check-walkthrough.py" --apply "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
 add_test(NAME walkthrough
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/scripts/check-walkthrough.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
 set_tests_properties(walkthrough PROPERTIES LABELS slow TIMEOUT 1800)

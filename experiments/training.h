@@ -19,6 +19,10 @@ const std::vector<OptionSpec>& eval_options();
 /// Cross-checks (a length factor that is not a number, ...). Throws OptionError.
 void resolve_training(Options& options);
 
+/// CUDA, unless TrainingOptions says otherwise: packs at a time, so that graphs of small kernels fill the GPU
+/// together; replicas of one pack; runs that a slot of a pack trains one after the other, at most.
+inline constexpr int default_streams = 32, default_replicas = 64, refills = 8;
+
 struct TrainingOptions {
   int threads = 0;  ///< CPU: 0 = all cores that this process may use
   int pack = 0;     ///< replicas a pack at most; 0 = chosen by the scheduler

@@ -345,7 +345,7 @@ TEST_F(CudaOps, BucketIds) {
 // Gradients summed from lists of ids; on the CPU they are searched.
 template <class Real>
 struct ListedLookupBackward {
-  BucketIds<Real> lists;
+  BucketIds<Real> lists[3];
   LookupBackward<Real> sum;
 };
 template <class Real>
@@ -354,28 +354,39 @@ void run_cpu(const Exec& exec, const ListedLookupBackward<Real>& a) {
 }
 template <class Real>
 void run_cuda(const Exec& exec, ListedLookupBackward<Real> a) {
-  run_cuda(exec, a.lists);
-  a.sum.order[0] = a.lists.order;
-  a.sum.start[0] = a.lists.start;
+  for (int i = 0; i < a.sum.tables; ++i) {
+    run_cuda(exec, a.lists[i]);
+    a.sum.order[i] = a.lists[i].order;
+    a.sum.start[i] = a.lists[i].start;
+  }
   run_cuda(exec, a.sum);
 }
 
+// Three tables, the last of which is the first once more.
 TEST_F(CudaOps, LookupBackwardFromLists) {
   for (auto [N, D, rows0, rows1] : kLookupShapes) {
-    SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0);
-    for_writes([=](Write mode) {
-      check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
-        f.in(a.sum.ids, {N, 3}, -1, rows0);
-        f.work(a.lists.order, {N});
-        f.work(a.lists.start, {rows0 + 1});
-        f.in(a.sum.d_y, {N, D});
-        f.out(a.sum.d_table[0], {rows0, D});
-        a.sum.tables = 1;
-        a.lists.channel = a.sum.channel[0] = 2;
-        a.sum.write_table[0] = mode;
-        f.after([&a] { a.lists.ids = a.sum.ids; });
+    for (int tables : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0 << " " << rows1 << " " << tables);
+      for_writes([=](Write mode) {
+        check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
+          const int rows[3] = {rows0, std::max(rows0, rows1), rows0};
+          f.in(a.sum.ids, {N, 3}, -1, rows0);
+          f.in(a.sum.d_y, {N, D});
+          for (int i = 0; i < tables; ++i) {
+            f.work(a.lists[i].order, {N});
+            f.work(a.lists[i].start, {rows[i] + 1});
+            if (i < 2) f.out(a.sum.d_table[i], {rows[i], D});
+            a.lists[i].channel = a.sum.channel[i] = 2 - i;
+            a.sum.write_table[i] = i < 2 ? mode : Write::add;
+          }
+          a.sum.tables = tables;
+          f.after([&a] {
+            for (auto& lists : a.lists) lists.ids = a.sum.ids;
+            a.sum.d_table[2] = a.sum.d_table[0];
+          });
+        });
       });
-    });
+    }
   }
 }
 
@@ -696,6 +707,77 @@ TEST_F(CudaOps, RecurrentReadByTrail) {
   }
 }
 
+// The same with keys made from tables. Forward and backward pass in one call, since the trail belongs to
+// both.
+template <class Real>
+struct TableRecurrence {
+  TableRecurrenceForward<Real> forward;
+  TableRecurrenceBackward<Real> backward;
+};
+template <class Real>
+void complete(TableRecurrence<Real>& a) {
+  a.backward.from = a.forward.from;
+  auto &from = a.forward.read, &to = a.backward.read;
+  to.q = from.q, to.write = from.write, to.erase = from.erase;
+  to.position = from.position, to.trail = from.trail;
+}
+template <class Real>
+void run_cpu(const Exec& exec, const TableRecurrence<Real>& a) {
+  run_cpu(exec, a.forward);
+  run_cpu(exec, a.backward);
+}
+template <class Real>
+void run_cuda(const Exec& exec, const TableRecurrence<Real>& a) {
+  run_cuda(exec, a.forward);
+  run_cuda(exec, a.backward);
+}
+
+TEST_F(CudaOps, TableRecurrence) {
+  struct Shape {
+    FeatureMap map;
+    int nu, norm, B, T, tables;
+  };
+  for (auto [map, nu, norm, B, T, tables] :
+       {Shape{FeatureMap::dpfp, 1, 0, 3, 200, 2}, Shape{FeatureMap::dpfp, 2, 0, 2, 83, 2},
+        Shape{FeatureMap::dpfp, 2, 1, 2, 33, 3}, Shape{FeatureMap::dpfp, 1, 1, 4, 16, 1},
+        Shape{FeatureMap::dpfp, 1, -1, 2, 50, 2}, Shape{FeatureMap::elu1, 1, 0, 3, 100, 2},
+        Shape{FeatureMap::relu, 1, 1, 2, 47, 3}, Shape{FeatureMap::identity, 1, 1, 2, 65, 2},
+        Shape{FeatureMap::tanh, 1, 1, 5, 1, 2}}) {
+    SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << norm << " " << B << " "
+                                    << T << " " << tables);
+    const int d = 64, p = map == FeatureMap::dpfp ? 2 * d * nu : d, columns = p + (T + 3) / 4 * 4;
+    const double size = norm < 0 ? 0.3 : 1;  // keys about as long as 1 even if not normalised
+    for_writes([=, map = map, nu = nu, norm = norm, B = B, T = T, tables = tables](Write mode) {
+      check<TableRecurrence>(T + p, 8, [=](Fields& f, auto& a) {
+        auto& keys = a.forward.from.keys;
+        keys.map = map, keys.nu = nu, a.forward.from.normalised = norm >= 0,
+        a.forward.from.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum;
+        a.forward.from.eps = 1e-6;
+        f.in(keys.ids, {B, T, 3}, norm == 0 ? 0 : -1, 40);
+        keys.tables = tables;
+        for (int i = 0; i < tables; ++i) {
+          f.in(keys.table[i], {40 + i, d}, -size, size);
+          keys.channel[i] = 2 - i;
+        }
+        auto &read = a.forward.read, &back = a.backward.read;
+        f.in(read.q, {B, 1, p});
+        f.in(read.write, {B, T}, 0, 1);
+        f.in(read.erase, {B, T}, 0, 1);
+        f.in(read.position, {B, 1}, 0, T + 1);
+        f.out(read.a, {B, 1, T});
+        f.work(read.trail, {B, columns});
+        f.in(back.d_a, {B, 1, T});
+        f.out(a.backward.d_x, {B, T, d});
+        f.out(back.d_q, {B, 1, p});
+        f.out(back.d_write, {B, T});
+        f.out(back.d_erase, {B, T});
+        back.write_q = back.write_write = back.write_erase = mode;
+        f.after([&a] { complete(a); });
+      });
+    });
+  }
+}
+
 TEST_F(CudaOps, RecurrentRead) {
   for (auto [B, T, P, Q] : kReadShapes) {
     for (int gates = 0; gates < 8; gates += gates == 0 ? 1 : 2) {  // none, write, write+erase, ..., all
@@ -839,6 +921,24 @@ TEST_F(CudaOps, GatherValues) {
       f.in(a.tokens, {B, T, 3}, -1, V);
       f.out(a.y, {B, Q, V});
     });
+    check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {  // weights divided by their sum
+      a.eps = 1e-6;
+      f.in(a.a, {B, Q, T}, 0.1, 1);
+      f.in(a.tokens, {B, T, 3}, -1, V);
+      f.out(a.y, {B, Q, V});
+      f.out(a.w, {B, Q, T});
+      f.out(a.inverse, {B, Q});
+    });
+    for_writes([=](Write mode) {
+      check<GatherValuesBackward>(T, 1, [=](Fields& f, auto& a) {
+        a.write_a = mode;
+        f.in(a.d_y, {B, Q, V});
+        f.in(a.w, {B, Q, T});
+        f.in(a.inverse, {B, Q});
+        f.in(a.tokens, {B, T, 3}, -1, V);
+        f.out(a.d_a, {B, Q, T});
+      });
+    });
     for_writes([=](Write mode) {
       check<GatherValuesBackward>(1, 1, [=](Fields& f, auto& a) {
         a.write_a = mode;
@@ -859,6 +959,14 @@ TEST_F(CudaOps, SquaredLoss) {
       f.out(a.query_loss, {B, Q});
       f.out(a.correct, {B, Q});
       f.out(a.loss, {});
+    });
+    check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
+      f.in(a.y, {B, Q, V});
+      f.in(a.target, {B, Q}, -1, V);
+      f.out(a.query_loss, {B, Q});
+      f.out(a.correct, {B, Q});
+      f.out(a.loss, {});
+      f.out(a.d_y, {B, Q, V});
     });
     for_writes([B = B, Q = Q, V = V](Write mode) {
       check<SquaredLossBackward>(1, 1, [=](Fields& f, auto& a) {

@@ -52,11 +52,13 @@ struct Call {
       set.reals.add(name, R, dims);
       reals.push_back(name);
     };
+    real("query", {s.B, s.Q, s.d});
+    real("d_query", {s.B, s.Q, s.d});
     real("q", {s.B, s.Q, p});
     real("d_a", {s.B, s.Q, s.T});
     real("d_q", {s.B, s.Q, p});
     real("a", {s.B, s.Q, s.T});
-    results = {"a", "d_q"};
+    results = {"q", "a", "d_query"};
     for (int i = 0; i < tables; ++i) {
       real(indexed("table", i), {s.rows[static_cast<std::size_t>(i)], s.d});
       real(indexed("d_table", i), {s.rows[static_cast<std::size_t>(i)], s.d});
@@ -68,7 +70,10 @@ struct Call {
       real(indexed("d_projected", i), {s.rows[static_cast<std::size_t>(i)], s.m});
       results.push_back(indexed("d_projected", i));
     }
-    if (s.m) set.reals.add("shift", R, {s.B, s.T});
+    if (s.m) {
+      real("omega", {s.m, s.d});
+      set.reals.add("shift", R, {s.B, s.T});
+    }
     set.integers.add("ids", R, {s.B, s.T, tables});
     set.integers.add("position", R, {s.B, s.Q});
     set.allocate();
@@ -77,7 +82,9 @@ struct Call {
         RandomStream random(17, RandomDomain::initialisation, static_cast<std::uint32_t>(i),
                             static_cast<std::uint32_t>(r));
         std::vector<double> values(static_cast<std::size_t>(set.real(reals[i]).size()));
-        for (double& x : values) x = 2 * random.uniform() - 1;
+        // Queries of FAVOR+ are short: a long one has no features to speak of.
+        const double most = s.m && reals[i] == "query" ? 0.25 : 1;
+        for (double& x : values) x = most * (2 * random.uniform() - 1);
         upload(device, set.real(reals[i]), r, values);
       }
       RandomStream random(18, RandomDomain::initialisation, static_cast<std::uint32_t>(r));
@@ -113,11 +120,13 @@ struct Call {
       backward.d_projected[i] = set.real(indexed("d_projected", i)), backward.write_projected[i] = write;
     }
     forward.scale = backward.scale = 0.7;
+    forward.query = backward.query = set.real("query"), backward.d_query = set.real("d_query");
+    if (s.m) forward.omega = backward.omega = set.real("omega");
     forward.q = backward.q = set.real("q"), forward.a = backward.a = set.real("a");
     if (s.m) forward.shift = backward.shift = set.real("shift");
     forward.position = backward.position = set.integer("position");
     backward.keys = keys;
-    backward.d_a = set.real("d_a"), backward.d_q = set.real("d_q"), backward.write_q = write;
+    backward.d_a = set.real("d_a"), backward.d_q = set.real("d_q"), backward.write_query = write;
     Exec exec;
     exec.device = device;
     for (int i = 0; i < tables; ++i)
@@ -179,6 +188,12 @@ TEST_F(CudaTableScores, CutTeamsAndWarps) {
   const Shape shapes[] = {{M::identity, 1, 1, 1, 1, {1, 1}},
                           {M::elu1, 2, 33, 1, 64, {9, 7}},
                           {M::elu1, 3, 40, 3, 31, {9, 7, 9}},
+                          {M::elu1, 3, 40, 3, 64, {9, 7, 9}},
+                          {M::identity, 3, 101, 2, 64, {9, 11}},
+                          {M::relu, 2, 64, 1, 64, {9, 1}},
+                          {M::tanh, 2, 37, 2, 64, {9, 7}},
+                          {M::elu1, 2, 70, 1, 64, {501, 30}},   // halves of the tables fit
+                          {M::elu1, 2, 70, 1, 64, {901, 900}},  // nothing does
                           {M::relu, 2, 70, 1, 100, {3, 50}},
                           {M::tanh, 2, 17, 4, 128, {6, 5}},
                           {M::dpfp, 2, 35, 1, 64, {9, 7}, 1},
@@ -200,6 +215,7 @@ TEST_F(CudaTableScores, AtTheSizesOfStudies) {
   using M = FeatureMap;
   const Shape shapes[] = {{M::dpfp, 32, 600, 1, 64, {600, 600}, 3, 0, true},
                           {M::elu1, 32, 100, 1, 64, {100, 100}, 1, 0, true},
+                          {M::elu1, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::identity, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::dpfp, 32, 40, 1, 64, {20, 20}, 1, 0, false},
                           {M::favor_hyperbolic, 32, 240, 1, 64, {240, 240}, 1, 512, true}};

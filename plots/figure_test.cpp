@@ -149,9 +149,10 @@ TEST_F(FigureTest, PublishedPointsOfTheSettingAndOfDrawnLabels) {
               ::testing::ElementsAre("published: linear,5,8,1,0.77,,"));
 
   write(options_.published, "label,setting,S_unique_keys\nlinear,1,8\n");
-  EXPECT_THAT(refusal("capacity", two_memories()), HasSubstr("need a column \"final_eval_loss\""));
+  EXPECT_THAT(refusal("capacity", two_memories()), HasSubstr("need a column 'final_eval_loss'"));
   write(options_.published, "label,setting,S_unique_keys,final_eval_loss\nlinear,1,8,good\n");
-  EXPECT_THAT(refusal("capacity", two_memories()), HasSubstr(":2: final_eval_loss is \"good\""));
+  EXPECT_THAT(refusal("capacity", two_memories()),
+              HasSubstr(":2: column 'final_eval_loss': 'good' is not a number"));
   options_.published = folder_ / "nowhere.csv";
   EXPECT_THAT(refusal("capacity", two_memories()), HasSubstr("nowhere.csv\" cannot be read"));
 }

@@ -2,6 +2,7 @@
 #include "results/published.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,11 +17,13 @@
 namespace crosstalk {
 namespace {
 
-// The file has no quoted cells; a quote in it is an error, not a value.
 std::vector<std::string> split_cells(const std::string& line) {
   std::vector<std::string> cells(1);
+  bool quoted = false;
   for (const char c : line) {
-    if (c == ',') {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
       cells.emplace_back();
     } else if (c != '\r') {
       cells.back() += c;
@@ -40,9 +43,14 @@ class Row {
       fail(fmt::format("has {} cells, the head has {}", cells_.size(), columns_.size()));
     }
   }
+  bool has(const std::string& column) const {
+    return std::find(columns_.begin(), columns_.end(), column) != columns_.end() && !text(column).empty();
+  }
   const std::string& text(const std::string& column) const {
     const auto found = std::find(columns_.begin(), columns_.end(), column);
-    if (found == columns_.end()) fail(fmt::format("there is no column '{}'", column));
+    if (found == columns_.end())
+      fail(fmt::format("published points need a column '{}'; there are {}", column,
+                       fmt::join(columns_, ", ")));
     return cells_[static_cast<std::size_t>(found - columns_.begin())];
   }
   template <typename Number>
@@ -57,7 +65,7 @@ class Row {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw std::runtime_error(where_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(where_ + ": " + what); }
 
   const std::vector<std::string>& columns_;
   std::string where_;
@@ -77,26 +85,29 @@ bool belongs(const Record& record, const PublishedPoint& point) {
 
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
   std::ifstream in(path);
-  if (!in) throw std::runtime_error(fmt::format("{}: cannot be read", path.string()));
-  std::string line;
-  std::getline(in, line);
-  const std::vector<std::string> columns = split_cells(line);
+  if (!in) throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
+  std::vector<std::string> columns;
   std::vector<PublishedPoint> points;
-  for (int number = 2; std::getline(in, line); ++number) {
-    if (line.empty()) continue;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.empty() || line == "\r" || line.front() == '#') continue;
+    if (columns.empty()) {
+      columns = split_cells(line);
+      continue;
+    }
     Row row(columns, fmt::format("{}:{}", path.string(), number));
     row.read(line);
     PublishedPoint point;
     point.label = row.text("label");
     point.setting = row.number<int>("setting");
     point.associations = row.number<std::int64_t>("S_unique_keys");
-    point.d_dot = row.text("d_dot").empty() ? 0 : row.number<std::int64_t>("d_dot");
     point.loss = row.number<double>("final_eval_loss");
-    point.best_loss = row.number<double>("best_eval_loss");
-    point.steps = row.number<std::int64_t>("steps");
+    if (row.has("d_dot")) point.d_dot = row.number<std::int64_t>("d_dot");
+    if (row.has("best_eval_loss")) point.best_loss = row.number<double>("best_eval_loss");
+    if (row.has("steps")) point.steps = row.number<std::int64_t>("steps");
     points.push_back(point);
   }
-  if (points.empty()) throw std::runtime_error(fmt::format("{}: holds no rows", path.string()));
+  if (points.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
   return points;
 }
 

@@ -18,11 +18,13 @@ struct PublishedPoint {
   std::int64_t associations = 0;  ///< S
   std::int64_t d_dot = 0;         ///< 0 for softmax
   double loss = 0;                ///< final evaluation loss; NaN: diverged
-  double best_loss = 0;
+  double best_loss = 0;    ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
 };
 
-/// Reads results/published/literature/schlag2021_final_losses.csv. Throws std::runtime_error with path and
+/// Reads a CSV file with the columns label, setting, S_unique_keys and final_eval_loss, and, if it has them,
+/// d_dot, best_eval_loss and steps (results/published/literature/schlag2021_final_losses.csv); others are
+/// ignored, and so are empty lines and lines that begin with #. Throws std::invalid_argument with path and
 /// line.
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path);
 

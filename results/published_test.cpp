@@ -59,7 +59,7 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
     spill(folder.path() / "x.csv", text);
     try {
       read_published(folder.path() / "x.csv");
-    } catch (const std::runtime_error& error) {
+    } catch (const std::invalid_argument& error) {
       return error.what();
     }
     return "";
@@ -67,9 +67,10 @@ TEST(Published, WrongFilesAreNamedWithTheirLine) {
   EXPECT_NE(problem("a,b\n1\n").find("x.csv:2: has 1 cells, the head has 2"), std::string::npos);
   EXPECT_NE(problem("label,setting\nx,one\n").find("x.csv:2: column 'setting': 'one' is not a number"),
             std::string::npos);
-  EXPECT_NE(problem("label\nx\n").find("there is no column 'setting'"), std::string::npos);
+  EXPECT_NE(problem("label\nx\n").find("published points need a column 'setting'; there are label"),
+            std::string::npos);
   EXPECT_NE(problem("label\n").find("holds no rows"), std::string::npos);
-  EXPECT_THROW(read_published(folder.path() / "missing.csv"), std::runtime_error);
+  EXPECT_THROW(read_published(folder.path() / "missing.csv"), std::invalid_argument);
 }
 
 TEST(Published, Tolerance) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Does what CONTRIBUTING.md says: adds its example memory and task to a copy of the sources, builds, and uses them.
 
-    check-walkthrough.py SOURCE BUILD
+    check-walkthrough.py SOURCE BUILD            adds, builds, trains
+    check-walkthrough.py --apply SOURCE BUILD    adds only: whether the text still fits the sources
 
 A code block after `<!-- file: PATH -->` becomes that file. In a ```diff block after `<!-- edit: PATH -->`, each run of
 - lines must stand in PATH exactly once and is replaced by the + lines that follow it.
@@ -59,8 +60,8 @@ def call(*command, **options):
     return subprocess.run(command, check=True, **options)
 
 
-def main(source, build):
-    copy = build / "walkthrough"
+def main(source, build, only_apply):
+    copy = build / ("walkthrough-text" if only_apply else "walkthrough")
     tree = copy / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
@@ -68,6 +69,8 @@ def main(source, build):
         shutil.copytree(source / name, tree / name)
     shutil.copy(source / "CMakeLists.txt", tree)
     apply_blocks((source / "CONTRIBUTING.md").read_text(), tree)
+    if only_apply:
+        return
 
     jobs = "2"
     call("cmake", "-S", str(tree), "-B", str(copy / "build"), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
@@ -87,6 +90,7 @@ def main(source, build):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--apply"]
+    if len(arguments) != 2:
         sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(arguments[0]), Path(arguments[1]), "--apply" in sys.argv)

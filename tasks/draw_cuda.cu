@@ -1,6 +1,12 @@
 // One thread writes one sequence. The pools that Fisher-Yates shuffles lie in shared memory where they fit,
-// else in the workspace; either way the integers are those of the CPU. SPDX-License-Identifier: Apache-2.0
+// else in the workspace; either way the integers are those of the CPU.
+//
+// Training sequences of recall, which a long study draws by the million, get a kernel of their own: a warp
+// draws the random words of some sequences together, then each pool is shuffled by a lane.
+// SPDX-License-Identifier: Apache-2.0
 #include "tasks/draw_cuda.h"
+
+#include <utility>
 
 #include "kernels/base/cuda_launch.cuh"
 
@@ -59,9 +65,123 @@ void launch(const Spec& spec, int scratch_ints, const Exec& exec, const DrawArgs
   device::check_launch("draw");
 }
 
+constexpr int kDraws = 64;  // of a pool at a time
+
+/// Pool entries 0 .. count-1 arranged as arrange() does; `word` is the first of its words in the stream.
+struct Pool {
+  std::int32_t* entries;
+  std::int32_t size, count, word;
+};
+
+/// A warp writes `together` sequences. Shared memory for each: keys, values, two lots of kDraws places.
+__global__ void __launch_bounds__(32)
+    draw_recall(const __grid_constant__ RecallSpec spec, const __grid_constant__ DrawArgs a, int together) {
+  extern __shared__ std::int32_t memory[];
+  const int r = static_cast<int>(blockIdx.y), lane = static_cast<int>(threadIdx.x), S = spec.associations,
+            C = a.shape.C, Q = a.shape.Q;
+  const int b0 = static_cast<int>(blockIdx.x) * together, sequences = min(together, a.B - b0);
+  std::int32_t *pools = memory, *places = memory + together * (spec.keys + spec.values);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
+  const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
+  const std::int64_t first = *a.counter.at(r) * a.stride + a.offset + b0;
+  const auto stream = [&](int s) {
+    return sequence_stream(seed, a.split, static_cast<std::uint64_t>(first + s));
+  };
+  const auto pool = [&](int i) -> Pool {  // keys and values of sequence i / 2
+    std::int32_t* keys = pools + i / 2 * (spec.keys + spec.values);
+    return i % 2 == 0 ? Pool{keys, spec.keys, S, 0} : Pool{keys + spec.keys, spec.values, S, S};
+  };
+  for (int i = 0; i < 2 * sequences; ++i) {
+    const Pool p = pool(i);
+    for (int entry = lane; entry < p.size; entry += 32) p.entries[entry] = entry;
+  }
+  constexpr int kBlocks = kDraws / 4 + 1;  // of the stream, that hold kDraws words
+  for (int begin = 0; begin < S; begin += kDraws) {
+    const int end = min(S, begin + kDraws);
+    __syncwarp();
+    for (int i = lane; i < 2 * sequences * kBlocks; i += 32) {
+      const Pool p = pool(i / kBlocks);
+      const int block = (p.word + begin) / 4 + i % kBlocks;
+      const auto four = stream(i / kBlocks / 2).block(static_cast<std::uint32_t>(block));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int at = 4 * block + k - p.word;
+        if (at >= begin && at < end)
+          places[i / kBlocks * kDraws + at - begin] =
+              at + static_cast<int>(RandomStream::scaled(four.v[k], static_cast<std::uint32_t>(p.size - at)));
+      }
+    }
+    __syncwarp();
+    if (lane < 2 * sequences) {
+      const Pool p = pool(lane);
+      const std::int32_t* place = places + lane * kDraws;
+      const auto swap = [&](int i, int j) {
+        const std::int32_t other = p.entries[j], own = p.entries[i];
+        p.entries[j] = own;
+        p.entries[i] = other;
+      };
+      int i = begin;
+      constexpr int kAhead = 8;  // places that are known before the swaps, which wait for each other
+      for (; i + kAhead <= end; i += kAhead) {
+        int to[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) to[k] = place[i - begin + k];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) swap(i + k, to[k]);
+      }
+      for (; i < end; ++i) swap(i, place[i - begin]);
+    }
+  }
+  __syncwarp();
+  for (int s = 0; s < sequences; ++s) {
+    const SequenceView out{a.shape, a.tokens.at(r) + static_cast<std::int64_t>(b0 + s) * S * C,
+                           nullptr, nullptr,
+                           nullptr, nullptr,
+                           nullptr};
+    const std::int32_t *keys = pool(2 * s).entries, *values = pool(2 * s + 1).entries;
+    for (int t = lane; t < S; t += 32) put_write(out, t, keys[t], values[t]);
+  }
+  __syncwarp();
+  if (lane >= sequences) return;
+  // Distinct stored keys: the values move along, so that each stays beside its key.
+  std::int32_t *keys = pool(2 * lane).entries, *values = pool(2 * lane + 1).entries;
+  for (int q = 0; q < Q; ++q) {
+    const int word = 2 * S + q;
+    const auto four = stream(lane).block(static_cast<std::uint32_t>(word / 4));
+    const std::uint32_t drawn = word % 4 == 0   ? four.v[0]
+                                : word % 4 == 1 ? four.v[1]
+                                : word % 4 == 2 ? four.v[2]
+                                                : four.v[3];
+    const int j = q + static_cast<int>(RandomStream::scaled(drawn, static_cast<std::uint32_t>(S - q)));
+    const std::int32_t key = keys[j], value = values[j];
+    keys[j] = keys[q], values[j] = values[q];
+    keys[q] = key, values[q] = value;
+    const std::int64_t at = static_cast<std::int64_t>(b0 + lane) * Q + q;
+    a.query.at(r)[at] = key;
+    a.position.at(r)[at] = S;
+    a.target.at(r)[at] = value;
+  }
+}
+
+bool launch_recall(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) {
+  // More sequences a warp keep more of its lanes busy, as long as enough warps fit a multiprocessor.
+  for (const auto& [together, most] : {std::pair{8, 3 * 1024}, {4, 8 * 1024}, {1, kSharedInts}}) {
+    const int ints = together * (spec.keys + spec.values + 2 * kDraws);
+    if (ints > most) continue;
+    const std::size_t bytes = static_cast<std::size_t>(ints) * 4;
+    device::allow_shared_memory(draw_recall, bytes);
+    draw_recall<<<dim3(device::blocks_for(a.B, together), static_cast<unsigned>(a.tokens.R)), 32, bytes,
+                  device::stream_of(exec)>>>(spec, a, together);
+    device::check_launch("draw");
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void draw_on_cuda(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) {
+  if (is_train(a.split) && launch_recall(spec, exec, a)) return;
   launch(spec, recall_scratch_size(spec), exec, a);
 }
 void draw_on_cuda(const ReassignSpec& spec, const Exec& exec, const DrawArgs& a) {

@@ -2,6 +2,7 @@
 #include "experiments/program/bench.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -32,15 +33,21 @@ std::string rate_text(double rate) {
   return rate >= 1000 ? fmt::format("{:.0f}", rate) : fmt::format("{:.4g}", rate);
 }
 
-/// Single-precision arithmetic that a large GPU reaches in products, in TFLOP/s (measured: 51 on an H200).
-constexpr double kCudaTflops = 50;
+/// What a large GPU reaches in products of that precision, in TFLOP/s (measured on an H200, products of
+/// 8192 x 8192 by cuBLAS: 51, 357 and 686); 0: not measured.
+double cuda_tflops(const std::string& precision) {
+  if (precision == "tf32") return 350;
+  if (precision == "bf16") return 680;
+  return precision == "fp64" ? 0 : 50;
+}
 constexpr double kLongEnough = 1.0;  // seconds
 
 struct Row {
   Run run;
   int replicas = 0, streams = 1;
   StepTime time;
-  double parameters = 0, flops = 0, share = 0;  ///< share of the floor; 0 = no floor is known
+  double parameters = 0, flops = 0;
+  double tflops = 0;  ///< arithmetic of the floor; 0 = not known
   std::string problem;
 
   double in_flight() const { return static_cast<double>(replicas) * streams; }
@@ -48,6 +55,8 @@ struct Row {
   double rate() const {
     return time.seconds > 0 ? in_flight() * static_cast<double>(time.steps) / time.seconds : 0;
   }
+  /// Of the floor.
+  double share() const { return tflops > 0 ? rate() * flops / (tflops * 1e12) : 0; }
 };
 
 /// Trains `streams` packs of `replicas` replicas side by side; takes the time of all.
@@ -138,7 +147,8 @@ nlohmann::ordered_json to_json(const Row& row) {
                                  {"model_steps_per_second", row.rate()},
                                  {"us_per_model_step", row.rate() > 0 ? 1e6 / row.rate() : 0},
                                  {"flop_per_step", row.flops}};
-  json["share_of_floor"] = row.share > 0 ? nlohmann::ordered_json(row.share) : nullptr;
+  json["floor_tflops"] = row.tflops > 0 ? nlohmann::ordered_json(row.tflops) : nullptr;
+  json["share_of_floor"] = row.share() > 0 ? nlohmann::ordered_json(row.share()) : nullptr;
   json["problem"] = row.problem;
   return json;
 }
@@ -155,7 +165,7 @@ std::vector<std::string> cells_of(const Row& row, bool with_floor) {
                                     rate > 0 ? rate_text(rate) : "-",
                                     rate > 0 ? fmt::format("{:.4g}", 1e6 / rate) : "-",
                                     fmt::format("{:.3g}", row.flops / 1e6)};
-  if (with_floor) cells.push_back(row.share > 0 ? fmt::format("{:.2g}", 100 * row.share) : "-");
+  if (with_floor) cells.push_back(row.share() > 0 ? fmt::format("{:.2g}", 100 * row.share()) : "-");
   cells.push_back(row.problem);
   return cells;
 }
@@ -164,8 +174,7 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
                  Console& console) {
   const std::int64_t steps = arguments.integer("steps", 0, 1, 1 << 30);
   const int streams = static_cast<int>(arguments.integer("streams", 1, 1, 1024));
-  double tflops = training.device == Device::cuda ? kCudaTflops : 0;
-  if (arguments.has("floor-tflops")) tflops = arguments.number("floor-tflops", 0, 1e-6);
+  const bool given = arguments.has("floor-tflops");
   std::vector<Row> rows;
   for (const Run& shape : shapes_of(study)) {
     for (const int replicas : replicas_of(arguments, training.device)) {
@@ -174,6 +183,11 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
       row.replicas = replicas;
       row.streams = streams;
       row.flops = step_flops(shape);
+      if (given) {
+        row.tflops = arguments.number("floor-tflops", 0, 1e-6);
+      } else if (training.device == Device::cuda) {
+        row.tflops = cuda_tflops(shape.config.get_string("train.precision"));
+      }
       Trial trial(row, training);
       row.time = measure_steps(
           [&](std::int64_t n) {
@@ -181,9 +195,6 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
             return row.problem.empty() ? seconds : std::numeric_limits<double>::quiet_NaN();
           },
           steps, kLongEnough);
-      const bool given = arguments.has("floor-tflops");
-      if (tflops > 0 && (given || shape.config.get_string("train.precision") != "fp64"))
-        row.share = row.rate() * row.flops / (tflops * 1e12);
       if (!arguments.has("json"))
         print_note(console, fmt::format("{}, {} at a time: {} model-steps/s", row.run.label,
                                         plural(static_cast<std::int64_t>(row.in_flight()), "replica"),
@@ -195,7 +206,6 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
       std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.problem.empty(); });
   if (arguments.has("json")) {
     nlohmann::ordered_json json = {{"study", study.name}, {"device", device_name(training)}};
-    json["floor_tflops"] = tflops > 0 ? nlohmann::ordered_json(tflops) : nullptr;
     json["rows"] = nlohmann::ordered_json::array();
     for (const Row& row : rows) json["rows"].push_back(to_json(row));
     console.out << dump(json);
@@ -203,11 +213,15 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
   }
   std::vector<std::vector<std::string>> cells = {
       {"label", "load", "d_dot", "parameters", "in flight", "model-steps/s", "us/model-step", "MFLOP/step"}};
-  if (tflops > 0) cells[0].push_back("% of floor");
+  std::set<double> floors;
+  for (const Row& row : rows)
+    if (row.tflops > 0) floors.insert(row.tflops);
+  if (!floors.empty()) cells[0].push_back("% of floor");
   cells[0].push_back(failed ? "problem" : "");
-  for (const Row& row : rows) cells.push_back(cells_of(row, tflops > 0));
+  for (const Row& row : rows) cells.push_back(cells_of(row, !floors.empty()));
   console.out << study.name << " on " << device_name(training) << "\n\n" << table(cells);
-  if (tflops > 0) console.out << fmt::format("\nfloor: arithmetic alone at {:g} TFLOP/s\n", tflops);
+  if (!floors.empty())
+    console.out << fmt::format("\nfloor: arithmetic alone at {:g} TFLOP/s\n", fmt::join(floors, " or "));
   return failed ? exit_some_failed : exit_done;
 }
 
@@ -330,9 +344,12 @@ Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
 
 StepTime measure_steps(const std::function<double(std::int64_t)>& seconds, std::int64_t steps,
                        double long_enough) {
-  if (steps > 0) return {steps, seconds(2 * steps) - seconds(steps)};
-  constexpr std::int64_t kMost = 10'000'000;
   seconds(10);  // pages, clocks and caches of the first training are not what is asked for
+  if (steps > 0) {
+    const double one = seconds(steps);
+    return {steps, seconds(2 * steps) - one};
+  }
+  constexpr std::int64_t kMost = 10'000'000;
   for (std::int64_t n = 10;;) {
     const double one = seconds(n), difference = seconds(2 * n) - one;
     if (std::isnan(difference)) return {n, 0};
@@ -373,7 +390,7 @@ const Command bench_command = {
           {"threads", "N", "Threads (default: all cores)", false, {}},
           {"floor-tflops",
            "T",
-           "Arithmetic of the floor, in TFLOP/s (default 50 on a GPU in fp32)",
+           "Arithmetic of the floor, in TFLOP/s (default on a GPU: 50 in fp32, 350 tf32, 680 bf16)",
            false,
            {}},
           {"study-packs", "", "Train the whole study for some seconds instead", false, {}},

@@ -18,7 +18,7 @@ int run_compare(const Arguments& arguments, Console& console) {
   try {
     points = read_published(
         arguments.get("published", "results/published/literature/schlag2021_final_losses.csv"));
-  } catch (const std::runtime_error& error) {
+  } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--published: ") + error.what());
   }
   const std::vector<Comparison> rows = compare(points, records);

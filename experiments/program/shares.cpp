@@ -12,13 +12,14 @@ namespace crosstalk::program {
 namespace {
 
 /// Runs that one pack trains at most on a GPU, one after the other in its slots.
-constexpr std::size_t kLargestPack = 512;
+constexpr std::size_t kLargestPack = std::size_t{default_replicas} * refills;
 /// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
-struct Weighed {
-  double cost;
-  Unit unit;
+/// Runs with equal pack keys.
+struct Group {
+  double cost;  ///< of one run
+  Unit ids;
 };
 
 /// The units of a share that still have something to train.
@@ -43,34 +44,45 @@ std::vector<std::string> flat(Share::const_iterator begin, Share::const_iterator
 
 std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options) {
   const auto n = static_cast<std::size_t>(workers);
-  std::map<std::string, std::vector<const Run*>> groups;
-  for (const Run& run : runs) groups[pack_key(run.config)].push_back(&run);
-
-  std::vector<Weighed> units;
-  for (auto& [key, group] : groups) {
+  std::map<std::string, std::vector<const Run*>> by_key;
+  for (const Run& run : runs) by_key[pack_key(run.config)].push_back(&run);
+  std::vector<Group> groups;
+  for (auto& [key, members] : by_key) {
+    Group group{estimated_cost(*members[0]), {}};
+    for (const Run* run : members) group.ids.push_back(run->id);
     // Ids are hashes: in their order, no share has all runs of one seed or rate.
-    std::sort(group.begin(), group.end(), [](const Run* a, const Run* b) { return a->id < b->id; });
-    std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
-    if (options.device == Device::cuda)
-      size = groups.size() >= 4 * n ? kLargestPack : (group.size() + n - 1) / n;
-    const double cost = estimated_cost(*group[0]);
-    for (std::size_t begin = 0; begin < group.size(); begin += size) {
-      Unit unit;
-      for (std::size_t i = begin; i < std::min(group.size(), begin + size); ++i) unit.push_back(group[i]->id);
-      units.push_back({cost * static_cast<double>(unit.size()), std::move(unit)});
-    }
+    std::sort(group.ids.begin(), group.ids.end());
+    groups.push_back(std::move(group));
   }
-  std::sort(units.begin(), units.end(), [](const Weighed& a, const Weighed& b) {
-    return a.cost != b.cost ? a.cost > b.cost : a.unit[0] < b.unit[0];
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    const double x = a.cost * static_cast<double>(a.ids.size()),
+                 y = b.cost * static_cast<double>(b.ids.size());
+    return x != y ? x > y : a.ids[0] < b.ids[0];
   });
 
-  // Longest first to whom has least: within a third of the best that is possible (Graham 1969).
+  // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
+  // costs is an estimate, for nobody knows how many steps it takes; groups that are large enough are
+  // therefore dealt to all in single runs, and the estimate hardly matters.
   std::vector<Share> shares(n);
   std::vector<double> load(n, 0);
-  for (Weighed& item : units) {
-    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-    load[least] += item.cost;
-    shares[least].push_back(std::move(item.unit));
+  for (const Group& group : groups) {
+    std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
+    const bool dealt = options.device == Device::cuda && (group.ids.size() >= 2 * n || groups.size() < 4 * n);
+    if (options.device == Device::cuda) size = dealt ? 1 : kLargestPack;
+    std::vector<Unit> units(dealt ? n : 0);
+    for (std::size_t begin = 0; begin < group.ids.size(); begin += size) {
+      const auto from = group.ids.begin() + static_cast<std::ptrdiff_t>(begin);
+      Unit unit(from, from + static_cast<std::ptrdiff_t>(std::min(size, group.ids.size() - begin)));
+      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      load[least] += group.cost * static_cast<double>(unit.size());
+      if (dealt) {
+        units[least].push_back(std::move(unit[0]));
+      } else {
+        shares[least].push_back(std::move(unit));
+      }
+    }
+    for (std::size_t w = 0; w < units.size(); ++w)
+      if (!units[w].empty()) shares[w].push_back(std::move(units[w]));
   }
   return shares;
 }

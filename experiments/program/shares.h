@@ -15,8 +15,9 @@ using Unit = std::vector<std::string>;
 /// The units of one worker, longest first.
 using Share = std::vector<Unit>;
 
-/// Shares of about equal work, a pure function of its arguments. Runs that make one pack stay together
-/// (there they are cheapest) unless there are too few packs to go round.
+/// Shares of about equal work, a pure function of its arguments. On a GPU runs that make one pack stay
+/// together (there they are cheapest) unless there are many of them (two a worker) or few packs to go round:
+/// then each worker gets about as many of them as any other.
 std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options);
 
 /// What all workers of one launch know.

@@ -59,16 +59,35 @@ TEST(Shares, HoldEveryRunOnceInAboutEqualAmounts) {
   }
 }
 
-TEST(Shares, KeepPacksTogetherOnAGpuUnlessThereAreTooFew) {
+std::size_t count_of(const Share& share) {
+  std::size_t count = 0;
+  for (const Unit& unit : share) count += unit.size();
+  return count;
+}
+
+TEST(Shares, KeepSmallPacksTogetherOnAGpuUnlessThereAreTooFew) {
   TrainingOptions options;
   options.device = Device::cuda;
-  for (const Share& share : share_out(runs_of("[4, 8, 12, 16]", "[1, 2, 3, 4, 5]"), 2, options))
-    for (const Unit& unit : share) EXPECT_EQ(unit.size(), 5u);
-  const std::vector<Share> few = share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options);
-  for (const Share& share : few) {
-    std::size_t size = 0;
-    for (const Unit& unit : share) size += unit.size();
-    EXPECT_EQ(size, 20u);
+  for (const Share& share : share_out(runs_of("[4, 8, 12, 16]", "[1, 2, 3]"), 2, options))
+    for (const Unit& unit : share) EXPECT_EQ(unit.size(), 3u);
+  for (const Share& share : share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options))
+    EXPECT_EQ(count_of(share), 20u);
+}
+
+// How many steps a shape takes is unknown: with enough seeds every worker has some of each shape.
+TEST(Shares, DealManyRunsOfAShapeToAllWorkersOfAGpu) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  const std::vector<crosstalk::Run> runs = runs_of("{ range = [20, 100, 8] }", "[1, 2, 3, 4, 5]");
+  const std::vector<Share> shares = share_out(runs, 2, options);
+  const std::size_t shapes = runs.size() / 5;
+  for (const Share& share : shares) {
+    EXPECT_EQ(share.size(), shapes);
+    for (const Unit& unit : share) {
+      EXPECT_GE(unit.size(), 2u);
+      EXPECT_LE(unit.size(), 3u);
+    }
+    EXPECT_NEAR(static_cast<double>(count_of(share)), static_cast<double>(runs.size()) / 2, 1);
   }
 }
 

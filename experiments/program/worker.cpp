@@ -17,9 +17,6 @@
 namespace crosstalk::program {
 namespace {
 
-/// Packs that a GPU trains side by side unless --streams says otherwise.
-constexpr std::size_t kStreams = 32;
-
 struct WorkerNumber {
   std::size_t i = 0;
   int file = -1;  ///< holds the plan
@@ -97,8 +94,8 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   std::size_t at_once =
       static_cast<std::size_t>(options.training.threads > 0 ? options.training.threads : available_cores());
   if (options.training.device == Device::cuda)
-    at_once =
-        options.training.concurrency > 0 ? static_cast<std::size_t>(options.training.concurrency) : kStreams;
+    at_once = options.training.concurrency > 0 ? static_cast<std::size_t>(options.training.concurrency)
+                                               : std::size_t{default_streams};
 
   std::unordered_map<std::string, const Run*> by_id;
   for (const Run& run : study.runs) by_id[run.id] = &run;

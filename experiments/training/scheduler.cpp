@@ -17,11 +17,6 @@
 namespace crosstalk {
 namespace {
 
-// CUDA: packs at a time, so that graphs of small kernels fill the GPU together, and replicas of one pack.
-constexpr int kStreams = 32;
-constexpr int kReplicas = 64;
-constexpr int kRefills = 8;  // runs that a slot trains one after the other, at most
-
 struct QueuedPack {
   double urgency = 0;  ///< 1 for the lightest pack of a study, 0 for the heaviest
   std::vector<PackRun> runs;
@@ -213,9 +208,9 @@ bool train_runs(const std::string& study, const std::vector<Run>& runs, const Tr
   if (runs.empty()) return true;
   int workers = 0, slots = options.pack, runs_a_pack = 0;
   if (options.device == Device::cuda) {
-    workers = options.concurrency > 0 ? options.concurrency : kStreams;
-    if (slots <= 0) slots = kReplicas;
-    runs_a_pack = kRefills * slots;
+    workers = options.concurrency > 0 ? options.concurrency : default_streams;
+    if (slots <= 0) slots = default_replicas;
+    runs_a_pack = refills * slots;
   } else {
     workers = options.threads > 0 ? options.threads
                                   : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -35,20 +35,27 @@ class RandomStream {
   /// The next uniform 32-bit word.
   CT_HD std::uint32_t next() {
     if (used_ == 4) {
-      r123::Philox4x32::ctr_type counter;
-      counter.v[0] = block_++;
-      counter.v[1] = domain_;
-      counter.v[2] = a_;
-      counter.v[3] = b_;
-      words_ = r123::Philox4x32()(counter, key_);
+      words_ = block(block_++);
       used_ = 0;
     }
     return words_.v[used_++];
   }
 
+  /// Words 4 i .. 4 i + 3 of the stream, wherever it stands.
+  CT_HD r123::Philox4x32::ctr_type block(std::uint32_t i) const {
+    r123::Philox4x32::ctr_type counter;
+    counter.v[0] = i;
+    counter.v[1] = domain_;
+    counter.v[2] = a_;
+    counter.v[3] = b_;
+    return r123::Philox4x32()(counter, key_);
+  }
+
   /// Uniform integer in [0, n), n >= 1, by multiply-shift (bias below n / 2^32).
-  CT_HD std::uint32_t below(std::uint32_t n) {
-    return static_cast<std::uint32_t>((static_cast<std::uint64_t>(next()) * n) >> 32);
+  CT_HD std::uint32_t below(std::uint32_t n) { return scaled(next(), n); }
+  /// What below(n) makes of a word.
+  CT_HD static std::uint32_t scaled(std::uint32_t word, std::uint32_t n) {
+    return static_cast<std::uint32_t>((static_cast<std::uint64_t>(word) * n) >> 32);
   }
 
   /// Uniform in (0, 1), a multiple of 2^-33 that is never 0 or 1: exact in double.

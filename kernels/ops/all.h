@@ -15,6 +15,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/table_features.h"
+#include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
 
 // clang-format off
@@ -33,5 +34,6 @@
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(RecurrentReadForward) X(RecurrentReadBackward)                             \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
+  X(TableRecurrenceForward) X(TableRecurrenceBackward)                         \
   X(TableScoresForward) X(TableScoresBackward)
 // clang-format on

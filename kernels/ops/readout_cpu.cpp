@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/readout.h"
 
+#include <vector>
+
 #include "kernels/base/parallel.h"
 #include "kernels/batch.h"
+#include "kernels/ops/normalize.h"
 
 namespace crosstalk {
 namespace {
@@ -17,6 +20,8 @@ int used_slots(const Tensor<std::int32_t>& target, int r) {
 
 template <class Real>
 void run_cpu(const Exec& exec, const GatherValuesForward<Real>& a) {
+  if (a.w) run_cpu(exec, NormalizeForward<Real>{RowNorm::sum, a.eps, a.a, a.w, a.inverse});
+  const Tensor<Real>& weights = a.w ? a.w : a.a;
   const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
   parallel_blocks(exec, a.a.R, a.a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -25,7 +30,7 @@ void run_cpu(const Exec& exec, const GatherValuesForward<Real>& a) {
       std::fill_n(y, V, Real(0));
       for (int t = 0; t < T; ++t) {
         const int value = tokens[t * C + channel_value];
-        if (value >= 0) y[value] += a.a.at(r)[i * T + t];
+        if (value >= 0) y[value] += weights.at(r)[i * T + t];
       }
     }
   });
@@ -36,12 +41,17 @@ void run_cpu(const Exec& exec, const GatherValuesBackward<Real>& a) {
   if (a.write_a == Write::none) return;
   const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
   parallel_blocks(exec, a.d_a.R, a.d_a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    std::vector<Real> d_w(static_cast<std::size_t>(T));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C;
       for (int t = 0; t < T; ++t) {
         const int value = tokens[t * C + channel_value];
-        put(a.write_a, a.d_a.at(r) + i * T + t, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
+        d_w[static_cast<std::size_t>(t)] = value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0);
       }
+      Real along = 0, inverse = 1;  // w = inverse a: d_a = inverse (d_w - d_w.w)
+      if (a.w) along = dot(d_w.data(), a.w.at(r) + i * T, T), inverse = a.inverse.at(r)[i];
+      for (int t = 0; t < T; ++t)
+        put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w[static_cast<std::size_t>(t)] - along));
     }
   });
 }
@@ -75,6 +85,7 @@ void run_cpu(const Exec& exec, const SquaredLossForward<Real>& a) {
     for (std::int64_t i = 0; i < n; ++i) total += a.query_loss.at(r)[i];
     *a.loss.at(r) = total / static_cast<Real>(used_slots(a.target, r));
   });
+  if (a.d_y) run_cpu(exec, SquaredLossBackward<Real>{a.y, a.d_y, a.target, Write::overwrite});
 }
 
 template <class Real>

@@ -13,6 +13,18 @@ using namespace device;
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kChunk = 2048;  // values whose sums are in shared memory at once
 
+// Sum over a block of at most kThreads, the same in every thread; all must call it.
+template <class Real>
+__device__ Real block_sum(Real x) {
+  __shared__ Real sums[kWarps];
+  x = warp_sum(x);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
+  __syncthreads();
+  Real total = 0;
+  for (int i = 0; i < static_cast<int>(blockDim.x) / 32; ++i) total += sums[i];
+  return total;
+}
+
 // A block a query. Every thread brings a token; those of one value take turns, the first of them before the
 // others, so every sum is in the order of t.
 template <class Real>
@@ -23,7 +35,17 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t i = blockIdx.x;
   const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
   const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
-  const Real* weights = a.a.at(r) + i * T;
+  const Real* scores = a.a.at(r) + i * T;
+  Real inverse = 1;
+  if (a.w) {
+    Real sum = 0;
+#pragma unroll 4
+    for (int t = thread; t < T; t += threads) sum += scores[t];
+    inverse = 1 / (block_sum(sum) + static_cast<Real>(a.eps));
+#pragma unroll 4
+    for (int t = thread; t < T; t += threads) a.w.at(r)[i * T + t] = inverse * scores[t];
+    if (thread == 0) a.inverse.at(r)[i] = inverse;
+  }
   Real* y = reinterpret_cast<Real*>(raw);
   int* first =
       reinterpret_cast<int*>(y + chunk);  // of a value: the earliest token that waits; for two rounds
@@ -34,14 +56,14 @@ __global__ void __launch_bounds__(kThreads)
       first[v] = first[chunk + v] = INT_MAX;
     }
     int value = thread < T ? tokens[static_cast<std::int64_t>(thread) * C] : -1;
-    Real weight = thread < T ? weights[thread] : Real(0);
+    Real weight = thread < T ? inverse * scores[thread] : Real(0);
     int* used = nullptr;  // what this thread leaves behind in the list of the round before
     int round = 0;
     __syncthreads();
     for (int t0 = 0; t0 < T; t0 += threads) {
       const int next = t0 + threads + thread, at = value - begin;  // the next token is fetched meanwhile
       const int next_value = next < T ? tokens[static_cast<std::int64_t>(next) * C] : -1;
-      const Real next_weight = next < T ? weights[next] : Real(0);
+      const Real next_weight = next < T ? inverse * scores[next] : Real(0);
       bool waits = value >= begin && value < end;
       while (__syncthreads_or(waits)) {
         int* mine = first + round + at;
@@ -77,9 +99,33 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
 }
 
-// The loss of query i by one warp, known to all its lanes. y is read before anybody knows the target.
+// With weights that were divided by their sum: a block a query.
 template <class Real>
-__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i) {
+__global__ void __launch_bounds__(kThreads)
+    gather_weights_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
+  const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
+  const std::int64_t i = blockIdx.x;
+  const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
+  const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
+  const Real *d_y = a.d_y.at(r) + i * V, *w = a.w.at(r) + i * T, inverse = a.inverse.at(r)[i];
+  const auto d_w = [&](int t) {
+    const int value = tokens[static_cast<std::int64_t>(t) * C];
+    return value >= 0 ? d_y[value] : Real(0);
+  };
+  Real along = 0;
+#pragma unroll 4
+  for (int t = thread; t < T; t += threads) along += d_w(t) * w[t];
+  along = block_sum(along);
+#pragma unroll 4
+  for (int t = thread; t < T; t += threads)
+    put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w(t) - along));
+}
+
+// The loss of query i by one warp, known to all its lanes; if wanted, its gradient times `scale` on the way.
+// y is read before anybody knows the target.
+template <class Real>
+__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i, bool wanted = false,
+                        Real scale = 0) {
   const int V = a.y.columns(), lane = threadIdx.x % 32, target = a.target.at(r)[i];
   const Real* y = a.y.at(r) + i * V;
   Real squares = 0, answer = 0, other = -INFINITY;
@@ -87,13 +133,14 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
   const bool aligned = is_aligned16(y);
 #pragma unroll 4
   for (int v0 = 4 * lane; v0 < V; v0 += 128) {
-    Real values[4];
+    Real values[4], error[4];
     load4(y + v0, V - v0, aligned, values);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       if (v0 + k >= V) break;
       const Real value = values[k], difference = value - (v0 + k == target ? Real(1) : Real(0));
       squares += difference * difference;
+      error[k] = target < 0 ? Real(0) : scale * difference;
       if (v0 + k == target) {
         answer = value;
       } else {
@@ -101,6 +148,13 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
         ordered = ordered && value == value;
         other = value > other ? value : other;
       }
+    }
+    if (!wanted) continue;
+    Real* d_y = a.d_y.at(r) + i * V + v0;
+    if (aligned && V - v0 >= 4 && is_aligned16(d_y)) {
+      *reinterpret_cast<Four<Real>*>(d_y) = {{error[0], error[1], error[2], error[3]}};
+    } else {
+      for (int k = 0; k < 4 && v0 + k < V; ++k) d_y[k] = error[k];
     }
   }
   const Real loss = target < 0 ? Real(0) : warp_sum(squares) / 2;
@@ -120,29 +174,28 @@ __global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ S
   if (i < a.y.rows()) loss_of(a, r, i);
 }
 
-// Few queries: one block does them all, and their mean.
+// Few queries: one block does them all, their mean and its gradient.
 constexpr int kFewQueries = 64;
 template <class Real>
 __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ SquaredLossForward<Real> a) {
   __shared__ Real losses[kFewQueries];
-  __shared__ bool counts[kFewQueries];
   const int r = blockIdx.x, n = static_cast<int>(a.y.rows()), lane = threadIdx.x % 32;
+  int used = 0;
+#pragma unroll
+  for (int i = lane; i < kFewQueries; i += 32)
+    used += __popc(__ballot_sync(kFullWarp, i < n && a.target.at(r)[i] >= 0));
+  const Real count = static_cast<Real>(used > 0 ? used : 1);
   for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
-    const int target = i < n ? a.target.at(r)[i] : -1;
-    const Real loss = i < n ? loss_of(a, r, i) : Real(0);
-    if (lane == 0) losses[i] = loss, counts[i] = target >= 0;
+    const Real loss = i < n ? loss_of(a, r, i, static_cast<bool>(a.d_y), 1 / count) : Real(0);
+    if (lane == 0) losses[i] = loss;
   }
   __syncthreads();
   if (threadIdx.x >= 32) return;
   Real total = 0;
-  int used = 0;
 #pragma unroll
-  for (int i = 0; i < kFewQueries; i += 32) {
-    total += losses[lane + i];
-    used += __popc(__ballot_sync(kFullWarp, counts[lane + i]));
-  }
+  for (int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
   total = warp_sum(total);
-  if (lane == 0) *a.loss.at(r) = total / static_cast<Real>(used > 0 ? used : 1);
+  if (lane == 0) *a.loss.at(r) = total / count;
 }
 
 // Used slots of a replica; every thread of the block gets the number.
@@ -194,15 +247,16 @@ __global__ void __launch_bounds__(kThreads)
   put(a.write_y, a.d_y.at(r) + e, target < 0 ? Real(0) : scale * error);
 }
 
+// Of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
+unsigned threads_for(int T) { return T <= 128 ? 32 : static_cast<unsigned>(kThreads); }
+
 }  // namespace
 
 template <class Real>
 void run_cuda(const Exec& exec, const GatherValuesForward<Real>& a) {
   if (a.a.rows() == 0 || a.a.R == 0) return;
   const int chunk = a.y.columns() < kChunk ? a.y.columns() : kChunk;
-  const int threads = a.a.columns() < kThreads ? (a.a.columns() + 31) / 32 * 32 : kThreads;
-  gather_values<<<dim3(blocks_for(a.a.rows(), 1), static_cast<unsigned>(a.a.R)),
-                  static_cast<unsigned>(threads > 0 ? threads : 32),
+  gather_values<<<dim3(blocks_for(a.a.rows(), 1), static_cast<unsigned>(a.a.R)), threads_for(a.a.columns()),
                   static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)), stream_of(exec)>>>(
       a, chunk);
   check_launch("gather values");
@@ -211,8 +265,13 @@ void run_cuda(const Exec& exec, const GatherValuesForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
   if (a.write_a == Write::none || a.d_a.rows() == 0 || a.d_a.R == 0) return;
-  gather_values_backward<<<dim3(blocks_for(a.d_a.size(), kThreads), static_cast<unsigned>(a.d_a.R)), kThreads,
-                           0, stream_of(exec)>>>(a);
+  const unsigned R = static_cast<unsigned>(a.d_a.R);
+  if (a.w) {
+    gather_weights_backward<<<dim3(blocks_for(a.d_a.rows(), 1), R), threads_for(a.d_a.columns()), 0,
+                              stream_of(exec)>>>(a);
+  } else {
+    gather_values_backward<<<dim3(blocks_for(a.d_a.size(), kThreads), R), kThreads, 0, stream_of(exec)>>>(a);
+  }
   check_launch("gather values backward");
 }
 
@@ -228,6 +287,7 @@ void run_cuda(const Exec& exec, const SquaredLossForward<Real>& a) {
   check_launch("squared loss");
   mean_loss<<<static_cast<unsigned>(a.y.R), kThreads, 0, stream_of(exec)>>>(a);
   check_launch("squared loss (mean)");
+  if (a.d_y) run_cuda(exec, SquaredLossBackward<Real>{a.y, a.d_y, a.target, Write::overwrite});
 }
 
 template <class Real>

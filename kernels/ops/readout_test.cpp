@@ -6,31 +6,42 @@
 namespace crosstalk::checks {
 namespace {
 
-OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lowest_id) {
+/// eps > 0: weights, all positive, are divided by their sum.
+OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lowest_id, double eps = 0) {
   OpCase op(name);
-  op.input("a", {B, Q, T}, normal()).integers("tokens", {B, T, C}, integer_in(lowest_id, V - 1));
+  op.input("a", {B, Q, T}, eps > 0 ? uniform(0.5, 1.5) : normal());
+  op.integers("tokens", {B, T, C}, integer_in(lowest_id, V - 1));
   op.output("y", {B, Q, V});
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, GatherValuesForward{s.real("a"), s.real("y"), s.integer("tokens")});
+  if (eps > 0) {
+    op.workspace("w", {B, Q, T}).workspace("inverse", {B, Q});
+  } else {
+    op.absent("w").absent("inverse");
+  }
+  op.forward([=](const Exec& exec, auto& s) {
+    run(exec, GatherValuesForward{s.real("a"), s.real("y"), s.integer("tokens"), eps, s.real("w"),
+                                  s.real("inverse")});
   });
   op.backward([](const Exec& exec, auto& s) {
-    run(exec, GatherValuesBackward{s.real("d_y"), s.real("d_a"), s.integer("tokens"), s.write("a")});
+    run(exec, GatherValuesBackward{s.real("d_y"), s.real("d_a"), s.integer("tokens"), s.write("a"),
+                                   s.real("w"), s.real("inverse")});
   });
   op.oracle([=](const Values& in) {  // a product with dense one-hot values
     Values out;
     for (int bq = 0; bq < B * Q; ++bq) {
+      long double sum = eps;
+      for (int t = 0; t < T; ++t) sum += in["a"][static_cast<std::size_t>(bq * T + t)];
       for (int v = 0; v < V; ++v) {
         long double y = 0;
         for (int t = 0; t < T; ++t) {
           const int id = in.integer.at("tokens")[static_cast<std::size_t>((bq / Q * T + t) * C + 1)];
           y += (id == v ? 1.0L : 0.0L) * in["a"][static_cast<std::size_t>(bq * T + t)];
         }
-        out.real["y"].push_back(static_cast<double>(y));
+        out.real["y"].push_back(static_cast<double>(eps > 0 ? y / sum : y));
       }
     }
     return out;
   });
-  return op.roundings(T).gradient_elements(200);
+  return op.roundings(eps > 0 ? 2 * T + 2 : T).gradient_elements(200);
 }
 
 OpCase loss(const std::string& name, int B, int Q, int V, int lowest_target) {
@@ -84,6 +95,8 @@ std::vector<OpCase> cases() {
           gather("GatherOneToken", 4, 1, 2, 3, 2, -1),
           gather("GatherOneValue", 4, 5, 2, 1, 2, -1),
           gather("GatherLarge", 3, 90, 4, 67, 2, -1),
+          gather("GatherDivided", 4, 7, 3, 5, 2, -1, 1e-6),
+          gather("GatherDividedLarge", 3, 300, 2, 67, 2, -1, 0.1),
           loss("Loss", 4, 1, 7, 0),
           loss("LossUnusedSlots", 4, 5, 3, -1),
           loss("LossOneValue", 3, 4, 1, -1),
@@ -92,6 +105,20 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Readout, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// The gradient on the way is that of the op of its own.
+TEST(SquaredLoss, GradientWithTheLoss) {
+  OpCase op = loss("Gradient", 5, 3, 4, -1);
+  TensorSet<double> s;
+  op.fill(s, {0});
+  op.run_forward(Exec{}, s);
+  op.run_backward(Exec{}, s);
+  const std::vector<double> want(s.real("d_y").data, s.real("d_y").data + 60);
+  std::fill_n(s.real("d_y").data, 60, -7.0);
+  run(Exec{}, SquaredLossForward{s.real("y"), s.real("query_loss"), s.real("loss"), s.integer("target"),
+                                 s.integer("correct"), s.real("d_y")});
+  for (std::size_t i = 0; i < 60; ++i) EXPECT_EQ(s.real("d_y").data[i], want[i]);
+}
 
 // No slot used: nothing to average over, and nothing to learn.
 TEST(SquaredLoss, NoUsedSlot) {

@@ -4,6 +4,7 @@
 // cycles each in one warp); keys are fetched kAhead steps early, and replicas and sequences fill the GPU. The
 // backward pass of several queries walks them one after the other in one team, so that what they add to d_k
 // meets in a fixed order. SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/chunk_keys.cuh"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/recurrence_chunked.cuh"
 #include "kernels/ops/team.cuh"
@@ -182,6 +183,18 @@ bool by_chunks(const Args& a) {
          aligned(a.q) && aligned(a.history) && (!a.trail || (aligned(a.trail) && a.trail.columns() % 4 == 0));
 }
 
+/// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
+template <class F>
+void with_warps(int P, F&& f) {
+  if (P <= 128) {
+    f(std::integral_constant<int, 1>());
+  } else if (P <= 256) {
+    f(std::integral_constant<int, 2>());
+  } else {
+    f(std::integral_constant<int, 4>());
+  }
+}
+
 }  // namespace
 
 template <class Real>
@@ -190,11 +203,8 @@ void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& a) {
                  R = static_cast<unsigned>(a.k.R);
   if (B == 0 || Q == 0 || R == 0) return;
   if (by_chunks(a)) {
-    with_chunks<Real>(a.k.dim(2), 1, [&](auto warps, auto builders, std::size_t bytes) {
-      constexpr int W = decltype(warps)::value, N = decltype(builders)::value;
-      allow_shared_memory(chunked_forward<Real, W, N>, bytes);
-      chunked_forward<Real, W, N><<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
-    });
+    with_warps(a.k.dim(2),
+               [&](auto warps) { launch_chunks<decltype(warps)::value, TensorKeys<Real>>(exec, a, a.k); });
     return check_launch("recurrent read");
   }
   with_team("recurrent read", a.k.dim(2), [&](auto warps, auto entries) {
@@ -209,11 +219,13 @@ void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   if (B == 0 || R == 0) return;
   if (by_chunks(a) && aligned(a.d_k)) {
-    with_chunks<Real>(a.k.dim(2), a.trail ? 1 : 2, [&](auto warps, auto builders, std::size_t bytes) {
-      constexpr int W = decltype(warps)::value, N = decltype(builders)::value;
-      const auto kernel = a.trail ? chunked_backward<Real, W, N, true> : chunked_backward<Real, W, N, false>;
-      allow_shared_memory(kernel, bytes);
-      kernel<<<dim3(B, R), 32 * (W + N), bytes, stream_of(exec)>>>(a);
+    with_warps(a.k.dim(2), [&](auto warps) {
+      constexpr int W = decltype(warps)::value;
+      if (a.trail) {
+        launch_chunks<W, TensorKeys<Real>, true>(exec, a, a.k);
+      } else {
+        launch_chunks<W, TensorKeys<Real>, false>(exec, a, a.k);
+      }
     });
     return check_launch("recurrent read backward");
   }

@@ -13,6 +13,20 @@
 namespace crosstalk::device {
 
 constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
+constexpr std::int64_t kMultiprocessors = 132;
+
+/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
+/// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
+inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
+  const std::int64_t slots = kMultiprocessors * residents;
+  std::int64_t best = 1, least = INT64_MAX;
+  for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
+    const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
+                       cost = waves * (2 * some + 1);  // half a round is what a block's start costs
+    if (cost <= least) best = some, least = cost;
+  }
+  return static_cast<int>(best);
+}
 
 static __device__ const Four<double> zero_row[32] = {};
 

@@ -125,6 +125,7 @@ struct Token {
 
 template <class Real>
 void run_cpu(const Exec& exec, const TableScoresForward<Real>& a) {
+  run_cpu(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
   const int B = a.a.dim(0), Q = a.a.dim(1), T = a.a.dim(2), p = a.q.columns();
   parallel_items(exec, a.a.R, B, [&](int r, std::int64_t b) {
     Token<Real> token(a.keys, p);
@@ -144,11 +145,10 @@ template <class Real>
 void run_cpu(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int B = a.d_a.dim(0), Q = a.d_a.dim(1), T = a.d_a.dim(2), p = a.q.columns();
   const Real scale = static_cast<Real>(a.scale);
-  if (a.write_q != Write::none) {
+  if (a.write_query != Write::none) {
     parallel_items(exec, a.d_a.R, B, [&](int r, std::int64_t b) {
       Token<Real> token(a.keys, p);
-      if (a.write_q == Write::overwrite)
-        std::fill_n(a.d_q.at(r) + b * Q * p, static_cast<std::int64_t>(Q) * p, Real(0));
+      std::fill_n(a.d_q.at(r) + b * Q * p, static_cast<std::int64_t>(Q) * p, Real(0));
       for (int t = 0; t < T; ++t) {
         token.make(r, b * T + t);
         for (std::int64_t i = b * Q; i < (b + 1) * Q; ++i) {
@@ -157,6 +157,8 @@ void run_cpu(const Exec& exec, const TableScoresBackward<Real>& a) {
         }
       }
     });
+    run_cpu(exec, FeatureMapBackward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q, a.d_q, a.d_query,
+                                           a.write_query});
   }
   for (int table = 0; table < a.keys.tables; ++table) {
     const Write mode = a.write_table[table], mode_z = a.write_projected[table];

@@ -6,26 +6,12 @@
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"
+#include "kernels/ops/table_scores_staged.h"
 #include "kernels/ops/table_scores_team.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
-
-constexpr std::int64_t kMultiprocessors = 132;
-
-/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
-/// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
-int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
-  const std::int64_t slots = kMultiprocessors * residents;
-  std::int64_t best = 1, least = INT64_MAX;
-  for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
-    const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
-                       cost = waves * (2 * some + 1);  // half a round is what a block's start costs
-    if (cost <= least) best = some, least = cost;
-  }
-  return static_cast<int>(best);
-}
 
 /// Warps that share a sequence of T tokens, so many at once a warp: a function of these alone.
 int warps_for(int T, int at_once) {
@@ -61,23 +47,31 @@ void forward(const Exec& exec, const TableScoresForward<Real>& a) {
   });
 }
 
+template <class Keys, class Features, int kTables, class Real>
+void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
+  launch_forward(a, Keys::kTeams, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
+    favor_scores<Keys, Features, kTables>
+        <<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
+  });
+}
+
 template <class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
-  if (a.keys.table[0].columns() > kTableScoresColumns)
-    refuse_shape("table scores", "columns", a.keys.table[0].columns(), kTableScoresColumns);
-  const bool full = a.keys.projected[0].columns() % 128 == 0;
-  launch_forward(a, 1, residents(0), [&](dim3 grid, int pieces, int rows, int slice) {
-    const auto launch = [&](auto kernel) {
-      kernel<<<grid, kScoreThreads, 0, stream_of(exec)>>>(a, pieces, rows, slice);
-    };
-    if (full && a.keys.tables == 2) {
-      launch(favor_scores<true, 2, Real>);
-    } else if (full && a.keys.tables == 3) {
-      launch(favor_scores<true, 3, Real>);
-    } else {
-      launch(favor_scores<false, 3, Real>);
-    }
-  });
+  const int d = a.keys.table[0].columns(), m = a.keys.projected[0].columns();
+  if (d > kTableScoresColumns) refuse_shape("table scores", "columns", d, kTableScoresColumns);
+  using Full = Team<Real, 8, 2, true>;
+  using Any = Team<Real, 32, 1, false>;
+  if (d != Full::kWidth || m % Full::kWidth != 0) return forward_favor<Any, Any, 3>(exec, a);
+  if (a.keys.tables == 2) return forward_favor<Full, Full, 2>(exec, a);
+  if (a.keys.tables == 3) return forward_favor<Full, Full, 3>(exec, a);
+  forward_favor<Any, Any, 3>(exec, a);
+}
+
+/// d_q to d_query.
+template <class Real>
+void map_queries_back(const Exec& exec, const TableScoresBackward<Real>& a) {
+  run_cuda(exec, FeatureMapBackward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q, a.d_q, a.d_query,
+                                          a.write_query});
 }
 
 template <class Team, int kNu, int kTables, class Real>
@@ -90,6 +84,7 @@ void backward_query(const Exec& exec, const TableScoresBackward<Real>& a) {
   team_query_gradient<Team, kNu, kTables><<<dim3(1, blocks_for(rows, some), static_cast<unsigned>(a.d_a.R)),
                                             kScoreThreads, bytes, stream_of(exec)>>>(a, pieces, some);
   check_launch("table scores backward (q)");
+  map_queries_back(exec, a);
 }
 
 /// Shares of the tables whose gradients are wanted; `blocks` of the largest. At least `least` rounds of rows
@@ -126,23 +121,16 @@ void backward_tables(const Exec& exec, const TableScoresBackward<Real>& a) {
   check_launch("table scores backward (tables)");
 }
 
-template <class Team, int kNu, int kTables, class Real>
-void backward(const Exec& exec, const TableScoresBackward<Real>& a) {
-  if constexpr (kNu != kLengthOnly) {
-    if (a.write_q != Write::none) backward_query<Team, kNu, kTables>(exec, a);
-  }
-  backward_tables<Team, kNu, kTables>(exec, a);
-}
-
 template <bool kFull, int kTables, class Real>
 void backward_favor(const Exec& exec, const TableScoresBackward<Real>& a) {
   const int m = a.keys.projected[0].columns(), rows = a.d_a.dim(0) * a.d_a.dim(1);
   const unsigned slices = blocks_for(m, kFavorColumns), R = static_cast<unsigned>(a.d_a.R);
-  if (a.write_q != Write::none) {
+  if (a.write_query != Write::none) {
     const int some = per_block(rows, static_cast<std::int64_t>(a.d_a.R) * slices, residents(0));
     favor_query_gradient<kFull, kTables>
         <<<dim3(slices, blocks_for(rows, some), R), kScoreThreads, 0, stream_of(exec)>>>(a, some);
     check_launch("table scores backward (q)");
+    map_queries_back(exec, a);
   }
   unsigned blocks;
   const RowShares shares = share_rows(a, a.write_projected,
@@ -202,6 +190,10 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (staged_scores(exec, a)) return;
+  }
+  run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
   if (is_favor(a.keys.map)) {
     forward_favor(exec, a);
     return;
@@ -214,15 +206,25 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   if (a.d_a.size() == 0 || a.d_a.R == 0) return;
-  const auto with = [&](auto team, auto nu, auto tables) {
-    backward<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-  };
   if (is_favor(a.keys.map)) {
     backward_favor(exec, a);
-    with_team<true>(a.keys, with);
-  } else {
-    with_team<false>(a.keys, with);
+    with_team<true>(a.keys, [&](auto team, auto nu, auto tables) {
+      backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    });
+    return;
   }
+  bool query = a.write_query != Write::none, rows = true;  // what is left to do
+  if constexpr (std::is_same_v<Real, float>) {
+    query = query && !staged_query_gradient(exec, a);
+    rows = !staged_table_gradients(exec, a);
+  }
+  if (!query && !rows) return;
+  with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
+    if constexpr (decltype(nu)::value != kLengthOnly) {
+      if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+      if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    }
+  });
 }
 
 CROSSTALK_CUDA_OP(TableScoresForward)

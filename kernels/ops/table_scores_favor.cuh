@@ -19,15 +19,17 @@ __device__ __forceinline__ float exp_down(float z, float shift) {
 __device__ __forceinline__ double exp_up(double z, double shift) { return exp(z + shift); }
 __device__ __forceinline__ double exp_down(double z, double shift) { return exp(shift - z); }
 
-/// A warp a token. shift is made on the way. kFull: m is a multiple of 128.
-template <bool kFull, int kTables, class Real>
+/// A team a token. shift is made on the way. Keys and Features have teams of as many lanes; full: d is the
+/// width of Keys, m a multiple of that of Features.
+template <class Keys, class Features, int kTables, class Real = typename Keys::Real>
 __global__ void __launch_bounds__(kScoreThreads)
     favor_scores(const __grid_constant__ TableScoresForward<Real> a, int pieces, int rows_per_block,
                  int slice) {
-  using Keys = Team<Real, 32, 1, false>;
-  using Features = Team<Real, 32, 1, kFull>;
-  const int r = blockIdx.z, warp = threadIdx.x / 32, lane = threadIdx.x % 32, Q = a.a.dim(1), T = a.a.dim(2);
-  const int p = a.q.columns(), m = a.keys.projected[0].columns();
+  static_assert(Keys::kLanes == Features::kLanes, "a token's lanes");
+  constexpr bool kFull = Features::kFull;
+  constexpr int kTeams = Keys::kTeams;
+  const int r = blockIdx.z, warp = threadIdx.x / 32, Q = a.a.dim(1), T = a.a.dim(2);
+  const int p = a.q.columns(), m = a.keys.projected[0].columns(), column = Features::column(0);
   const IdReader<kTables, kFull> id_reader(a.keys, r);
   const RowReader<Keys, kTables> keys(a.keys.table, a.keys.tables, r);
   const RowReader<Features, kTables> projected(a.keys.projected, a.keys.tables, r);
@@ -36,25 +38,24 @@ __global__ void __launch_bounds__(kScoreThreads)
   const bool aligned = m % 4 == 0, both = p > m;
   const int rows = a.a.dim(0) * Q, row_end = min(rows, static_cast<int>(blockIdx.y + 1) * rows_per_block);
   for (int row = blockIdx.y * rows_per_block + warp / pieces; row < row_end; row += kScoreWarps / pieces) {
-    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + 4 * lane;
+    const Real* q = a.q.at(r) + static_cast<std::int64_t>(row) * p + column;
     const int seen = a.position.at(r)[row], n0 = row / Q * T;
     Real* out = a.a.at(r) + static_cast<std::int64_t>(row) * T;
-    for (int t = begin + warp % pieces; t < end; t += pieces) {
-      const auto ids = id_reader(n0 + t);
+    for (int t0 = begin + warp % pieces * kTeams; t0 < end; t0 += pieces * kTeams) {
+      const int t = t0 + Keys::team();
+      const auto ids = id_reader(n0 + min(t, end - 1));
       typename Keys::Quads x;
       keys.sum(ids, x);
       const Real* z_row[kTables];
 #pragma unroll
       for (int i = 0; i < kTables; ++i) z_row[i] = projected.row(i, ids.id[i]);
       Real square = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) square += x[0][k] * x[0][k];
+      Keys::each([&](int h, int k) { square += x[h][k] * x[h][k]; });
       const Real shift = base - Keys::sum(square) / 2;
-      if (lane == 0 && row % Q == 0) a.shift.at(r)[n0 + t] = shift;
       Real score = 0;
-#pragma unroll 4
-      for (int c = 0; c < m - (kFull ? 0 : 4 * lane); c += 128) {
-        const int left = m - 4 * lane - c;
+#pragma unroll 2
+      for (int c = 0; c < m - (kFull ? 0 : column); c += Features::kWidth) {
+        const int left = m - column - c;
         typename Features::Quads z, y, up, down;
         Features::load(q + c, left, aligned, up);
         if (both) Features::load(q + m + c, left, aligned, down);
@@ -62,18 +63,19 @@ __global__ void __launch_bounds__(kScoreThreads)
 #pragma unroll
         for (int i = 1; i < kTables; ++i) {
           Features::load(ids.id[i] < 0 ? z_row[i] : z_row[i] + c, left, aligned, y);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) z[0][k] += y[0][k];
+          Features::each([&](int h, int k) { z[h][k] += y[h][k]; });
         }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          if (!kFull && k >= left) break;
-          score += up[0][k] * exp_up(z[0][k], shift);
-          if (both) score += down[0][k] * exp_down(z[0][k], shift);
-        }
+        Features::each([&](int h, int k) {
+          if (!kFull && 4 * Features::kLanes * h + k >= left) return;
+          score += up[h][k] * exp_up(z[h][k], shift);
+          if (both) score += down[h][k] * exp_down(z[h][k], shift);
+        });
       }
       score = Keys::sum(score);
-      if (lane == 0) out[t] = t < seen ? scale * score : Real(0);
+      if (Keys::lane() == 0 && t < end) {
+        if (row % Q == 0) a.shift.at(r)[n0 + t] = shift;
+        out[t] = t < seen ? scale * score : Real(0);
+      }
     }
   }
 }
@@ -124,8 +126,8 @@ __global__ void __launch_bounds__(kScoreThreads)
       Real total = 0;
 #pragma unroll
       for (int w = 0; w < kScoreWarps; ++w) total += sums[w][half][c];
-      put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(row) * p + half * m + column0 + c,
-          static_cast<Real>(a.scale) * total);
+      a.d_q.at(r)[static_cast<std::int64_t>(row) * p + half * m + column0 + c] =
+          static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }

@@ -165,8 +165,7 @@ __global__ void __launch_bounds__(kScoreThreads, resident<Team>(residents(kNu)))
       const Real* part = sums + local * (pieces - 1) * p + i;  // of the first warp of this row
       Real total = 0;
       for (int w = 0; w < pieces; ++w) total += part[w * p];
-      put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(first) * p + i,
-          static_cast<Real>(a.scale) * total);
+      a.d_q.at(r)[static_cast<std::int64_t>(first) * p + i] = static_cast<Real>(a.scale) * total;
     }
     __syncthreads();
   }

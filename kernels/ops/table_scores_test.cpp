@@ -94,7 +94,13 @@ OpCase make(const std::string& name, FeatureMap map, const Shape& s) {
   const double scale = 0.7;
   op.integers("ids", {s.B, s.T, C}, integer_in(-1, most - 1));
   op.integers("position", {s.B, s.Q}, positions(s.T));
-  op.input("q", {s.B, s.Q, p}, normal());
+  op.input("query", {s.B, s.Q, s.d}, off_zero(s.m ? 0.5 : 1));
+  if (s.m) {
+    op.parameter("omega", {s.m, s.d}, normal(0.6));
+  } else {
+    op.absent("omega");
+  }
+  op.workspace("q", {s.B, s.Q, p}).workspace("d_q", {s.B, s.Q, p});
   for (int i = 0; i < tables; ++i) {
     op.input(indexed("table", i), {s.rows[static_cast<std::size_t>(i)], s.d}, apart(i, s.m ? 0.5 : 1));
     if (s.m) {
@@ -117,18 +123,21 @@ OpCase make(const std::string& name, FeatureMap map, const Shape& s) {
       run(exec, BucketIds<Real>{set.integer("ids"), i, 1, set.integer(indexed("order", i)),
                                 set.integer(indexed("start", i))});
     }
-    run(exec, TableScoresForward<Real>{keys_of(set, map, s), scale, set.real("q"), set.real("a"),
-                                       set.real("shift"), set.integer("position")});
+    run(exec,
+        TableScoresForward<Real>{keys_of(set, map, s), scale, set.real("query"), set.real("omega"),
+                                 set.real("q"), set.real("a"), set.real("shift"), set.integer("position")});
   });
   op.backward([=](const Exec& exec, auto& set) {
     using Real = std::remove_pointer_t<decltype(set.real("q").data)>;
     TableScoresBackward<Real> args;
     args.keys = keys_of(set, map, s);
     args.scale = scale;
+    args.query = set.real("query"), args.omega = set.real("omega");
     args.q = set.real("q"), args.a = set.real("a"), args.shift = set.real("shift");
     args.d_a = set.real("d_a");
     args.position = set.integer("position");
-    args.d_q = set.real("d_q"), args.write_q = set.write("q");
+    args.d_q = set.real("d_q");
+    args.d_query = set.real("d_query"), args.write_query = set.write("query");
     for (int i = 0; i < tables; ++i) {
       args.order[i] = set.integer(indexed("order", i)), args.start[i] = set.integer(indexed("start", i));
       args.d_table[i] = set.real(indexed("d_table", i)), args.write_table[i] = set.write(indexed("table", i));
@@ -161,12 +170,19 @@ OpCase make(const std::string& name, FeatureMap map, const Shape& s) {
       return x;
     };
     for (int i = 0; i < s.B * s.Q; ++i) {
+      std::vector<long double> query, z;
+      for (int j = 0; j < s.d; ++j) query.push_back(in["query"][static_cast<std::size_t>(i * s.d + j)]);
+      for (int k = 0; k < s.m; ++k) {
+        z.push_back(0);
+        for (int j = 0; j < s.d; ++j)
+          z.back() += in["omega"][static_cast<std::size_t>(k * s.d + j)] * query[static_cast<std::size_t>(j)];
+      }
+      const auto q = features(map, s, query, z);
       for (int t = 0; t < s.T; ++t) {
         const int n = i / s.Q * s.T + t;
         const auto phi = features(map, s, sum("table", n, s.d), sum("projected", n, s.m));
         long double a = 0;
-        for (std::size_t j = 0; j < phi.size(); ++j)
-          a += phi[j] * in["q"][static_cast<std::size_t>(i * p) + j];
+        for (std::size_t j = 0; j < phi.size(); ++j) a += phi[j] * q[j];
         const bool seen = t < in.integer.at("position")[static_cast<std::size_t>(i)];
         out.real["a"].push_back(seen ? static_cast<double>(scale * a) : 0);
       }

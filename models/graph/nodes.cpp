@@ -335,16 +335,20 @@ Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variab
 }
 
 template <class Real>
-Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch) {
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch,
+                              std::optional<double> eps) {
   const auto* tokens = batch.tokens;
   auto* y = g.like(a, values);
+  auto* w = eps ? g.variable({batch.B, batch.Q, batch.T}, false) : nullptr;
+  auto* inverse = eps ? g.variable({batch.B, batch.Q}, false) : nullptr;
   g.node(
       "gather_values", {a}, {y},
       [=](const Exec& e) {
-        run(e, GatherValuesForward<Real>{a->value, y->value, *tokens});
+        run(e, GatherValuesForward<Real>{a->value, y->value, *tokens, eps.value_or(0), value(w),
+                                         value(inverse)});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
-        run(e, GatherValuesBackward<Real>{y->gradient, a->gradient, *tokens, m[0]});
+        run(e, GatherValuesBackward<Real>{y->gradient, a->gradient, *tokens, m[0], value(w), value(inverse)});
       });
   return y;
 }
@@ -396,10 +400,11 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
   g.node(
       "squared_loss", {y}, {},
       [=](const Exec& e) {
-        run(e, SquaredLossForward<Real>{y->value, query_loss->value, loss->value, *target, *correct});
+        run(e, SquaredLossForward<Real>{y->value, query_loss->value, loss->value, *target, *correct,
+                                        y->gradient});
       },
-      [=](const Exec& e, const std::vector<Write>& m) {
-        run(e, SquaredLossBackward<Real>{y->value, y->gradient, *target, m[0]});
+      [](const Exec&, const std::vector<Write>& m) {
+        if (m[0] == Write::add) throw std::logic_error("[squared_loss] shares its input with a later node");
       });
   return {query_loss, loss, correct};
 }
@@ -423,7 +428,8 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
   template PrefixDot<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&); \
   template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                     \
   template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);              \
-  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchTensors&);          \
+  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchTensors&,           \
+                                         std::optional<double>);                                            \
   template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,   \
                                     const BatchTensors&);                                                   \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \

@@ -3,6 +3,7 @@
 // Shape errors are bugs of a model, so they throw std::logic_error, naming the op and both shapes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,12 @@ Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
                        const BatchTensors& batch);
-/// scores() of feature_map() of lookup() in one op that writes no keys (ops/table_scores.h); q =
-/// phi(queries). In training the tables must have buckets.
+/// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
+/// (ops/table_scores.h). In training the tables must have buckets.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
-                             const std::vector<Table<Real>>& tables, Variable<Real>* omega, Variable<Real>* q,
-                             const BatchTensors& batch);
+                             const std::vector<Table<Real>>& tables, Variable<Real>* omega,
+                             Variable<Real>* query, const BatchTensors& batch);
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
 
@@ -82,6 +83,12 @@ template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
                                Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
                                bool contracting = false);
+/// recurrent_read() with write = erase = beta over table_features(), normalised, in one op that writes no
+/// features (ops/table_recurrence.h): one query a sequence, beta <= 2.
+template <class Real>
+Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Real>>& tables, FeatureMap map,
+                                     int nu, RowNorm norm, double eps, Variable<Real>* q,
+                                     Variable<Real>* beta, const BatchTensors& batch);
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>
@@ -98,9 +105,10 @@ Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b
 template <class Real>
 Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b);
 
-/// Read weights [R,B,Q,T] to values [R,B,Q,V].
+/// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>
-Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch);
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch,
+                              std::optional<double> eps = {});
 /// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,

@@ -8,12 +8,12 @@ namespace crosstalk {
 
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
-                             const std::vector<Table<Real>>& tables, Variable<Real>* omega, Variable<Real>* q,
-                             const BatchTensors& batch) {
+                             const std::vector<Table<Real>>& tables, Variable<Real>* omega,
+                             Variable<Real>* query, const BatchTensors& batch) {
   if (tables.empty() || tables.size() > kMaxTables)
     throw std::logic_error("[table_scores] wants 1 to 3 tables");
   const int d = tables[0].rows->value.columns();
-  std::vector<Variable<Real>*> inputs = {q};
+  std::vector<Variable<Real>*> inputs = {query};
   std::vector<Variable<Real>*> projected;
   for (const auto& table : tables) {
     if (table.rows->value.columns() != d || table.channel >= batch.C)
@@ -26,8 +26,10 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
     for (const auto& table : tables) projected.push_back(linear<Real>(g, table.rows, omega, nullptr));
     inputs.insert(inputs.end(), projected.begin(), projected.end());
   }
-  if (q->value.columns() != feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0))
-    throw std::logic_error("[table_scores] queries do not have the keys' features");
+  if (query->value.columns() != d) throw std::logic_error("[table_scores] queries are no keys");
+  const int p = feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0);
+  auto* q = g.variable({batch.B, batch.Q, p}, false);
+  auto* d_q = g.variable({g.train() ? batch.B : 1, batch.Q, p}, false);
   auto* a = g.variable({batch.B, batch.Q, batch.T});
   auto* shift = omega ? g.variable({batch.B, batch.T}, false) : nullptr;
   const auto *tokens = batch.tokens, *position = batch.position;
@@ -42,19 +44,22 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
     }
     return keys;
   };
+  const auto omega_of = [=] { return omega ? omega->value : Tensor<Real>{}; };
   const auto shift_of = [=] { return shift ? shift->value : Tensor<Real>{}; };
   g.node(
       "table_scores", inputs, {a},
       [=](const Exec& e) {
-        run(e, TableScoresForward<Real>{keys_of(), scale, q->value, a->value, shift_of(), *position});
+        run(e, TableScoresForward<Real>{keys_of(), scale, query->value, omega_of(), q->value, a->value,
+                                        shift_of(), *position});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         TableScoresBackward<Real> args;
         args.keys = keys_of();
         args.scale = scale;
-        args.q = q->value, args.a = a->value, args.shift = shift_of(), args.d_a = a->gradient;
+        args.query = query->value, args.omega = omega_of(), args.q = q->value, args.a = a->value,
+        args.shift = shift_of(), args.d_a = a->gradient;
         args.position = *position;
-        args.d_q = q->gradient, args.write_q = m[0];
+        args.d_q = d_q->value, args.d_query = query->gradient, args.write_query = m[0];
         for (std::size_t i = 0; i < tables.size(); ++i) {
           args.order[i] = *tables[i].buckets.order, args.start[i] = *tables[i].buckets.start;
           args.d_table[i] = tables[i].rows->gradient, args.write_table[i] = m[1 + i];

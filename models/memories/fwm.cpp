@@ -18,32 +18,23 @@ Variable<Real>* build(ReadContext<Real>& c) {
 }  // namespace
 
 MemoryKind fwm_memory() {
-  MemoryKind kind;
+  MemoryKind kind = memory_of_features("tanh", "none", "layernorm");
   kind.name = "fwm";
   kind.summary = "delta rule with a rescaled state, read through LayerNorm";
   kind.description =
       "S_1 = beta_1 v_1 k_1^T; S' = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, S_t = S' / (relu(|S'|_F - 1) "
-      "+ 1); o = "
-      "LayerNorm(S q) without gain. Not linear in its state, so the state is formed. Schlag, Munkhdalai, "
-      "Schmidhuber 2021, arXiv "
-      "2011.07831; as in the code of arXiv 2102.11174.";
-  kind.options = feature_map_options("tanh");
-  kind.options.push_back(key_norm_option("none"));
-  kind.options.push_back(read_norm_option("layernorm", {"none", "layernorm", "attention"}));
+      "+ 1); o = LayerNorm(S q) without gain. Not linear in its state, so the state is formed. Schlag, "
+      "Munkhdalai, Schmidhuber 2021, arXiv 2011.07831; as in the code of arXiv 2102.11174.";
   kind.options.push_back(beta_max_option());
   kind.resolve = [](Options& o) {
     resolve_feature_map(o);
     if (o.get_string("memory.read_norm") == "attention") {
-      throw OptionError("memory.read_norm",
-                        "memory.read_norm = \"attention\" has no meaning for fwm: its state is rescaled "
-                        "after every step, so no "
-                        "running sum of keys matches it; use \"layernorm\" or \"none\"");
+      throw OptionError(
+          "memory.read_norm",
+          "memory.read_norm = \"attention\" has no meaning for fwm: its state is rescaled after every step, "
+          "so no running sum of keys matches it; use \"layernorm\" or \"none\"");
     }
     refuse_vanishing_sums(o);
-  };
-  kind.d_dot = resolved_d_dot;
-  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
-    return values * resolved_d_dot(o);
   };
   kind.gated = true;
   kind.build_float = build<float>;

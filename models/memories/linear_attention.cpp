@@ -9,35 +9,22 @@ namespace {
 
 template <class Real>
 Variable<Real>* build(ReadContext<Real>& c) {
-  auto* weights = key_scores(c, 1);
-  if (c.text("read_norm") == "attention") weights = normalize(c.graph, RowNorm::sum, kReadEps, weights);
-  return normalize_read(c, gather_values(c.graph, weights, c.values, c.batch));
+  const bool attention = c.text("read_norm") == "attention";
+  const auto eps = attention ? std::optional(kReadEps) : std::nullopt;
+  return normalize_read(c, gather_values(c.graph, key_scores(c, 1), c.values, c.batch, eps));
 }
 
 }  // namespace
 
 MemoryKind linear_attention_memory() {
-  MemoryKind kind;
+  MemoryKind kind = memory_of_features("elu1", "none", "attention");
   kind.name = "linear_attention";
   kind.summary = "sum rule: adds up outer products, never erases";
   kind.description =
       "S_t = S_{t-1} + v_t phi(k_t)^T, read o = S phi(q); with read_norm attention divided by z.phi(q) + "
-      "1e-6, z = sum phi(k). "
-      "At most d_dot associations can be told apart. feature_map elu1: linear attention (Katharopoulos et "
-      "al. 2020, arXiv "
-      "2006.16236); dpfp: Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; favor: Performer (Choromanski et "
-      "al. 2021).";
-  kind.options = feature_map_options("elu1");
-  kind.options.push_back(key_norm_option("none"));
-  kind.options.push_back(read_norm_option("attention", {"none", "attention", "layernorm"}));
-  kind.resolve = [](Options& o) {
-    resolve_feature_map(o);
-    refuse_vanishing_sums(o);
-  };
-  kind.d_dot = resolved_d_dot;
-  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
-    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
-  };
+      "1e-6, z = sum phi(k). At most d_dot associations can be told apart. feature_map elu1: linear "
+      "attention (Katharopoulos et al. 2020, arXiv 2006.16236); dpfp: Schlag, Irie, Schmidhuber 2021, arXiv "
+      "2102.11174; favor: Performer (Choromanski et al. 2021).";
   kind.build_float = build<float>;
   kind.build_double = build<double>;
   return kind;

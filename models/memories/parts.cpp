@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/base/error.h"
+#include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
 
 namespace crosstalk {
@@ -90,28 +91,34 @@ std::vector<OptionSpec> feature_map_options(const std::string& default_map) {
            1 << 20}};
 }
 
-OptionSpec key_norm_option(const std::string& default_norm) {
-  return {"key_norm",
-          default_norm,
-          "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
-          0,
-          0,
-          {"none", "sum", "l2"}};
-}
-
-OptionSpec read_norm_option(const std::string& default_norm, std::vector<std::string> choices) {
-  return {"read_norm",
-          default_norm,
-          "normalisation of what is read: attention divides by z.phi(q), z the sum of keys",
-          0,
-          0,
-          std::move(choices)};
-}
-
 OptionSpec beta_max_option() {
   return {"beta_max", std::int64_t{1},
           "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)",
           1, 2};
+}
+
+MemoryKind memory_of_features(const std::string& map, const std::string& key_norm,
+                              const std::string& read_norm, std::vector<std::string> read_norms) {
+  MemoryKind kind;
+  kind.options = feature_map_options(map);
+  kind.options.push_back({"key_norm",
+                          key_norm,
+                          "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
+                          0,
+                          0,
+                          {"none", "sum", "l2"}});
+  kind.options.push_back({"read_norm", read_norm,
+                          "normalisation of what is read: attention divides by z.phi(q), z the sum of keys",
+                          0, 0, std::move(read_norms)});
+  kind.resolve = [](Options& o) {
+    resolve_feature_map(o);
+    refuse_vanishing_sums(o);
+  };
+  kind.d_dot = resolved_d_dot;
+  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
+    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
+  };
+  return kind;
 }
 
 void resolve_feature_map(Options& options) {
@@ -177,31 +184,61 @@ void refuse_vanishing_sums(const Options& options) {
 
 std::int64_t resolved_d_dot(const Options& options) { return options.get_int("memory.d_dot"); }
 
+namespace {
+
+/// phi and key_norm of the options.
+struct FeatureSpec {
+  FeatureMap map;
+  int nu;
+  bool normalised;
+  RowNorm norm;
+  double key_eps;
+};
 template <class Real>
-Features<Real> features(ReadContext<Real>& context) {
-  Graph<Real>& g = context.graph;
+FeatureSpec spec_of(const ReadContext<Real>& context) {
   const FeatureMap map = map_of(context.options);
-  const int nu = context.integer("nu");
   const std::string& norm = context.text("key_norm");
-  const RowNorm kind = norm == "sum" ? RowNorm::sum : RowNorm::l2;
-  const bool normalised = norm != "none";
   double key_eps = kReadEps;
   if (norm == "sum") {  // the 2021 code guards the query's sum only; some features can sum to zero
     const bool odd = context.d_key() % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
     if (map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd)) key_eps = 0;
   }
-  Variable<Real>*omega = omega_of(context, map), *key = nullptr;
+  return {map, context.integer("nu"), norm != "none", norm == "sum" ? RowNorm::sum : RowNorm::l2, key_eps};
+}
+
+template <class Real>
+Variable<Real>* query_features(ReadContext<Real>& context, const FeatureSpec& spec, Variable<Real>* omega) {
+  auto* query = feature_map(context.graph, spec.map, spec.nu, context.query, omega);
+  return spec.normalised ? normalize(context.graph, spec.norm, kReadEps, query) : query;
+}
+
+}  // namespace
+
+template <class Real>
+Features<Real> features(ReadContext<Real>& context) {
+  Graph<Real>& g = context.graph;
+  const FeatureSpec spec = spec_of(context);
+  Variable<Real>*omega = omega_of(context, spec.map), *key = nullptr;
   constexpr std::int64_t kLargestFused = 2048;  // a warp's features lie in shared memory
   if (omega || !context.fused || resolved_d_dot(context.options) > kLargestFused) {
-    key = feature_map(g, map, nu, context.keys(), omega);
-    if (normalised) key = normalize(g, kind, key_eps, key);
+    key = feature_map(g, spec.map, spec.nu, context.keys(), omega);
+    if (spec.normalised) key = normalize(g, spec.norm, spec.key_eps, key);
   } else {
-    key = table_features(g, context.batch.tokens, context.key_tables, map, nu, normalised ? &kind : nullptr,
-                         key_eps);
+    key = table_features(g, context.batch.tokens, context.key_tables, spec.map, spec.nu,
+                         spec.normalised ? &spec.norm : nullptr, spec.key_eps);
   }
-  Variable<Real>* query = feature_map(g, map, nu, context.query, omega);
-  if (normalised) query = normalize(g, kind, kReadEps, query);
-  return {key, query};
+  return {key, query_features(context, spec, omega)};
+}
+
+template <class Real>
+Variable<Real>* table_read(ReadContext<Real>& context, const std::function<Variable<Real>*()>& beta) {
+  const FeatureSpec spec = spec_of(context);
+  if (!context.fused || !spec.normalised || context.batch.Q != 1 ||
+      !table_recurrence_covers(spec.map, context.d_key(), spec.nu))
+    return nullptr;
+  auto* query = query_features<Real>(context, spec, nullptr);
+  return table_recurrent_read(context.graph, context.key_tables, spec.map, spec.nu, spec.norm, spec.key_eps,
+                              query, beta(), context.batch);
 }
 
 namespace {
@@ -231,9 +268,8 @@ Variable<Real>* key_scores(ReadContext<Real>& context, double scale) {
   const FeatureMap map = mapped ? map_of(context.options) : FeatureMap::identity;
   const int nu = map == FeatureMap::dpfp ? context.integer("nu") : 1;
   if (scored_from_tables(context, map, nu)) {
-    auto* omega = omega_of(context, map);
-    auto* query = feature_map(context.graph, map, nu, context.query, omega);
-    return table_scores(context.graph, scale, map, nu, context.key_tables, omega, query, context.batch);
+    return table_scores(context.graph, scale, map, nu, context.key_tables, omega_of(context, map),
+                        context.query, context.batch);
   }
   if (!mapped) return scores(context.graph, scale, context.keys(), context.query, context.batch);
   const auto [key, query] = features(context);
@@ -248,6 +284,8 @@ Variable<Real>* normalize_read(ReadContext<Real>& context, Variable<Real>* y) {
 
 template Features<float> features(ReadContext<float>&);
 template Features<double> features(ReadContext<double>&);
+template Variable<float>* table_read(ReadContext<float>&, const std::function<Variable<float>*()>&);
+template Variable<double>* table_read(ReadContext<double>&, const std::function<Variable<double>*()>&);
 template Variable<float>* key_scores(ReadContext<float>&, double);
 template Variable<double>* key_scores(ReadContext<double>&, double);
 template Variable<float>* normalize_read(ReadContext<float>&, Variable<float>*);

@@ -40,9 +40,14 @@ struct ReadContext {
 
 /// The options feature_map, nu, features, favor_variant, favor_redraw, d_dot, with the given default map.
 std::vector<OptionSpec> feature_map_options(const std::string& default_map);
-OptionSpec key_norm_option(const std::string& default_norm);
-OptionSpec read_norm_option(const std::string& default_norm, std::vector<std::string> choices);
 OptionSpec beta_max_option();
+
+/// A memory whose state has V rows of d_dot numbers (and one more, z, with read_norm attention), still
+/// without a name and a graph: feature_map_options(), key_norm and read_norm with these defaults and kinds of
+/// read norms, and their checks.
+MemoryKind memory_of_features(const std::string& map, const std::string& key_norm,
+                              const std::string& read_norm,
+                              std::vector<std::string> read_norms = {"none", "attention", "layernorm"});
 
 /// Derives nu, features and d_dot from each other, and refuses what has no solution or no meaning.
 void resolve_feature_map(Options& options);
@@ -58,6 +63,11 @@ struct Features {
 };
 template <class Real>
 Features<Real> features(ReadContext<Real>& context);
+
+/// recurrent_read() of features() with write = erase = beta <= 2, straight from the tables of keys: on CUDA,
+/// for normalised features that the fused op covers; nullptr where it does not.
+template <class Real>
+Variable<Real>* table_read(ReadContext<Real>& context, const std::function<Variable<Real>*()>& beta);
 
 /// scale phi(q).phi(k_t), normalised as features() does: [R,B,Q,T], 0 for tokens not seen. Memories without a
 /// feature map read their keys as they are.

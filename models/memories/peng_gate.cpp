@@ -21,26 +21,13 @@ Variable<Real>* build(ReadContext<Real>& c) {
 }  // namespace
 
 MemoryKind peng_gate_memory() {
-  MemoryKind kind;
+  MemoryKind kind = memory_of_features("elu1", "none", "attention");
   kind.name = "peng_gate";
   kind.summary = "gated sum rule: every write fades all that is stored";
   kind.description =
       "S_t = (1 - beta_t) S_{t-1} + beta_t v_t phi(k_t)^T, beta_t = sigmoid(w.token + b); with read_norm "
-      "attention z_t = (1 - "
-      "beta_t) z_{t-1} + beta_t phi(k_t) and o = S phi(q) / (z.phi(q) + 1e-6). Peng et al. 2021, arXiv "
-      "2103.02143; compared in "
-      "Schlag, Irie, Schmidhuber 2021, appendix B.";
-  kind.options = feature_map_options("elu1");
-  kind.options.push_back(key_norm_option("none"));
-  kind.options.push_back(read_norm_option("attention", {"none", "attention", "layernorm"}));
-  kind.resolve = [](Options& o) {
-    resolve_feature_map(o);
-    refuse_vanishing_sums(o);
-  };
-  kind.d_dot = resolved_d_dot;
-  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t) {
-    return (values + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * resolved_d_dot(o);
-  };
+      "attention z_t = (1 - beta_t) z_{t-1} + beta_t phi(k_t) and o = S phi(q) / (z.phi(q) + 1e-6). Peng et "
+      "al. 2021, arXiv 2103.02143; compared in Schlag, Irie, Schmidhuber 2021, appendix B.";
   kind.gated = true;
   kind.build_float = build<float>;
   kind.build_double = build<double>;

@@ -23,10 +23,8 @@ MemoryKind softmax_memory() {
   kind.summary = "softmax attention over all stored pairs";
   kind.description =
       "o = sum_t softmax_t(q.k_t / sqrt(d_key)) v_t. Keeps every pair, so its state grows with the sequence "
-      "and no d_dot "
-      "bounds it. Projections start Xavier-uniform. Vaswani et al. 2017, arXiv 1706.03762; as in Schlag, "
-      "Irie, Schmidhuber "
-      "2021, arXiv 2102.11174.";
+      "and no d_dot bounds it. Projections start Xavier-uniform. Vaswani et al. 2017, arXiv 1706.03762; as "
+      "in Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174.";
   kind.resolve = [](Options&) {};
   kind.d_dot = [](const Options&) -> std::int64_t { return 0; };
   kind.state_size = [](const Options& o, std::int64_t values, std::int64_t length) {

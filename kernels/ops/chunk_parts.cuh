@@ -1,0 +1,156 @@
+// What the warps of a chunked recurrence are made of: barriers between some of them, copies of four numbers,
+// sums over a warp, and the products of a chunk's keys with each other on the tensor cores.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+
+namespace crosstalk::device {
+
+/// Tokens a chunk: the rows of a tensor core's product.
+template <class Real>
+constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
+
+/// Sums N (a power of two) numbers over the warp: lane l ends with the sums of numbers l N/32 .. (N >= 32),
+/// or of number l / (32/N), in x[0 ..]. Fewer exchanges than N butterflies: each step halves what a lane
+/// holds.
+template <int N, int kOffset = 16, class Real>
+__device__ __forceinline__ void scatter_sum(Real* x) {
+  if constexpr (kOffset > 0 && N > 1) {
+    const bool upper = threadIdx.x & kOffset;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
+      x[i] = keep + __shfl_xor_sync(kFullWarp, send, kOffset);
+    }
+    scatter_sum<N / 2, kOffset / 2>(x);
+  } else if constexpr (kOffset > 0) {
+    x[0] += __shfl_xor_sync(kFullWarp, x[0], kOffset);
+    scatter_sum<1, kOffset / 2>(x);
+  }
+}
+
+// Barriers between some warps of a block: number kFirst + i, i < N (barrier 0 is __syncthreads). Numbers that
+// the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.
+template <int kFirst, int N = 1>
+__device__ __forceinline__ void barrier_wait(int threads, int i = 0) {
+  if (N == 1 || i == 0) {
+    asm volatile("bar.sync %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
+  } else if constexpr (N > 1) {
+    barrier_wait<kFirst + 1, N - 1>(threads, i - 1);
+  }
+}
+template <int kFirst, int N = 1>
+__device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
+  if (N == 1 || i == 0) {
+    asm volatile("bar.arrive %0, %1;" ::"n"(kFirst), "r"(threads) : "memory");
+  } else if constexpr (N > 1) {
+    barrier_arrive<kFirst + 1, N - 1>(threads, i - 1);
+  }
+}
+
+/// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.
+template <class Real>
+__device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bool valid) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(4 * sizeof(Real)); i += 16) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to + i),
+                 "l"(reinterpret_cast<const char*>(global) + i), "r"(valid ? 16 : 0)
+                 : "memory");
+  }
+}
+
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// All but the latest `kLater` groups that this thread committed have arrived.
+template <int kLater>
+__device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+}
+
+/// Reads four aligned numbers; 0 unless `valid`.
+template <class Real>
+__device__ __forceinline__ void take4(const Real* p, bool valid, Real (&v)[4]) {
+  Four<Real> four = {};
+  if (valid) four = *reinterpret_cast<const Four<Real>*>(p);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v[i] = four.v[i];
+}
+
+template <class Real>
+__device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
+  Four<Real> four;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) four.v[i] = v[i];
+  if (valid) *reinterpret_cast<Four<Real>*>(p) = four;
+}
+
+// Products of 16 (float) or 8 (double) rows with each other on the tensor cores. Lane l holds entries 4 (l %
+// 4) ..
+// + 3 of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries, their order does
+// not matter. Floats are split in two TF32 halves and three of the four products summed in float: what is
+// left out is about 2^-22 of a product.
+struct Product16 {
+  float sums[2][4] = {};
+  __device__ static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  __device__ static unsigned rounded(float x) {
+    unsigned y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+  }
+  __device__ void add(const float (&rows)[2][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; k += 2) {
+      unsigned high[4], low[4];  // rows l/4, l/4 + 8 at k, then at k + 1
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float x = rows[i % 2][k + i / 2];
+        high[i] = rounded(x);
+        low[i] = rounded(x - __uint_as_float(high[i]));
+      }
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        multiply(sums[n], low, high[n], high[n + 2]);
+        multiply(sums[n], high, low[n], low[n + 2]);
+        multiply(sums[n], high, high[n], high[n + 2]);
+      }
+    }
+  }
+  /// Row i of the products to gram + i * stride, left of the diagonal; with scale of both factors, if any.
+  __device__ void store(float* gram, int stride, int lane, const float* scale) const {
+    const int i = lane / 4, j = lane % 4 * 2;
+    const auto put = [&](int row, int column, float x) {
+      gram[row * stride + column] = scale ? scale[row] * scale[column] * x : x;
+    };
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      put(i, j + x, sums[0][x]);
+      put(i + 8, j + x, sums[0][2 + x]);
+      put(i + 8, j + 8 + x, sums[1][2 + x]);
+    }
+  }
+};
+
+struct Product8 {
+  double sums[2] = {};
+  __device__ void add(const double (&rows)[1][4]) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};"
+          : "+d"(sums[0]), "+d"(sums[1])
+          : "d"(rows[0][k]));
+    }
+  }
+  __device__ void store(double* gram, int stride, int lane, const double* scale) const {
+    const int i = lane / 4, j = lane % 4 * 2;
+#pragma unroll
+    for (int x = 0; x < 2; ++x)
+      gram[i * stride + j + x] = scale ? scale[i] * scale[j + x] * sums[x] : sums[x];
+  }
+};
+
+}  // namespace crosstalk::device
