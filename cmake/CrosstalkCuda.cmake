@@ -37,7 +37,11 @@ function(crosstalk_default_cuda_architectures nvcc result)
   endif()
   list(POP_BACK list newest)
   list(TRANSFORM list APPEND "-real")
-  list(APPEND list "${newest}")  # without a suffix: machine code and PTX
+  if(newest EQUAL 90)
+    list(APPEND list 90a-real 90-virtual)  # machine code with Hopper's own instructions, which no other GPU runs
+  else()
+    list(APPEND list "${newest}")  # without a suffix: machine code and PTX
+  endif()
   set(${result} "${list}" PARENT_SCOPE)
 endfunction()
 

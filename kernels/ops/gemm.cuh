@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
   constexpr int LM = TM + 4, LN = TN + 4;
   constexpr int kTile = TK * (LM + LN), kSums = Groups > 1 ? Groups * TM * TN : 0;
   constexpr int kMost = 2 * kTile > kSums ? 2 * kTile : kSums;
-  __shared__ __align__(16) Real shared[kMost + (Op::kSide ? kSideParts<Op> * TM : 0)];
+  __shared__ __align__(16) Real shared[kMost + (Op::kSide ? kSideParts<Op, 8> * TM : 0)];
   Op op = args;
   op.bind(blockIdx.z, blockIdx.y);
   const int tiles = (op.N + TN - 1) / TN;
@@ -81,9 +81,11 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
     __syncthreads();
   }
   const Real* sides = shared + kMost;
-  const auto beside = [&](int row) { return Op::kSide ? side_of<Op, TM>(sides, row) : Real(0); };
+  const auto beside = [&](int row) {
+    return Op::kSide ? side_of<kSideParts<Op, 8>, TM>(sides, row) : Real(0);
+  };
   if (Op::kSide) {
-    put_sides<Op, TM, TK>(side, shared + kMost);
+    put_sides<Op, TM, TK, 256>(side, shared + kMost);
     __syncthreads();
   }
   if constexpr (Groups == 1) {

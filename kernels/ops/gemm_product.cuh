@@ -4,6 +4,7 @@
 // ("side", kSide): one number a row, handed to store(). kAsync: A can be copied to shared memory as it is; an
 // Op without this makes A in load_a(). SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/base/cluster.cuh"
 #include "kernels/base/cuda_launch.cuh"
 
 namespace crosstalk::device {
@@ -59,6 +60,7 @@ template <class Real, bool kAlongA_, bool kAlongB_, Mask kMask = Mask::none, boo
 struct Product {
   static constexpr bool kAlongA = kAlongA_, kAlongB = kAlongB_, kAsync = kAsync_, kSide = false,
                         kRounds = false;
+  static constexpr bool kStraight = kAsync_ && (kMask == Mask::none || kMask == Mask::c_columns);
   int M = 0, N = 0, K = 0;
   Operand<const Real> a, b;
   Operand<Real> c;
@@ -121,7 +123,8 @@ struct Product {
   }
   /// Whether the tile that starts at this column is asked for sides, and what four numbers of A add to them.
   __device__ bool wants_side(int) const { return false; }
-  __device__ static void add_side(const Real (&)[4], Real*) {}
+  template <int W>
+  __device__ static void add_side(const Real (&)[W], Real*) {}
   /// Writes C[row, column .. column + W - 1], W neighbours that start at a multiple of W; the last number is
   /// what the side of `row` sums to.
   template <int W>
@@ -146,21 +149,21 @@ struct Product {
   }
 };
 
-/// The sides of a tile's rows, from what 256 threads gathered while they loaded A in pieces of four, TK wide:
-/// into parts [kSideParts][TM], to be added up in order.
-template <class Op>
-constexpr int kSideParts = Op::kAlongA ? 1 : 8;
+/// The sides of a tile's rows, from what kThreads threads gathered while they loaded A in pieces of four, TK
+/// wide: into parts [kSideParts][TM], to be added up in order.
+template <class Op, int kWarps>
+constexpr int kSideParts = Op::kAlongA ? 1 : kWarps;
 
-template <class Op, int TM, int TK, class Real>
+template <class Op, int TM, int TK, int kThreads, class Real>
 __device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
   const int thread = threadIdx.x;
   if constexpr (Op::kAlongA) {  // TK / 4 neighbours loaded a row
 #pragma unroll
-    for (int pass = 0; pass < TM * TK / 1024; ++pass) {
+    for (int pass = 0; pass < TM * TK / 4 / kThreads; ++pass) {
       Real sum = side[pass];
 #pragma unroll
       for (int offset = 1; offset < TK / 4; offset *= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
-      if (thread % (TK / 4) == 0) parts[thread / (TK / 4) + pass * (1024 / TK)] = sum;
+      if (thread % (TK / 4) == 0) parts[thread / (TK / 4) + pass * (4 * kThreads / TK)] = sum;
     }
   } else {
 #pragma unroll
@@ -173,12 +176,40 @@ __device__ __forceinline__ void put_sides(const Real* side, Real* parts) {
   }
 }
 
-template <class Op, int TM, class Real>
+template <int kParts, int TM, class Real>
 __device__ __forceinline__ Real side_of(const Real* parts, int row) {
   Real sum = parts[row];
 #pragma unroll
-  for (int i = 1; i < kSideParts<Op>; ++i) sum += parts[i * TM + row];
+  for (int i = 1; i < kParts; ++i) sum += parts[i * TM + row];
   return sum;
+}
+
+/// The end of a tile whose sums lie in shared memory, [kGroups][TM][kLd] in each block of a cluster of
+/// `slices` (sides behind them, at `sides`): every block adds up and stores its part of the tile.
+template <class Op, int TM, int TN, int kThreads, int kGroups, int kLd, int kParts>
+__device__ __forceinline__ void finish_tile(const Op& op, int row0, int column0, float* sums, float* sides,
+                                            bool wants_side, int slice, int slices) {
+  cluster_barrier(slices);
+  const int positions = TM * TN / 4 / slices;
+  for (int i = static_cast<int>(threadIdx.x); i < positions; i += kThreads) {
+    const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
+    float total[4] = {}, beside = 0;
+#pragma unroll 4
+    for (int s = 0; s < slices; ++s) {
+      const float* theirs = slices > 1 ? shared_of(s, sums) : sums;
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+        const Four<float> part =
+            *reinterpret_cast<const Four<float>*>(theirs + (n * TM + row) * kLd + column);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) total[j] += part.v[j];
+      }
+      if (Op::kSide && wants_side)
+        beside += side_of<kParts, TM>(slices > 1 ? shared_of(s, sides) : sides, row);
+    }
+    op.store(row0 + row, column0 + column, total, beside);
+  }
+  cluster_leave(slices);  // not while its sums are read
 }
 
 }  // namespace crosstalk::device

@@ -2,11 +2,14 @@
 //
 // The arithmetic is that of tensor_core.cuh; a step of K is summed there, steps by ordinary additions.
 //
-// A block of 8 warps makes a tile of TM x TN; each warp 32 x 32 sums over its part of a step of 32 along K
-// ("groups" of warps share a tile's sums). Two steps are on their way to shared memory while one is
-// multiplied. Where tiles are few and K long, the blocks of a cluster take a slice of K each and add their
-// sums out of each other's shared memory (sm_90 and newer; elsewhere a block walks all of K). Partial sums
-// are added in the order of slices and groups; both follow from M, N and K.
+// Products of more than 32 rows are made by wgmma (gemm_wgmma.cuh) where there is such a thing; of rounded
+// operands, of masked or computed ones, and of few rows by mma.sync, here: a block makes a tile of TM x TN,
+// each warp 32 x 32 sums over its part of a step of 32 along K ("groups" of warps share a tile's sums). Two
+// steps are on their way to shared memory while one is multiplied.
+//
+// Where tiles are few and K long, the blocks of a cluster take a slice of K each and add their sums out of
+// each other's shared memory (sm_90 and newer; elsewhere a block walks all of K). Partial sums are added in
+// the order of slices and groups; both follow from M, N and K.
 //
 // Any order of K will do as long as A and B agree: lane l takes k = 2 (l % 4), 2 (l % 4) + 1 of a step of
 // eight, so that what lies along K is read from shared memory in pairs; what lies along M (or N) is read in
@@ -14,39 +17,53 @@
 #pragma once
 #include "kernels/base/cluster.cuh"
 #include "kernels/ops/gemm_product.cuh"
+#include "kernels/ops/gemm_wgmma.cuh"
 #include "kernels/ops/tensor_core.cuh"
 
 namespace crosstalk::device {
 
-/// A step's piece of A or B in shared memory: TK along K, `T` rows (columns) wide.
-template <bool kAlong, int T, int TK>
+/// How a product is cut: tiles of TM x TN, made by kWarps warps of 32 x 32 sums each over a part of a step;
+/// kBlocks of them should share a multiprocessor.
+template <int TM_, int TN_, int kWarps_, int kBlocks_>
+struct Tiling {
+  static constexpr int TM = TM_, TN = TN_, kWarps = kWarps_, kBlocks = kBlocks_;
+  static constexpr int kThreads = 32 * kWarps, TK = 32, kStages = 3;
+  static constexpr int kWarpsN = TN / 32, kTiles = TM / 32 * kWarpsN, kGroups = kWarps / kTiles;
+  static constexpr int kDepth = TK / kGroups;  // of a step, for one group
+};
+
+/// A step's piece of A or B in shared memory: TK along K, `T` rows (columns) wide. Pieces of 16 bytes are
+/// swapped about such that neither copies nor reads meet in a bank.
+template <bool kAlong, int T, int TK, int kThreads>
 struct Piece {
-  static constexpr int kLd = kAlong ? TK + 8 : T + 4, kSize = kAlong ? T * kLd : TK * kLd;
-  /// What a thread of 256 loads in its i-th turn.
-  static constexpr int kTurns = T * TK / 1024;
+  static constexpr int kSize = T * TK;
+  /// What a thread loads in its i-th turn.
+  static constexpr int kTurns = T * TK / 4 / kThreads;
   __device__ static int row(int i) {
-    return kAlong ? threadIdx.x / (TK / 4) + i * (1024 / TK) : threadIdx.x % (T / 4) * 4;
+    return kAlong ? threadIdx.x / (TK / 4) + i * (4 * kThreads / TK) : threadIdx.x % (T / 4) * 4;
   }
   __device__ static int k(int i) {
-    return kAlong ? threadIdx.x % (TK / 4) * 4 : threadIdx.x / (T / 4) + i * (1024 / T);
+    return kAlong ? threadIdx.x % (TK / 4) * 4 : threadIdx.x / (T / 4) + i * (4 * kThreads / T);
   }
   __device__ static float* at(float* piece, int i) {
-    return piece + (kAlong ? row(i) * kLd + k(i) : k(i) * kLd + row(i));
+    return piece + (kAlong ? row(i) * TK + (k(i) / 4 ^ 2 * (row(i) % 4)) * 4
+                           : k(i) * T + (row(i) / 4 ^ 2 * (k(i) / 2 % 4)) * 4);
   }
   /// A lane's part of rows row0 .. + 31 at k0 .. + 7.
   __device__ static void read(const float* piece, int row0, int k0, float (&x)[4][2]) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     if constexpr (kAlong) {
+      const float* mine = piece + (row0 + g) * TK + (k0 / 4 ^ 2 * (g % 4)) * 4 + 2 * t;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float2 pair = *reinterpret_cast<const float2*>(piece + (row0 + 8 * i + g) * kLd + k0 + 2 * t);
+        const float2 pair = *reinterpret_cast<const float2*>(mine + 8 * i * TK);
         x[i][0] = pair.x, x[i][1] = pair.y;
       }
     } else {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const Four<float> four =
-            *reinterpret_cast<const Four<float>*>(piece + (k0 + 2 * t + j) * kLd + row0 + 4 * g);
+            *reinterpret_cast<const Four<float>*>(piece + (k0 + 2 * t + j) * T + row0 + 4 * (g ^ 2 * t));
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i][j] = four.v[i];
       }
@@ -56,26 +73,25 @@ struct Piece {
   __device__ static int position(int i, int index) { return kAlong ? 8 * i + index : 4 * index + i; }
 };
 
-template <class Op, Precision kPrecision, int TM, int TN>
+template <class Op, class T>
 struct TensorTile {
-  static constexpr int TK = 32, kStages = 3;
-  static constexpr int kWarpsN = TN / 32, kTiles = TM / 32 * kWarpsN, kGroups = 8 / kTiles;
-  static constexpr int kDepth = TK / kGroups;  // of a step, for one group
-  static constexpr int kSumsLd = TN + (Op::kAlongB ? 8 : 4), kSums = TM * kSumsLd;  // of one group
-  using A = Piece<Op::kAlongA, TM, TK>;
-  using B = Piece<Op::kAlongB, TN, TK>;
+  static constexpr int kSumsLd = T::TN + (Op::kAlongB ? 8 : 4), kSums = T::TM * kSumsLd;  // of one group
+  using A = Piece<Op::kAlongA, T::TM, T::TK, T::kThreads>;
+  using B = Piece<Op::kAlongB, T::TN, T::TK, T::kThreads>;
   static constexpr int kStage = A::kSize + B::kSize;
-  static constexpr int kMost = kStages * kStage > kGroups* kSums ? kStages* kStage : kGroups* kSums;
-  static constexpr int kSide = Op::kSide ? kSideParts<Op> * TM : 0;
+  static constexpr int kMost =
+      T::kStages * kStage > T::kGroups* kSums ? T::kStages* kStage : T::kGroups* kSums;
+  static constexpr int kSide = Op::kSide ? kSideParts<Op, T::kWarps> * T::TM : 0;
   static constexpr std::size_t kBytes = (kMost + kSide) * sizeof(float);
 };
 
-template <class Op, Precision kPrecision, int TM, int TN>
-__global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ Op args, int slices) {
-  using Tile = TensorTile<Op, kPrecision, TM, TN>;
+template <class Op, Precision kPrecision, class T>
+__device__ __forceinline__ void tensor_tile(const Op& args, int slices) {
+  using Tile = TensorTile<Op, T>;
   using A = typename Tile::A;
   using B = typename Tile::B;
-  constexpr int TK = Tile::TK, kStages = Tile::kStages, kGroups = Tile::kGroups, kSumsLd = Tile::kSumsLd;
+  constexpr int TM = T::TM, TN = T::TN, TK = T::TK, kStages = T::kStages, kGroups = T::kGroups,
+                kSumsLd = Tile::kSumsLd;
   extern __shared__ __align__(16) float shared[];
   float* const sides = shared + Tile::kMost;
   Op op = args;
@@ -83,8 +99,8 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
   const int tiles = (op.N + TN - 1) / TN, slice = static_cast<int>(blockIdx.x) % slices;
   const int tile = static_cast<int>(blockIdx.x) / slices;
   const int row0 = tile / tiles * TM, column0 = tile % tiles * TN;
-  const int warp = threadIdx.x / 32, group = warp / Tile::kTiles;
-  const int warp_row = warp % Tile::kTiles / Tile::kWarpsN * 32, warp_column = warp % Tile::kWarpsN * 32;
+  const int warp = threadIdx.x / 32, group = warp / T::kTiles;
+  const int warp_row = warp % T::kTiles / T::kWarpsN * 32, warp_column = warp % T::kWarpsN * 32;
   const int share = ((op.K + TK - 1) / TK + slices - 1) / slices * TK;
   const int begin = slice * share, end = min(op.K, begin + share);
   const bool wants_side = Op::kSide && op.wants_side(column0);
@@ -140,17 +156,17 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
     if (!Op::kAsync && ahead < end) load(ahead);
     float part[2][4][4] = {};
 #pragma unroll
-    for (int kk = 0; kk < Tile::kDepth; kk += 8) {
+    for (int kk = 0; kk < T::kDepth; kk += 8) {
       float x[4][2], y[4][2];
-      A::read(a, warp_row, group * Tile::kDepth + kk, x);
-      B::read(a + A::kSize, warp_column, group * Tile::kDepth + kk, y);
+      A::read(a, warp_row, group * T::kDepth + kk, x);
+      B::read(a + A::kSize, warp_column, group * T::kDepth + kk, y);
       multiply<kPrecision>(x, y, part);
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) sums[i / 16][i / 4 % 4][i % 4] += part[i / 16][i / 4 % 4][i % 4];
     if (!Op::kAsync && ahead < end) keep(next);
   }
-  if (Op::kSide && wants_side) put_sides<Op, TM, TK>(side, sides);
+  if (Op::kSide && wants_side) put_sides<Op, TM, TK, T::kThreads>(side, sides);
 
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   if (kGroups == 1 && slices == 1) {  // these are the sums
@@ -158,7 +174,7 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = warp_row + A::position(i, g);
-      const float beside = Op::kSide && wants_side ? side_of<Op, TM>(sides, row) : 0;
+      const float beside = Op::kSide && wants_side ? side_of<kSideParts<Op, T::kWarps>, TM>(sides, row) : 0;
       const auto sum = [&](int n, int x) { return sums[i / 2][n][i % 2 * 2 + x]; };
       const int column = column0 + warp_column;
       if constexpr (Op::kAlongB) {
@@ -194,57 +210,100 @@ __global__ void __launch_bounds__(256, 2) tensor_kernel(const __grid_constant__ 
       for (int x = 0; x < 2; ++x) row[B::position(n, 2 * t + x)] = sums[i / 2][n][i % 2 * 2 + x];
     }
   }
-  cluster_barrier(slices);
-  const int positions = TM * TN / 4 / slices;
-  for (int i = static_cast<int>(threadIdx.x); i < positions; i += 256) {
-    const int p = slice * positions + i, row = p / (TN / 4), column = p % (TN / 4) * 4;
-    float total[4] = {}, beside = 0;
-#pragma unroll 4
-    for (int s = 0; s < slices; ++s) {
-      const float* theirs = slices > 1 ? shared_of(s, shared) : shared;
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-        const Four<float> part =
-            *reinterpret_cast<const Four<float>*>(theirs + n * Tile::kSums + row * kSumsLd + column);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) total[j] += part.v[j];
-      }
-      if (Op::kSide && wants_side) beside += side_of<Op, TM>(theirs + Tile::kMost, row);
-    }
-    op.store(row0 + row, column0 + column, total, beside);
-  }
-  cluster_leave(slices);  // not while its sums are read
+  finish_tile<Op, TM, TN, T::kThreads, kGroups, kSumsLd, kSideParts<Op, T::kWarps>>(
+      op, row0, column0, shared, sides, wants_side, slice, slices);
 }
 
-/// Blocks that share one tile's K: more, the fewer tiles there are.
+template <class Op, Precision kPrecision, class T>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
+    tensor_kernel(const __grid_constant__ Op args, int slices) {
+  tensor_tile<Op, kPrecision, T>(args, slices);
+}
+
+/// Where there is no wgmma.
+using NotWide = Tiling<64, 64, 4, 4>;
+
+template <class Op>
+__global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
+    wide_kernel(const __grid_constant__ Op args, int slices) {
+#if CROSSTALK_WGMMA
+  using T = WideTile;
+  constexpr int TM = T::TM, TN = T::TN, TK = T::TK, kLd = TN + 4;
+  extern __shared__ __align__(16) float shared[];
+  float* const sides = shared + TM * kLd;
+  Op op = args;
+  op.bind(blockIdx.z, blockIdx.y);
+  const int tiles = (op.N + TN - 1) / TN, slice = static_cast<int>(blockIdx.x) % slices;
+  const int tile = static_cast<int>(blockIdx.x) / slices;
+  const int row0 = tile / tiles * TM, column0 = tile % tiles * TN;
+  const int share = ((op.K + TK - 1) / TK + slices - 1) / slices * TK;
+  const int begin = slice * share, end = min(op.K, begin + share);
+  const bool wants_side = Op::kSide && op.wants_side(column0);
+  WideSums<Op> sums;
+  WideProduct<Op>(op, row0, column0).run(begin, end, wants_side, shared, sums);
+  if (slices > 1) __syncthreads();
+#pragma unroll
+  for (int x = 0; x < 2; ++x) {
+    const int row = sums.row(x);
+#pragma unroll
+    for (int a = 0; a < 4; ++a) {
+      float v[4];
+      sums.four(a, x, v);
+      if (slices > 1) {
+        put_all(shared + row * kLd + sums.column(a), v);
+      } else {
+        op.store(row0 + row, column0 + sums.column(a), v, sums.side[x]);
+      }
+    }
+    if (Op::kSide && slices > 1 && threadIdx.x % 4 == 0) sides[row] = sums.side[x];
+  }
+  if (slices > 1)
+    finish_tile<Op, TM, TN, T::kThreads, 1, kLd, 1>(op, row0, column0, shared, sides, wants_side, slice,
+                                                    slices);
+#else
+  tensor_tile<Op, Precision::full, NotWide>(args, slices);
+#endif
+}
+
+/// Blocks that share one tile's K: more, the fewer tiles there are. Each has a start and an end of its own to
+/// pay for, so many replicas do better with few of them, one replica with many; R must not decide.
 inline int slices_of(int tiles, int K) {
   int slices = 1;
-  while (slices < 8 && tiles * slices < 128 && K / (2 * slices) >= 96) slices *= 2;
+  while (slices < 8 && tiles * slices < 80 && K / (2 * slices) >= 128) slices *= 2;
   return slices;
 }
 
-template <Precision kPrecision, int TM, int TN, class Op>
-void launch_tensor(const Exec& exec, const Op& op, int B, int R) {
-  const auto kernel = tensor_kernel<Op, kPrecision, TM, TN>;
+template <int TM, int TN, class Op>
+void launch_tiles(const Exec& exec, void (*kernel)(Op, int), unsigned threads, std::size_t bytes,
+                  const Op& op, int B, int R) {
   static const bool clusters = has_clusters(kernel);
   const unsigned tiles = blocks_for(op.M, TM) * blocks_for(op.N, TN);
   const unsigned slices = clusters ? static_cast<unsigned>(slices_of(static_cast<int>(tiles), op.K)) : 1;
-  constexpr std::size_t kBytes = TensorTile<Op, kPrecision, TM, TN>::kBytes;
-  allow_shared_memory(kernel, kBytes);
-  launch_clusters(kernel, dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256,
-                  kBytes, slices, stream_of(exec), op, static_cast<int>(slices));
+  allow_shared_memory(kernel, bytes);
+  launch_clusters(kernel, dim3(tiles * slices, static_cast<unsigned>(B), static_cast<unsigned>(R)), threads,
+                  bytes, slices, stream_of(exec), op, static_cast<int>(slices));
+}
+
+template <Precision kPrecision, class T, class Op>
+void launch_tensor(const Exec& exec, const Op& op, int B, int R) {
+  launch_tiles<T::TM, T::TN, Op>(exec, tensor_kernel<Op, kPrecision, T>, T::kThreads,
+                                 TensorTile<Op, T>::kBytes, op, B, R);
 }
 
 template <Precision kPrecision, class Op>
 void tensor_gemm(const Exec& exec, const Op& op, int B, int R) {
   if (op.M <= 32) {
-    launch_tensor<kPrecision, 32, 64>(exec, op, B, R);
+    launch_tensor<kPrecision, Tiling<32, 64, 4, 4>>(exec, op, B, R);
+  } else if constexpr (kPrecision == Precision::full && Op::kStraight) {
+    constexpr std::size_t kOther = TensorTile<Op, NotWide>::kBytes,
+                          kBytes = kOther > WideTile::kBytes ? kOther : WideTile::kBytes;
+    launch_tiles<WideTile::TM, WideTile::TN, Op>(exec, wide_kernel<Op>, WideTile::kThreads, kBytes, op, B, R);
   } else if (Op::kAsync && op.M > 64) {
-    if constexpr (Op::kAsync) launch_tensor<kPrecision, 128, 64>(exec, op, B, R);
+    if constexpr (Op::kAsync) launch_tensor<kPrecision, Tiling<128, 64, 8, 2>>(exec, op, B, R);
   } else if (Op::kAsync && op.N > 64) {
-    if constexpr (Op::kAsync) launch_tensor<kPrecision, 64, 128>(exec, op, B, R);
+    if constexpr (Op::kAsync) launch_tensor<kPrecision, Tiling<64, 128, 8, 2>>(exec, op, B, R);
   } else {
-    launch_tensor<kPrecision, 64, 64>(exec, op, B, R);
+    launch_tensor<kPrecision, Tiling<64, 64, 8, 2>>(exec, op, B, R);
   }
 }
 

@@ -79,9 +79,10 @@ struct WeightGradient : Rounding<Real, false, false> {
     d_b_ = d_b.data ? d_b.at(r, batch) : nullptr;
   }
   __device__ bool wants_side(int column) const { return d_b_ && column == 0; }
-  __device__ static void add_side(const Real (&v)[4], Real* side) {
+  template <int W>
+  __device__ static void add_side(const Real (&v)[W], Real* side) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) side[i] += v[i];
+    for (int i = 0; i < W; ++i) side[i] += v[i];
   }
   __device__ void load_a(int row, int k, Real (&v)[4], Real* side) const {
     Product<Real, false, false>::load_a(row, k, v, side);

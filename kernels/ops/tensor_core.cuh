@@ -18,7 +18,11 @@ constexpr unsigned kHalf = 0x1000, kHigh = 0xffffe000;
 
 /// x = high + low.
 __device__ __forceinline__ void split(float x, unsigned& high, unsigned& low) {
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(high) : "f"(x));  // one instruction there
+#else
   high = (__float_as_uint(x) + kHalf) & kHigh;
+#endif
   low = __float_as_uint(x - __uint_as_float(high));
 }
 
