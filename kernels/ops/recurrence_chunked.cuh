@@ -320,7 +320,6 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       if (d_erase && a.write_erase == Write::overwrite) d_erase[t] = 0;
     }
     team.template build<true>(memory, warp - W);
-    if constexpr (Keys::kMade) __syncthreads();
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
@@ -424,8 +423,6 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     __syncwarp();
     team.template give_back<true>(chunk);
   }
-  // The builders still read gradients that this warp left; racecheck wants their writer alive until then.
-  if constexpr (Keys::kMade) __syncthreads();
   if (a.write_q == Write::none) return;
 #pragma unroll
   for (int x = 0; x < 4; ++x) {

@@ -38,7 +38,7 @@ FIGURE = {
     "xscale": "log2",
     "yscale": "log",
     "xlim": [0.9523809523809523, 8.4],
-    "ylim": [0.000479, 0.71],
+    "ylim": [0.000475, 0.71],
     "ticks_at_d_dot": False,
     "vertical": [],
     "vertical_name": "",
@@ -146,4 +146,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum 323fcd53052a89b2 (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum f856c8b4fe13de96 (an edited script is kept when the figure is redrawn)

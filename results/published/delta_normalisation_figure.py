@@ -38,7 +38,7 @@ FIGURE = {
     "xscale": "linear",
     "yscale": "log",
     "xlim": [0, 102],
-    "ylim": [0.000111, 1260000000000000],
+    "ylim": [0.000297, 1260000000000000],
     "ticks_at_d_dot": False,
     "vertical": [],
     "vertical_name": "",
@@ -149,4 +149,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum f1674a83aac2fffd (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum 0e56adfed19f030c (an edited script is kept when the figure is redrawn)
