@@ -18,7 +18,7 @@ struct PublishedPoint {
   std::int64_t associations = 0;  ///< S
   std::int64_t d_dot = 0;         ///< 0 for softmax
   double loss = 0;                ///< final evaluation loss; NaN: diverged
-  double best_loss = 0;    ///< and steps: 0 if the file does not say
+  double best_loss = 0;           ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
 };
 
