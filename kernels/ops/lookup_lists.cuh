@@ -1,0 +1,147 @@
+// Gradients of looked-up tables as sums over lists of where each id stands (ops/lookup.h), made before the
+// step. Pieces of a list are added in their order: sums depend on the shapes and the ids alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/lookup.h"
+
+namespace crosstalk::device {
+namespace {
+
+constexpr int kListThreads = 256;
+
+/// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
+template <class Real>
+struct Sums {
+  Tensor<Real> d_y;
+  int tables = 0;
+  Tensor<std::int32_t> order[kMaxTables], start[kMaxTables];
+  Tensor<Real> d_table[kMaxTables];
+  Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
+};
+
+/// Tables' gradients from lists: kPieces warps own 64 columns of a row; each adds its piece of the row's
+/// list. Half a warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each
+/// are under way at once; the sums of halves and pieces are added in their order. blockIdx.y: the table.
+template <class Real, int kPieces>
+__global__ void __launch_bounds__(kListThreads) sum_lists(const __grid_constant__ Sums<Real> a, int columns) {
+  constexpr int kDepth = 8;
+  __shared__ __align__(16) Real parts[kPieces > 1 ? kListThreads / 32 : 1][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces, half = lane / 16;
+  const int table = static_cast<int>(blockIdx.y) / columns;
+  const Tensor<std::int32_t>& start = a.start[table];
+  const int row = (static_cast<int>(blockIdx.x) * (kListThreads / 32) + warp) / kPieces;
+  const int d = a.d_y.columns(), column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+  const bool inside = row < static_cast<int>(start.size()) - 1, aligned = d % 4 == 0;
+  const int from = inside ? start.at(r)[row] : 0, count = inside ? start.at(r)[row + 1] - from : 0;
+  const int begin = from + count * piece / kPieces, end = from + count * (piece + 1) / kPieces;
+  const std::int32_t* listed = a.order[table].at(r);
+  const Real* x = a.d_y.at(r) + column;
+  Real sum[4] = {};
+  for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
+    int at[kDepth];
+    Real v[kDepth][4];
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const int i = i0 + 2 * k + half;
+      at[k] = i < end ? listed[i] : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k)
+      load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
+            v[k]);
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] += v[k][c];
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
+  if constexpr (kPieces > 1) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
+    __syncthreads();
+    if (piece > 0) return;
+#pragma unroll
+    for (int i = 1; i < kPieces; ++i) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] += parts[warp + i][lane % 16 * 4 + c];
+    }
+  }
+  if (!inside || half > 0) return;
+  Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (column + c < d) put(a.mode[table], out + c, sum[c]);
+  }
+}
+
+/// The same for tables of few columns: a warp owns an entry, each lane every 32nd of its list.
+template <class Real>
+__global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_constant__ Sums<Real> a) {
+  const int r = static_cast<int>(blockIdx.z), table = static_cast<int>(blockIdx.y), d = a.d_y.columns(),
+            lane = static_cast<int>(threadIdx.x) % 32;
+  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + static_cast<int>(threadIdx.x)) / 32,
+            row = entry / d, column = entry % d;
+  const Tensor<std::int32_t>& start = a.start[table];
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int begin = start.at(r)[row], end = start.at(r)[row + 1];
+  const std::int32_t* listed = a.order[table].at(r);
+  const Real* x = a.d_y.at(r) + column;
+  Real sum = 0;
+#pragma unroll 4
+  for (int i = begin + lane; i < end; i += 32) sum += x[static_cast<std::int64_t>(listed[i]) * d];
+  sum = warp_sum(sum);
+  if (lane == 0) put(a.mode[table], a.d_table[table].at(r) + entry, sum);
+}
+
+/// One launch for all `sums`, lists with `many` entries a row or few.
+template <class Real>
+void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
+  std::int64_t rows = 0;  // of the largest
+  for (int t = 0; t < sums.tables; ++t) rows = std::max(rows, sums.d_table[t].rows());
+  const int d = sums.d_y.columns();
+  if (rows == 0 || d == 0 || sums.d_y.R == 0) return;
+  constexpr int kWarps = kListThreads / 32;
+  const unsigned columns = d < 8 ? 1 : blocks_for(d, 64);
+  const auto launch = [&](auto kernel, std::int64_t blocks, auto... more) {
+    const dim3 grid(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
+                    static_cast<unsigned>(sums.d_y.R));
+    kernel<<<grid, kListThreads, 0, stream_of(exec)>>>(sums, more...);
+  };
+  if (d < 8) {
+    launch(sum_narrow_lists<Real>, blocks_for(rows * d, kWarps));
+  } else if (many) {
+    launch(sum_lists<Real, kWarps>, rows, static_cast<int>(columns));
+  } else {
+    launch(sum_lists<Real, 1>, blocks_for(rows, kWarps), static_cast<int>(columns));
+  }
+  check_launch("lookup backward (lists)");
+}
+
+/// Tables that have lists, those of long lists apart from the others.
+template <class Real>
+void sum_by_lists(const Exec& exec, const LookupBackward<Real>& a) {
+  for (bool many : {true, false}) {
+    Sums<Real> sums;
+    sums.d_y = a.d_y;
+    for (int t = 0; t < a.tables; ++t) {
+      if (a.write_table[t] == Write::none || !a.order[t] || (a.d_y.rows() > 64 * a.d_table[t].rows()) != many)
+        continue;
+      for (int other = 0; other < sums.tables; ++other) {
+        if (sums.d_table[other].data != a.d_table[t].data) continue;
+        launch_sums(exec, sums, many);  // two channels of one table take turns
+        sums.tables = 0;
+      }
+      sums.order[sums.tables] = a.order[t], sums.start[sums.tables] = a.start[t];
+      sums.mode[sums.tables] = a.write_table[t];
+      sums.d_table[sums.tables++] = a.d_table[t];
+    }
+    launch_sums(exec, sums, many);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::device
