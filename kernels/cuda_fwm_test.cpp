@@ -37,8 +37,8 @@ TEST_F(CudaOps, FwmForward) {
       f.in(a.tokens, {B, T, 2}, -1, V);
       f.in(a.position, {B, Q}, 0, T + 1);
       f.out(a.y, {B, Q, V});
-      f.work(a.checkpoints, {B, fwm_states<float>(T, Q, P, V), V * P});
-      f.work(a.kept, {B, T, fwm_kept<float>(Q, P, V)});
+      f.work(a.checkpoints, {B, fwm_states<float>(Device::cuda, T, Q, P, V), V * P});
+      f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
     });
   }
 }
@@ -83,8 +83,8 @@ TEST_F(CudaOps, FwmBackward) {
         f.in(a.tokens, {B, T, 2}, -1, V);
         f.in(a.position, {B, Q}, 0, T + 1);
         f.work(a.y, {B, Q, V});
-        f.work(a.checkpoints, {B, fwm_states<float>(T, Q, P, V), V * P});
-        f.work(a.kept, {B, T, fwm_kept<float>(Q, P, V)});
+        f.work(a.checkpoints, {B, fwm_states<float>(Device::cuda, T, Q, P, V), V * P});
+        f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
         auto& b = both.backward;
         f.work(b.workspace, {B, kFwmSegment + 2, V * P});
         f.in(b.d_y, {B, Q, V});

@@ -13,27 +13,28 @@ namespace crosstalk {
 constexpr int kFwmSegment = 16;
 constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
 
-/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, the others
-/// `workspace`.
+/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, other CUDA versions
+/// `workspace`, the CPU neither.
 template <class Real>
-constexpr bool fwm_chunked(int Q, int P, int V) {
-  return sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 && V <= 256;
+constexpr bool fwm_chunked(Device device, int Q, int P, int V) {
+  return device == Device::cuda && sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 &&
+         V <= 256;
 }
 /// States in `checkpoints`: the chunked version may walk few tokens at a time.
 constexpr int kFwmFew = 4;
 template <class Real>
-constexpr int fwm_states(int T, int Q, int P, int V) {
-  return fwm_chunked<Real>(Q, P, V) ? (T + kFwmFew - 1) / kFwmFew : fwm_segments(T);
+constexpr int fwm_states(Device device, int T, int Q, int P, int V) {
+  return fwm_chunked<Real>(device, Q, P, V) ? (T + kFwmFew - 1) / kFwmFew : fwm_segments(T);
 }
 /// Columns of `kept`.
 template <class Real>
-constexpr int fwm_kept(int Q, int P, int V) {
-  return fwm_chunked<Real>(Q, P, V) ? (V + 3) / 4 * 4 + 4 : 0;
+constexpr int fwm_kept(Device device, int Q, int P, int V) {
+  return fwm_chunked<Real>(device, Q, P, V) ? (V + 3) / 4 * 4 + 4 : 0;
 }
 /// States in `workspace`.
 template <class Real>
-constexpr int fwm_workspace(int Q, int P, int V) {
-  return fwm_chunked<Real>(Q, P, V) ? 0 : kFwmSegment + 2;
+constexpr int fwm_workspace(Device device, int Q, int P, int V) {
+  return device == Device::cpu || fwm_chunked<Real>(device, Q, P, V) ? 0 : kFwmSegment + 2;
 }
 
 /// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero

@@ -351,7 +351,7 @@ void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
   const int P = a.k.dim(2), V = a.y.columns();
   if (B == 0 || R == 0) return;
   if constexpr (std::is_same_v<Real, float>) {
-    if (fwm_chunked<Real>(a.q.dim(1), P, V)) {
+    if (fwm_chunked<Real>(Device::cuda, a.q.dim(1), P, V)) {
       run_fwm_chunked(stream_of(exec), a);
       return check_launch("fast weight memory");
     }
@@ -374,7 +374,7 @@ void run_cuda(const Exec& exec, const FwmReadBackward<Real>& a) {
   const int P = a.k.dim(2), V = a.d_y.columns(), segment = kFwmSegment;
   if (B == 0 || R == 0) return;
   if constexpr (std::is_same_v<Real, float>) {
-    if (fwm_chunked<Real>(a.q.dim(1), P, V)) {
+    if (fwm_chunked<Real>(Device::cuda, a.q.dim(1), P, V)) {
       run_fwm_chunked(stream_of(exec), a);
       return check_launch("fast weight memory backward");
     }

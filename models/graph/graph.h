@@ -43,6 +43,7 @@ class Graph {
 
   int replicas() const { return R_; }
   bool train() const { return train_; }
+  Device device() const { return device_; }
   /// What linear maps made from now on round the operands of their products to.
   void set_products(Precision precision) { products_ = precision; }
   Precision products() const { return products_; }

@@ -356,11 +356,13 @@ Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, con
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
                          int values, const BatchTensors& batch) {
-  const int P = k->value.columns(), kept_columns = fwm_kept<Real>(batch.Q, P, values),
-            states = fwm_workspace<Real>(batch.Q, P, values);
+  const Device device = g.device();
+  const int P = k->value.columns(), kept_columns = fwm_kept<Real>(device, batch.Q, P, values),
+            kept_states = fwm_states<Real>(device, batch.T, batch.Q, P, values),
+            states = fwm_workspace<Real>(device, batch.Q, P, values);
   const auto *tokens = batch.tokens, *position = batch.position;
   auto* y = g.variable({batch.B, batch.Q, values});
-  auto* checkpoints = g.variable({batch.B, fwm_states<Real>(batch.T, batch.Q, P, values), values * P}, false);
+  auto* checkpoints = g.variable({batch.B, kept_states, values * P}, false);
   auto* kept = g.variable({batch.B, batch.T, kept_columns}, false);
   auto* workspace = g.train() ? g.variable({batch.B, states, values * P}, false) : nullptr;
   g.node(
