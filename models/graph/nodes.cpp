@@ -1,74 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/nodes.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <stdexcept>
-
-#include "kernels/ops/all.h"
+#include "models/graph/node_parts.h"
 
 namespace crosstalk {
-namespace {
-
-template <class T>
-std::string shape_text(const Tensor<T>& t) {
-  return fmt::format("[R={},{}]", t.R, fmt::join(t.dims, t.dims + t.rank, ","));
-}
-
-template <class A, class B>
-void require(bool ok, const char* op, const Tensor<A>& a, const Tensor<B>& b) {
-  if (!ok)
-    throw std::logic_error(
-        fmt::format("[{}] shapes do not fit: {} and {}", op, shape_text(a), shape_text(b)));
-}
-
-/// The tensor of an optional variable.
-template <class Real>
-Tensor<Real> value(const Variable<Real>* v) {
-  return v ? v->value : Tensor<Real>{};
-}
-template <class Real>
-Tensor<Real> gradient(const Variable<Real>* v) {
-  return v ? v->gradient : Tensor<Real>{};
-}
-
-/// The rows of tables that fit each other and the ids.
-template <class Real>
-std::vector<Variable<Real>*> checked_tables(const char* op, const Tensor<std::int32_t>& ids,
-                                            const std::vector<Table<Real>>& tables) {
-  if (tables.empty() || tables.size() > kMaxTables)
-    throw std::logic_error(fmt::format("[{}] wants 1 to {} tables", op, kMaxTables));
-  std::vector<Variable<Real>*> rows;
-  for (const auto& table : tables) {
-    require(table.rows->value.columns() == tables[0].rows->value.columns(), op, table.rows->value,
-            tables[0].rows->value);
-    require(table.channel < ids.columns(), op, table.rows->value, ids);
-    rows.push_back(table.rows);
-  }
-  return rows;
-}
-
-/// LookupBackward into tables, but for d_y.
-template <class Real>
-LookupBackward<Real> table_gradients(const Tensor<std::int32_t>& ids, const std::vector<Table<Real>>& tables,
-                                     const std::vector<Write>& writes) {
-  LookupBackward<Real> args;
-  args.ids = ids;
-  for (const auto& table : tables) {
-    args.channel[args.tables] = table.channel;
-    args.write_table[args.tables] = writes[static_cast<std::size_t>(args.tables)];
-    if (table.buckets.order) {
-      args.order[args.tables] = *table.buckets.order;
-      args.start[args.tables] = *table.buckets.start;
-    }
-    args.d_table[args.tables++] = table.rows->gradient;
-  }
-  return args;
-}
-
-}  // namespace
-
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b) {
   require(w->value.rank == 2 && x->value.columns() == w->value.dim(1), "linear", x->value, w->value);
@@ -83,68 +18,6 @@ Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Var
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, LinearBackward<Real>{x->value, w->value, y->gradient, x->gradient, w->gradient, gradient(b),
                                     m[0], m[1], m[2], products});
-      });
-  return y;
-}
-
-template <class Real>
-Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
-                       const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
-  std::vector<Variable<Real>*> inputs = checked_tables("lookup", *ids, tables);
-  auto* y = g.variable({ids->dim(0), ids->dim(1), inputs[0]->value.columns()});
-  inputs.push_back(bias);
-  g.node(
-      "lookup", inputs, {y},
-      [=](const Exec& e) {
-        LookupForward<Real> args;
-        args.ids = *ids;
-        args.bias = value(bias);
-        args.y = y->value;
-        for (const auto& table : tables) {
-          args.channel[args.tables] = table.channel;
-          args.table[args.tables++] = table.rows->value;
-        }
-        run(e, args);
-      },
-      [=](const Exec& e, const std::vector<Write>& m) {
-        auto args = table_gradients(*ids, tables, m);
-        args.d_y = y->gradient;
-        args.d_bias = gradient(bias);
-        args.write_bias = m.back();
-        run(e, args);
-      });
-  return y;
-}
-
-template <class Real>
-Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
-                               const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
-                               const RowNorm* norm, double eps) {
-  const std::vector<Variable<Real>*> inputs = checked_tables("table_features", *ids, tables);
-  const int d = inputs[0]->value.columns(), B = ids->dim(0), T = ids->dim(1);
-  auto* y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
-  auto* inverse = g.variable({B, T}, false);
-  auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
-  const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
-    TableFeatures<Real> a;
-    a.keys.map = map, a.keys.nu = nu, a.keys.ids = *ids;
-    a.normalised = normalised, a.norm = row_norm, a.eps = eps;
-    for (const auto& table : tables) {
-      a.keys.channel[a.keys.tables] = table.channel;
-      a.keys.table[a.keys.tables++] = table.rows->value;
-    }
-    return a;
-  };
-  g.node(
-      "table_features", inputs, {y, inverse, d_x},
-      [=](const Exec& e) {
-        run(e, TableFeaturesForward<Real>{from(), y->value, inverse->value});
-      },
-      [=](const Exec& e, const std::vector<Write>& m) {
-        run(e, TableFeaturesBackward<Real>{from(), inverse->value, y->gradient, d_x->value});
-        auto args = table_gradients(*ids, tables, m);
-        args.d_y = d_x->value;
-        run(e, args);
       });
   return y;
 }
@@ -413,11 +286,6 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
 
 #define CROSSTALK_NODES(Real)                                                                               \
   template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
-  template Variable<Real>* lookup(Graph<Real>&, const Tensor<std::int32_t>*,                                \
-                                  const std::vector<Table<Real>>&, Variable<Real>*);                        \
-  template Variable<Real>* table_features(Graph<Real>&, const Tensor<std::int32_t>*,                        \
-                                          const std::vector<Table<Real>>&, FeatureMap, int, const RowNorm*, \
-                                          double);                                                          \
   template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);    \
   template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
   template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                  \

@@ -1,8 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-#include <stdexcept>
-
-#include "kernels/ops/all.h"
-#include "models/graph/nodes.h"
+// The delta rule read straight from tables of keys. SPDX-License-Identifier: Apache-2.0
+#include "models/graph/node_parts.h"
 
 namespace crosstalk {
 
@@ -10,15 +7,10 @@ template <class Real>
 Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Real>>& tables, FeatureMap map,
                                      int nu, RowNorm norm, double eps, Variable<Real>* q,
                                      Variable<Real>* beta, const BatchTensors& batch) {
-  if (tables.empty() || tables.size() > kMaxTables || batch.Q != 1)
-    throw std::logic_error("[table_recurrent_read] wants 1 to 3 tables and one query a sequence");
+  std::vector<Variable<Real>*> inputs = checked_tables("table_recurrent_read", *batch.tokens, tables);
+  inputs.insert(inputs.begin(), {q, beta, beta});
+  if (batch.Q != 1) throw std::logic_error("[table_recurrent_read] wants one query a sequence");
   const int d = tables[0].rows->value.columns(), P = q->value.columns();
-  std::vector<Variable<Real>*> inputs = {q, beta, beta};
-  for (const auto& table : tables) {
-    if (table.rows->value.columns() != d || table.channel >= batch.C)
-      throw std::logic_error("[table_recurrent_read] tables do not fit each other or the tokens");
-    inputs.push_back(table.rows);
-  }
   if (P != feature_dimension(map, d, nu, 0))
     throw std::logic_error("[table_recurrent_read] queries do not have the keys' features");
   auto* a = g.variable({batch.B, batch.Q, batch.T});
@@ -27,12 +19,8 @@ Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Rea
   const auto *tokens = batch.tokens, *position = batch.position;
   const auto from = [=] {
     TableFeatures<Real> features;
-    features.keys.map = map, features.keys.nu = nu, features.keys.ids = *tokens;
+    features.keys = table_keys(map, nu, *tokens, tables);
     features.normalised = true, features.norm = norm, features.eps = eps;
-    for (const auto& table : tables) {
-      features.keys.channel[features.keys.tables] = table.channel;
-      features.keys.table[features.keys.tables++] = table.rows->value;
-    }
     return features;
   };
   g.node(
@@ -52,17 +40,8 @@ Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Rea
         args.read.d_write = args.read.d_erase = beta->gradient;
         args.read.write_write = m[1], args.read.write_erase = m[2];
         run(e, args);
-        LookupBackward<Real> sums;
-        sums.ids = *tokens, sums.d_y = d_x->value;
-        for (const auto& [rows, channel, buckets] : tables) {
-          sums.channel[sums.tables] = channel;
-          sums.write_table[sums.tables] = m[3 + static_cast<std::size_t>(sums.tables)];
-          if (buckets.order) {
-            sums.order[sums.tables] = *buckets.order;
-            sums.start[sums.tables] = *buckets.start;
-          }
-          sums.d_table[sums.tables++] = rows->gradient;
-        }
+        auto sums = table_gradients(*tokens, tables, {m.begin() + 3, m.end()});
+        sums.d_y = d_x->value;
         run(e, sums);
       });
   return a;

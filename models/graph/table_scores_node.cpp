@@ -1,8 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-#include <stdexcept>
-
-#include "kernels/ops/all.h"
-#include "models/graph/nodes.h"
+// Scores straight from tables of keys. SPDX-License-Identifier: Apache-2.0
+#include "models/graph/node_parts.h"
 
 namespace crosstalk {
 
@@ -10,18 +7,14 @@ template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
                              Variable<Real>* query, const BatchTensors& batch) {
-  if (tables.empty() || tables.size() > kMaxTables)
-    throw std::logic_error("[table_scores] wants 1 to 3 tables");
-  const int d = tables[0].rows->value.columns();
-  std::vector<Variable<Real>*> inputs = {query};
-  std::vector<Variable<Real>*> projected;
+  std::vector<Variable<Real>*> inputs = checked_tables("table_scores", *batch.tokens, tables);
   for (const auto& table : tables) {
-    if (table.rows->value.columns() != d || table.channel >= batch.C)
-      throw std::logic_error("[table_scores] tables do not fit each other or the tokens");
     if (g.train() && !table.buckets.order)
       throw std::logic_error("[table_scores] a table without lists has no gradient");
-    inputs.push_back(table.rows);
   }
+  inputs.insert(inputs.begin(), query);
+  const int d = tables[0].rows->value.columns();
+  std::vector<Variable<Real>*> projected;
   if (omega) {
     for (const auto& table : tables) projected.push_back(linear<Real>(g, table.rows, omega, nullptr));
     inputs.insert(inputs.end(), projected.begin(), projected.end());
@@ -34,14 +27,8 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
   auto* shift = omega ? g.variable({batch.B, batch.T}, false) : nullptr;
   const auto *tokens = batch.tokens, *position = batch.position;
   const auto keys_of = [=] {
-    TableKeys<Real> keys;
-    keys.map = map, keys.nu = nu;
-    keys.ids = *tokens;
-    for (const auto& table : tables) {
-      if (omega) keys.projected[keys.tables] = projected[static_cast<std::size_t>(keys.tables)]->value;
-      keys.channel[keys.tables] = table.channel;
-      keys.table[keys.tables++] = table.rows->value;
-    }
+    auto keys = table_keys(map, nu, *tokens, tables);
+    for (std::size_t i = 0; i < projected.size(); ++i) keys.projected[i] = projected[i]->value;
     return keys;
   };
   const auto omega_of = [=] { return omega ? omega->value : Tensor<Real>{}; };

@@ -1,0 +1,86 @@
+// What the files of nodes share: checks of shapes, optional variables, tables of keys as ops want them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/all.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+
+/// "[R=2,3,4]", for messages.
+template <class T>
+std::string shape_text(const Tensor<T>& t) {
+  return fmt::format("[R={},{}]", t.R, fmt::join(t.dims, t.dims + t.rank, ","));
+}
+
+template <class A, class B>
+void require(bool ok, const char* op, const Tensor<A>& a, const Tensor<B>& b) {
+  if (!ok)
+    throw std::logic_error(
+        fmt::format("[{}] shapes do not fit: {} and {}", op, shape_text(a), shape_text(b)));
+}
+
+/// The tensor of an optional variable.
+template <class Real>
+Tensor<Real> value(const Variable<Real>* v) {
+  return v ? v->value : Tensor<Real>{};
+}
+template <class Real>
+Tensor<Real> gradient(const Variable<Real>* v) {
+  return v ? v->gradient : Tensor<Real>{};
+}
+
+/// The rows of tables that fit each other and the ids.
+template <class Real>
+std::vector<Variable<Real>*> checked_tables(const char* op, const Tensor<std::int32_t>& ids,
+                                            const std::vector<Table<Real>>& tables) {
+  if (tables.empty() || tables.size() > kMaxTables)
+    throw std::logic_error(fmt::format("[{}] wants 1 to {} tables", op, kMaxTables));
+  std::vector<Variable<Real>*> rows;
+  for (const auto& table : tables) {
+    require(table.rows->value.columns() == tables[0].rows->value.columns(), op, table.rows->value,
+            tables[0].rows->value);
+    require(table.channel < ids.columns(), op, table.rows->value, ids);
+    rows.push_back(table.rows);
+  }
+  return rows;
+}
+
+/// LookupBackward into tables, but for d_y.
+template <class Real>
+LookupBackward<Real> table_gradients(const Tensor<std::int32_t>& ids, const std::vector<Table<Real>>& tables,
+                                     const std::vector<Write>& writes) {
+  LookupBackward<Real> args;
+  args.ids = ids;
+  for (const auto& table : tables) {
+    args.channel[args.tables] = table.channel;
+    args.write_table[args.tables] = writes[static_cast<std::size_t>(args.tables)];
+    if (table.buckets.order) {
+      args.order[args.tables] = *table.buckets.order;
+      args.start[args.tables] = *table.buckets.start;
+    }
+    args.d_table[args.tables++] = table.rows->gradient;
+  }
+  return args;
+}
+
+/// Keys of tokens: sums of rows of `tables`, then phi.
+template <class Real>
+TableKeys<Real> table_keys(FeatureMap map, int nu, const Tensor<std::int32_t>& ids,
+                           const std::vector<Table<Real>>& tables) {
+  TableKeys<Real> keys;
+  keys.map = map, keys.nu = nu, keys.ids = ids;
+  for (const auto& table : tables) {
+    keys.channel[keys.tables] = table.channel;
+    keys.table[keys.tables++] = table.rows->value;
+  }
+  return keys;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,75 @@
+// Nodes over tables of keys: rows looked up, and features of their sums. SPDX-License-Identifier: Apache-2.0
+#include "models/graph/node_parts.h"
+
+namespace crosstalk {
+
+template <class Real>
+Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+                       const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
+  std::vector<Variable<Real>*> inputs = checked_tables("lookup", *ids, tables);
+  auto* y = g.variable({ids->dim(0), ids->dim(1), inputs[0]->value.columns()});
+  inputs.push_back(bias);
+  g.node(
+      "lookup", inputs, {y},
+      [=](const Exec& e) {
+        LookupForward<Real> args;
+        args.ids = *ids;
+        args.bias = value(bias);
+        args.y = y->value;
+        for (const auto& table : tables) {
+          args.channel[args.tables] = table.channel;
+          args.table[args.tables++] = table.rows->value;
+        }
+        run(e, args);
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        auto args = table_gradients(*ids, tables, m);
+        args.d_y = y->gradient;
+        args.d_bias = gradient(bias);
+        args.write_bias = m.back();
+        run(e, args);
+      });
+  return y;
+}
+
+template <class Real>
+Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+                               const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
+                               const RowNorm* norm, double eps) {
+  const std::vector<Variable<Real>*> inputs = checked_tables("table_features", *ids, tables);
+  const int d = inputs[0]->value.columns(), B = ids->dim(0), T = ids->dim(1);
+  auto* y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
+  auto* inverse = g.variable({B, T}, false);
+  auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
+  const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
+    TableFeatures<Real> a;
+    a.keys = table_keys(map, nu, *ids, tables);
+    a.normalised = normalised, a.norm = row_norm, a.eps = eps;
+    return a;
+  };
+  g.node(
+      "table_features", inputs, {y, inverse, d_x},
+      [=](const Exec& e) {
+        run(e, TableFeaturesForward<Real>{from(), y->value, inverse->value});
+      },
+      [=](const Exec& e, const std::vector<Write>& m) {
+        run(e, TableFeaturesBackward<Real>{from(), inverse->value, y->gradient, d_x->value});
+        auto args = table_gradients(*ids, tables, m);
+        args.d_y = d_x->value;
+        run(e, args);
+      });
+  return y;
+}
+
+template Variable<float>* lookup(Graph<float>&, const Tensor<std::int32_t>*, const std::vector<Table<float>>&,
+                                 Variable<float>*);
+template Variable<float>* table_features(Graph<float>&, const Tensor<std::int32_t>*,
+                                         const std::vector<Table<float>>&, FeatureMap, int, const RowNorm*,
+                                         double);
+template Variable<double>* lookup(Graph<double>&, const Tensor<std::int32_t>*,
+                                  const std::vector<Table<double>>&, Variable<double>*);
+template Variable<double>* table_features(Graph<double>&, const Tensor<std::int32_t>*,
+                                          const std::vector<Table<double>>&, FeatureMap, int, const RowNorm*,
+                                          double);
+
+}  // namespace crosstalk
