@@ -53,4 +53,20 @@ OperationProfile by_operations(const QueryResults& results, const std::vector<st
   return profile;
 }
 
+std::vector<std::int32_t> operations_before_reads(const Task& task, const Run& run, int sequences) {
+  const SequenceShape shape = task.shape(Split::test);
+  const auto T = static_cast<std::size_t>(shape.T), C = static_cast<std::size_t>(shape.C),
+             Q = static_cast<std::size_t>(shape.Q);
+  std::vector<std::int32_t> tokens(T * C), query(Q), position(Q), target(Q), meta(Q * meta_count), result;
+  std::vector<std::int32_t> scratch(static_cast<std::size_t>(task.scratch_size()));
+  const SequenceView view{shape,           tokens.data(), nullptr,    query.data(),
+                          position.data(), target.data(), meta.data()};
+  const auto seed = static_cast<std::uint64_t>(run.config.get_int("data_seed"));
+  for (int s = 0; s < sequences; ++s) {
+    task.sequence(seed, Split::test, static_cast<std::uint64_t>(s), view, scratch.data());
+    for (std::size_t q = 0; q < Q; ++q) result.push_back(meta[q * meta_count + meta_operations]);
+  }
+  return result;
+}
+
 }  // namespace crosstalk

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/study.h"
 #include "results/record.h"
+#include "tasks/task.h"
 
 namespace crosstalk {
 
@@ -32,5 +34,9 @@ struct OperationProfile {
   Series accuracy, exact;
 };
 OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations);
+
+/// Operations before each read of `sequences` sequences of the test split, as the task's metadata say:
+/// [sequences, Q].
+std::vector<std::int32_t> operations_before_reads(const Task& task, const Run& run, int sequences);
 
 }  // namespace crosstalk

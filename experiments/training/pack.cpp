@@ -11,6 +11,7 @@
 #include "experiments/training/device_loop.h"
 #include "experiments/training/evaluation.h"
 #include "experiments/training/length_factors.h"
+#include "experiments/training/pack_parts.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/run_state.h"
 #include "kernels/base/buffer.h"
@@ -21,59 +22,6 @@
 
 namespace crosstalk {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int kSchlagQueries = 200;  // the released code evaluates at most so many queries a sequence
-constexpr int kUnroll = 10;          // training steps in one captured graph, at most
-
-// Evaluation batches are cut so that one replica's read weights stay near 8 MB, whatever the load.
-int evaluation_batch(int sequences, const SequenceShape& shape, int values) {
-  const double row = static_cast<double>(shape.Q) * (shape.T + values);
-  return std::clamp(static_cast<int>(2e6 / row), 1, sequences);
-}
-
-// Steps in one replay: a divisor of the evaluation period and of the step limit.
-int unrolled_steps(Device device, std::int64_t every, std::int64_t max_steps) {
-  if (device == Device::cpu) return 1;
-  const std::int64_t common = std::gcd(every, max_steps);
-  for (int u = kUnroll; u > 1; --u) {
-    if (common % u == 0) return u;
-  }
-  return 1;
-}
-
-// Chooses between one thread and all that the scheduler offers by timing both now and then: small ops lose
-// more at barriers than they gain, above all on a machine that others use too. Results do not depend on the
-// choice.
-class ThreadChooser {
- public:
-  int choose(int offered) {
-    ++chunk_;
-    if (offered <= 1) return 1;
-    const bool retry = chunk_ % 16 == 0;  // the other one's time may be out of date
-    const bool one_wins = seconds_[0] <= seconds_[1];
-    return (one_wins != retry) ? 1 : offered;
-  }
-  void measured(int threads, double seconds_a_step) { seconds_[threads > 1] = seconds_a_step; }
-
- private:
-  int chunk_ = 0;
-  double seconds_[2] = {0, 0};  ///< 0: not measured, so it is tried
-};
-
-// What one replica has come to.
-struct Slot {
-  const Run* run = nullptr;  ///< nullptr: empty
-  std::int64_t steps = 0, strikes = 0;
-  double best = std::numeric_limits<double>::infinity();
-  EvalSummary last{kNaN, kNaN, kNaN};
-  std::map<std::string, Series> curves;
-};
-
-Precision products_of(const Options& config) {
-  const std::string& precision = config.get_string("train.precision");
-  return precision == "tf32" ? Precision::tf32 : precision == "bf16" ? Precision::bf16 : Precision::full;
-}
 
 template <class Real>
 class Pack {
@@ -420,8 +368,8 @@ class Pack {
         point("exact_by_length", summary.exact);
       }
       if (factor == factors.back() && config_.has("task.operations")) {
-        const OperationProfile profile =
-            by_operations(results, operations(*task, *slots_[static_cast<std::size_t>(r)].run));
+        const OperationProfile profile = by_operations(
+            results, operations_before_reads(*task, *slots_[static_cast<std::size_t>(r)].run, sequences_));
         record.profiles["accuracy_by_operations"] = profile.accuracy;
         record.profiles["exact_by_operations"] = profile.exact;
       }
@@ -462,23 +410,6 @@ class Pack {
     std::vector<T> host(n);
     copy_to_host(device_, host.data(), tensor.at(r), n * sizeof(T));
     return host;
-  }
-
-  // Operations before each read of the test split, as the task's metadata say.
-  std::vector<std::int32_t> operations(const Task& task, const Run& run) const {
-    const SequenceShape shape = task.shape(Split::test);
-    const auto T = static_cast<std::size_t>(shape.T), C = static_cast<std::size_t>(shape.C),
-               Q = static_cast<std::size_t>(shape.Q);
-    std::vector<std::int32_t> tokens(T * C), query(Q), position(Q), target(Q), meta(Q * meta_count), result;
-    std::vector<std::int32_t> scratch(static_cast<std::size_t>(task.scratch_size()));
-    const SequenceView view{shape,           tokens.data(), nullptr,    query.data(),
-                            position.data(), target.data(), meta.data()};
-    const auto seed = static_cast<std::uint64_t>(run.config.get_int("data_seed"));
-    for (int s = 0; s < sequences_; ++s) {
-      task.sequence(seed, Split::test, static_cast<std::uint64_t>(s), view, scratch.data());
-      for (std::size_t q = 0; q < Q; ++q) result.push_back(meta[q * meta_count + meta_operations]);
-    }
-    return result;
   }
 
   const std::string& study_;
