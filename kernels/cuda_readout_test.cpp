@@ -105,21 +105,16 @@ TEST_F(CudaOps, GatherValues) {
 TEST_F(CudaOps, SquaredLoss) {
   for (auto [B, Q, V] : {std::tuple{1, 1, 1}, {1, 2, 600}, {5, 3, 33}, {32, 1, 100}, {20, 30, 17}}) {
     SCOPED_TRACE(testing::Message() << B << " " << Q << " " << V);
-    check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
-      f.in(a.y, {B, Q, V});
-      f.in(a.target, {B, Q}, -1, V);
-      f.out(a.query_loss, {B, Q});
-      f.out(a.correct, {B, Q});
-      f.out(a.loss, {});
-    });
-    check<SquaredLossForward>(V + B * Q, 1, [B = B, Q = Q, V = V](Fields& f, auto& a) {
-      f.in(a.y, {B, Q, V});
-      f.in(a.target, {B, Q}, -1, V);
-      f.out(a.query_loss, {B, Q});
-      f.out(a.correct, {B, Q});
-      f.out(a.loss, {});
-      f.out(a.d_y, {B, Q, V});
-    });
+    for (const bool gradient : {false, true}) {
+      check<SquaredLossForward>(V + B * Q, 1, [=, B = B, Q = Q, V = V](Fields& f, auto& a) {
+        f.in(a.y, {B, Q, V});
+        f.in(a.target, {B, Q}, -1, V);
+        f.out(a.query_loss, {B, Q});
+        f.out(a.correct, {B, Q});
+        f.out(a.loss, {});
+        if (gradient) f.out(a.d_y, {B, Q, V});
+      });
+    }
     for_writes([B = B, Q = Q, V = V](Write mode) {
       check<SquaredLossBackward>(1, 1, [=](Fields& f, auto& a) {
         a.write_y = mode;

@@ -2,35 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/table_recurrence.h"
 
-#include <vector>
+#include "kernels/base/buffer.h"
 
 namespace crosstalk {
 namespace {
 
-/// Scratch [R,B,T,columns], each replica at 64 bytes.
-template <class Real>
-struct Scratch {
-  std::vector<Real> memory;
-  Tensor<Real> tensor;
-  Scratch(int R, int B, int T, int columns) {
-    tensor.R = R;
-    tensor.rank = 3;
-    tensor.dims[0] = B, tensor.dims[1] = T, tensor.dims[2] = columns;
-    tensor.replica_stride = padded<Real>(tensor.size());
-    constexpr std::size_t unit = 64 / sizeof(Real);
-    memory.resize(static_cast<std::size_t>(R * tensor.replica_stride) + unit);
-    const auto at = reinterpret_cast<std::uintptr_t>(memory.data()) / sizeof(Real);
-    tensor.data = memory.data() + (unit - at % unit) % unit;
-  }
-};
-
-/// k and what it was divided by.
+/// k and what it was divided by, and room for d_k.
 template <class Real>
 struct Keys {
-  Scratch<Real> k, inverse;
-  Keys(const Exec& exec, const TableFeatures<Real>& from, int R, int B, int T, int P)
-      : k(R, B, T, P), inverse(R, B, T, 1) {
-    run_cpu(exec, TableFeaturesForward<Real>{from, k.tensor, inverse.tensor});
+  Arena memory{Device::cpu};
+  Tensor<Real> k, inverse, d_k;
+  Keys(const Exec& exec, const TableFeatures<Real>& from, int R, int B, int T, int P, bool with_d_k)
+      : k(shaped<Real>(R, {B, T, P})), inverse(shaped<Real>(R, {B, T})), d_k(k) {
+    memory.reserve(&k), memory.reserve(&inverse);
+    if (with_d_k) memory.reserve(&d_k);
+    memory.allocate();
+    run_cpu(exec, TableFeaturesForward<Real>{from, k, inverse});
   }
 };
 
@@ -38,21 +25,21 @@ struct Keys {
 
 template <class Real>
 void run_cpu(const Exec& exec, const TableRecurrenceForward<Real>& a) {
-  const Keys<Real> keys(exec, a.from, a.read.a.R, a.read.a.dim(0), a.read.a.dim(2), a.read.q.columns());
+  const Keys<Real> keys(exec, a.from, a.read.a.R, a.read.a.dim(0), a.read.a.dim(2), a.read.q.columns(),
+                        false);
   RecurrentReadForward<Real> read = a.read;
-  read.k = keys.k.tensor;
+  read.k = keys.k;
   run_cpu(exec, read);
 }
 
 template <class Real>
 void run_cpu(const Exec& exec, const TableRecurrenceBackward<Real>& a) {
   const int R = a.read.d_a.R, B = a.read.d_a.dim(0), T = a.read.d_a.dim(2), P = a.read.q.columns();
-  const Keys<Real> keys(exec, a.from, R, B, T, P);
-  const Scratch<Real> d_k(R, B, T, P);
+  const Keys<Real> keys(exec, a.from, R, B, T, P, true);
   RecurrentReadBackward<Real> read = a.read;
-  read.k = keys.k.tensor, read.d_k = d_k.tensor, read.write_k = Write::overwrite;
+  read.k = keys.k, read.d_k = keys.d_k, read.write_k = Write::overwrite;
   run_cpu(exec, read);
-  run_cpu(exec, TableFeaturesBackward<Real>{a.from, keys.inverse.tensor, d_k.tensor, a.d_x});
+  run_cpu(exec, TableFeaturesBackward<Real>{a.from, keys.inverse, keys.d_k, a.d_x});
 }
 
 template void run_cpu(const Exec&, const TableRecurrenceForward<float>&);

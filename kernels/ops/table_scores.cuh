@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/feature_entry.cuh"
 #include "kernels/ops/table_scores.h"
 
 namespace crosstalk::device {
@@ -44,11 +45,7 @@ __device__ __forceinline__ float power_of_two(float x) {
 __device__ __forceinline__ float quick_exp(float x) { return power_of_two(x * kLog2E); }
 __device__ __forceinline__ double quick_exp(double x) { return exp(x); }
 
-// relu and relu(-x); NaN stays NaN: a diverged model must not look finite.
-template <class Real>
-__device__ __forceinline__ Real positive_part(Real x) {
-  return x < 0 ? Real(0) : x;
-}
+// relu(-x); NaN stays NaN, as in rectified().
 template <class Real>
 __device__ __forceinline__ Real negative_part(Real x) {
   return x > 0 ? Real(0) : 0 - x;
@@ -228,7 +225,7 @@ struct Ring {
   /// Half `half` of f = [relu(x); relu(-x)] around quad h.
   __device__ __forceinline__ void rectified(int h, int half, Real (&f)[kNu + 4]) const {
 #pragma unroll
-    for (int i = 0; i < kNu + 4; ++i) f[i] = half == 0 ? positive_part(e[h][i]) : negative_part(e[h][i]);
+    for (int i = 0; i < kNu + 4; ++i) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
   }
 };
 
@@ -239,7 +236,7 @@ __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroup
   if (map == FeatureMap::elu1) {
     change([](Real e) { return e > 0 ? e + 1 : quick_exp(e); });
   } else if (map == FeatureMap::relu) {
-    change([](Real e) { return positive_part(e); });
+    change([](Real e) { return rectified(e); });
   } else if (map == FeatureMap::tanh) {
     change([](Real e) { return static_cast<Real>(tanh(e)); });
   }

@@ -220,10 +220,8 @@ void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   }
   if (!query && !rows) return;
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
-    if constexpr (decltype(nu)::value != kLengthOnly) {
-      if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-      if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-    }
+    if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
   });
 }
 
