@@ -342,13 +342,13 @@ PY
   run -2 --separate-stderr "$crosstalk" describe delt --color always
   [[ $stderr == *$'\x1b'* ]]
   command -v script >/dev/null || skip "no script(1) to make a terminal"
-  TERM=xterm script -qec "$crosstalk describe delt" /dev/null </dev/null >typed || true
+  TERM=xterm script -qec "\"$crosstalk\" describe delt" /dev/null </dev/null >typed || true
   grep -q $'\x1b' typed
-  NO_COLOR=1 TERM=xterm script -qec "$crosstalk describe delt" /dev/null </dev/null >typed || true
+  NO_COLOR=1 TERM=xterm script -qec "\"$crosstalk\" describe delt" /dev/null </dev/null >typed || true
   run ! grep -q $'\x1b' typed
-  TERM=dumb script -qec "$crosstalk run tiny.toml --out other" /dev/null </dev/null >typed
+  TERM=dumb script -qec "\"$crosstalk\" run tiny.toml --out other" /dev/null </dev/null >typed
   run ! grep -q $'\x1b' typed
-  TERM=xterm script -qec "$crosstalk run tiny.toml --out third" /dev/null </dev/null >typed
+  TERM=xterm script -qec "\"$crosstalk\" run tiny.toml --out third" /dev/null </dev/null >typed
   grep -q $'\x1b\\[K' typed
 }
 
