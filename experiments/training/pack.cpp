@@ -467,7 +467,7 @@ namespace {
 
 template <class Real>
 bool train_all(const std::string& study, std::vector<PackRun> runs, int slots, Device device,
-               const PackEvents& events) {
+               PackEvents events) {
   using Outcome = typename Pack<Real>::Outcome;
   const auto start = std::chrono::steady_clock::now();
   for (;;) {
@@ -480,6 +480,8 @@ bool train_all(const std::string& study, std::vector<PackRun> runs, int slots, D
     }
     runs = std::move(rest);
     slots = static_cast<int>(runs.size());
+    // Whoever outlives its pack-mates may end the study: a few replicas that go first cost others little.
+    events.urgency = 1;
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // The arithmetic is that of tensor_core.cuh; a step of K is summed there, steps by ordinary additions.
 //
-// Products of more than 32 rows are made by wgmma (gemm_wgmma.cuh) where there is such a thing; of rounded
-// operands, of masked or computed ones, and of few rows by mma.sync, here: a block makes a tile of TM x TN,
+// Products of more than 32 rows are made by wgmma (gemm_wgmma.cuh) where there is such a thing; of masked or
+// computed operands, and of few rows by mma.sync, here: a block makes a tile of TM x TN,
 // each warp 32 x 32 sums over its part of a step of 32 along K ("groups" of warps share a tile's sums). Two
 // steps are on their way to shared memory while one is multiplied.
 //
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
 /// Where there is no wgmma.
 using NotWide = Tiling<64, 64, 4, 4>;
 
-template <class Op>
+template <class Op, Precision kPrecision>
 __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
     wide_kernel(const __grid_constant__ Op args, int slices) {
 #if CROSSTALK_WGMMA
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
   const int begin = slice * share, end = min(op.K, begin + share);
   const bool wants_side = Op::kSide && op.wants_side(column0);
   WideSums<Op> sums;
-  WideProduct<Op>(op, row0, column0).run(begin, end, wants_side, shared, sums);
+  WideProduct<Op, kPrecision>(op, row0, column0).run(begin, end, wants_side, shared, sums);
   if (slices > 1) __syncthreads();
 #pragma unroll
   for (int x = 0; x < 2; ++x) {
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(WideTile::kThreads, WideTile::kBlocks)
     finish_tile<Op, TM, TN, T::kThreads, 1, kLd, 1>(op, row0, column0, shared, sides, wants_side, slice,
                                                     slices);
 #else
-  tensor_tile<Op, Precision::full, NotWide>(args, slices);
+  tensor_tile<Op, kPrecision, NotWide>(args, slices);
 #endif
 }
 
@@ -294,10 +294,11 @@ template <Precision kPrecision, class Op>
 void tensor_gemm(const Exec& exec, const Op& op, int B, int R) {
   if (op.M <= 32) {
     launch_tensor<kPrecision, Tiling<32, 64, 4, 4>>(exec, op, B, R);
-  } else if constexpr (kPrecision == Precision::full && Op::kStraight) {
-    constexpr std::size_t kOther = TensorTile<Op, NotWide>::kBytes,
-                          kBytes = kOther > WideTile::kBytes ? kOther : WideTile::kBytes;
-    launch_tiles<WideTile::TM, WideTile::TN, Op>(exec, wide_kernel<Op>, WideTile::kThreads, kBytes, op, B, R);
+  } else if constexpr (Op::kStraight) {
+    constexpr std::size_t kOther = TensorTile<Op, NotWide>::kBytes, kWide = WideTile::kBytes<kPrecision>,
+                          kBytes = kOther > kWide ? kOther : kWide;
+    launch_tiles<WideTile::TM, WideTile::TN, Op>(exec, wide_kernel<Op, kPrecision>, WideTile::kThreads,
+                                                 kBytes, op, B, R);
   } else if (Op::kAsync && op.M > 64) {
     if constexpr (Op::kAsync) launch_tensor<kPrecision, Tiling<128, 64, 8, 2>>(exec, op, B, R);
   } else if (Op::kAsync && op.N > 64) {

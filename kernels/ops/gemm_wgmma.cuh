@@ -1,10 +1,10 @@
 // Tiles of products of floats by Hopper's asynchronous tensor core instruction (wgmma; sm_90a only).
 //
-// The arithmetic is that of tensor_core.cuh: three products of TF32 halves, steps of 32 along K summed there,
-// steps by ordinary additions. With mma.sync it is not the tensor cores that limit but the instructions that
-// feed them, since every warp splits what it reads. Here each number of a tile of 64 x 64 is split once: A by
-// the thread that multiplies it, in registers; B by a thread that writes both halves to shared memory, from
-// where wgmma takes them.
+// The arithmetic is that of tensor_core.cuh: three products of TF32 halves, or one of rounded operands, steps
+// of 32 along K summed there, steps by ordinary additions. With mma.sync it is not the tensor cores that
+// limit but the instructions that feed them, since every warp splits what it reads. Here each number of a
+// tile of 64 x 64 is split once: A by the thread that multiplies it, in registers; B by a thread that writes
+// both halves to shared memory, from where wgmma takes them.
 //
 // Any order of K will do as long as A and B agree. Lane t of four owns k = 8 t .. + 7 of a step; with
 // k = 8 j + q, instruction i of a step takes q = 2 i (its first four k) and 2 i + 1. B's halves lie as core
@@ -31,7 +31,9 @@ struct WideTile {
   static constexpr int kHalf = 8 * kLine;
   static constexpr int kStages = 2, kRaw = (TM + TN) * TK;  ///< steps as they come, one on its way
   static constexpr int kBlocks = 4;
-  static constexpr std::size_t kBytes = (kStages * kRaw + 2 * kHalf) * sizeof(float);
+  template <Precision kPrecision>
+  static constexpr std::size_t kBytes = (kStages * kRaw + (kPrecision == Precision::full ? 2 : 1) * kHalf) *
+                                        sizeof(float);
 };
 
 /// part (+)= A B for 64 x 64 sums and 8 k.
@@ -116,8 +118,9 @@ struct WidePiece {
   }
 };
 
-template <class Op>
+template <class Op, Precision kPrecision>
 class WideProduct {
+  static constexpr bool kHalves = kPrecision == Precision::full;  ///< else operands are rounded
   using T = WideTile;
   using A = WidePiece<Op::kAlongA, true>;
   using B = WidePiece<Op::kAlongB, false>;
@@ -159,8 +162,9 @@ class WideProduct {
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int x = 0; x < 4; ++x) {
-          split(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
-          asm volatile("" : "+r"(high[i][x]), "+r"(low[i][x]));  // made before wgmma begins
+          operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
+          asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
+          if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
         }
       }
       fence_async();
@@ -171,9 +175,11 @@ class WideProduct {
       for (int i = 0; i < 4; ++i) {
         const std::uint64_t b_high = wgmma_operand(halves + 2 * i * T::kLine),
                             b_low = wgmma_operand(halves + T::kHalf + 2 * i * T::kLine);
-        wgmma_tf32(part, low[i], b_high, i > 0);
-        wgmma_tf32(part, high[i], b_low, true);
-        wgmma_tf32(part, high[i], b_high, true);
+        if constexpr (kHalves) {
+          wgmma_tf32(part, low[i], b_high, i > 0);
+          wgmma_tf32(part, high[i], b_low, true);
+        }
+        wgmma_tf32(part, high[i], b_high, kHalves || i > 0);
       }
       wgmma_end(part);
 #pragma unroll
@@ -255,11 +261,12 @@ class WideProduct {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         unsigned h, l;
-        split(b[j].v[i], h, l);
-        high[j] = __uint_as_float(h), low[j] = __uint_as_float(l);
+        operand_of<kPrecision>(b[j].v[i], h, l);
+        high[j] = __uint_as_float(h);
+        if constexpr (kHalves) low[j] = __uint_as_float(l);
       }
       put_all(halves + q * T::kLine + place * 4, high);
-      put_all(halves + T::kHalf + q * T::kLine + place * 4, low);
+      if constexpr (kHalves) put_all(halves + T::kHalf + q * T::kLine + place * 4, low);
     }
   }
 };

@@ -145,10 +145,13 @@ TEST(Rounded, IsTheNearest) {
 std::vector<OpCase> cases() {
   return {rounding_forward("Tf32", Precision::tf32, 67, 65, 34),
           rounding_forward("Bf16", Precision::bf16, 67, 65, 34),
+          rounding_forward("Tf32LongRows", Precision::tf32, 40, 520, 34),
+          rounding_forward("Bf16LongRows", Precision::bf16, 40, 520, 34),
           rounding_forward("Tf32OneOutput", Precision::tf32, 6, 45, 1),
           rounding_forward("Bf16OneOutput", Precision::bf16, 6, 45, 1),
           rounding_backward("Tf32Backward", Precision::tf32, 67, 65, 34),
           rounding_backward("Bf16Backward", Precision::bf16, 67, 65, 34),
+          rounding_backward("Tf32ManyRowsBackward", Precision::tf32, 520, 36, 40),
           rounding_backward("Tf32OneOutputBackward", Precision::tf32, 40, 7, 1),
           rounding_backward("Bf16OneOutputBackward", Precision::bf16, 40, 7, 1),
           make("Bias", 5, 7, 3, true),

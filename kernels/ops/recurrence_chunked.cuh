@@ -53,10 +53,16 @@ struct Chunked {
   __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
   __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
   static constexpr int kChainBarrier = 1 + 2 * N;
-  /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them.
+  /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them. For
+  /// these the chain waits too: the builder is there long before, and compute-sanitizer's racecheck takes no
+  /// account of warps that arrive and then end.
   template <bool kBackward>
   __device__ void give_back(int chunk) const {
-    if ((kBackward && Keys::kMade) || chunk + N < chunks) barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
+    if constexpr (kBackward && Keys::kMade) {
+      wait_emptied(chunk % N);
+    } else if (chunk + N < chunks) {
+      barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
+    }
   }
 
   template <bool kBackward>

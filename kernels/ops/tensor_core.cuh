@@ -34,6 +34,18 @@ __device__ __forceinline__ unsigned bf16_pair(float low, float high) {
   return y;
 }
 
+/// What multiplies instead of x, as the tensor cores take it: its two halves, or x rounded.
+template <Precision kPrecision>
+__device__ __forceinline__ void operand_of(float x, unsigned& high, unsigned& low) {
+  if constexpr (kPrecision == Precision::full) {
+    split(x, high, low);
+  } else if constexpr (kPrecision == Precision::tf32) {
+    high = tf32_of(x);
+  } else {
+    high = bf16_pair(0, x) & 0xffff0000;  // a number of 8 bits is one of 11 as well
+  }
+}
+
 __device__ __forceinline__ void mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
@@ -68,12 +80,7 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float x = a[2 * m + i % 2][i / 2];
-        if (kPrecision == Precision::full) {
-          split(x, high[m][i], low[m][i]);
-        } else {
-          high[m][i] = tf32_of(x);
-        }
+        operand_of<kPrecision>(a[2 * m + i % 2][i / 2], high[m][i], low[m][i]);
       }
     }
     // Two columns at a time: four sums that do not wait for each other.
@@ -82,12 +89,7 @@ __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b
       unsigned y[2][2], z[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const float x = b[n0 + i / 2][i % 2];
-        if (kPrecision == Precision::full) {
-          split(x, y[i / 2][i % 2], z[i / 2][i % 2]);
-        } else {
-          y[i / 2][i % 2] = tf32_of(x);
-        }
+        operand_of<kPrecision>(b[n0 + i / 2][i % 2], y[i / 2][i % 2], z[i / 2][i % 2]);
       }
       if (kPrecision == Precision::full) {
 #pragma unroll
