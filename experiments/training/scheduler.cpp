@@ -17,8 +17,11 @@
 namespace crosstalk {
 namespace {
 
+/// 1 is for what is left of a pack when most of its runs have ended (train_pack).
+constexpr double kMostUrgent = 0.8;
+
 struct QueuedPack {
-  double urgency = 0;  ///< 1 for the lightest pack of a study, 0 for the heaviest
+  double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
   std::vector<PackRun> runs;
 };
 
@@ -59,7 +62,7 @@ std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
   std::vector<QueuedPack> result;
   for (auto& [cost, pack] : packs) {
     const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
-    result.push_back({1 - rank, std::move(pack)});
+    result.push_back({kMostUrgent * (1 - rank), std::move(pack)});
   }
   return result;
 }

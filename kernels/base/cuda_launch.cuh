@@ -55,6 +55,25 @@ __device__ __forceinline__ Real warp_sum(Real x) {
   return x;
 }
 
+/// Sums N (a power of two) numbers over lanes at distances kOffset, kOffset/2, .. kLast, the whole warp by
+/// default: of L such lanes, the l-th ends with the sums of numbers l N/L .. (N >= L), or of number l /
+/// (L/N), in x[0 ..]. Fewer exchanges than N butterflies: each step halves what a lane holds.
+template <int N, int kOffset = 16, int kLast = 1, class Real>
+__device__ __forceinline__ void scatter_sum(Real* x) {
+  if constexpr (kOffset >= kLast && N > 1) {
+    const bool upper = threadIdx.x & kOffset;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
+      x[i] = keep + __shfl_xor_sync(kFullWarp, send, kOffset);
+    }
+    scatter_sum<N / 2, kOffset / 2, kLast>(x);
+  } else if constexpr (kOffset >= kLast) {
+    x[0] += __shfl_xor_sync(kFullWarp, x[0], kOffset);
+    scatter_sum<1, kOffset / 2, kLast>(x);
+  }
+}
+
 template <class Real>
 __device__ __forceinline__ Real warp_max(Real x) {
 #pragma unroll

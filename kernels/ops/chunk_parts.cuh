@@ -1,5 +1,5 @@
 // What the warps of a chunked recurrence are made of: barriers between some of them, copies of four numbers,
-// sums over a warp, and the products of a chunk's keys with each other on the tensor cores.
+// and the products of a chunk's keys with each other on the tensor cores.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -9,25 +9,6 @@ namespace crosstalk::device {
 /// Tokens a chunk: the rows of a tensor core's product.
 template <class Real>
 constexpr int kChunk = sizeof(Real) == 4 ? 16 : 8;
-
-/// Sums N (a power of two) numbers over the warp: lane l ends with the sums of numbers l N/32 .. (N >= 32),
-/// or of number l / (32/N), in x[0 ..]. Fewer exchanges than N butterflies: each step halves what a lane
-/// holds.
-template <int N, int kOffset = 16, class Real>
-__device__ __forceinline__ void scatter_sum(Real* x) {
-  if constexpr (kOffset > 0 && N > 1) {
-    const bool upper = threadIdx.x & kOffset;
-#pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
-      x[i] = keep + __shfl_xor_sync(kFullWarp, send, kOffset);
-    }
-    scatter_sum<N / 2, kOffset / 2>(x);
-  } else if constexpr (kOffset > 0) {
-    x[0] += __shfl_xor_sync(kFullWarp, x[0], kOffset);
-    scatter_sum<1, kOffset / 2>(x);
-  }
-}
 
 // Barriers between some warps of a block: number kFirst + i, i < N (barrier 0 is __syncthreads). Numbers that
 // the compiler knows, since a kernel without them gets all 16 barriers, which limits blocks a multiprocessor.

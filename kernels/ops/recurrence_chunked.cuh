@@ -52,14 +52,31 @@ struct Chunked {
   __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
   __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
   __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
-  static constexpr int kChainBarrier = 1 + 2 * N;
-  /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them. For
-  /// these the chain waits too: the builder is there long before, and compute-sanitizer's racecheck takes no
-  /// account of warps that arrive and then end.
+  // In place of the last where the chain leaves gradients: each of its warps meets the builder. To arrive
+  // would do, with a barrier for all of them, but compute-sanitizer's racecheck loses track of that; and the
+  // builder is there long before the chain.
+  static constexpr bool kLeaves = Keys::kMade;
+  template <int w = 0>
+  __device__ static void meet_all(int builder) {
+    if constexpr (w < W) {
+      barrier_wait<1 + N + w * N, N>(64, builder);
+      meet_all<w + 1>(builder);
+    }
+  }
+  template <int w = 0>
+  __device__ static void meet(int builder, int warp) {
+    if (w + 1 == W || w == warp) {
+      barrier_wait<1 + N + w * N, N>(64, builder);
+    } else if constexpr (w + 1 < W) {
+      meet<w + 1>(builder, warp);
+    }
+  }
+  static constexpr int kChainBarrier = 1 + N + N * (kLeaves ? W : 1);
+  /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them.
   template <bool kBackward>
-  __device__ void give_back(int chunk) const {
-    if constexpr (kBackward && Keys::kMade) {
-      wait_emptied(chunk % N);
+  __device__ void give_back(int chunk, int warp) const {
+    if constexpr (kBackward && kLeaves) {
+      meet(chunk % N, warp);
     } else if (chunk + N < chunks) {
       barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
     }
@@ -78,9 +95,9 @@ struct Chunked {
     Real* matrix = slot.matrix;
     auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen);
     const auto await_chain = [&](int chunk) {  // which needs this chunk no longer
-      if constexpr (kBackward && Keys::kMade) {
+      if constexpr (kBackward && kLeaves) {
         const auto prepared = keys.template prepare<false>(chunk * C, seen);
-        wait_emptied(builder);
+        meet_all(builder);
         keys.take_gradient(slot, prepared, chunk * C, seen);
         __syncwarp();
       } else {
@@ -89,7 +106,7 @@ struct Chunked {
     };
     // Gradients of the last chunks are taken in one more turn: a second copy of that code would not fit the
     // instruction cache.
-    for (int chunk = builder; chunk < chunks + (kBackward && Keys::kMade ? N : 0); chunk += N) {
+    for (int chunk = builder; chunk < chunks + (kBackward && kLeaves ? N : 0); chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
@@ -279,7 +296,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
 #pragma unroll
       for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
     }
-    team.template give_back<false>(chunk);
+    team.template give_back<false>(chunk, warp);
   }
   if (trail) put4(trail + p, p < P, state);
 }
@@ -427,7 +444,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       }
     }
     __syncwarp();
-    team.template give_back<true>(chunk);
+    team.template give_back<true>(chunk, warp);
   }
   if (a.write_q == Write::none) return;
 #pragma unroll

@@ -151,22 +151,5 @@ __device__ __forceinline__ void load_key(const float* memory, const int (&offset
   }
 }
 
-/// low + low's of the lane at `distance`, or high + high's, as the lane's own bit says.
-__device__ __forceinline__ float fold(float low, float high, unsigned distance) {
-  const bool upper = (threadIdx.x & distance) != 0;
-  const float given = __shfl_xor_sync(kFullWarp, upper ? low : high, static_cast<int>(distance));
-  return (upper ? high : low) + given;
-}
-
-/// Sums of eight numbers over a team; lane l gets the l-th.
-__device__ __forceinline__ float sum_each(const float (&v)[kLanes]) {
-  float u[4], w[2];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) u[i] = fold(v[i], v[i + 4], 4);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) w[i] = fold(u[i], u[i + 2], 2);
-  return fold(w[0], w[1], 1);
-}
-
 }  // namespace
 }  // namespace crosstalk::device

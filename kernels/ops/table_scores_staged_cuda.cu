@@ -66,7 +66,8 @@ __global__ void __launch_bounds__(1024)
           for (int k = 0; k < 4; ++k) v[s] += q[h][k] * phi<kMap>(x[h][k]);
         }
       }
-      float score = sum_each(v);
+      scatter_sum<kTurns, kLanes / 2>(v);  // token `lane` of the team's
+      float score = v[0];
       const int t = t0 + lane * kTeams + team;
       if (t < T) {
         float* out = a.a.at(r) + static_cast<std::int64_t>(row) * T + t;
@@ -134,8 +135,8 @@ __global__ void __launch_bounds__(1024) query_gradient(const __grid_constant__ T
       float* part = parts + item * kWidth + 4 * lane;
 #pragma unroll
       for (int h = 0; h < kWidth / 32; ++h) {  // over the teams: team k gets column k
-        const float even = fold(sum[h][0], sum[h][2], 16), odd = fold(sum[h][1], sum[h][3], 16);
-        part[32 * h + team] = fold(even, odd, 8);
+        scatter_sum<4, 16, kLanes>(sum[h]);
+        part[32 * h + team] = sum[h][0];
       }
     }
     __syncthreads();
