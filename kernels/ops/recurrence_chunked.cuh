@@ -52,9 +52,10 @@ struct Chunked {
   __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
   __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
   __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
-  // In place of the last where the chain leaves gradients: each of its warps meets the builder. To arrive
-  // would do, with a barrier for all of them, but compute-sanitizer's racecheck loses track of that; and the
-  // builder is there long before the chain.
+  // In place of the last where the chain leaves gradients: each of its warps meets the builder, with a fence
+  // on either side. One barrier of all, to which the chain but arrives, would do; that, compute-sanitizer's
+  // racecheck reports (and without the fences now and then the first read behind the barriers). The builder
+  // is there long before the chain, so it costs little.
   static constexpr bool kLeaves = Keys::kMade;
   template <int w = 0>
   __device__ static void meet_all(int builder) {
@@ -76,6 +77,7 @@ struct Chunked {
   template <bool kBackward>
   __device__ void give_back(int chunk, int warp) const {
     if constexpr (kBackward && kLeaves) {
+      __threadfence_block();
       meet(chunk % N, warp);
     } else if (chunk + N < chunks) {
       barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
@@ -98,6 +100,7 @@ struct Chunked {
       if constexpr (kBackward && kLeaves) {
         const auto prepared = keys.template prepare<false>(chunk * C, seen);
         meet_all(builder);
+        __threadfence_block();
         keys.take_gradient(slot, prepared, chunk * C, seen);
         __syncwarp();
       } else {
