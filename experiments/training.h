@@ -31,6 +31,9 @@ struct TrainingOptions {
   int concurrency = 0;  ///< CUDA: packs at a time, each on its own stream; 0 = chosen by the scheduler
 };
 
+/// Packs that train_runs trains side by side, if there are so many.
+int packs_at_once(const TrainingOptions& options);
+
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {
   std::function<void(Record&&)> finished;              ///< a run ended (done, diverged or failed)

@@ -13,6 +13,8 @@ namespace {
 
 /// Runs that one pack trains at most on a GPU, one after the other in its slots.
 constexpr std::size_t kLargestPack = std::size_t{default_replicas} * refills;
+/// A GPU's share holds at least so many packs of the size that stays together.
+constexpr double kPacksOfAShare = 8;
 /// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
@@ -61,13 +63,18 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   });
 
   // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
-  // costs is an estimate, for nobody knows how many steps it takes; groups that are large enough are
-  // therefore dealt to all in single runs, and the estimate hardly matters.
+  // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; large
+  // ones are dealt to all in single runs. (Dealing all of them balances no better, and a GPU trains halves of
+  // two packs slower than one of them.)
+  double total = 0;
+  for (const Group& group : groups) total += group.cost * static_cast<double>(group.ids.size());
   std::vector<Share> shares(n);
   std::vector<double> load(n, 0);
   for (const Group& group : groups) {
     std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
-    const bool dealt = options.device == Device::cuda && (group.ids.size() >= 2 * n || groups.size() < 4 * n);
+    const bool dealt =
+        options.device == Device::cuda && group.cost * static_cast<double>(group.ids.size()) >
+                                              total / (static_cast<double>(n) * kPacksOfAShare);
     if (options.device == Device::cuda) size = dealt ? 1 : kLargestPack;
     std::vector<Unit> units(dealt ? n : 0);
     for (std::size_t begin = 0; begin < group.ids.size(); begin += size) {

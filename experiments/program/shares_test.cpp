@@ -65,29 +65,32 @@ std::size_t count_of(const Share& share) {
   return count;
 }
 
-TEST(Shares, KeepSmallPacksTogetherOnAGpuUnlessThereAreTooFew) {
+TEST(Shares, KeepSmallPacksTogetherOnAGpu) {
   TrainingOptions options;
   options.device = Device::cuda;
-  for (const Share& share : share_out(runs_of("[4, 8, 12, 16]", "[1, 2, 3]"), 2, options))
+  const std::vector<crosstalk::Run> runs = runs_of("{ range = [20, 100, 2] }", "[1, 2, 3]");
+  for (const Share& share : share_out(runs, 2, options))
     for (const Unit& unit : share) EXPECT_EQ(unit.size(), 3u);
-  for (const Share& share : share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options))
-    EXPECT_EQ(count_of(share), 20u);
 }
 
-// How many steps a shape takes is unknown: with enough seeds every worker has some of each shape.
-TEST(Shares, DealManyRunsOfAShapeToAllWorkersOfAGpu) {
+// How many steps a shape takes is unknown: of a pack that is much of the work every worker has some runs.
+TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
   TrainingOptions options;
   options.device = Device::cuda;
-  const std::vector<crosstalk::Run> runs = runs_of("{ range = [20, 100, 8] }", "[1, 2, 3, 4, 5]");
-  const std::vector<Share> shares = share_out(runs, 2, options);
-  const std::size_t shapes = runs.size() / 5;
-  for (const Share& share : shares) {
-    EXPECT_EQ(share.size(), shapes);
-    for (const Unit& unit : share) {
-      EXPECT_GE(unit.size(), 2u);
-      EXPECT_LE(unit.size(), 3u);
-    }
-    EXPECT_NEAR(static_cast<double>(count_of(share)), static_cast<double>(runs.size()) / 2, 1);
+  for (const Share& share : share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options))
+    EXPECT_EQ(count_of(share), 20u);
+  const std::vector<crosstalk::Run> runs = runs_of("[20, 60, 100]", "[1, 2, 3, 4, 5]");
+  for (const Share& share : share_out(runs, 2, options)) {
+    const auto of_load = [&](std::int64_t load) {
+      std::size_t count = 0;
+      for (const Run& run : runs) {
+        if (run.config.get_int("task.associations") != load) continue;
+        for (const Unit& unit : share) count += std::count(unit.begin(), unit.end(), run.id);
+      }
+      return count;
+    };
+    EXPECT_NEAR(static_cast<double>(of_load(100)), 5, 1);  // 10 of either memory
+    EXPECT_NEAR(static_cast<double>(of_load(60)), 5, 1);
   }
 }
 

@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
-#include "experiments/program/provenance.h"
 #include "experiments/program/shares.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/workers.h"
@@ -91,11 +90,7 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   options.style = ProgressStyle::quiet;
   options.time_limit = 0;  // the parent minds the limits
   options.max_failures = 0;
-  std::size_t at_once =
-      static_cast<std::size_t>(options.training.threads > 0 ? options.training.threads : available_cores());
-  if (options.training.device == Device::cuda)
-    at_once = options.training.concurrency > 0 ? static_cast<std::size_t>(options.training.concurrency)
-                                               : std::size_t{default_streams};
+  const auto at_once = static_cast<std::size_t>(packs_at_once(options.training));
 
   std::unordered_map<std::string, const Run*> by_id;
   for (const Run& run : study.runs) by_id[run.id] = &run;

@@ -206,21 +206,25 @@ class Scheduler {
 
 }  // namespace
 
+int packs_at_once(const TrainingOptions& options) {
+  if (options.device == Device::cuda) return options.concurrency > 0 ? options.concurrency : default_streams;
+  return options.threads > 0 ? options.threads
+                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
                 const TrainingEvents& events) {
   if (runs.empty()) return true;
-  int workers = 0, slots = options.pack, runs_a_pack = 0;
+  int slots = options.pack, runs_a_pack = 0;
   if (options.device == Device::cuda) {
-    workers = options.concurrency > 0 ? options.concurrency : default_streams;
     if (slots <= 0) slots = default_replicas;
     runs_a_pack = refills * slots;
   } else {
-    workers = options.threads > 0 ? options.threads
-                                  : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     if (slots <= 0) slots = 1;  // on the CPU lockstep gains nothing and costs cache
     runs_a_pack = slots;
   }
-  return Scheduler(study, options, workers, slots, events).run(make_packs(runs, runs_a_pack, events));
+  return Scheduler(study, options, packs_at_once(options), slots, events)
+      .run(make_packs(runs, runs_a_pack, events));
 }
 
 }  // namespace crosstalk
