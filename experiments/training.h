@@ -1,9 +1,11 @@
 // Trains packs of runs: the program's view of the trainer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "experiments/study.h"
@@ -32,7 +34,11 @@ struct TrainingOptions {
 };
 
 /// Packs that train_runs trains side by side, if there are so many.
-int packs_at_once(const TrainingOptions& options);
+inline int packs_at_once(const TrainingOptions& options) {
+  if (options.device == Device::cuda) return options.concurrency > 0 ? options.concurrency : default_streams;
+  return options.threads > 0 ? options.threads
+                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {

@@ -82,8 +82,8 @@ TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
   const std::vector<crosstalk::Run> runs = runs_of("[20, 60, 100]", "[1, 2, 3, 4, 5]");
   for (const Share& share : share_out(runs, 2, options)) {
     const auto of_load = [&](std::int64_t load) {
-      std::size_t count = 0;
-      for (const Run& run : runs) {
+      std::ptrdiff_t count = 0;
+      for (const crosstalk::Run& run : runs) {
         if (run.config.get_int("task.associations") != load) continue;
         for (const Unit& unit : share) count += std::count(unit.begin(), unit.end(), run.id);
       }

@@ -206,12 +206,6 @@ class Scheduler {
 
 }  // namespace
 
-int packs_at_once(const TrainingOptions& options) {
-  if (options.device == Device::cuda) return options.concurrency > 0 ? options.concurrency : default_streams;
-  return options.threads > 0 ? options.threads
-                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
                 const TrainingEvents& events) {
   if (runs.empty()) return true;
