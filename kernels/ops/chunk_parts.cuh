@@ -29,6 +29,40 @@ __device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
   }
 }
 
+/// Those of W chain warps and N builders, each with a slot. kLeaves: the chain leaves gradients in slots.
+template <int W, int N, bool kLeaves>
+struct ChunkBarriers {
+  // A slot's keys and M are there; its keys are no longer needed.
+  __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
+  __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
+  __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
+  __device__ static void arrive_emptied(int builder) { barrier_arrive<1 + N, N>(32 * (W + 1), builder); }
+  // In place of the last two where gradients are left: each chain warp meets the builder, with a fence on
+  // either side. Those two would do, but compute-sanitizer's racecheck reports them (and without the fences
+  // now and then the first read behind the barriers). The builder is there long before the chain, so it costs
+  // little.
+  template <int w = 0>
+  __device__ static void wait_left(int builder) {
+    if constexpr (w < W) {
+      barrier_wait<1 + N + w * N, N>(64, builder);
+      wait_left<w + 1>(builder);
+    } else {
+      __threadfence_block();
+    }
+  }
+  template <int w = 0>
+  __device__ static void leave(int builder, int warp) {
+    if (w == 0) __threadfence_block();
+    if (w + 1 == W || w == warp) {
+      barrier_wait<1 + N + w * N, N>(64, builder);
+    } else if constexpr (w + 1 < W) {
+      leave<w + 1>(builder, warp);
+    }
+  }
+  /// Of the chain alone.
+  __device__ static void wait_chain() { barrier_wait<1 + N + N*(kLeaves ? W : 1)>(32 * W); }
+};
+
 /// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.
 template <class Real>
 __device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bool valid) {

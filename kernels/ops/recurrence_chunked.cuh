@@ -48,39 +48,15 @@ struct Chunked {
   const Real *write, *erase, *d_a;  // write: null where 1
   int P, seen, chunks;
 
-  // Barriers of a chain and the builder of a slot: its keys and M are there; they are no longer needed.
-  __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
-  __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
-  __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
-  // In place of the last where the chain leaves gradients: each of its warps meets the builder, with a fence
-  // on either side. One barrier of all, to which the chain but arrives, would do; that, compute-sanitizer's
-  // racecheck reports (and without the fences now and then the first read behind the barriers). The builder
-  // is there long before the chain, so it costs little.
-  static constexpr bool kLeaves = Keys::kMade;
-  template <int w = 0>
-  __device__ static void meet_all(int builder) {
-    if constexpr (w < W) {
-      barrier_wait<1 + N + w * N, N>(64, builder);
-      meet_all<w + 1>(builder);
-    }
-  }
-  template <int w = 0>
-  __device__ static void meet(int builder, int warp) {
-    if (w + 1 == W || w == warp) {
-      barrier_wait<1 + N + w * N, N>(64, builder);
-    } else if constexpr (w + 1 < W) {
-      meet<w + 1>(builder, warp);
-    }
-  }
-  static constexpr int kChainBarrier = 1 + N + N * (kLeaves ? W : 1);
-  /// The builder waits for slots that it fills again, and for all if it has to do with gradients in them.
+  using Barriers = ChunkBarriers<W, N, Keys::kMade>;
+  /// The chain needs a slot no longer. The builder waits for slots that it fills again, and for all if it has
+  /// to do with gradients in them.
   template <bool kBackward>
   __device__ void give_back(int chunk, int warp) const {
-    if constexpr (kBackward && kLeaves) {
-      __threadfence_block();
-      meet(chunk % N, warp);
+    if constexpr (kBackward && Keys::kMade) {
+      Barriers::leave(chunk % N, warp);
     } else if (chunk + N < chunks) {
-      barrier_arrive<1 + N, N>(32 * (W + 1), chunk % N);
+      Barriers::arrive_emptied(chunk % N);
     }
   }
 
@@ -97,19 +73,18 @@ struct Chunked {
     Real* matrix = slot.matrix;
     auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen);
     const auto await_chain = [&](int chunk) {  // which needs this chunk no longer
-      if constexpr (kBackward && kLeaves) {
+      if constexpr (kBackward && Keys::kMade) {
         const auto prepared = keys.template prepare<false>(chunk * C, seen);
-        meet_all(builder);
-        __threadfence_block();
+        Barriers::wait_left(builder);
         keys.take_gradient(slot, prepared, chunk * C, seen);
         __syncwarp();
       } else {
-        wait_emptied(builder);
+        Barriers::wait_emptied(builder);
       }
     };
     // Gradients of the last chunks are taken in one more turn: a second copy of that code would not fit the
     // instruction cache.
-    for (int chunk = builder; chunk < chunks + (kBackward && kLeaves ? N : 0); chunk += N) {
+    for (int chunk = builder; chunk < chunks + (kBackward && Keys::kMade ? N : 0); chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
@@ -158,7 +133,7 @@ struct Chunked {
         for (int i = 0; i < C; ++i) matrix[i * kStride + lane] = sums[i];
       }
       __syncwarp();
-      arrive_filled(builder);
+      Barriers::arrive_filled(builder);
     }
   }
 
@@ -194,7 +169,7 @@ struct Chunked {
       const int lane = threadIdx.x % 32;
       Real(*sums)[2 * C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
       if (lane % (32 / kValues) == 0) sums[threadIdx.x / 32][lane / (32 / kValues)] = x;
-      barrier_wait<kChainBarrier>(32 * W);
+      Barriers::wait_chain();
       Real sum = 0;
 #pragma unroll
       for (int w = 0; w < W; ++w) sum += sums[w][index];
@@ -268,7 +243,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     next = team.template token<false>(chunk + 1, nullptr);
     const auto& slot = memory.slot[chunk % N];
     const Real* stage = slot.keys[0] + p;
-    Team::wait_filled(chunk % N);
+    Team::Barriers::wait_filled(chunk % N);
     Real sums[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
@@ -377,7 +352,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     Real* stage = slot.keys[0] + p;
     const Real* states = stages + chunk % 2 * kStage;
     if constexpr (!kTrail) wait_copies<1>();
-    Team::wait_filled(chunk % N);
+    Team::Barriers::wait_filled(chunk % N);
     constexpr int kSums = kTrail ? C : 2 * C;
     Real sums[kSums];
 #pragma unroll
