@@ -32,6 +32,8 @@ __device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
 /// Those of W chain warps and N builders, each with a slot. kLeaves: the chain leaves gradients in slots.
 template <int W, int N, bool kLeaves>
 struct ChunkBarriers {
+  static constexpr int kChain = 1 + N + N * (kLeaves ? W : 1);
+  static_assert(kChain < 16, "a block has 16 barriers");
   // A slot's keys and M are there; its keys are no longer needed.
   __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
   __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
