@@ -1,16 +1,15 @@
 // Trains packs of runs: the program's view of the trainer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "experiments/study.h"
 #include "kernels/base/exec.h"
 #include "kernels/base/options.h"
+#include "kernels/base/parallel.h"
 #include "results/record.h"
 
 namespace crosstalk {
@@ -36,8 +35,7 @@ struct TrainingOptions {
 /// Packs that train_runs trains side by side, if there are so many.
 inline int packs_at_once(const TrainingOptions& options) {
   if (options.device == Device::cuda) return options.concurrency > 0 ? options.concurrency : default_streams;
-  return options.threads > 0 ? options.threads
-                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options.threads > 0 ? options.threads : available_cores();
 }
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.

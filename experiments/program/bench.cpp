@@ -19,10 +19,10 @@
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/progress.h"
-#include "experiments/program/provenance.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/parallel.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {

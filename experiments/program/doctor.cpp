@@ -12,12 +12,12 @@
 #include <sstream>
 
 #include "experiments/program/exit_codes.h"
-#include "experiments/program/provenance.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/program/version.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/parallel.h"
 
 #ifndef CROSSTALK_CUDA_ARCHITECTURES
 #define CROSSTALK_CUDA_ARCHITECTURES ""

@@ -1,14 +1,12 @@
 // Provenance of records. SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/provenance.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <thread>
 
 #include "experiments/program/version.h"
 #include "experiments/study.h"
@@ -38,12 +36,6 @@ std::string utc_now() {
   gmtime_r(&now, &parts);
   char text[32];
   return std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts) > 0 ? text : "unknown";
-}
-
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 nlohmann::json process_provenance(const std::string& command, const std::string& device, int threads) {

@@ -13,7 +13,4 @@ nlohmann::json process_provenance(const std::string& command, const std::string&
 /// "2026-01-31T12:00:00Z".
 std::string utc_now();
 
-/// Cores that this process may use.
-int available_cores();
-
 }  // namespace crosstalk::program

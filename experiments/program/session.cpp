@@ -16,6 +16,7 @@
 #include "experiments/program/provenance.h"
 #include "experiments/program/signals.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
 #include "results/store.h"
 

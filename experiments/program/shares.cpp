@@ -22,6 +22,7 @@ constexpr std::size_t kOwnRounds = 8;
 struct Group {
   double cost;  ///< of one run
   Unit ids;
+  double whole() const { return cost * static_cast<double>(ids.size()); }
 };
 
 /// The units of a share that still have something to train.
@@ -57,8 +58,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
     groups.push_back(std::move(group));
   }
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    const double x = a.cost * static_cast<double>(a.ids.size()),
-                 y = b.cost * static_cast<double>(b.ids.size());
+    const double x = a.whole(), y = b.whole();
     return x != y ? x > y : a.ids[0] < b.ids[0];
   });
 
@@ -67,14 +67,13 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   // ones are dealt to all in single runs. (Dealing all of them balances no better, and a GPU trains halves of
   // two packs slower than one of them.)
   double total = 0;
-  for (const Group& group : groups) total += group.cost * static_cast<double>(group.ids.size());
+  for (const Group& group : groups) total += group.whole();
   std::vector<Share> shares(n);
   std::vector<double> load(n, 0);
   for (const Group& group : groups) {
     std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
     const bool dealt =
-        options.device == Device::cuda && group.cost * static_cast<double>(group.ids.size()) >
-                                              total / (static_cast<double>(n) * kPacksOfAShare);
+        options.device == Device::cuda && group.whole() > total / (static_cast<double>(n) * kPacksOfAShare);
     if (options.device == Device::cuda) size = dealt ? 1 : kLargestPack;
     std::vector<Unit> units(dealt ? n : 0);
     for (std::size_t begin = 0; begin < group.ids.size(); begin += size) {

@@ -24,6 +24,7 @@
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
+#include "kernels/base/parallel.h"
 #include "results/store.h"
 
 namespace crosstalk::program {

@@ -4,13 +4,23 @@
 // items whose shapes know neither, and each item is computed by one thread in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 
 #include "kernels/base/exec.h"
 #include "kernels/base/tensor.h"
 
 namespace crosstalk {
+
+/// Cores that this process may use, which may be fewer than are online.
+inline int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 /// Calls f(r, item) for every replica to compute and every item in [0, items).
 template <class F>

@@ -2,11 +2,13 @@
 #include "kernels/base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cmath>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -100,6 +102,22 @@ TEST(Parallel, AlignmentDoesNotMatter) {
       EXPECT_EQ(sum(x, n), first_sum) << n;
     }
   }
+}
+
+TEST(Parallel, CoresAreThoseThatTheProcessMayUse) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  EXPECT_EQ(available_cores(), CPU_COUNT(&allowed));
+  int cores = 0;
+  std::thread([&] {  // whose affinity is its own
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
+      if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) cores = available_cores();
+  })
+      .join();
+  EXPECT_EQ(cores, 1);
 }
 
 TEST(Parallel, PutStoresOrAdds) {

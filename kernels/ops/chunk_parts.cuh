@@ -62,7 +62,7 @@ struct ChunkBarriers {
     }
   }
   /// Of the chain alone.
-  __device__ static void wait_chain() { barrier_wait<1 + N + N*(kLeaves ? W : 1)>(32 * W); }
+  __device__ static void wait_chain() { barrier_wait<kChain>(32 * W); }
 };
 
 /// Four aligned numbers from global to shared memory in the background; 0 unless `valid`.

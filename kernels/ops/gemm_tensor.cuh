@@ -3,9 +3,9 @@
 // The arithmetic is that of tensor_core.cuh; a step of K is summed there, steps by ordinary additions.
 //
 // Products of more than 32 rows are made by wgmma (gemm_wgmma.cuh) where there is such a thing; of masked or
-// computed operands, and of few rows by mma.sync, here: a block makes a tile of TM x TN,
-// each warp 32 x 32 sums over its part of a step of 32 along K ("groups" of warps share a tile's sums). Two
-// steps are on their way to shared memory while one is multiplied.
+// computed operands, and of few rows by mma.sync, here: a block makes a tile of TM x TN, each warp 32 x 32
+// sums over its part of a step of 32 along K ("groups" of warps share a tile's sums). Two steps are on their
+// way to shared memory while one is multiplied.
 //
 // Where tiles are few and K long, the blocks of a cluster take a slice of K each and add their sums out of
 // each other's shared memory (sm_90 and newer; elsewhere a block walks all of K). Partial sums are added in
