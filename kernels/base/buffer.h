@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -87,9 +88,11 @@ class Arena {
   std::size_t total_ = 0;
 };
 
-/// A tensor shape from a list of dimensions (at most 4), without memory.
+/// A tensor shape from a list of dimensions (at most Tensor::kMaxRank), without memory.
 template <class T>
 Tensor<T> shaped(int R, std::initializer_list<int> dims) {
+  if (dims.size() > static_cast<std::size_t>(Tensor<T>::kMaxRank))
+    throw std::logic_error("[tensor] too many dimensions");
   Tensor<T> t;
   t.R = R;
   for (int d : dims) t.dims[t.rank++] = d;

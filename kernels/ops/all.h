@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/adam.h"
+#include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
 #include "kernels/ops/favor_features.h"
@@ -12,8 +13,11 @@
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
 #include "kernels/ops/prefix_dot.h"
+#include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
+#include "kernels/ops/scan.h"
+#include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
@@ -37,3 +41,6 @@
   X(TableRecurrenceForward) X(TableRecurrenceBackward)                         \
   X(TableScoresForward) X(TableScoresBackward)
 // clang-format on
+
+/// Ops of one struct (kernels/base/op.h).
+#define CROSSTALK_WHOLE_OPS(X) X(Attend) X(LogScan) X(Mix) X(ReadWeights) X(Scan) X(Solve) X(StateRead)
