@@ -147,8 +147,14 @@ void recurrent_backward(const Sequence<Real>& s, SequenceGradients<Real>& d) {
 
 template <class Real>
 void forward_cpu(const Exec& exec, const StateRead<Real>& op) {
-  parallel_items(exec, op.k.value.R, op.B() * op.H(),
-                 [&](int r, std::int64_t item) { recurrent_forward(Sequence<Real>(op, r, item)); });
+  parallel_items(exec, op.k.value.R, op.B() * op.H(), [&](int r, std::int64_t item) {
+    const Sequence<Real> s(op, r, item);
+    if (op.form == StateForm::chunkwise) {
+      state::chunk_forward(s);
+    } else {
+      recurrent_forward(s);
+    }
+  });
 }
 
 template <class Real>
@@ -156,7 +162,11 @@ void backward_cpu(const Exec& exec, const StateRead<Real>& op) {
   parallel_items(exec, op.k.value.R, op.B() * op.H(), [&](int r, std::int64_t item) {
     const Sequence<Real> s(op, r, item);
     SequenceGradients<Real> d(s);
-    recurrent_backward(s, d);
+    if (op.form == StateForm::chunkwise) {
+      state::chunk_backward(s, d);
+    } else {
+      recurrent_backward(s, d);
+    }
     d.store(s);
   });
 }
