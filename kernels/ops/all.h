@@ -44,5 +44,8 @@
 // clang-format on
 
 /// Ops of one struct (kernels/base/op.h).
-#define CROSSTALK_WHOLE_OPS(X) \
-  X(Attend) X(Combine) X(Fold) X(LogScan) X(Map) X(Mix) X(OneHot) X(ReadWeights) X(Scan) X(Solve) X(StateRead)
+#define CROSSTALK_WHOLE_OPS(X)                                                                     \
+  X(Attend)                                                                                        \
+  X(Combine)                                                                                       \
+  X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix) X(OneHot) X(ReadWeights) X(Scan) X(Solve) \
+      X(StateRead) X(Swap)

@@ -3,6 +3,9 @@
 //   map      y = scale f(x) + shift
 //   combine  y = scale_a a + scale_b b   or   a b         a dimension of 1 is repeated
 //   fold     y = sum of x over the dimensions where y has 1
+//   expand   y = x, repeated where x has 1
+//   swap     the second and the third dimension change places
+//   constant numbers of the model
 //   one_hot  y_n = onehot(id_n), 0 where the id is absent
 //
 // Sums run in a fixed order. SPDX-License-Identifier: Apache-2.0
@@ -187,6 +190,63 @@ struct Fold {
 };
 CROSSTALK_OP(Fold)
 
+/// y repeats x where x has 1; its shape is set before plan().
+template <class Real>
+struct Expand {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "expand";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() const {
+    if (!broadcasts(y.value, x.value)) throw std::logic_error("[expand] shapes do not fit");
+  }
+};
+CROSSTALK_OP(Expand)
+
+/// x [R,A,B,C,D] -> y [R,A,C,B,D].
+template <class Real>
+struct Swap {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "swap";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() {
+    if (x.value.rank != 4) throw std::logic_error("[swap] wants four dimensions");
+    y.value = shaped<Real>(x.value.R, {x.value.dims[0], x.value.dims[2], x.value.dims[1], x.value.dims[3]});
+  }
+  /// Where element i of y lies in x.
+  CT_HD std::int64_t index(std::int64_t i) const {
+    const std::int64_t D = x.value.dims[3], B = x.value.dims[1], C = x.value.dims[2];
+    const std::int64_t column = i % D, b = i / D % B, c = i / D / B % C, a = i / D / B / C;
+    return ((a * B + b) * C + c) * D + column;
+  }
+};
+CROSSTALK_OP(Swap)
+
+/// Numbers that a model fixes, one a head; without a gradient.
+template <class Real>
+struct Constant {
+  static constexpr int kMost = 64;
+  double number[kMost] = {};
+  Out<Real> y;  ///< its shape, at most kMost elements, is set before plan()
+  static constexpr const char* kName = "constant";
+  static constexpr bool kWithoutGradient = true;
+  template <class F>
+  void fields(F&& f) {
+    f("y", y);
+  }
+  void plan() const {
+    if (y.value.size() > kMost) throw std::logic_error("[constant] too many numbers");
+  }
+};
+CROSSTALK_OP(Constant)
+
 /// ids int32 [R,..,C] -> y [R,..,size] of channel `channel`; without a gradient.
 template <class Real>
 struct OneHot {
@@ -194,6 +254,7 @@ struct OneHot {
   Ids ids;
   Out<Real> y;  ///< its shape is set before plan()
   static constexpr const char* kName = "one_hot";
+  static constexpr bool kWithoutGradient = true;
   template <class F>
   void fields(F&& f) {
     f("ids", ids), f("y", y);

@@ -98,6 +98,49 @@ void backward_cpu(const Exec& exec, const Fold<Real>& op) {
 }
 
 template <class Real>
+void forward_cpu(const Exec& exec, const Expand<Real>& op) {
+  const Broadcast map = broadcast(op.y.value, op.x.value);
+  parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i)
+                      op.y.value.at(r)[i] = op.x.value.at(r)[map.index(i)];
+                  });
+}
+
+template <class Real>
+void backward_cpu(const Exec& exec, const Expand<Real>& op) {
+  gather_gradient(exec, op.x, op.y.value, [&](int r, std::int64_t i) { return op.y.gradient.at(r)[i]; });
+}
+
+template <class Real>
+void forward_cpu(const Exec& exec, const Swap<Real>& op) {
+  parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i)
+                      op.y.value.at(r)[i] = op.x.value.at(r)[op.index(i)];
+                  });
+}
+
+template <class Real>
+void backward_cpu(const Exec& exec, const Swap<Real>& op) {
+  if (!op.x.wanted()) return;
+  parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i)
+                      put(op.x.write, op.x.gradient.at(r) + op.index(i), op.y.gradient.at(r)[i]);
+                  });
+}
+
+template <class Real>
+void forward_cpu(const Exec& exec, const Constant<Real>& op) {
+  parallel_items(exec, op.y.value.R, op.y.value.size(),
+                 [&](int r, std::int64_t i) { op.y.value.at(r)[i] = static_cast<Real>(op.number[i]); });
+}
+
+template <class Real>
+void backward_cpu(const Exec&, const Constant<Real>&) {}
+
+template <class Real>
 void forward_cpu(const Exec& exec, const OneHot<Real>& op) {
   const int size = op.y.value.columns(), C = op.ids.value.columns();
   parallel_blocks(exec, op.y.value.R, op.y.value.rows(), 64,
@@ -116,6 +159,9 @@ void backward_cpu(const Exec&, const OneHot<Real>&) {}
 CROSSTALK_INSTANTIATE(cpu, Map)
 CROSSTALK_INSTANTIATE(cpu, Combine)
 CROSSTALK_INSTANTIATE(cpu, Fold)
+CROSSTALK_INSTANTIATE(cpu, Expand)
+CROSSTALK_INSTANTIATE(cpu, Swap)
+CROSSTALK_INSTANTIATE(cpu, Constant)
 CROSSTALK_INSTANTIATE(cpu, OneHot)
 
 }  // namespace crosstalk

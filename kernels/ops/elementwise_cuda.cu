@@ -120,6 +120,48 @@ void backward_cuda(const Exec& exec, const Fold<Real>& op) {
 }
 
 template <class Real>
+void forward_cuda(const Exec& exec, const Expand<Real>& op) {
+  const Broadcast map = broadcast(op.y.value, op.x.value);
+  each(exec, "expand", op.y.value.R, op.y.value.size(),
+       [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = op.x.value.at(r)[map.index(i)]; });
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const Expand<Real>& op) {
+  if (!op.x.wanted()) return;
+  const Broadcast map = broadcast(op.y.value, op.x.value);
+  sums<Real>(
+      exec, "expand backward", op.y.value.R, op.x.value.size(), map.repeats(),
+      [=] __device__(int r, std::int64_t j, std::int64_t n) {
+        return op.y.gradient.at(r)[map.element(j, n)];
+      },
+      [=] __device__(int r, std::int64_t j, Real sum) { put(op.x.write, op.x.gradient.at(r) + j, sum); });
+}
+
+template <class Real>
+void forward_cuda(const Exec& exec, const Swap<Real>& op) {
+  each(exec, "swap", op.y.value.R, op.y.value.size(),
+       [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = op.x.value.at(r)[op.index(i)]; });
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const Swap<Real>& op) {
+  if (!op.x.wanted()) return;
+  each(exec, "swap backward", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
+    put(op.x.write, op.x.gradient.at(r) + op.index(i), op.y.gradient.at(r)[i]);
+  });
+}
+
+template <class Real>
+void forward_cuda(const Exec& exec, const Constant<Real>& op) {
+  each(exec, "constant", op.y.value.R, op.y.value.size(),
+       [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = static_cast<Real>(op.number[i]); });
+}
+
+template <class Real>
+void backward_cuda(const Exec&, const Constant<Real>&) {}
+
+template <class Real>
 void forward_cuda(const Exec& exec, const OneHot<Real>& op) {
   const int size = op.y.value.columns(), C = op.ids.value.columns();
   each(exec, "one hot", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
@@ -133,6 +175,9 @@ void backward_cuda(const Exec&, const OneHot<Real>&) {}
 CROSSTALK_INSTANTIATE(cuda, Map)
 CROSSTALK_INSTANTIATE(cuda, Combine)
 CROSSTALK_INSTANTIATE(cuda, Fold)
+CROSSTALK_INSTANTIATE(cuda, Expand)
+CROSSTALK_INSTANTIATE(cuda, Swap)
+CROSSTALK_INSTANTIATE(cuda, Constant)
 CROSSTALK_INSTANTIATE(cuda, OneHot)
 
 }  // namespace crosstalk

@@ -73,6 +73,45 @@ OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::
   return op.roundings(80).condition(4);
 }
 
+OpCase expand_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
+  OpCase op(name);
+  op.input("x", x, normal()).output("y", y);
+  call<Expand>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    each_index(
+        y, [&](const int(&i)[4]) { out.real["y"].push_back(in["x"][static_cast<std::size_t>(at(x, i))]); });
+    return out;
+  });
+  return op.roundings(40).condition(4);
+}
+
+OpCase swap_case() {
+  OpCase op("Swap");
+  op.input("x", {2, 3, 4, 5}, normal()).output("y", {2, 4, 3, 5});
+  call<Swap>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    each_index({2, 4, 3, 5}, [&](const int(&i)[4]) {
+      out.real["y"].push_back(in["x"][static_cast<std::size_t>(((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3])]);
+    });
+    return out;
+  });
+  return op;
+}
+
+OpCase constant_case() {
+  OpCase op("Constant");
+  op.output_without_gradient("y", {1, 1, 3, 1});
+  call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
+  op.oracle([=](const Values&) {
+    Values out;
+    out.real["y"] = {-0.5, 2, 1e-3};
+    return out;
+  });
+  return op;
+}
+
 OpCase one_hot_case() {
   OpCase op("OneHot");
   op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
