@@ -11,7 +11,7 @@ template <class Real>
 struct HeadRows {
   Real* first = nullptr;
   std::int64_t step = 0;
-  CT_HD HeadRows() = default;
+  HeadRows() = default;
   /// Null where the tensor is absent.
   CT_HD HeadRows(const Tensor<Real>& t, int r, int b, int h, int N, int H, int C)
       : first(t.data ? t.at(r) + (static_cast<std::int64_t>(b) * N * H + h) * C : nullptr),
@@ -26,7 +26,7 @@ struct HeadField {
   HeadRows<Real> value, gradient;
   Write write = Write::none;
   int N = 0, C = 0;
-  CT_HD HeadField() = default;
+  HeadField() = default;
   CT_HD HeadField(const In<Real>& in, int r, int b, int h, int N_, int H, int C_)
       : value(in.value, r, b, h, N_, H, C_), write(in.write), N(N_), C(C_) {
     if (in.wanted()) gradient = HeadRows<Real>(in.gradient, r, b, h, N_, H, C_);
