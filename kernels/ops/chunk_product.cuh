@@ -94,6 +94,22 @@ struct ChunkSums {
       }
     }
   }
+  /// f(row, column, x, y, other's x, other's y).
+  template <class F>
+  __device__ __forceinline__ void pairs_with(const ChunkSums& other, F&& f) {
+    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], other.at[m][n][2 * h],
+            other.at[m][n][2 * h + 1]);
+        }
+      }
+    }
+  }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
 #pragma unroll
@@ -110,6 +126,40 @@ struct ChunkSums {
   }
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x *= y; });
+  }
+  /// From memory, rows `stride` apart, as far as there are rows and columns. kWhole: there are N columns, and they come in
+  /// aligned pairs.
+  template <bool kWhole>
+  __device__ __forceinline__ void take(const float* from, std::int64_t stride, int rows, int columns) {
+    pairs([&](int row, int column, float& x, float& y) {
+      const float* p = from + row * stride + column;
+      if constexpr (kWhole) {
+        float2 two = make_float2(0, 0);
+        if (row < rows) two = *reinterpret_cast<const float2*>(p);
+        x = two.x, y = two.y;
+      } else {
+        x = row < rows && column < columns ? p[0] : 0;
+        y = row < rows && column + 1 < columns ? p[1] : 0;
+      }
+    });
+  }
+  /// To memory; the sums are lost if they are added to what is there.
+  template <bool kWhole>
+  __device__ __forceinline__ void put(Write mode, float* to, std::int64_t stride, int rows, int columns) {
+    if (mode == Write::add) {
+      ChunkSums old;
+      old.take<kWhole>(to, stride, rows, columns);
+      each(old, [](float& x, float y) { x += y; });
+    }
+    pairs([&](int row, int column, float x, float y) {
+      float* p = to + row * stride + column;
+      if constexpr (kWhole) {
+        if (row < rows) *reinterpret_cast<float2*>(p) = make_float2(x, y);
+      } else {
+        if (row < rows && column < columns) p[0] = x;
+        if (row < rows && column + 1 < columns) p[1] = y;
+      }
+    });
   }
   /// Multiplies rows by their factors.
   __device__ __forceinline__ void scale(const float* factors) {
@@ -136,6 +186,9 @@ struct ChunkSums {
         if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
       }
     }
+  }
+  __device__ __forceinline__ void row_sums(float* sums) {
+    row_sums(sums, [](int, int, float x, float y) { return x + y; });
   }
   __device__ __forceinline__ static float total(const float* sums, int row) {
     float sum = 0;

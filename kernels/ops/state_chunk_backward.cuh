@@ -41,20 +41,19 @@ struct BackwardMemory {
     d_state = carve.take<Type>(Tile::D * Tile::kRow);
     scores = carve.take<Type>(kPairs);
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
-    look = solves ? carve.take<Type>(kPairs) : nullptr;
     d_rest = carve.take<Type>(kTokens);
-    d_rest_aged = solves ? carve.take<Type>(kTokens) : nullptr;
     for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase, &of_pairs}) {
       *sums = carve.take<float>(kSums);
     }
     parts = carve.take<float>(Tile::W);
-    // One after the other: dU; products of pairs with their gradients (gates); dO e^G (gates).
-    crossing = reinterpret_cast<float*>(carve.take<unsigned char>(
-        sizeof(Type) * kTokens > sizeof(float) * C * (C + 1) || !gated ? sizeof(Type) * kTokens
-                                                                       : sizeof(float) * C * (C + 1)));
-    d_written = reinterpret_cast<Type*>(crossing);
-    d_o_aged = gated ? d_written : d_o;
+    // One after the other: dU, products of pairs with their gradients (gates), what follows.
+    const std::size_t shared = carve.used;
+    crossing = carve.take<float>(gated ? C * (C + 1) : 0);
     bytes = carve.used;
+    carve.used = shared;
+    look = carve.take<Type>(solves ? kPairs : 0);
+    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);
+    if (carve.used > bytes) bytes = carve.used;
   }
 };
 
@@ -161,6 +160,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
   using Rows = typename Tile::Rows;
   using Side = typename Tile::Side;
   using Memory = BackwardMemory<Tile>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
   extern __shared__ __align__(16) unsigned char dynamic[];
   const StateWalk walk(op);
@@ -170,47 +170,57 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
-      d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow}, d_o_aged{memory.d_o_aged, kRow};
+      d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
   const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
   const int chunks = (walk.T + C - 1) / C;
 
   typename Tile::State d_state;
-  take_state(d_state, walk.kept(op.end.gradient, 1, 0, V * K), V, K, walk.even_k);
+  if (op.end.gradient) {
+    d_state.template take<Tile::kWhole>(walk.kept(op.end.gradient, 1, 0, V * K), K, V, K);
+  }
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * C, valid = min(C, walk.T - first);
     const float* kept = walk.kept(op.states.value, chunks, chunk, V * K);
     const float* v_at = walk.rows(op.v.value, first, V);
     d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
-    bring<Tile>(memory.q, walk.rows(op.q.value, first, K), stride_k, valid, K);
-    bring<Tile>(memory.k, walk.rows(op.k.value, first, K), stride_k, valid, K);
-    if (walk.tied) bring<Tile>(memory.x, walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
-    bring<Tile>(memory.d_o, walk.rows(op.o.gradient, first, V), stride_v, op.o.gradient ? valid : 0, V);
-    if (walk.solves) {
-      bring<Tile>(memory.written, walk.rows(op.solved.value, first, V), stride_v, valid, V);
-      const float* from = walk.kept(op.inverse.value, chunks, chunk, C * C);
-#pragma unroll
-      for (int turn = 0; turn < C * C / 4 / Tile::kThreads; ++turn) {
-        const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
-        const float4 four = *reinterpret_cast<const float4*>(from + 4 * i);
-        const float values[4] = {four.x, four.y, four.z, four.w};
-        Op::put4(memory.inverse + i / (C / 4) * kSide + i % (C / 4) * 4, values);
-      }
-    } else {
-      bring<Tile>(memory.written, v_at, stride_v, valid, V, walk.rows(op.write_gain.value, first, 1), H);
+    {
+      Fetched<Tile> q_in, k_in, d_o_in, written_in;
+      q_in.fetch(walk.rows(op.q.value, first, K), stride_k, valid, K);
+      k_in.fetch(walk.rows(op.k.value, first, K), stride_k, valid, K);
+      const bool has_gradient = static_cast<bool>(op.o.gradient);
+      d_o_in.fetch(has_gradient ? walk.rows(op.o.gradient, first, V) : v_at, stride_v, valid, V);
+      written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
+      if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+      q_in.put(memory.q, valid);
+      k_in.put(memory.k, valid);
+      d_o_in.put(memory.d_o, has_gradient ? valid : 0);
+      written_in.put(memory.written, valid, kRow,
+                     walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
     }
-    if constexpr (Memory::kStateStaged) bring<Tile, D>(memory.state, kept, K, V, K);
-    if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+    if constexpr (Memory::kStateStaged) {
+      Fetched<Tile, D> state_in;
+      state_in.fetch(kept, K, V, K);
+      state_in.put(memory.state, V);
+    }
+    if (walk.solves) {
+      Fetched<WholeTile, C, C> inverse_in;
+      inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
+      inverse_in.put(memory.inverse, C, kSide);
+    }
+    if (walk.tied) {
+      Fetched<Tile> look_in;
+      look_in.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look_in.put(memory.x, valid);
+    }
     if (chunk > 0) {
-      prefetch_rows<Tile::kThreads>(walk.rows(op.q.value, first - C, K), stride_k, C, K);
-      prefetch_rows<Tile::kThreads>(walk.rows(op.k.value, first - C, K), stride_k, C, K);
-      prefetch_rows<Tile::kThreads>(walk.rows(op.v.value, first - C, V), stride_v, C, V);
-      if (op.o.gradient) {
-        prefetch_rows<Tile::kThreads>(walk.rows(op.o.gradient, first - C, V), stride_v, C, V);
-      }
-      prefetch_rows<Tile::kThreads>(walk.kept(op.states.value, chunks, chunk - 1, V * K), 0, 1, V * K);
+      prefetch_rows<Tile>(walk.rows(op.q.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first - C, V), stride_v, C);
+      if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
+      prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
       if (walk.solves) {
-        prefetch_rows<Tile::kThreads>(walk.rows(op.solved.value, first - C, V), stride_v, C, V);
-        prefetch_rows<Tile::kThreads>(walk.kept(op.inverse.value, chunks, chunk - 1, C * C), 0, 1, C * C);
+        prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
+        prefetch_rows<Tile, C>(walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C);
       }
     }
     __syncthreads();
@@ -230,28 +240,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     d_u.template add<false, false>(k, d_state_at, 0, D);
     if (walk.gated) d_u.scale(gates.left);
     __syncthreads();
+    Rows given;  // v
+    given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
     d_u.template add<true, true>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
       __syncthreads();
       d_u.clear();
       d_u.template add<true, true>(inverse, d_written, d_u.first_row(), C);
-      d_u.pairs([&](int i, int v, float a, float b) {
-        const float f = gates.erase[i] * gates.look[i];
-        Op::put2(memory.d_rest + i * kRow + v, a, b);
-        Op::put2(memory.d_rest_aged + i * kRow + v, -f * a, -f * b);
-      });
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
     }
-    d_u.row_sums(memory.of_value, [&](int i, int v, float a, float b) {
-      const float2 given = get_pair(v_at + i * stride_v + v, i < valid ? V - v : 0, walk.even_v);
-      return a * given.x + b * given.y;
-    });
+    given.multiply(d_u);
+    given.row_sums(memory.of_value);
     if (op.v.wanted()) {
-      float* d_v = walk.rows(op.v.gradient, first, V);
-      d_u.pairs([&](int i, int v, float a, float b) {
-        const float w = gates.write[i];
-        put_pair(op.v.write, d_v + i * stride_v + v, w * a, w * b, i < valid ? V - v : 0, walk.even_v);
-      });
+      given = d_u;
+      given.scale(gates.write);
+      given.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
     }
     __syncthreads();
 
@@ -278,9 +282,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       p.template add<false, false>(d_rest, written, 0, D);
       p.pairs([&](int i, int j, float& a, float& b) {
         a = decayed(2, i, j, i - 1, a), b = decayed(2, i, j + 1, i - 1, b);
-        const float e = gates.erase[i];
         Op::put2(memory.inverse + i * kSide + j, a, b);
-        Op::put2(memory.look + i * kSide + j, e * a, e * b);
       });
       if (walk.gated) {
         Side s;
@@ -292,15 +294,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
         });
         sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
       }
-    }
-    if (walk.gated) {  // the place of dU is free now
-      for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
-        const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
-        float values[4];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
-        Op::put4(memory.d_o_aged + at, values);
-      }
+      p.pairs([&](int i, int j, float a, float b) {
+        const float e = gates.erase[i];
+        Op::put2(memory.look + i * kSide + j, e * a, e * b);
+      });
+      d_u.pairs([&](int i, int v, float a, float b) {
+        const float f = -gates.erase[i] * gates.look[i];
+        Op::put2(memory.d_rest_aged + i * kRow + v, f * a, f * b);
+      });
     }
     __syncthreads();
 
@@ -325,10 +326,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       }
       d_q.template add<false, true>(scores, k, 0, d_q.first_row() + d_q.kRows);
       if (op.q.wanted()) {
-        float* to = walk.rows(op.q.gradient, first, K);
-        d_q.pairs([&](int i, int c, float a, float b) {
-          put_pair(op.q.write, to + i * stride_k + c, a, b, i < valid ? K - c : 0, walk.even_k);
-        });
+        d_q.template put<Tile::kWhole>(op.q.write, walk.rows(op.q.gradient, first, K), stride_k, valid, K);
       }
     }
     Rows d_k, d_a;  // d_a: -da
@@ -353,16 +351,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       if (!walk.tied) d_k.subtract(d_a);
     }
     if (op.k.wanted()) {
-      float* to = walk.rows(op.k.gradient, first, K);
-      d_k.pairs([&](int i, int c, float a, float b) {
-        put_pair(op.k.write, to + i * stride_k + c, a, b, i < valid ? K - c : 0, walk.even_k);
-      });
+      d_k.template put<Tile::kWhole>(op.k.write, walk.rows(op.k.gradient, first, K), stride_k, valid, K);
     }
     if (walk.tied && op.erase_read.wanted()) {
-      float* to = walk.rows(op.erase_read.gradient, first, K);
-      d_a.pairs([&](int i, int c, float a, float b) {
-        put_pair(op.erase_read.write, to + i * stride_k + c, -a, -b, i < valid ? K - c : 0, walk.even_k);
-      });
+      d_a.each(d_a, [](float& x, float y) { x = -y; });
+      d_a.template put<Tile::kWhole>(op.erase_read.write, walk.rows(op.erase_read.gradient, first, K),
+                                     stride_k, valid, K);
     }
     if (walk.gated) {  // S . D
       float sum = 0;
@@ -371,9 +365,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
           const typename Tile::Type* s = memory.state + v * kRow + c;
           sum += a * Op::value(s[0]) + b * Op::value(s[1]);
         } else {
-          const float2 s =
-              get_pair(kept + static_cast<std::int64_t>(v) * K + c, v < V ? K - c : 0, walk.even_k);
-          sum += a * s.x + b * s.y;
+          const float* s = kept + static_cast<std::int64_t>(v) * K + c;
+          if (v < V && c < K) sum += a * s[0];
+          if (v < V && c + 1 < K) sum += b * s[1];
         }
         a *= gates.all, b *= gates.all;
       });
@@ -381,6 +375,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
     __syncthreads();
+    if (walk.gated) {  // dO is of no more use as it is
+      for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
+        const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
+        float values[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
+        Op::put4(memory.d_o + at, values);
+      }
+      __syncthreads();
+    }
 
     if (threadIdx.x < 32) {
       if (op.log_decay.wanted()) {
@@ -397,12 +401,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
         put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + at, d_erase);
       }
     }
-    d_state.template add<true, true>(d_o_aged, q, 0, C);
+    d_state.template add<true, true>(d_o, q, 0, C);
     if (walk.solves) d_state.template add<true, true>(d_rest_aged, x, 0, C);
     __syncthreads();
   }
   if (op.start.wanted()) {
-    put_state(op.start.write, d_state, walk.kept(op.start.gradient, 1, 0, V * K), V, K, walk.even_k);
+    d_state.template put<Tile::kWhole>(op.start.write, walk.kept(op.start.gradient, 1, 0, V * K), K, V, K);
   }
 }
 

@@ -7,25 +7,44 @@
 namespace crosstalk::device {
 namespace {
 
+/// Whether rows of every tensor start at multiples of 16 bytes, given that their lengths are such.
+bool aligned(const StateRead<float>& op) {
+  const void* const pointers[] = {
+      op.q.value.data,      op.k.value.data,      op.v.value.data,        op.erase_read.value.data,
+      op.start.value.data,  op.o.value.data,      op.q.gradient.data,     op.k.gradient.data,
+      op.v.gradient.data,   op.o.gradient.data,   op.start.gradient.data, op.erase_read.gradient.data,
+      op.end.value.data,    op.end.gradient.data, op.states.value.data,   op.solved.value.data,
+      op.inverse.value.data};
+  for (const void* p : pointers) {
+    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+  }
+  return true;
+}
+
 /// Calls f with the tile of this op.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   const int size = op.K() > op.V() ? op.K() : op.V();
-  const auto sized = [&](auto format) {
+  const auto sized = [&](auto format, auto whole) {
     constexpr Precision kFormat = decltype(format)::value;
-    if (size <= 32) return f(StateTile<kFormat, 32>{});
-    if (size <= 64) return f(StateTile<kFormat, 64>{});
-    return f(StateTile<kFormat, 128>{});
+    constexpr bool kWhole = decltype(whole)::value;
+    if (size <= 32) return f(StateTile<kFormat, 32, kWhole>{});
+    if (size <= 64) return f(StateTile<kFormat, 64, kWhole>{});
+    return f(StateTile<kFormat, 128, kWhole>{});
+  };
+  const auto shaped = [&](auto format) {
+    const bool whole = op.K() == op.V() && (size == 32 || size == 64 || size == 128) && aligned(op);
+    return whole ? sized(format, std::true_type{}) : sized(format, std::false_type{});
   };
   switch (op.products) {
     case Precision::tf32:
-      return sized(std::integral_constant<Precision, Precision::tf32>{});
+      return shaped(std::integral_constant<Precision, Precision::tf32>{});
     case Precision::bf16:
-      return sized(std::integral_constant<Precision, Precision::bf16>{});
+      return shaped(std::integral_constant<Precision, Precision::bf16>{});
     case Precision::full:
       break;
   }
-  return sized(std::integral_constant<Precision, Precision::full>{});
+  return shaped(std::integral_constant<Precision, Precision::full>{});
 }
 
 template <template <class> class Memory, class Tile>

@@ -38,23 +38,6 @@ struct ForwardMemory {
   }
 };
 
-/// S [v][k] from or to memory, as it is.
-template <class State>
-__device__ __forceinline__ void take_state(State& state, const float* from, int V, int K, bool even) {
-  if (!from) return;
-  state.pairs([&](int v, int k, float& x, float& y) {
-    const float2 two = get_pair(from + static_cast<std::int64_t>(v) * K + k, v < V ? K - k : 0, even);
-    x = two.x, y = two.y;
-  });
-}
-template <class State>
-__device__ __forceinline__ void put_state(Write mode, State& state, float* to, int V, int K, bool even) {
-  if (!to) return;
-  state.pairs([&](int v, int k, float x, float y) {
-    put_pair(mode, to + static_cast<std::int64_t>(v) * K + k, x, y, v < V ? K - k : 0, even);
-  });
-}
-
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     chunk_forward(const __grid_constant__ StateRead<float> op) {
@@ -73,21 +56,33 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
   const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
 
   typename Tile::State state;
-  take_state(state, walk.kept(op.start.value, 1, 0, V * K), V, K, walk.even_k);
+  if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
   const int chunks = (walk.T + C - 1) / C;
+  Fetched<Tile> next_q, next_k;  // on their way while the chunk before is at work
+  next_q.fetch(walk.rows(op.q.value, 0, K), stride_k, min(C, walk.T), K);
+  next_k.fetch(walk.rows(op.k.value, 0, K), stride_k, min(C, walk.T), K);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int first = chunk * C, valid = min(C, walk.T - first), soon = min(C, walk.T - first - C);
-    put_state(Write::overwrite, state, walk.kept(op.states.value, chunks, chunk, V * K), V, K, walk.even_k);
+    next_q.put(memory.q, valid);
+    next_k.put(memory.k, valid);
+    if (walk.tied) {
+      Fetched<Tile> look;
+      look.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look.put(memory.x, valid);
+    }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    bring<Tile>(memory.q, walk.rows(op.q.value, first, K), stride_k, valid, K);
-    bring<Tile>(memory.k, walk.rows(op.k.value, first, K), stride_k, valid, K);
-    if (walk.tied) bring<Tile>(memory.x, walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+    if (op.states) {
+      state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
+                                       V, K);
+    }
     if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
     if (soon > 0) {
-      prefetch_rows<Tile::kThreads>(walk.rows(op.q.value, first + C, K), stride_k, soon, K);
-      prefetch_rows<Tile::kThreads>(walk.rows(op.k.value, first + C, K), stride_k, soon, K);
-      prefetch_rows<Tile::kThreads>(walk.rows(op.v.value, first + C, V), stride_v, soon, V);
+      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
     }
+    typename Tile::Rows given;  // v
+    given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
     __syncthreads();
 
     {  // scores of the reads
@@ -103,7 +98,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
         Op::put2(memory.scores + i * kSide + j, a, b);
       });
     }
-    const float* v_at = walk.rows(op.v.value, first, V);
     if (walk.solves) {
       {  // A
         typename Tile::Side s;
@@ -120,18 +114,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
       }
       typename Tile::Rows r;
       r.template add<false, false>(x, state_at, 0, D);
-      r.pairs([&](int i, int v, float a, float b) {
-        const float w = gates.write[i], e = gates.erase[i] * gates.look[i];
-        const float2 given = get_pair(v_at + i * stride_v + v, i < valid ? V - v : 0, walk.even_v);
-        Op::put2(memory.rest + i * kRow + v, w * given.x - e * a, w * given.y - e * b);
+      const auto combine = [&](int i, float r_i, float v_i) {
+        return gates.write[i] * v_i - gates.erase[i] * gates.look[i] * r_i;
+      };
+      r.pairs_with(given, [&](int i, int v, float a, float b, float x_v, float y_v) {
+        Op::put2(memory.rest + i * kRow + v, combine(i, a, x_v), combine(i, b, y_v));
       });
     } else {
-      typename Tile::Rows r;  // zeros: only its places are of use
-      r.pairs([&](int i, int v, float, float) {
-        const float w = gates.write[i], l = w * gates.left[i];
-        const float2 given = get_pair(v_at + i * stride_v + v, i < valid ? V - v : 0, walk.even_v);
-        Op::put2(memory.written + i * kRow + v, w * given.x, w * given.y);
-        if (walk.gated) Op::put2(memory.aged + i * kRow + v, l * given.x, l * given.y);
+      given.scale(gates.write);
+      given.pairs([&](int i, int v, float a, float b) {
+        const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
+        if (walk.gated) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
     }
     __syncthreads();
@@ -155,23 +149,24 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
       __syncthreads();
       typename Tile::Rows u;
       u.template add<false, true>(inverse, rest, 0, u.first_row() + u.kRows);
-      float* solved = walk.rows(op.solved.value, first, V);
       u.pairs([&](int i, int v, float a, float b) {
-        Op::put2(memory.written + i * kRow + v, a, b);
         const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
         if (walk.gated) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
-        if (solved) {
-          put_pair(Write::overwrite, solved + i * stride_v + v, a, b, i < valid ? V - v : 0, walk.even_v);
-        }
       });
+      if (op.solved) {
+        u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
+                                     V);
+      }
       __syncthreads();
     }
 
+    if (soon > 0) {
+      next_q.fetch(walk.rows(op.q.value, first + C, K), stride_k, min(C, soon), K);
+      next_k.fetch(walk.rows(op.k.value, first + C, K), stride_k, min(C, soon), K);
+    }
     o.template add<false, true>(scores, written, 0, o.first_row() + o.kRows);
-    float* out = walk.rows(op.o.value, first, V);
-    o.pairs([&](int i, int v, float a, float b) {
-      put_pair(Write::overwrite, out + i * stride_v + v, a, b, i < valid ? V - v : 0, walk.even_v);
-    });
+    o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
     if (walk.gated) {
       const float all = gates.all;
       state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
@@ -179,7 +174,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     state.template add<true, true>(aged, k, 0, C);
     __syncthreads();
   }
-  put_state(Write::overwrite, state, walk.kept(op.end.value, 1, 0, V * K), V, K, walk.even_k);
+  if (op.end.value) {
+    state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.end.value, 1, 0, V * K), K, V, K);
+  }
 }
 
 }  // namespace crosstalk::device

@@ -6,9 +6,11 @@
 
 namespace crosstalk::device {
 
-/// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
-template <Precision kFormat_, int kSize>
+/// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded. kWhole: nothing is
+/// padded, rows start at multiples of 16 bytes.
+template <Precision kFormat_, int kSize, bool kWhole_>
 struct StateTile {
+  static constexpr bool kWhole = kWhole_;
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;
@@ -60,7 +62,7 @@ struct ChunkGates {
 /// What a block needs to know of the sequence and head that it walks.
 struct StateWalk {
   int replica, b, h, T, H, K, V, chunks;
-  bool gated, solves, tied, even_k, even_v;
+  bool gated, solves, tied;
   std::int64_t token;  ///< index of its first token among [B,T,H]; tokens lie H apart
 
   __device__ explicit StateWalk(const StateRead<float>& op)
@@ -69,7 +71,6 @@ struct StateWalk {
     gated = static_cast<bool>(op.log_decay);
     solves = op.erase != Erase::none;
     tied = op.erase == Erase::tied;
-    even_k = K % 2 == 0, even_v = V % 2 == 0;
     token = static_cast<std::int64_t>(b) * T * H + h;
   }
   /// Where the rows of the token `t` start in a tensor [R,B,T,H,columns].
@@ -131,65 +132,60 @@ struct StateWalk {
   }
 };
 
-/// Brings `valid` rows of `columns` floats, `stride` apart, as operands; the rest of kRows x D is 0. gain: factors of rows,
-/// `gain_stride` apart.
-template <class Tile, int kRows = Tile::C>
-__device__ __forceinline__ void bring(typename Tile::Type* to, const float* from, std::int64_t stride,
-                                      int valid, int columns, const float* gain = nullptr,
-                                      int gain_stride = 0) {
-  constexpr int kFours = Tile::D / 4, kTurns = kRows * kFours / Tile::kThreads;
-  const bool aligned = columns % 4 == 0 && stride % 4 == 0 && is_aligned16(from);
-  float x[kTurns > 8 ? 8 : kTurns][4];
-  for (int turn0 = 0; turn0 < kTurns; turn0 += 8) {
+/// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride` apart; the rest
+/// is 0. Several of them are fetched before the first is put, so that they wait for memory together.
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
+struct Fetched {
+  static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
+  float4 x[kTurns];
+
+  __device__ __forceinline__ static int row(int turn) {
+    return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
+  }
+  __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  __device__ __forceinline__ void fetch(const float* from, std::int64_t stride, int valid, int columns) {
+    if constexpr (Tile::kWhole) {
 #pragma unroll
-    for (int turn = 0; turn < kTurns && turn < 8; ++turn) {
-      const int i = static_cast<int>(threadIdx.x) + (turn0 + turn) * Tile::kThreads, row = i / kFours,
-                column = i % kFours * 4;
-      load4(from + row * stride + column, row < valid ? columns - column : 0, aligned, x[turn]);
-    }
-#pragma unroll
-    for (int turn = 0; turn < kTurns && turn < 8; ++turn) {
-      const int i = static_cast<int>(threadIdx.x) + (turn0 + turn) * Tile::kThreads, row = i / kFours,
-                column = i % kFours * 4;
-      if (gain) {
-        const float f = row < valid ? gain[static_cast<std::int64_t>(row) * gain_stride] : 0;
-#pragma unroll
-        for (int n = 0; n < 4; ++n) x[turn][n] *= f;
+      for (int turn = 0; turn < kTurns; ++turn) {
+        x[turn] = *reinterpret_cast<const float4*>(from + min(row(turn), valid - 1) * stride + column());
       }
-      Tile::Op::put4(to + row * Tile::kRow + column, x[turn]);
+    } else {
+#pragma unroll
+      for (int turn = 0; turn < kTurns; ++turn) {
+        float v[4];
+        load4(from + row(turn) * stride + column(), row(turn) < valid ? columns - column() : 0, false, v);
+        x[turn] = make_float4(v[0], v[1], v[2], v[3]);
+      }
     }
   }
-}
+  /// gain: factors of rows, `gain_stride` apart.
+  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow,
+                                      const float* gain = nullptr, int gain_stride = 0) const {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const bool there = row(turn) < valid;
+      float f = there ? 1 : 0;
+      if (gain && there) f = gain[static_cast<std::int64_t>(row(turn)) * gain_stride];
+      float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) v[n] = there ? (gain ? f * v[n] : v[n]) : 0;
+      Tile::Op::put4(to + row(turn) * line + column(), v);
+    }
+  }
+};
 
 /// Asks for rows that will be read soon.
 __device__ __forceinline__ void prefetch_line(const float* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
-template <int kThreads>
-__device__ __forceinline__ void prefetch_rows(const float* from, std::int64_t stride, int rows, int columns) {
-  const int lines = (columns + 31) / 32;
-  for (int i = threadIdx.x; i < rows * lines; i += kThreads) {
-    prefetch_line(from + i / lines * stride + i % lines * 32);
-  }
-}
-
-/// Stores (adds) a pair of neighbours, as far as there are columns.
-__device__ __forceinline__ void put_pair(Write mode, float* to, float x, float y, int columns, bool even) {
-  if (columns >= 2 && even) {
-    float2* pair = reinterpret_cast<float2*>(to);
-    if (mode == Write::add) {
-      const float2 old = *pair;
-      x += old.x, y += old.y;
+template <class Tile, int kColumns = Tile::D>
+__device__ __forceinline__ void prefetch_rows(const float* from, std::int64_t stride, int rows) {
+  if constexpr (Tile::kWhole) {
+    constexpr int kLines = kColumns / 32;
+    for (int i = threadIdx.x; i < rows * kLines; i += Tile::kThreads) {
+      prefetch_line(from + i / kLines * stride + i % kLines * 32);
     }
-    *pair = make_float2(x, y);
-  } else {
-    if (columns >= 1) put(mode, to, x);
-    if (columns >= 2) put(mode, to + 1, y);
   }
-}
-__device__ __forceinline__ float2 get_pair(const float* from, int columns, bool even) {
-  if (columns >= 2 && even) return *reinterpret_cast<const float2*>(from);
-  return make_float2(columns >= 1 ? from[0] : 0, columns >= 2 ? from[1] : 0);
 }
 
 /// (I + A)^-1 of strictly lower triangular A, in place in floats: blocks of 16 by substitution, then merged in pairs,
