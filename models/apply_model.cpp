@@ -107,6 +107,22 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
   return options;
 }
 
+std::vector<std::string> apply_forms(const std::string& memory) {
+  ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1};
+  if (!apply_options(memory, sizes, {}).has("memory.form")) return {"parallel"};
+  std::vector<std::string> forms;
+  for (const std::string& form : form_names()) {
+    if (form == name_of(Form::automatic)) continue;
+    try {
+      const Options options = apply_options(memory, sizes, {{"form", form}});
+      ApplyModel<double>(memory, options, sizes, {}, Device::cpu, false);
+      forms.push_back(form);
+    } catch (const OptionError&) {  // does not cover it
+    }
+  }
+  return forms;
+}
+
 template <class Real>
 class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
  public:

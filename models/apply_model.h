@@ -34,6 +34,9 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
 Options apply_options(const std::string& memory, const ApplySizes& sizes,
                       const std::map<std::string, OptionValue>& given);
 
+/// The forms that compute a memory.
+std::vector<std::string> apply_forms(const std::string& memory);
+
 /// What apply adds to the options of every memory: scale, and eps of denominators.
 const std::vector<OptionSpec>& apply_extra_options();
 

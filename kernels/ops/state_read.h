@@ -32,8 +32,12 @@ enum class StateForm : int {
   chunkwise,  ///< chunks of tokens by products of matrices, the state carried from chunk to chunk
 };
 
-/// Tokens (micro-steps) of a chunk, by the sizes of the state alone.
-inline int state_chunk(int K, int V) { return K <= 32 && V <= 32 ? 32 : K <= 64 ? 64 : 32; }
+/// Tokens (micro-steps) of a chunk, by the sizes of the state and the operands' format alone: as many as keep a
+/// multiprocessor's shared memory and tensor cores busy.
+constexpr int state_chunk(int K, int V, Precision products) {
+  const int size = K > V ? K : V;
+  return size <= 32 ? 32 : size <= 64 || products == Precision::bf16 ? 64 : 32;
+}
 
 /// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in the order of
 /// fields() overwrites its gradient, the later ones add, so backward writes gradients in that order.
@@ -84,7 +88,7 @@ struct StateRead {
   CT_HD int V() const { return v.value.dim(3); }
   /// Micro-steps of a chunk: whole tokens.
   int chunk() const {
-    const int c = state_chunk(K(), V());
+    const int c = state_chunk(K(), V(), products);
     return c >= writes ? c / writes * writes : writes;
   }
   int chunks() const { return (M() + chunk() - 1) / chunk(); }
