@@ -1,11 +1,13 @@
-// The recurrence engine on CUDA, token after token: any shape, mode and precision.
+// The recurrence engine on CUDA: the chunk kernels where they cover an op, else token after token: any shape, mode and
+// precision.
 //
-// Forward walks rows of the state and keeps what every erase finds. Backward walks the gradient of the state by rows and keeps
+// Token after token, forward walks rows of the state and keeps what every erase finds. Backward walks the gradient of the state by rows and keeps
 // what it says of every write. With both known, columns are independent too, and each gradient is a sum in one thread group
 // or warp, in an order that follows from the shape of a replica alone. SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
 
+#include "kernels/ops/state_chunk.cuh"
 #include "kernels/ops/state_columns.cuh"
 #include "kernels/ops/state_rows.cuh"
 
@@ -37,7 +39,7 @@ void walk_rows(const Exec& exec, const StateRead<Real>& op, bool values, Short s
   walk.chunk = op.chunk();
   walk.chunks = op.chunks();
   std::size_t bytes = 0;
-  for (walk.steps = std::min(16, op.M()); walk.steps >= 1; walk.steps /= 2) {
+  for (walk.steps = std::max(1, std::min(16, op.M())); walk.steps >= 1; walk.steps /= 2) {
     const std::int64_t row = in_registers ? 0 : std::int64_t{threads} * walk.cut.entries;
     bytes = static_cast<std::size_t>(RowStage<Real>(op, walk, nullptr, values).size + row) * sizeof(Real);
     if (bytes <= kStageBytes || walk.steps == 1) break;
@@ -108,12 +110,14 @@ StateRead<Real> in_order_of_kernels(StateRead<Real> op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const StateRead<Real>& op) {
   if (op.B() == 0 || op.k.value.R == 0) return;
+  if (chunk_read_covers(op)) return chunk_read_forward(exec, op);
   walk_rows(exec, op, true, state_rows_forward<Real, kRowEntries<Real>>, state_rows_forward<Real, 0>);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const StateRead<Real>& op) {
   if (op.B() == 0 || op.k.value.R == 0) return;
+  if (chunk_read_covers(op)) return chunk_read_backward(exec, op);
   const StateRead<Real> a = in_order_of_kernels(op);
   walk_rows(exec, a, false, state_rows_backward<Real, kRowEntries<Real>>, state_rows_backward<Real, 0>);
   if (a.q.wanted()) walk_columns(exec, a, false, state_columns_queries<Real, kColumnEntries<Real>>);
