@@ -104,6 +104,7 @@ OpCase constant_case() {
   OpCase op("Constant");
   op.output_without_gradient("y", {1, 1, 3, 1});
   call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
+  op.backward(nullptr);  // it has no input
   op.oracle([=](const Values&) {
     Values out;
     out.real["y"] = {-0.5, 2, 1e-3};
@@ -116,6 +117,7 @@ OpCase one_hot_case() {
   OpCase op("OneHot");
   op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
   call<OneHot>(op, [=](auto& o) { o.channel = 1; });
+  op.backward(nullptr);
   op.oracle([=](const Values& in) {
     Values out;
     for (std::size_t n = 0; n < 12; ++n) {
@@ -150,6 +152,10 @@ std::vector<OpCase> cases() {
       fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
       fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}),
       fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
+      expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
+      expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5}),
+      swap_case(),
+      constant_case(),
       one_hot_case()};
 }
 
