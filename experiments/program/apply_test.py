@@ -159,7 +159,8 @@ def cases_of(memory):
     ]
     if memory != "rwkv4":
         cases += [
-            Case("scale, elu1 and sum", draw(memory, 6), {**base, "scale": 0.5, "feature_map": "elu1", "key_norm": "sum"}),
+            Case("scale, elu1 and sum", draw(memory, 6),
+                 {**base, "scale": 0.5, "feature_map": "elu1", "key_norm": "sum"}),
             Case("tanh and l2", draw(memory, 7), {**base, "feature_map": "tanh", "key_norm": "l2"}),
         ]
     for n, options in enumerate(OPTIONS.get(memory, [])):
