@@ -1,7 +1,8 @@
 // Data that is hard on the arithmetic of a memory: each function changes a sequence of ordinary data.
 //
-// Only what a sequence has is changed: gates that it lacks stay absent. Where rounding must grow, a comment says how
-// much: max|error| / max|result| of a chunked delta rule in fp32 with products of full, tf32 and bf16 operands.
+// Only what a sequence has is changed: gates that it lacks stay absent. Where rounding must grow, a comment
+// says how much: max|error| / max|result| of a chunked delta rule in fp32, its products' operands full, tf32
+// and bf16.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/testing/sequence.h"
@@ -13,7 +14,7 @@ struct HardCase {
   void (*change)(Sequence&);
 };
 
-inline void set_all(Sequence& s, const std::string& gate, double value) {
+inline void set_gate(Sequence& s, const std::string& gate, double value) {
   if (!s.has(gate)) return;
   for (Vector& row : s.in[gate]) row.assign(row.size(), value);
 }
@@ -35,7 +36,7 @@ inline void to_unit_length(Matrix& rows) {
 /// Keys of length 1 and beta = 2: every write reflects. 3e-6, 7e-3, 5e-2; grows with the number of tokens.
 inline void reflections(Sequence& s) {
   to_unit_length(s.k);
-  set_all(s, "beta", 2);
+  set_gate(s, "beta", 2);
 }
 /// The same with keys whose cosine is about 0.9. 3e-5, 2e-2, 1e-1.
 inline void parallel_reflections(Sequence& s) {
@@ -50,18 +51,18 @@ inline void parallel_reflections(Sequence& s) {
 inline void identical_keys(Sequence& s) {
   to_unit_length(s.k);
   for (Vector& k : s.k) k = s.k.front();
-  set_all(s, "beta", 1);
+  set_gate(s, "beta", 1);
 }
 /// One key and beta = 2: what was written alternates in sign and adds up. 1e-3 at 1024 tokens, 0.9, useless.
 inline void identical_reflections(Sequence& s) {
   identical_keys(s);
-  set_all(s, "beta", 2);
+  set_gate(s, "beta", 2);
 }
 inline void zero_keys(Sequence& s) {
   for (std::size_t n = 0; n < s.k.size(); n += 3) s.k[n].assign(s.k[n].size(), 0);
 }
 /// beta = 0: nothing is written and nothing erased.
-inline void no_writes(Sequence& s) { set_all(s, "beta", 0); }
+inline void no_writes(Sequence& s) { set_gate(s, "beta", 0); }
 
 inline void open_gates(Sequence& s) { set_log_decays(s, {0}); }
 /// Beyond what a chunk's factors e^G, e^-G can hold in fp32. 3e-6, 1e-3, 1e-2.
@@ -81,7 +82,7 @@ inline void mixed_channels(Sequence& s) {
   }
 }
 
-/// Scores of a thousand: e^s overflows unless taken relative to the row's largest; so does an input gate of 800.
+/// Scores of a thousand: e^s overflows unless taken relative to the row's largest. So does e^800, a gate.
 inline void huge_logits(Sequence& s) {
   for (Vector& q : s.q) q = scaled(400, q);
   if (!s.has("log_input")) return;
