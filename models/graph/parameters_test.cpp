@@ -14,7 +14,7 @@
 namespace crosstalk::checks {
 namespace {
 
-const Init kNormal{Init::Kind::normal, 1}, kUniform{Init::Kind::uniform, 0.25};
+const Init kNormal = Init::normal(1), kUniform = Init::uniform(0.25);
 
 template <class Real>
 std::vector<Real> copy(const Tensor<Real>& t, int r) {
@@ -55,7 +55,7 @@ TEST(ParameterInit, FloatIsRoundedDouble) {
   ParameterBlock<double> wide(Device::cpu, 1);
   ParameterBlock<float> narrow(Device::cpu, 1);
   for (const Init init : {kNormal, kUniform}) {
-    const std::string name = init.kind == Init::Kind::normal ? "n" : "u";
+    const std::string name = init.law == Init::Law::normal ? "n" : "u";
     wide.add(name, {33}, init);
     narrow.add(name, {33}, init);
   }
@@ -86,7 +86,7 @@ TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
 
 TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
   constexpr int n = 40000;
-  for (const Init init : {Init{Init::Kind::normal, 2}, Init{Init::Kind::uniform, 0.3}}) {
+  for (const Init init : {Init::normal(2), Init::uniform(0.3)}) {
     ParameterBlock<double> block(Device::cpu, 1);
     block.add("w", {n}, init);
     block.allocate();
@@ -100,7 +100,7 @@ TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
       largest = std::max(largest, std::abs(x[i]));
       if (i > 0) neighbours += x[i] * x[i - 1];
     }
-    const bool normal = init.kind == Init::Kind::normal;
+    const bool normal = init.law == Init::Law::normal;
     const double variance = normal ? init.scale * init.scale : init.scale * init.scale / 3;
     const double kurtosis = normal ? 3 : 9. / 5;
     const double sigma = 5 / std::sqrt(n);  // five standard errors; the draw is fixed

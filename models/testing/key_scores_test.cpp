@@ -23,8 +23,8 @@ struct Scored {
   Scored(const Options& options, const Shape& s, bool lists)
       : block(Device::cpu, kReplicas), graph(Device::cpu, kReplicas, true) {
     for (std::size_t i = 0; i < s.rows.size(); ++i)
-      block.add(fmt::format("table{}", i), {s.rows[i], s.d}, {Init::Kind::normal, 0.5});
-    block.add("query", {s.B, s.Q, s.d}, {Init::Kind::normal, 0.5});
+      block.add(fmt::format("table{}", i), {s.rows[i], s.d}, Init::normal(0.5));
+    block.add("query", {s.B, s.Q, s.d}, Init::normal(0.5));
     block.allocate();
     BatchTensors batch;
     batch.B = s.B, batch.T = s.T, batch.Q = s.Q, batch.C = static_cast<int>(s.rows.size());

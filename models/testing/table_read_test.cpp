@@ -18,9 +18,9 @@ constexpr int kB = 3, kT = 9, kD = 64, kReplicas = 2, kRows = 6;
 struct Read {
   Read(const Setting& setting, int queries, bool fused)
       : block(Device::cpu, kReplicas), graph(Device::cpu, kReplicas, true) {
-    for (const char* name : {"keys", "values"}) block.add(name, {kRows, kD}, {Init::Kind::normal, 0.5});
-    block.add("query", {kB, queries, kD}, {Init::Kind::normal, 0.5});
-    block.add("gate", {kRows, 1}, {Init::Kind::normal, 1});
+    for (const char* name : {"keys", "values"}) block.add(name, {kRows, kD}, Init::normal(0.5));
+    block.add("query", {kB, queries, kD}, Init::normal(0.5));
+    block.add("gate", {kRows, 1}, Init::normal(1));
     block.allocate();
     BatchTensors batch;
     batch.B = kB, batch.T = kT, batch.Q = queries, batch.C = 2;
