@@ -23,13 +23,14 @@ import apply_reference as reference
 PROGRAM = os.environ.get("CROSSTALK", "crosstalk")
 
 FP64, FP64_GRADIENT = 1e-10, 1e-7
-# Largest error of rounded arithmetic by kind of data: three times the errors that a chunked delta rule with GEMMs of
-# rounded operands and sums in fp32 makes (T = 256 and 1024); what has no entry is compared in fp64 alone.
+# Largest error of rounded arithmetic by kind of data: three to five times the errors that a chunked delta rule with
+# products of rounded operands and sums in fp32 makes (256 and 1024 tokens): 6e-7 and 9e-3, gates 3e-6 and 1e-2,
+# beta = 2 3e-6 and 5e-2. What has no entry is compared in fp64 alone.
 BUDGETS = {
-    "plain": {"fp32": 2e-6, "bf16": 3e-2},
+    "plain": {"fp32": 3e-6, "bf16": 3e-2},
     "gates": {"fp32": 1e-5, "bf16": 3e-2},
     "beta 2": {"fp32": 1e-5, "bf16": 1.5e-1},
-    "kinks": {"fp32": 2e-6},  # in bf16 a score may come to lie on the other side of 0
+    "kinks": {"fp32": 3e-6},  # in bf16 a score may come to lie on the other side of 0
     "fp64 only": {},
 }
 
