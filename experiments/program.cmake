@@ -1,6 +1,7 @@
 # The program `crosstalk`: a library of its commands, so that tests can link it, and the executable.
 crosstalk_library(crosstalk_program
   SOURCES
+    program/apply.cpp
     program/bench.cpp
     program/command.cpp
     program/commands.cpp

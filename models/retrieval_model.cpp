@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/ops/lookup.h"
+#include "models/graph/passes.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk {
@@ -255,6 +256,7 @@ template <class Real>
 std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
                                                                   int batches) {
   auto result = build(B, shape, train, batches);
+  run_passes(result->graph);
   result->graph.plan();
   return result;
 }

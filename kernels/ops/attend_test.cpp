@@ -129,7 +129,7 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
     out.real["a"] = attention(s, in);
     return out;
   });
-  return op.roundings(2 * s.K + s.T + 8).condition(4).gradient_elements(60);
+  return op.roundings(2 * s.K + s.T + 8).condition(2).gradient_elements(40);
 }
 
 std::vector<OpCase> cases() {

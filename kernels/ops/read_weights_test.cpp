@@ -103,7 +103,7 @@ OpCase make(const std::string& name, const Shape& s, double size = 0.6, const Fi
     out.real["a"] = weights(s, in);
     return out;
   });
-  return op.roundings(s.K + 4 * M).condition(8).gradient_elements(60);
+  return op.roundings(s.K + 4 * M).condition(2).gradient_elements(40);
 }
 
 std::vector<OpCase> cases() {
@@ -145,6 +145,8 @@ std::vector<OpCase> cases() {
   all.push_back(make("Wider", s, 0.06));
   s = with(Erase::free, 77, true), s.B = 1, s.H = 1, s.K = 77, s.T = 37, s.Q = 2;
   all.push_back(make("Long", s, 0.1, uniform(-0.2, 0)));
+  s = with(Erase::delta, 1, true), s.B = 1, s.H = 1, s.K = 1030, s.T = 3, s.Q = 1;
+  all.push_back(make("VeryWide", s, 0.03).gradient_elements(5));
   const auto gates = [](RandomStream& random, int r, std::int64_t i) {
     const double choice[] = {0, -20, -60, -1};
     return i % 5 == 0 ? -random.uniform() : choice[(i + r) % 4];
@@ -161,6 +163,24 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(ReadWeights, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// q and k the same variable: the first overwrites the gradient, the second adds.
+TEST(ReadWeightsTest, OneVariableInTwoFields) {
+  Shape s = {2, 5, 5, 2, 3, 1, 1, Erase::delta, true, false, false, true, true};
+  const OpCase op = make("Twice", s);
+  TensorSet<double> two, one;
+  op.fill(two, {0}), op.fill(one, {0});
+  std::copy_n(two.real("k").at(0), two.real("k").size(), two.real("q").at(0));
+  op.run_forward({}, two), op.run_backward({}, two);
+  auto tied = bound<ReadWeights, double>(one, [](auto& o) { o.erase = Erase::delta; });
+  tied.q = tied.k;
+  tied.k.write = Write::add;
+  forward({}, tied), backward({}, tied);
+  for (std::int64_t i = 0; i < two.real("d_k").size(); ++i)
+    two.real("d_k").at(0)[i] += two.real("d_q").at(0)[i];
+  EXPECT_TRUE(close("d_k", one.real("d_k"), two.real("d_k"), 1e-13));
+  EXPECT_TRUE(close("d_log_decay", one.real("d_log_decay"), two.real("d_log_decay"), 1e-13));
+}
 
 }  // namespace
 }  // namespace crosstalk::checks

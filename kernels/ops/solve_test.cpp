@@ -49,7 +49,7 @@ OpCase solve(const std::string& name, int B, int H, int Q, int T, const Fill& l,
     out.real["y"] = series(B, H, Q, T, in);
     return out;
   });
-  return op.roundings(4 * T).condition(4).gradient_elements(60);
+  return op.roundings(4 * T).condition(2).gradient_elements(60);
 }
 
 OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {

@@ -72,7 +72,7 @@ inline std::map<std::string, std::vector<int>> planned(const Choice& c, StateFor
     if (t.R > 0) shapes[name] = std::vector<int>(t.dims, t.dims + t.rank);
   };
   keep("o", op.o.value), keep("states", op.states.value), keep("solved", op.solved.value);
-  keep("inverse", op.inverse.value);
+  keep("inverse", op.inverse.value), keep("work", op.work.value);
   return shapes;
 }
 

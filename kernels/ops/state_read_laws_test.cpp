@@ -248,14 +248,6 @@ void check_budgets(Device device) {
 
 TEST(StateReadLaws, HardDataStayWithinTheBudgets) { check_budgets(Device::cpu); }
 
-TEST(StateReadLaws, HardDataStayWithinTheBudgetsCuda) {
-  if (!built_with_cuda() || cuda_device_count() == 0) {
-    ASSERT_FALSE(cuda_required()) << "a GPU is required, and there is none";
-    GTEST_SKIP() << "needs a GPU";
-  }
-  check_budgets(Device::cuda);
-}
-
 TEST(StateReadLaws, LongSequences) {
   Choice c;
   c.T = 4096, c.K = c.V = 4, c.Q = 60, c.erase = Erase::delta, c.gate = Gate::channel, c.write_gain = true;
@@ -272,36 +264,55 @@ TEST(StateReadLaws, LongSequences) {
     expect_close("single precision", run<float>(c, form, in), want, 2e-6);
 }
 
-// One variable as q, k and v: their gradients add up in its one gradient.
-TEST(StateReadLaws, OneVariableInSeveralFields) {
+// One variable as q, k, v and erase_read, another as both gains: their gradients add up in its one gradient.
+void check_shared_variables(Device device) {
   Choice c;
-  c.T = 37, c.K = c.V = 3, c.erase = Erase::free, c.gate = Gate::channel;
-  Values in = random_values(c);
-  in.real["k"] = in.real["v"] = in.real["erase_read"] = in.real["q"];
-  for (StateForm form : {StateForm::recurrent, StateForm::chunkwise}) {
-    const auto apart = run<double>(c, form, in);
-    Numbers want = apart.at("d_q");
-    for (const char* field : {"d_k", "d_v", "d_erase_read"}) {
-      for (std::size_t i = 0; i < want.size(); ++i) want[i] += apart.at(field)[i];
+  c.T = 37, c.K = c.V = 3, c.erase = Erase::free, c.write_gain = c.erase_gain = true;
+  for (Gate gate : {Gate::scalar, Gate::channel}) {
+    c.gate = gate;
+    Values in = random_values(c);
+    in.real["k"] = in.real["v"] = in.real["erase_read"] = in.real["q"];
+    in.real["erase_gain"] = in.real["write_gain"];
+    for (StateForm form : {StateForm::recurrent, StateForm::chunkwise}) {
+      const auto apart = run<double>(c, form, in);
+      TensorSet<double> set(device);
+      for (const auto& [name, dims] : inputs(c)) {
+        set.reals.add(name, 1, dims);
+        set.reals.add("d_" + name, 1, dims);
+      }
+      for (const auto& [name, dims] : planned(c, form)) set.reals.add(name, 1, dims);
+      set.reals.add("d_o", 1, {c.B, c.T, c.H, c.V});
+      set.allocate();
+      for (const auto& [name, x] : in.real) upload(device, set.real(name), 0, x);
+      auto op = bound<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
+      op.q.write = op.write_gain.write = op.log_decay.write = Write::overwrite;
+      for (auto* field : {&op.k, &op.v, &op.erase_read})
+        field->gradient = op.q.gradient, field->write = Write::add;
+      op.erase_gain.gradient = op.write_gain.gradient, op.erase_gain.write = Write::add;
+      Exec exec;
+      exec.device = device;
+      forward(exec, op);
+      backward(exec, op);
+      const auto expect_sum = [&](const std::string& shared, const std::vector<std::string>& fields) {
+        Numbers want(apart.at(shared).size(), 0);
+        for (const std::string& field : fields) {
+          for (std::size_t i = 0; i < want.size(); ++i) want[i] += apart.at(field)[i];
+        }
+        const auto got = download(device, set.real(shared), 0);
+        EXPECT_LE(relative_error(Numbers(got.begin(), got.end()), want), 1e-12) << shared;
+      };
+      expect_sum("d_q", {"d_q", "d_k", "d_v", "d_erase_read"});
+      expect_sum("d_write_gain", {"d_write_gain", "d_erase_gain"});
+      expect_sum("d_log_decay", {"d_log_decay"});
     }
-    TensorSet<double> set;
-    for (const auto& [name, dims] : inputs(c))
-      set.reals.add(name, 1, dims), set.reals.add("d_" + name, 1, dims);
-    for (const auto& [name, dims] : planned(c, form)) set.reals.add(name, 1, dims);
-    set.reals.add("d_o", 1, {c.B, c.T, c.H, c.V});
-    set.allocate();
-    for (const auto& [name, x] : in.real) upload(Device::cpu, set.real(name), 0, x);
-    auto op = bound<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
-    op.q.write = op.log_decay.write = Write::overwrite;
-    for (auto* field : {&op.k, &op.v, &op.erase_read})
-      field->gradient = op.q.gradient, field->write = Write::add;
-    forward(Exec{}, op);
-    backward(Exec{}, op);
-    const auto got = download(Device::cpu, set.real("d_q"), 0);
-    EXPECT_LE(relative_error(Numbers(got.begin(), got.end()), want), 1e-13);
-    EXPECT_EQ(download(Device::cpu, set.real("d_log_decay"), 0), apart.at("d_log_decay"));
   }
 }
+
+TEST(StateReadLaws, VariablesInSeveralFields) { check_shared_variables(Device::cpu); }
+
+class StateReadOnCuda : public CudaTest {};
+TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) { check_budgets(Device::cuda); }
+TEST_F(StateReadOnCuda, VariablesInSeveralFields) { check_shared_variables(Device::cuda); }
 
 }  // namespace
 }  // namespace crosstalk::checks::state

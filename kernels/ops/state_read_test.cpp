@@ -60,6 +60,9 @@ std::vector<std::pair<std::string, Choice>> choices() {
   sized("WideKeys", 70, 33, 3, 1, Erase::delta, Gate::channel, 6);
   sized("WideValues", 70, 3, 33, 1, Erase::none, Gate::channel, 0);
   sized("WideBoth", 70, 33, 33, 1, Erase::delta, Gate::scalar, 5);
+  sized("LongRows", 2, 520, 3, 1, Erase::tied, Gate::channel, 3);
+  sized("LongColumns", 5, 3, 300, 1, Erase::free, Gate::scalar, 3);
+  sized("ManyWrites", 2, 3, 4, 70, Erase::delta, Gate::channel, 3, false);
   sized("WideWrites", 40, 33, 16, 3, Erase::free, Gate::channel, 5);
   return all;
 }

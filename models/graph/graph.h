@@ -96,6 +96,9 @@ class Graph {
   /// A tensor [R, dims...] that a node writes, or, without a node, whoever uses the graph. `differentiable`
   /// false: its gradient is never wanted.
   Variable<Real>* variable(std::initializer_list<int> dims, bool differentiable = true);
+  Variable<Real>* tensor(const Tensor<Real>& shape, bool differentiable = true) {
+    return shape_of(shape, differentiable);
+  }
   /// A tensor with the leading dimensions of `like` and a last dimension of `columns`.
   Variable<Real>* like(const Variable<Real>* model, int columns);
   /// The same memory in another shape of equal size.

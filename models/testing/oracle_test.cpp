@@ -1,4 +1,4 @@
-// Every memory with every combination of its parts against models/testing/oracle.h, and against itself in
+// The retrieval model of 2021: its memories with every combination of its parts against models/testing/oracle.h, and against itself in
 // single precision. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -125,7 +125,7 @@ TEST_P(MemoryOracle, StateSizeAndDDotAreWhatTheRecurrenceKeeps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, MemoryOracle, every_memory(), memory_name);
+INSTANTIATE_TEST_SUITE_P(Of2021, MemoryOracle, every_memory_of_2021(), memory_name);
 
 }  // namespace
 }  // namespace crosstalk::checks

@@ -210,7 +210,8 @@ TEST(Describe, EveryMemoryNamesItsSource) {
     EXPECT_EQ(find_memory(kind.name), &kind);
     EXPECT_FALSE(kind.summary.empty()) << kind.name;
     EXPECT_TRUE(has(kind.description, "arXiv")) << kind.name << ": " << kind.description;
-    EXPECT_TRUE(kind.build_float && kind.build_double && kind.d_dot && kind.state_size) << kind.name;
+    EXPECT_TRUE(kind.d_dot && kind.state_size && kind.resolve) << kind.name;
+    EXPECT_FALSE(kind.equation.empty() || kind.source.empty()) << kind.name;
     for (const OptionSpec& spec : kind.options) {
       EXPECT_GT(spec.help.size(), 8u) << kind.name << "." << spec.name;
       EXPECT_NE(spec.help.back(), '.') << kind.name << "." << spec.name;
