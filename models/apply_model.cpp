@@ -174,6 +174,8 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 
   double scale() const override { return 1; }  // queries() has it
   double read_eps() const override { return options.get_double("memory.eps"); }
+  /// Nothing hidden: just enough that a row of zeros stays one.
+  double norm_eps() const override { return sizeof(Real) == sizeof(double) ? 1e-300 : 1e-37; }
   bool learned() const override { return false; }
   bool has_input(const std::string& name) const override { return model_.inputs_.count(name) != 0; }
   Var<Real> start(const std::string& state) override {

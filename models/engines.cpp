@@ -106,7 +106,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   }
   if (m.batch()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
-  if (m.T <= 2 * state_chunk(m.K, m.V) && covers(Form::parallel, m, r)) return Form::parallel;
+  if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r)) return Form::parallel;
   return Form::chunk;
 }
 

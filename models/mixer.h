@@ -132,6 +132,8 @@ class Mixer {
   virtual double scale() const;
   /// eps of the denominators of reads.
   virtual double read_eps() const { return 1e-6; }
+  /// eps of the normalisation of keys and queries.
+  virtual double norm_eps() const { return 1e-6; }
   /// Whether gates follow their laws from the token (a model), or are given as they are.
   virtual bool learned() const { return true; }
   /// Whether an optional input is there.

@@ -166,7 +166,13 @@ Part key_norm(const std::string& default_norm) {
             "normalisation of phi(k) and phi(q): by their sum, by their length, or none",
             0,
             0,
-            {"none", "sum", "l2"}}}};
+            {"none", "sum", "l2"}}},
+          [](Options& o) {
+            if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map")) return;
+            throw OptionError("memory.key_norm",
+                              "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys change sign, so the "
+                              "sum that divides can vanish; use key_norm \"l2\" or \"none\"");
+          }};
 }
 
 Part read_norm(const std::string& default_norm, std::vector<std::string> choices) {
@@ -241,9 +247,9 @@ RowNorm norm_of(const Mixer<Real>& m) {
 // The 2021 code guards the query's sum only; some features can sum to zero.
 template <class Real>
 double key_eps(const Mixer<Real>& m, FeatureMap map) {
-  if (norm_of(m) != RowNorm::sum) return kReadEps;
+  if (norm_of(m) != RowNorm::sum) return m.norm_eps();
   const bool odd = m.d % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
-  return map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd) ? 0 : kReadEps;
+  return map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd) ? 0 : m.norm_eps();
 }
 
 template <class Real>
@@ -268,14 +274,14 @@ Features<Real> features(Mixer<Real>& m) {
   const FeatureMap map = map_of(m.options);
   Variable<Real>* omega = omega_of(m, map);
   const Var<Real> k = norm_rows(m, mapped_rows(m, map, m.keys(), omega), normalised(m) ? key_eps(m, map) : 0);
-  const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), kReadEps);
+  const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), m.norm_eps());
   return {q, k};
 }
 
 template <class Real>
 Var<Real> featured(Mixer<Real>& m, Var<Real> x) {
   const FeatureMap map = map_of(m.options);
-  return norm_rows(m, mapped_rows(m, map, x, omega_of(m, map)), kReadEps);
+  return norm_rows(m, mapped_rows(m, map, x, omega_of(m, map)), m.norm_eps());
 }
 
 template <class Real>

@@ -128,14 +128,14 @@ bool table_scores_once(Graph<Real>& graph) {
 }
 
 template <class Real>
-bool table_features_once(Graph<Real>& graph) {
+bool table_features_once(Graph<Real>& graph, bool normalised) {
   constexpr int kLargest = 2048;  // a warp's features lie in shared memory
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
     const auto* norm = std::any_cast<NormalizeNode<Real>>(&node.info);
     const auto* map = norm ? links.template alone<FeatureMapNode<Real>>(norm->x)
                            : std::any_cast<FeatureMapNode<Real>>(&node.info);
-    if (!norm && !map) continue;
+    if (normalised ? !norm : norm || !map) continue;
     Variable<Real>* y = node.outputs[0];
     FeatureMapNode<Real> key{FeatureMap::identity, 1, norm ? norm->x : nullptr, nullptr};
     std::vector<typename Graph<Real>::Node*> chain = {&node};
@@ -151,7 +151,6 @@ bool table_features_once(Graph<Real>& graph) {
     chain.push_back(links.maker(key.x));
     const std::vector<Table<Real>> tables = lookup->tables;
     const auto* ids = lookup->ids;
-    const bool normalised = norm != nullptr;
     const RowNorm row_norm = norm ? norm->norm : RowNorm::sum;
     const double eps = norm ? norm->eps : 0;
     replace(graph, chain, [&] {
@@ -177,7 +176,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   if (name == "table_scores") {
     while (table_scores_once(graph)) ++count;
   } else if (name == "table_features") {
-    while (table_features_once(graph)) ++count;
+    while (table_features_once(graph, true)) ++count;  // the longer chain first
+    while (table_features_once(graph, false)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -27,15 +27,19 @@ Memory deltaformer() {
       .states = {},
       .keeps_keys = true,
       .state = state::cache,
+      .resolve =
+          [](Options& o) {
+            if (o.get_string("memory.solve_with") == "key" || !o.has("model.name") ||
+                o.get_string("model.name") != "retrieval")
+              return;
+            throw OptionError("memory.solve_with",
+                              "memory.solve_with = \"query\" needs a query at every token; in the retrieval model "
+                              "queries stand beside the sequence: use \"key\"");
+          },
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         Attention write = kernel_of(m, "kappa1", "row_norm1", m.scale());
         write.strict = true;
-        if (m.text("solve_with") == "query" && !m.at_tokens())
-          throw OptionError(
-              "memory.solve_with",
-              "memory.solve_with = \"query\" needs a query at every token; in the retrieval model queries "
-              "stand beside the sequence: use \"key\"");
         const auto b = attend(m, m.text("solve_with") == "query" ? q : k, k, write, {}, {}, true);
         const auto a = attend(m, q, k, kernel_of(m, "kappa2", "row_norm2", m.scale()));
         const bool rated = m.learned() || m.has_input("beta");

@@ -37,6 +37,8 @@ inline std::vector<ApplyCase> apply_cases(const std::string& memory, const Apply
           spec.name == "favor_redraw" || spec.name == "beta_max" || value == spec.default_value)
         continue;
       cases.push_back({memory, spec.name + "=" + to_text(value), sizes, {{spec.name, value}}, optional});
+      // Whole numbers add up to 0 now and then, and nothing divides by that.
+      if (value == OptionValue(std::string("round"))) cases.back().given["digits"] = std::int64_t{4};
     }
   }
   std::vector<ApplyCase> valid;
@@ -166,6 +168,16 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
           sequence.v = rows;
         } else {
           sequence.in[input.name] = rows;
+        }
+      }
+      if (options.has("memory.key_norm") && options.get_string("memory.key_norm") != "none") {
+        const bool l2 = options.get_string("memory.key_norm") == "l2";
+        for (Matrix* rows : {&sequence.q, &sequence.k}) {
+          for (Vector& row : *rows) {
+            double sum = 0;
+            for (const double e : row) sum += l2 ? e * e : e;
+            row = scaled(1 / (l2 ? std::sqrt(sum) : sum), row);
+          }
         }
       }
       const Matrix read = find_oracle(one.memory)(sequence);
