@@ -100,3 +100,19 @@ refused_as() {
   refused_as 4 'ulimit -u' setpriv --reuid=65533 --clear-groups prlimit --nproc=1 \
     "$crosstalk" run tiny.toml --device cpu:all:2
 }
+
+@test "Python files of the current folder are not executed, whatever a figure is named" {
+  "$crosstalk" run tiny.toml --quiet
+  for module in matplotlib csv textwrap os sys site; do echo "open('$PWD/executed', 'w')" >$module.py; done
+  mkdir -p .venv/bin && printf '#!/bin/sh\ntouch "%s/executed"\n' "$PWD" >.venv/bin/python && chmod +x .venv/bin/python
+  "$crosstalk" plot capacity runs/tiny --out figures/a
+  "$crosstalk" doctor
+  CROSSTALK_PYTHON=python3 "$crosstalk" doctor
+  [ ! -e executed ]
+  for name in csv matplotlib textwrap; do
+    run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/$name
+    [[ $stderr != *"could not be rendered"* ]]
+  done
+  run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/a
+  [[ $stderr != *"could not be rendered"* ]]
+}
