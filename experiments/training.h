@@ -48,6 +48,8 @@ struct TrainingEvents {
   std::function<void(const std::string& id, const std::string& state)> save;
   /// The state kept for a run, or "" if there is none.
   std::function<std::string(const std::string& id)> load;
+  /// The state that `load` gave is none, or cannot be this run's: the run is trained anew. May be empty.
+  std::function<void(const std::string& id, const std::string& why)> reject;
 };
 
 /// Trains `runs` (any mix of shapes). Returns true if all ended, false if it was stopped. Equal runs give
