@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "results/crc32c.h"
 #include "results/files.h"
+#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -28,8 +30,9 @@ std::string text_of(const Asked& asked) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Throws nlohmann's exceptions for what is not such a file.
+/// Throws for what is not such a file.
 Asked parse(const std::string& text) {
+  if (nests_deeply(text)) throw std::invalid_argument("too deep");
   const nlohmann::json json = nlohmann::json::parse(text);
   Asked asked;
   asked.study = json.at("study").get<std::string>();

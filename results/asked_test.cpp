@@ -74,6 +74,7 @@ TEST(Asked, KeepingTheLatestVersionAgainWritesNothing) {
   keep_asked(store, asked);
   EXPECT_EQ(read_asked(store).at(0).labels.at(0).title, "B");
   testing::spill(store / "studies" / "t@00000000.json", "{\"study\":");
+  testing::spill(store / "studies" / "t@00000001.json", std::string(1000000, '['));
   EXPECT_EQ(read_asked(store).size(), 1u);
 }
 
