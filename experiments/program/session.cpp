@@ -15,6 +15,7 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/provenance.h"
 #include "experiments/program/signals.h"
+#include "experiments/program/stores.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
@@ -54,6 +55,7 @@ class Session {
 
   SessionResult train() {
     writer_->keep_study(study_.name, study_.text);
+    keep_asked(path_, asked_of(study_));
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
     events.progressed = [this](std::int64_t steps) {
@@ -222,6 +224,7 @@ class Session {
 
 void make_store(const Study& study, const std::filesystem::path& path) {
   open_store(path)->keep_study(study.name, study.text);
+  keep_asked(path, asked_of(study));
 }
 
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,
