@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "results/printable.h"
 #include "results/statistics.h"
 
 namespace crosstalk {
@@ -157,11 +158,11 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Comparison& row : rows) {
     const PublishedPoint& point = row.published;
-    out +=
-        fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting, point.label,
-                    point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
-                    point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
-                    row.within ? "yes" : "**no**");
+    out += fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting,
+                       printable_line(point.label), point.associations, loss_text(row.loss), row.seeds,
+                       row.steps, loss_text(point.loss), point.steps,
+                       std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
+                       row.within ? "yes" : "**no**");
   }
   return out;
 }

@@ -116,3 +116,92 @@ refused_as() {
   run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/a
   [[ $stderr != *"could not be rendered"* ]]
 }
+
+# forge STORE: rewrites every record of a store with names that act on a terminal, and seals them again.
+forge() {
+  python3 - "$1" <<'PY'
+import glob, json, sys
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+evil = "\x1b[2J\x1b]0;owned\x07\u009b31m\u202eabc\u2066\r\nfaked: line\x7f"
+for path in glob.glob(sys.argv[1] + "/shards/*.jsonl"):
+    lines = []
+    for i, line in enumerate(open(path, encoding="utf-8")):
+        record = json.loads(line)
+        del record["crc"]
+        for key in ("id", "study", "label", "message"):
+            record[key] += evil
+        record["config"]["task." + evil] = evil
+        record["metrics"][evil] = 1.5
+        record["provenance"]["finished"] = "9999" + evil
+        if i == 0:
+            record["status"] = evil  # a bad line: told in a warning
+        for double in (0, 1):  # the same id with two results: told in a warning
+            record["steps"] += double
+            text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+            lines.append(f'{text[:-1]},"crc":"{crc32c(text.encode()):08x}"}}\n')
+    open(path, "w", encoding="utf-8").writelines(lines)
+PY
+}
+
+# harmless FILE...: no byte in it acts on a terminal.
+harmless() {
+  python3 - "$@" <<'PY'
+import re, sys
+for name in sys.argv[1:]:
+    text = open(name, "rb").read().decode("utf-8")
+    found = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", text)
+    assert not found, f"{name}: {text[max(0, found.start() - 40):found.start() + 20]!r}"
+    table = text.startswith("id,")  # CSV has its lines in quotes
+    assert table or not re.search("^faked", text, re.M), name
+PY
+}
+
+@test "names in somebody's store or study do not act on the terminal" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  forge runs/tiny
+  sed -e 's/^seeds .*/&\ntitle = "red \xe2\x80\xae x\xc2\x9b31m"/' tiny.toml >titled.toml
+  printf '[study]\nname = "x"\n"\\u001b[2J\\u202e" = 1\n' >keyed.toml
+  printf '[study]\nname = "\\u009b31m"\n[base]\ntask.name = "\\u001b[2J"\n' >named.toml
+  mkdir studies && cp keyed.toml named.toml studies
+  n=0
+  for words in "status runs/tiny" "status runs/tiny --json" "status tiny.toml --out runs/tiny" "plan tiny.toml" \
+    "plan titled.toml" "plan titled.toml --json" "plan keyed.toml" "plan named.toml" "export runs/tiny" \
+    "export runs/tiny --format jsonl --provenance" "export runs/tiny --curves" "verify runs/tiny" \
+    "verify runs/tiny --json" "plot capacity runs/tiny --out figure" "compare runs/tiny" "retry tiny.toml --out runs/tiny" \
+    "run titled.toml --out runs/tiny" "list studies studies" "list studies . --json" "run tiny.toml --set task.x=$(printf '\x1b[2J')" \
+    "$(printf '\x1b[2J')" "describe $(printf '\xc2\x9b')" "export $(printf '\x1b[2J')"; do
+    n=$((n + 1))
+    # shellcheck disable=SC2086
+    timeout 60 "$crosstalk" $words >out.$n 2>err.$n || true
+    cat out.$n err.$n | head -c 300 | cat -v
+    harmless out.$n err.$n
+    [[ $words != *--json* ]] || [ ! -s out.$n ] || python3 -m json.tool out.$n >/dev/null
+  done
+  "$crosstalk" export runs/tiny --out file.csv 2>/dev/null
+  harmless file.csv
+  python3 - <<'PY'
+import json, subprocess, os
+out = subprocess.run([os.environ["crosstalk"], "status", "runs/tiny", "--json"], capture_output=True).stdout
+assert any("\u202e" in label for label in json.loads(out)["labels"]), "JSON keeps the value"
+PY
+}
+
+@test "an error about something endless is a line that can be read" {
+  python3 - <<'PY'
+text = open("tiny.toml").read()
+open("blocks.toml", "w").write(text + '[[grid]]\n"task.associations" = [3, 4]\n' * 50000)
+open("key.toml", "w").write(text + "x" * 1000000 + " = 1\n")
+PY
+  for study in blocks key; do
+    run -2 --separate-stderr timeout 20 "$crosstalk" plan $study.toml
+    [ "${#stderr}" -lt 10000 ]
+  done
+}

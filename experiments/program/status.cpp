@@ -7,6 +7,7 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -114,8 +115,9 @@ int run_status(const Arguments& arguments, Console& console) {
                                plural(static_cast<std::int64_t>(contents.bad_lines), "damaged line"),
                                plural(static_cast<std::int64_t>(contents.torn_tails), "torn last line"));
   if (last != nullptr)
-    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", finished_at(*last), last->label,
-                               last->id, last->eval_loss, to_text(last->status));
+    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", printable_line(finished_at(*last)),
+                               printable_line(last->label), printable_line(last->id), last->eval_loss,
+                               to_text(last->status));
   return exit_done;
 }
 
