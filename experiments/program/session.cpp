@@ -61,7 +61,8 @@ class Session {
       progress_.stepped(steps);
     };
     events.stop = &stop_flag();
-    events.load = [this](const std::string& id) { return load_checkpoint(path_, id); };
+    events.load = [this](const std::string& id) { return load(id); };
+    events.reject = [this](const std::string& id, const std::string& why) { reject(id, why); };
     events.save = [this](const std::string& id, const std::string& state) {
       const std::lock_guard lock(mutex_);
       if (superseded_) return;
@@ -101,6 +102,27 @@ class Session {
     ProgressPlan plan{static_cast<std::int64_t>(runs.size()), 0};
     for (const Run& run : runs) plan.cost += estimated_cost(run);
     return plan;
+  }
+
+  std::string load(const std::string& id) {
+    SavedState saved = load_checkpoint(path_, id);
+    if (!saved.problem.empty()) reject(id, saved.problem);
+    return std::move(saved.state);
+  }
+
+  /// A state that is not this run's would give wrong results without a word.
+  void reject(const std::string& id, const std::string& why) {
+    std::string where;
+    try {
+      where = fmt::format("set aside as {}", set_aside_checkpoint(path_, id).string());
+    } catch (const StoreError& error) {
+      where = error.what();
+    }
+    const std::lock_guard lock(mutex_);
+    progress_.announce(fmt::format(
+        "crosstalk: warning: run {} is trained from its start, as its saved state cannot be used: "
+        "{} ({})\n",
+        id, why, where));
   }
 
   void finished(Record&& record) {

@@ -167,8 +167,8 @@ class Pack {
     slot.curves = state.curves;
     put(step_, r, {static_cast<std::int32_t>(state.steps)});
     put(evaluations_, r, {static_cast<std::int32_t>(state.evaluations)});
-    if (state.report.size() != kReportSize)
-      throw std::runtime_error("a saved run has a report of another size");
+    if (state.parameters.size() != model_.parameters().snapshot(r).size())
+      throw MisfitState(state.id, "it has parameters of another model");
     scalars_.copy_from_host(report_.at(r), state.report.data(), sizeof(double) * kReportSize);
     model_.parameters().restore(r, state.parameters);
   }

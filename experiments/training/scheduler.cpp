@@ -11,6 +11,7 @@
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/record_of.h"
+#include "experiments/training/run_state.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
@@ -32,19 +33,34 @@ struct Queue {
   bool interrupted = false;
 };
 
-// Runs of one pack have equal keys and, where they go on from a saved state, stand equally far from an
-// evaluation.
+std::string misfit(const std::string& bytes, const Run& run) {
+  if (bytes.empty()) return "";
+  try {
+    return misfit(run_state(bytes), run);
+  } catch (const std::runtime_error& error) {  // of another version, say
+    return error.what();
+  }
+}
+
+// What runs must share to march in step: the way to the next evaluation, and to the last one, where that
+// comes out of turn.
+std::int64_t phase_of(std::int64_t steps, const Options& config) {
+  const std::int64_t every = config.get_int("eval.every");
+  return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
+}
+
+// Runs of one pack have equal keys and, where they go on from a saved state, are in phase.
 std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
                                    const TrainingEvents& events) {
   std::map<std::string, std::vector<PackRun>> groups;
   for (const Run& run : runs) {
     std::string state = events.load ? events.load(run.id) : std::string();
     std::int64_t phase = 0;
-    try {
-      phase = steps_of_state(state) % run.config.get_int("eval.every");
-    } catch (const std::runtime_error&) {
-      state.clear();  // of another version, say: the run starts anew
+    if (const std::string why = misfit(state, run); !why.empty()) {
+      if (events.reject) events.reject(run.id, why);
+      state.clear();
     }
+    if (!state.empty()) phase = phase_of(steps_of_state(state), run.config);
     groups[pack_key(run.config) + std::to_string(phase)].push_back({run, std::move(state)});
   }
   std::vector<std::pair<double, std::vector<PackRun>>> packs;
@@ -159,6 +175,8 @@ class Scheduler {
       out_of_memory(unfinished(), error.what());
     } catch (const DeviceError&) {
       stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
+    } catch (const MisfitState& error) {
+      reject(unfinished(), error);
     } catch (const std::bad_alloc&) {
       out_of_memory(unfinished(), "out of memory");
     } catch (const StopTraining&) {
@@ -178,6 +196,22 @@ class Scheduler {
     } else if (!rest.empty()) {
       report_failure(rest[0].run, message);
     }
+  }
+
+  // The run starts anew, in a pack of its own: it no longer stands where the others do.
+  void reject(std::vector<PackRun> rest, const MisfitState& error) {
+    const auto found =
+        std::find_if(rest.begin(), rest.end(), [&](const PackRun& run) { return run.run.id == error.id; });
+    if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
+    {
+      const std::lock_guard lock(event_mutex_);
+      if (events_.reject) events_.reject(error.id, error.what());
+    }
+    Run run = std::move(found->run);
+    rest.erase(found);
+    const std::lock_guard lock(queue_.mutex);
+    queue_.packs.push_back({0, {{std::move(run), ""}}});
+    if (!rest.empty()) queue_.packs.push_back({0, std::move(rest)});
   }
 
   struct StopTraining {};
