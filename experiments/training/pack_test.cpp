@@ -73,7 +73,11 @@ TEST(Packs, RunsThatAreNotWantedAreLeftAndOthersTrainTheSame) {
     const auto runs = uneven_runs(limit);
     const Records alone = train(runs, 1, 1);
     for (const int slots : {1, 3}) {
-      const std::string never = runs[1].id, late = runs[2].id, last = runs[6].id;
+      std::vector<std::string> ids;  // longest first
+      for (const auto& [id, record] : alone) ids.push_back(id);
+      std::sort(ids.begin(), ids.end(),
+                [&](const auto& a, const auto& b) { return alone.at(a).steps > alone.at(b).steps; });
+      const std::string &late = ids[0], &never = ids[1], &last = ids[6];
       std::map<std::string, int> asked;
       std::vector<PackRun> pack;
       for (const auto& run : runs) pack.push_back({run, ""});
