@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "kernels/base/error.h"
@@ -72,6 +73,7 @@ class Expander {
   }
 
   std::int64_t skipped = 0, duplicates = 0;
+  std::int64_t shared = 0;  ///< named again, by another label
 
  private:
   void combination(const Block& block, const std::vector<std::int64_t>& index) {
@@ -115,8 +117,16 @@ class Expander {
     run.config.set("data_seed", or_seed("data_seed"));
     run.config.set("init_seed", or_seed("init_seed"));
     run.id = run_id(schema_, run.config);
-    if (known_.emplace(run.id, run.label).second) {
+    const auto [known, is_new] = known_.emplace(run.id, study_.runs.size());
+    if (is_new) {
+      run.labels = {run.label};
       study_.runs.push_back(std::move(run));
+      return;
+    }
+    std::vector<std::string>& labels = study_.runs[known->second].labels;
+    if (std::find(labels.begin(), labels.end(), run.label) == labels.end()) {
+      labels.push_back(run.label);
+      ++shared;
     } else {
       ++duplicates;
     }
@@ -164,7 +174,7 @@ class Expander {
   const StudyFile& file_;
   Study& study_;
   std::vector<std::int64_t> seeds_;
-  std::set<std::pair<std::string, std::string>> known_;
+  std::map<std::string, std::size_t> known_;  ///< id -> place in study_.runs
 };
 
 }  // namespace
@@ -193,6 +203,11 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
     blame.fail(file.blocks.front().at, "[[grid.skip]] leaves out every run of the study");
   if (expander.skipped > 0) text += fmt::format(" - {} skipped", expander.skipped);
   if (expander.duplicates > 0) text += fmt::format(" - {} duplicate", expander.duplicates);
+  if (expander.shared > 0) text += fmt::format(" - {} shared by labels", expander.shared);
+  std::set<std::string> used;
+  for (const Run& run : study.runs) used.insert(run.labels.begin(), run.labels.end());
+  for (const MemoryTable& memory : file.memories)
+    if (used.count(memory.label) != 0) study.labels.push_back({memory.label, memory.title});
   study.product = fmt::format("{} = {} {}", text, study.runs.size(), study.runs.size() == 1 ? "run" : "runs");
 }
 

@@ -224,7 +224,8 @@ class Reader {
                                               near_or(memory.name, schema_.memory_names(),
                                                       "there are " + join_names(schema_.memory_names()))));
     }
-    for (const Flat& flat : flatten(entry.node, {"name"})) {
+    if (const TomlEntry* title = entry.node.find("title")) memory.title = text(*title);
+    for (const Flat& flat : flatten(entry.node, {"name", "title"})) {
       const bool dotted = flat.key.find('.') != std::string::npos;
       const bool seed = flat.key == "data_seed" || flat.key == "init_seed";
       const std::string key = dotted || seed ? flat.key : "memory." + flat.key;

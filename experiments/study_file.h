@@ -54,7 +54,7 @@ struct Block {
 
 /// [memories.LABEL]
 struct MemoryTable {
-  std::string label, name;
+  std::string label, name, title;
   Position at, name_at;
   std::map<std::string, Setting> settings;  ///< by dotted key
 };

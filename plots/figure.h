@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "results/asked.h"
 #include "results/record.h"
 
 namespace crosstalk {
@@ -37,16 +38,15 @@ struct FigureKind {
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
 
-/// Draws `name` from records. Returns the paths written. Notes (no matplotlib: how to render; missing seeds)
-/// go to `notes`. Throws std::invalid_argument for an unknown name (message names the nearest) and for
-/// records that do not suit the figure (message says what the figure needs), std::runtime_error for a place
-/// that cannot be written.
+/// Draws `name` from rows, in the order and with the names of their labels. Returns the paths written. Notes
+/// (no matplotlib: how to render; missing seeds) go to `notes`. Throws std::invalid_argument for an unknown
+/// name (message names the nearest) and for records that do not suit the figure (message says what the figure
+/// needs), std::runtime_error for a place that cannot be written.
 ///
 /// Points are pooled over seeds and over nothing else: records of one line and one x that differ in another
 /// key are refused. Failed runs are missing seeds. Diverged runs are left out of the lines and counted in the
 /// legend; in capacities they count as not solved. A script that was edited by hand is kept.
-std::vector<std::filesystem::path> draw_figure(const std::string& name,
-                                               const std::map<std::string, Record>& records,
+std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes);
 
 }  // namespace crosstalk

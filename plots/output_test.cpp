@@ -47,7 +47,7 @@ class OutputTest : public FigureTest {
  protected:
   std::vector<std::filesystem::path> draw_capacity() {
     notes_.str("");
-    return draw_figure("capacity", for_all_figures(), options_, notes_);
+    return draw_figure("capacity", rows_of(for_all_figures()), options_, notes_);
   }
   /// A program in place of Python.
   void use_python(const std::string& shell) {
@@ -179,7 +179,8 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
     // The profiles of tracking and length stand in the records of one load.
     options_.where = {
         {"task.associations", kind.name == "tracking" || kind.name == "length" ? "32" : "4,8,16,32"}};
-    ASSERT_NO_THROW(paths = draw_figure(kind.name, for_all_figures(), options_, notes_)) << kind.name;
+    ASSERT_NO_THROW(paths = draw_figure(kind.name, rows_of(for_all_figures()), options_, notes_))
+        << kind.name;
     ASSERT_EQ(paths.size(), 4u) << kind.name << ": " << notes();
     const std::string pdf = read(paths[2]);
     EXPECT_THAT(pdf, ::testing::StartsWith("%PDF")) << kind.name;
@@ -207,15 +208,15 @@ TEST_F(RenderTest, OddLabelsAndLinesWithoutPointsRender) {
   options_.title = "It's 100 % \"mine\" \\ $";
   options_.out = folder_ / "odd $ 'name'";
   notes_.str("");
-  EXPECT_EQ(draw_figure("capacity", records, options_, notes_).size(), 4u) << notes();
-  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
-  EXPECT_EQ(draw_figure("capacity-vs-ddot", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("capacity", rows_of(records), options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("updates", rows_of(records), options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("capacity-vs-ddot", rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
 TEST_F(RenderTest, ZeroLossesRenderOnALogAxis) {
   RecordMap records;
   for (int seed = 1; seed <= 3; ++seed) add_recall(records, "linear", seed, 4, 8, 0);
-  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("updates", rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 //
 //   STORE/store.json               format version
 //   STORE/studies/NAME.toml        verbatim copy of the study
+//   STORE/studies/NAME@*.json      which runs it asks for, under which labels (asked.h)
 //   STORE/shards/HOST-PID-N.jsonl  one line a record
 //   STORE/quarantine/              lines that failed their checksum
 // SPDX-License-Identifier: Apache-2.0

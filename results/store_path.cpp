@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "results/files.h"
+#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -97,6 +98,7 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
     throw StorePathError(fmt::format("{}: cannot be read: {}", path.string(), reason_of(errno)));
   }
   const std::string text = read_file(system, path);
+  if (nests_deeply(text)) return StoreMark::damaged;
   const nlohmann::json mark = nlohmann::json::parse(text, nullptr, false);
   if (!mark.is_object() || !mark.contains("format") || !mark["format"].is_number_integer()) {
     return StoreMark::damaged;

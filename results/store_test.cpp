@@ -3,6 +3,7 @@
 #include "results/store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,7 +146,9 @@ TEST(Store, InterruptedMakingIsTakenUp) {
 }
 
 TEST(Store, DamagedMarkIsTold) {
-  for (const std::string text : {"", "{\"form", "[]", "\xFF\xFE"}) {
+  const std::string deep(500000, '[');
+  for (const std::string& text : {std::string(), std::string("{\"form"), std::string("[]"),
+                                  std::string("\xFF\xFE"), deep, "{\"format\":" + deep}) {
     const TemporaryFolder folder;
     append_all(folder.path() / "s", 0, 2);
     spill(folder.path() / "s" / "store.json", text);
@@ -155,6 +158,28 @@ TEST(Store, DamagedMarkIsTold) {
     append_all(folder.path() / "s", 2, 3);
     EXPECT_TRUE(read_store(folder.path() / "s").warnings.empty());
   }
+}
+
+// Pipes, devices and folders among the shards are told and left alone; nobody waits for them.
+TEST(Store, OnlyRegularFilesAreRead) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s", shards = store / "shards";
+  append_all(store, 0, 2);
+  ASSERT_EQ(::mkfifo((shards / "pipe.jsonl").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", shards / "device.jsonl");
+  fs::create_directory(shards / "folder.jsonl");
+  const StoreContents contents = read_store(store);
+  EXPECT_EQ(contents.records.size(), 2U);
+  ASSERT_EQ(contents.warnings.size(), 3U);
+  for (const std::string& warning : contents.warnings) {
+    EXPECT_NE(warning.find("no regular file"), std::string::npos) << warning;
+  }
+  append_all(store, 2, 3);
+  EXPECT_EQ(read_store(store).records.size(), 3U);
+  fs::remove(store / "store.json");
+  ASSERT_EQ(::mkfifo((store / "store.json").c_str(), 0600), 0);
+  EXPECT_THROW(read_store(store), StoreError);
+  EXPECT_THROW(StoreWriter{store}, StoreError);
 }
 
 TEST(Store, FinishedBeatsFailedAndLaterBeatsEarlier) {

@@ -193,6 +193,14 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
                                      std::ssize(runs) - ended, std::ssize(runs)));
     return exit_some_failed;
   }
+  // A study that was relabelled has nothing to train, and its store should know the labels.
+  if (runs.empty() && !before.records.empty()) {
+    try {
+      keep_asked(store, asked_of(study));
+    } catch (const StoreError& error) {  // somebody else's store, say
+      print_warning(console, error.what());
+    }
+  }
   const std::int64_t failed = count_failed(named, before, result, which);
   if (!arguments.has("quiet")) {
     std::string text;

@@ -16,6 +16,7 @@
 #include "experiments/program/provenance.h"
 #include "experiments/program/shared_work.h"
 #include "experiments/program/signals.h"
+#include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
@@ -59,6 +60,7 @@ class Session {
 
   SessionResult train() {
     writer_->keep_study(study_.name, study_.text);
+    keep_asked(path_, asked_of(study_));
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
     events.progressed = [this](std::int64_t steps) {
@@ -302,6 +304,7 @@ class Session {
 
 void make_store(const Study& study, const std::filesystem::path& path) {
   open_store(path)->keep_study(study.name, study.text);
+  keep_asked(path, asked_of(study));
 }
 
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,

@@ -23,9 +23,10 @@ StateCounts& counts_of(Counts& counts, const std::string& label) {
 Counts count(const Target& target, const StoreContents& contents) {
   Counts counts;
   if (target.study) {
-    for (const Run& run : target.study->runs) counts_of(counts, run.label).add(state_of(run, contents));
+    for (const Run& run : target.study->runs)
+      for (const std::string& label : run.labels) counts_of(counts, label).add(state_of(run, contents));
   } else {
-    for (const auto& [id, record] : contents.records)
+    for (const auto& [key, record] : all_rows(contents.records, read_asked(target.store)).rows)
       counts_of(counts, record.label).add(to_text(record.status));
     std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
@@ -64,9 +65,12 @@ int run_status(const Arguments& arguments, Console& console) {
       target.study ? load_store(target.store, console) : load_target(target, name, console);
   const Counts counts = count(target, contents);
   const std::int64_t others = count_others(target, contents);
-  StateCounts total;
-  for (const auto& [label, n] : counts)
-    total.done += n.done, total.diverged += n.diverged, total.failed += n.failed, total.missing += n.missing;
+  StateCounts total;  // a run under two labels counts once
+  if (target.study) {
+    for (const Run& run : target.study->runs) total.add(state_of(run, contents));
+  } else {
+    for (const auto& [id, record] : contents.records) total.add(to_text(record.status));
+  }
   const Record* last = last_record(contents);
 
   if (arguments.has("json")) {

@@ -118,8 +118,9 @@ TEST(Resume, TextThatIsNoStateIsSetAside) {
   const auto runs = two_runs();
   const Records alone = train(runs, 1, 1);
   const std::string good = stopped_states(runs, 2).at(runs[0].id);
-  for (const std::string& text : {std::string("x"), std::string("{}\n"), good.substr(0, good.size() - 1),
-                                  good + "x", "[" + good, good.substr(good.find('\n'))}) {
+  for (const std::string& text :
+       {std::string("x"), std::string("{}\n"), std::string(500000, '[') + "\n",
+        good.substr(0, good.size() - 1), good + "x", "[" + good, good.substr(good.find('\n'))}) {
     const Resumed resumed = resume(runs, {{runs[0].id, text}}, 2);
     EXPECT_TRUE(identical_records(resumed.records, alone)) << text.substr(0, 40);
     EXPECT_EQ(resumed.rejected.count(runs[0].id), 1u) << text.substr(0, 40);

@@ -7,8 +7,10 @@
 #include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "kernels/ops/book_keeping.h"
+#include "results/json_depth.h"
 
 namespace crosstalk {
 namespace {
@@ -110,6 +112,7 @@ RunState run_state(const std::string& bytes) {
   try {
     const std::size_t line = bytes.find('\n');
     if (line == std::string::npos) throw std::runtime_error("no header");
+    if (nests_deeply(std::string_view(bytes).substr(0, line))) throw std::runtime_error("nested too deep");
     const auto head = nlohmann::json::parse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(line));
     if (head.at("version") != kVersion) throw std::runtime_error("another version");
     state.id = head.at("id");
