@@ -38,6 +38,10 @@ struct FigureKind {
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
 
+/// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
+/// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
+std::vector<std::string> figure_pythons();
+
 /// Draws `name` from rows, in the order and with the names of their labels. Returns the paths written. Notes
 /// (no matplotlib: how to render; missing seeds) go to `notes`. Throws std::invalid_argument for an unknown
 /// name (message names the nearest) and for records that do not suit the figure (message says what the figure

@@ -17,6 +17,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "plots/figure.h"
+
 extern char** environ;
 
 namespace crosstalk {
@@ -84,7 +86,7 @@ struct Outcome {
   std::string output;  ///< stdout and stderr
 };
 
-/// Runs a program without a shell and waits; status 127 if it cannot be started.
+/// Runs a program without a shell, in the root folder, and waits; status 127 if it cannot be started.
 Outcome run_program(const std::vector<std::string>& arguments) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {127, std::strerror(errno)};
@@ -93,6 +95,7 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  posix_spawn_file_actions_addchdir_np(&actions, "/");
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -127,20 +130,67 @@ std::string last_line(std::string text) {
   return newline == std::string::npos ? text : text.substr(newline + 1);
 }
 
-/// The Python to use, or "" and in `tried` what was looked at.
-std::string find_python(std::string& tried) {
-  std::vector<std::string> candidates = {"python3", "/usr/bin/python3", ".venv/bin/python"};
-  const char* chosen = std::getenv("CROSSTALK_PYTHON");
-  if (chosen != nullptr && *chosen != '\0') candidates = {chosen};
-  for (const std::string& candidate : candidates) {
-    if (run_program({candidate, "-c", "import matplotlib"}).status == 0) return candidate;
+/// How Python runs code of ours: nothing from the current folder, the script's folder or the environment.
+std::vector<std::string> isolated(const std::string& python, const std::string& code) {
+  return {python, "-I", "-c", code};
+}
+
+/// With what the user's settings add (PYTHONPATH, packages of the user), but still nothing from these
+/// folders.
+std::vector<std::string> with_settings(const std::string& python, const std::string& code) {
+  return {python, "-c", "import sys; sys.path[:] = [p for p in sys.path if p.startswith('/')]\n" + code};
+}
+
+struct Python {
+  std::string name;  ///< "": none has matplotlib
+  std::vector<std::string> (*words)(const std::string& python, const std::string& code) = isolated;
+};
+
+/// The Python to use, or none and in `tried` what was looked at.
+Python find_python(std::string& tried) {
+  for (const std::string& candidate : figure_pythons()) {
+    for (const auto words : {isolated, with_settings}) {
+      if (run_program(words(candidate, "import matplotlib")).status == 0) return {candidate, words};
+    }
     tried += (tried.empty() ? "" : ", ") + candidate;
   }
+  const char* chosen = std::getenv("CROSSTALK_PYTHON");
   if (chosen != nullptr && *chosen != '\0') tried += " ($CROSSTALK_PYTHON)";
-  return "";
+  return {};
+}
+
+/// A string of Python.
+std::string quoted(const std::string& text) {
+  std::string all(1, '\'');
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      all.append(c == '\n' ? "\\n" : "\\r");
+      continue;
+    }
+    if (c == '\'' || c == '\\') all.push_back('\\');
+    all.push_back(c);
+  }
+  all.push_back('\'');
+  return all;
 }
 
 }  // namespace
+
+std::vector<std::string> figure_pythons() {
+  const char* chosen = std::getenv("CROSSTALK_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') {
+    const std::string name = chosen;  // looked for on PATH, or a path from here
+    return {name.find('/') == std::string::npos ? name : fs::absolute(name).string()};
+  }
+  std::vector<std::string> names = {"python3", "/usr/bin/python3"};
+  // Set-up makes one beside the sources; the program lies in build/PRESET. Never one of the current folder.
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int up = 0; up < 2; ++up) folder = folder.parent_path();
+  const fs::path own = folder / ".venv" / "bin" / "python";
+  if (!error && fs::exists(own, error)) names.push_back(own.string());
+  return names;
+}
 
 fs::path with_extension(const fs::path& base, const std::string& extension) {
   return base.string() + extension;
@@ -174,18 +224,21 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   std::vector<fs::path> pictures = {with_extension(base, ".pdf"), with_extension(base, ".png")};
   bool drawn = false;
   std::string tried;
-  const std::string python = find_python(tried);
-  if (python.empty()) {
+  const Python python = find_python(tried);
+  if (python.name.empty()) {
     notes << fmt::format(
         "no Python with matplotlib (tried {}); the numbers and the script are written. To "
         "render: pip install matplotlib, then python3 {}\n",
         tried, script.string());
   } else {
-    const Outcome outcome = run_program({python, fs::absolute(script).string()});
+    // As a file on the command line it would bring its folder along, where a figure may be named csv.py.
+    const Outcome outcome = run_program(
+        python.words(python.name, fmt::format("import runpy; runpy.run_path({}, run_name='__main__')",
+                                              quoted(fs::absolute(script).string()))));
     drawn = outcome.status == 0;
     if (!drawn)
       notes << fmt::format(
-          "{} could not be rendered by {}: {}\n", script.string(), python,
+          "{} could not be rendered by {}: {}\n", script.string(), python.name,
           outcome.output.empty() ? fmt::format("exit status {}", outcome.status) : last_line(outcome.output));
   }
   for (auto picture = pictures.begin(); picture != pictures.end();) {

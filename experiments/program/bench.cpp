@@ -70,11 +70,12 @@ class Trial {
   }
 
   double operator()(std::int64_t steps) {
-    std::vector<std::thread> threads;
     const double start = steady_seconds();
-    for (int stream = 0; stream < row_.streams; ++stream)
-      threads.emplace_back([this, stream, steps] { train(stream, steps); });
-    for (std::thread& thread : threads) thread.join();
+    {
+      std::vector<std::jthread> threads;  // joins
+      for (int stream = 0; stream < row_.streams; ++stream)
+        threads.emplace_back([this, stream, steps] { train(stream, steps); });
+    }
     const double seconds = steady_seconds() - start;
     if (error_) std::rethrow_exception(error_);
     return seconds;

@@ -68,3 +68,51 @@ stop_half_way() {
   [[ $stderr == *"checksum does not match"* && $stderr == *"no regular file"* ]]
   cmp <("$crosstalk" export undisturbed --curves) <("$crosstalk" export store --curves)
 }
+
+# refused_as CODE PATTERN COMMAND...: that exit code, a message with the pattern, and no sign of a crash.
+refused_as() {
+  local code=$1 pattern=$2
+  shift 2
+  run --separate-stderr "$@"
+  echo "exit code $status, stderr: ${stderr:0:2000}"
+  [ "$status" -eq "$code" ]
+  [[ $stderr =~ $pattern ]]
+  [[ $stderr != *"internal error"* && $stderr != *"terminate called"* && $stderr != *libgomp* ]]
+}
+
+@test "threads that cannot be made: exit 4 and what to do" {
+  # Address space for the program, but not for the stacks of 200 threads.
+  for command in "run tiny.toml" "bench tiny.toml --study-packs --seconds 1" "bench tiny.toml --steps 10"; do
+    # shellcheck disable=SC2016,SC2086
+    refused_as 4 '--threads|ulimit' bash -c 'ulimit -v 1000000; exec "$@"' - "$crosstalk" $command --threads 200
+  done
+  [ "$(id -u)" -eq 0 ] || skip "only root can become somebody else who has no other processes"
+  chmod 777 . && chmod a+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" 2>/dev/null || true
+  for limit in 1 2 3; do
+    refused_as 4 'ulimit -u' setpriv --reuid=65533 --clear-groups prlimit --nproc=$limit \
+      "$crosstalk" run tiny.toml --threads 4 --out "limited$limit"
+  done
+}
+
+@test "a worker process that cannot be made: exit 4 and what to do" {
+  [ "$(id -u)" -eq 0 ] || skip "only root can become somebody else who has no other processes"
+  chmod 777 . && chmod a+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" 2>/dev/null || true
+  refused_as 4 'ulimit -u' setpriv --reuid=65533 --clear-groups prlimit --nproc=1 \
+    "$crosstalk" run tiny.toml --device cpu:all:2
+}
+
+@test "Python files of the current folder are not executed, whatever a figure is named" {
+  "$crosstalk" run tiny.toml --quiet
+  for module in matplotlib csv textwrap os sys site; do echo "open('$PWD/executed', 'w')" >$module.py; done
+  mkdir -p .venv/bin && printf '#!/bin/sh\ntouch "%s/executed"\n' "$PWD" >.venv/bin/python && chmod +x .venv/bin/python
+  "$crosstalk" plot capacity runs/tiny --out figures/a
+  "$crosstalk" doctor
+  CROSSTALK_PYTHON=python3 "$crosstalk" doctor
+  [ ! -e executed ]
+  for name in csv matplotlib textwrap; do
+    run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/$name
+    [[ $stderr != *"could not be rendered"* ]]
+  done
+  run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/a
+  [[ $stderr != *"could not be rendered"* ]]
+}

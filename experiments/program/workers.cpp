@@ -57,15 +57,22 @@ std::vector<std::string> worker_words(const std::string& command, const Argument
   return words;
 }
 
+DeviceError no_process(const std::string& reason) {
+  return DeviceError(
+      fmt::format("the worker processes could not be started: {}; use fewer devices, or raise the "
+                  "limits on processes, open files and memory (ulimit -u, -n, -v)",
+                  reason));
+}
+
 /// A file without a name that holds `text`; the workers inherit it.
 int inherited_file(const std::string& text) {
   const int file = ::memfd_create("crosstalk-plan", 0);
-  if (file < 0) throw std::runtime_error(fmt::format("memfd_create: {}", std::strerror(errno)));
+  if (file < 0) throw no_process(std::strerror(errno));
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = ::write(file, text.data() + at, text.size() - at);
     if (n < 0 && errno != EINTR) {
       ::close(file);
-      throw std::runtime_error(fmt::format("the workers' plan cannot be written: {}", std::strerror(errno)));
+      throw no_process(std::strerror(errno));
     }
     at += static_cast<std::size_t>(std::max<ssize_t>(0, n));
   }
@@ -92,8 +99,7 @@ class Parent {
 
   void start(const std::string& device, const std::string& program, const std::vector<std::string>& words) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw std::runtime_error(fmt::format("pipe2: {}", std::strerror(errno)));
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw no_process(std::strerror(errno));
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -111,7 +117,7 @@ class Parent {
     ::close(ends[1]);
     if (child < 0) {
       ::close(ends[0]);
-      throw std::runtime_error(fmt::format("fork: {}", std::strerror(error)));
+      throw no_process(std::strerror(error));
     }
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     workers_.push_back({device, child, ends[0], "", 0});
