@@ -21,6 +21,7 @@ crosstalk_library(crosstalk_program
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/shared_work.cpp
     program/shares.cpp
     program/signals.cpp
     program/status.cpp

@@ -25,6 +25,11 @@ void save_checkpoint(const std::filesystem::path& store, const std::string& id, 
   write_whole(system, file_of(store, id), fmt::format("{:08x}\n", crc32c(state)) + state);
 }
 
+bool has_checkpoint(const std::filesystem::path& store, const std::string& id) {
+  std::error_code ignored;
+  return std::filesystem::exists(file_of(store, id), ignored);
+}
+
 SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id) {
   const std::filesystem::path path = file_of(store, id);
   std::error_code ignored;

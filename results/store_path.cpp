@@ -45,7 +45,8 @@ std::vector<std::string> foreign_entries(const fs::path& folder) {
 void check_folder(const fs::path& store) {
   if (read_mark(FileSystem::real(), store) == StoreMark::missing) {
     const std::vector<std::string> names = foreign_entries(store);
-    if (!names.empty()) {
+    // Looked at again: another process may have made the store between the two looks. store.json comes first.
+    if (!names.empty() && read_mark(FileSystem::real(), store) == StoreMark::missing) {
       std::string shown = names[0];
       for (std::size_t i = 1; i < std::min<std::size_t>(names.size(), 3); ++i) shown += ", " + names[i];
       refuse(store,

@@ -17,7 +17,6 @@
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/progress.h"
-#include "experiments/program/provenance.h"
 #include "experiments/program/shares.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
@@ -25,6 +24,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
+#include "results/follow.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -82,10 +82,10 @@ int inherited_file(const std::string& text) {
 class Parent {
  public:
   Parent(const std::vector<Run>& runs, const std::filesystem::path& path, const SessionOptions& options,
-         std::string launch, Console& console)
+         Console& console)
       : path_(path),
         options_(options),
-        launch_(std::move(launch)),
+        follower_(path, options.since),
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
     for (const Run& run : runs) missing_.emplace(run.id, estimated_cost(run));
   }
@@ -196,10 +196,7 @@ class Parent {
         continue;
       worker.process = -1;
       read_text(worker);
-      if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_done) {
-        one_finished_ = true;
-        continue;
-      }
+      if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_done) continue;
       if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_store) {
         store_failed_ = true;
         request_stop();
@@ -241,33 +238,16 @@ class Parent {
   }
 
   void count() {
-    const StoreContents contents = read_store(path_);
-    for (auto run = missing_.begin(); run != missing_.end();) {
-      if (!is_recorded(run->first, contents, launch_)) {
-        ++run;
-        continue;
-      }
-      const Record& record = contents.records.at(run->first);
-      progress_.stepped(record.steps);
-      progress_.finished(record.status, run->second);
-      run = missing_.erase(run);
+    for (const RecordHead& head : follower_.added()) {
+      const auto run = missing_.find(head.id);
+      if (run == missing_.end()) continue;
+      progress_.stepped(head.steps);
+      progress_.finished(head.status, run->second);
+      missing_.erase(run);
     }
   }
 
   SessionResult result() {
-    // Of two failed records of a run, a reader may show the older one: a worker that has seen to everything
-    // did see to it.
-    if (one_finished_ && !missing_.empty()) {
-      const StoreContents contents = read_store(path_);
-      for (auto run = missing_.begin(); run != missing_.end();) {
-        if (contents.records.count(run->first) == 0) {
-          ++run;
-          continue;
-        }
-        progress_.finished(RunStatus::failed, run->second);
-        run = missing_.erase(run);
-      }
-    }
     SessionResult result;
     result.done = progress_.count(RunStatus::done);
     result.diverged = progress_.count(RunStatus::diverged);
@@ -295,12 +275,12 @@ class Parent {
 
   const std::filesystem::path path_;
   const SessionOptions& options_;
-  const std::string launch_;
+  StoreFollower follower_;
   Progress progress_;
   std::vector<Worker> workers_;
   std::unordered_map<std::string, double> missing_;  ///< id -> cost
   double stop_seen_ = -1;
-  bool store_failed_ = false, time_is_up_ = false, too_many_failures_ = false, one_finished_ = false;
+  bool store_failed_ = false, time_is_up_ = false, too_many_failures_ = false;
 };
 
 }  // namespace
@@ -315,14 +295,14 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   training.device = on_cpu ? Device::cpu : Device::cuda;
   const auto workers = static_cast<int>(devices.size());
   WorkerPlan plan;
-  plan.launch = fmt::format("{}-{}", utc_now(), ::getpid());
   plan.command = options.command;
+  plan.since = options.since;
   plan.shares = share_out(runs, workers, training);
 
   int threads = training.threads;
   if (on_cpu) threads = std::max(1, (threads > 0 ? threads : available_cores()) / workers);
   const int file = inherited_file(to_text(plan));
-  Parent parent(runs, path, options, plan.launch, console);
+  Parent parent(runs, path, options, console);
   for (int i = 0; i < workers; ++i) {
     const std::string& device = devices[static_cast<std::size_t>(i)];
     parent.start(device, console.program,

@@ -139,8 +139,20 @@ class Scheduler {
     }
   }
 
+  // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
+  // is free.
+  std::vector<PackRun> wanted(std::vector<PackRun> runs) const {
+    if (!events_.wanted) return runs;
+    std::vector<PackRun> kept;
+    for (PackRun& run : runs)
+      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run.id))
+        kept.push_back(std::move(run));
+    return kept;
+  }
+
   void train(QueuedPack queued) {
-    const std::vector<PackRun>& pack = queued.runs;
+    const std::vector<PackRun> pack = wanted(std::move(queued.runs));
+    if (pack.empty()) return;
     std::vector<std::string> finished;
     PackEvents events;
     events.urgency = queued.urgency;
@@ -153,6 +165,7 @@ class Scheduler {
       if (events_.progressed) events_.progressed(steps);
     };
     events.stopped = [this] { return stopped(); };
+    events.wanted = events_.wanted;
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       return std::max(1, workers_ / std::max(1, queue_.working));
