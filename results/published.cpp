@@ -85,6 +85,9 @@ bool belongs(const Record& record, const PublishedPoint& point) {
 }  // namespace
 
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw std::invalid_argument(fmt::format("published points: \"{}\" is no regular file", path.string()));
   std::ifstream in(path);
   if (!in) throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
   std::vector<std::string> columns;

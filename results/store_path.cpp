@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 void require_writable(const fs::path& store, const fs::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  refuse(store, fmt::format("the folder '{}' cannot be written to: {}", folder.string(), reason_of(errno)));
+  refuse(store, fmt::format("the folder '{}' cannot be written to: {}; give another place with --out",
+                            folder.string(), reason_of(errno)));
 }
 
 // Entries of a folder that is not a store; left-overs of a store whose making was interrupted do not count.

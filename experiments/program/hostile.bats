@@ -205,3 +205,93 @@ PY
     [ "${#stderr}" -lt 10000 ]
   done
 }
+
+@test "sample and plot on a full disk: exit 3, and nothing half-written stays" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  refused_as 3 'space|too large' bash -c 'ulimit -f 8; exec "$@"' - "$crosstalk" sample recall -n 1000 --out sample
+  [ ! -e sample ]
+  "$crosstalk" sample recall -n 2 --out sample
+  find sample -type f -exec cksum {} + >before
+  refused_as 3 'space|too large' bash -c 'ulimit -f 8; exec "$@"' - "$crosstalk" sample recall -n 1000 --out sample
+  find sample -type f -exec cksum {} + | cmp - before
+  refused_as 3 'space|too large' bash -c 'ulimit -f 1; exec "$@"' - "$crosstalk" plot capacity runs/tiny --out figure
+  [ -z "$(find . -name 'figure*')" ]
+  [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=64k tmpfs small 2>/dev/null || skip "no small disk"
+  head -c 61000 /dev/zero >small/fill
+  refused_as 3 'full|space' "$crosstalk" sample recall -n 1000 --out small/s
+  refused_as 3 'full|space' "$crosstalk" plot capacity runs/tiny --out small/figure
+  rm small/fill
+  left=$(ls -A small)
+  umount small
+  [ -z "$left" ]
+}
+
+@test "a store that is moved or deleted during a run: exit 3, nothing in its old place" {
+  for how in "mv store moved" "rm -rf store"; do
+    "$crosstalk" run longer.toml --set train.max_steps=100000000 --out store 2>err &
+    pid=$!
+    for _ in $(seq 600); do [ -e store/shards ] && break; sleep 0.05; done
+    sleep 0.5
+    $how
+    kill -TERM $pid
+    code=0
+    wait $pid || code=$?
+    cat err
+    [ "$code" -eq 3 ]
+    grep -q "moved or deleted" err
+    [ ! -e store ]
+    rm -rf moved
+    # and while records come
+    "$crosstalk" run longer.toml --set train.max_steps=2000 --set seeds="range(1,400)" --out store 2>err &
+    pid=$!
+    for _ in $(seq 600); do [ -n "$(find store/shards -size +8k 2>/dev/null)" ] && break; sleep 0.02; done
+    $how
+    code=0
+    wait $pid || code=$?
+    cat err
+    [ "$code" -eq 3 ]
+    [ ! -e store ]
+    rm -rf moved
+  done
+}
+
+@test "a file in the place of a folder, a pipe in the place of a file: refused, never waited for" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  cp -r runs/tiny store
+  rm -r store/shards && echo text >store/shards
+  for command in "status store" "export store" "plot capacity store" "run tiny.toml --out store"; do
+    # shellcheck disable=SC2086
+    refused_as 2 "shards' is not a folder" "$crosstalk" $command
+  done
+  mkfifo pipe.toml pipe.csv
+  for command in "plan pipe.toml" "plan /dev/zero" "compare runs/tiny --published pipe.csv" "status pipe.toml" \
+    "compare runs/tiny --published /dev/zero" "plot capacity runs/tiny --published pipe.csv"; do
+    # shellcheck disable=SC2086
+    refused_as 2 "no regular file|no such file" timeout 20 "$crosstalk" $command
+  done
+  rm runs/tiny/store.json && mkfifo runs/tiny/store.json
+  for command in "status runs/tiny" "run tiny.toml" "export runs/tiny"; do
+    # shellcheck disable=SC2086
+    refused_as 3 "no regular file" timeout 20 "$crosstalk" $command
+  done
+  rm runs/tiny/store.json && cp store/store.json runs/tiny
+  mkfifo runs/tiny/shards/pipe.jsonl && ln -s /dev/zero runs/tiny/shards/zero.jsonl
+  run -0 --separate-stderr timeout 20 "$crosstalk" run tiny.toml
+  [[ $stderr == *"no regular file"* ]]
+}
+
+@test "bench refuses seconds that are none" {
+  for seconds in x nan -1 0; do
+    refused_as 2 'seconds needs a number' "$crosstalk" bench tiny.toml --study-packs --seconds "$seconds"
+    refused_as 2 'seconds needs a number' "$crosstalk" bench tiny.toml --seconds "$seconds"
+  done
+}
+
+@test "a study of many labels is planned in seconds" {
+  python3 - <<'PY'
+text = open("tiny.toml").read()
+open("labels.toml", "w").write(text + "".join(f'[memories.l{i}]\nname = "softmax"\n' for i in range(60000)))
+PY
+  timeout 60 "$crosstalk" plan labels.toml --set seeds=1 --json >plan.json
+  timeout 60 "$crosstalk" plan labels.toml --set seeds=1 >plan.txt
+}

@@ -76,6 +76,8 @@ int run_plot(const Arguments& arguments, Console& console) {
     paths = draw_figure(figure, rows, options, notes);
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
+  } catch (const FigureWriteError& problem) {
+    throw StoreError(fmt::format("plot {}: {}", figure, problem.what()));
   } catch (const std::runtime_error& problem) {
     wrong = problem.what();
   }

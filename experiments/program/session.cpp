@@ -100,6 +100,11 @@ class Session {
     progress_.close();
     // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
     if (store_error_) std::rethrow_exception(store_error_);
+    if (!writer_->is_in_place())
+      throw StoreError(
+          fmt::format("{}: the store was moved or deleted while runs were trained into it; what was "
+                      "recorded lies where it is now, what was half-way is lost",
+                      path_.string()));
     if (error) std::rethrow_exception(error);
     return result(ended);
   }
