@@ -22,6 +22,7 @@ crosstalk_library(crosstalk_program
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/shared_work.cpp
     program/shares.cpp
     program/signals.cpp
     program/status.cpp
@@ -55,7 +56,7 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  foreach(file cli workers)
+  foreach(file cli hostile workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
     set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
     if(NOT BATS)

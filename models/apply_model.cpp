@@ -72,11 +72,21 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
   return inputs;
 }
 
-const std::vector<OptionSpec>& apply_extra_options() {
-  static const std::vector<OptionSpec> options = {
+std::vector<OptionSpec> apply_extra_options(const std::string& memory) {
+  std::vector<OptionSpec> options = {
       {"scale", 1.0, "what q.k is multiplied by"},
       {"eps", 0.0, "added to denominators of reads", 0},
       {"denominator", false, "reads are divided by z.q + eps (memories with a state z)"}};
+  // Every memory may be given mapped and normalised keys and queries.
+  const auto& own = find_memory(memory)->options;
+  const auto add = [&](const char* name, const Part& part) {
+    if (std::any_of(own.begin(), own.end(), [&](const OptionSpec& o) { return o.name == name; })) return;
+    options.insert(options.end(), part.options.begin(), part.options.end());
+  };
+  add("feature_map", feature_map("identity"));
+  add("key_norm", key_norm("none"));
+  if (find_memory(memory)->states.empty())
+    options.push_back({"strict", false, "a token does not see itself (row 0 reads 0)"});
   return options;
 }
 
@@ -88,7 +98,7 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
   options.set("model.d_key", std::int64_t{sizes.K} * sizes.H);
   options.set("model.heads", std::int64_t{sizes.H});
   fill_defaults(options, "memory", kind.options);
-  fill_defaults(options, "memory", apply_extra_options());
+  fill_defaults(options, "memory", apply_extra_options(memory));
   for (const auto& [name, value] :
        std::map<std::string, OptionValue>{{"feature_map", std::string("identity")},
                                           {"key_norm", std::string("none")},
@@ -103,6 +113,7 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
                         fmt::format("{} has no denominator: it carries no sum of keys z", memory));
     options.set("memory.read_norm", std::string("attention"));
   }
+  feature_map("identity").resolve(options);
   kind.resolve(options);
   return options;
 }
@@ -135,11 +146,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
         model_(model) {}
 
   Var<Real> keys() override { return leaf("k", {B, T * N, H, d}); }
-  Var<Real> queries() override {
-    const double scale = options.get_double("memory.scale");
-    const Var<Real> q = leaf("q", {B, T, H, d});
-    return scale == 1 ? q : scale * q;
-  }
+  Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
   Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }
@@ -172,7 +179,14 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     return favor_features(graph, m, d, seeds, draw, 0u);
   }
 
-  double scale() const override { return 1; }  // queries() has it
+  // Attention scales its products, a recurrence its queries.
+  double scale() const override { return options.get_double("memory.scale"); }
+  bool strict() const override { return options.has("memory.strict") && options.get_bool("memory.strict"); }
+  double query_scale() const override {
+    return find_memory(options.get_string("memory.name"))->states.empty()
+               ? 1
+               : options.get_double("memory.scale");
+  }
   double read_eps() const override { return options.get_double("memory.eps"); }
   /// Nothing hidden: just enough that a row of zeros stays one.
   double norm_eps() const override { return sizeof(Real) == sizeof(double) ? 1e-300 : 1e-37; }

@@ -37,8 +37,8 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
 /// The forms that compute a memory.
 std::vector<std::string> apply_forms(const std::string& memory);
 
-/// What apply adds to the options of every memory: scale, and eps of denominators.
-const std::vector<OptionSpec>& apply_extra_options();
+/// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm where it has none.
+std::vector<OptionSpec> apply_extra_options(const std::string& memory);
 
 template <class Real>
 class ApplyModel {

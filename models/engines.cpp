@@ -10,8 +10,6 @@
 namespace crosstalk {
 namespace {
 
-const std::vector<std::string> kFormNames = {"automatic", "query", "parallel", "chunk", "recurrent"};
-
 // What nodes of few queries beside a sequence want to know of the batch.
 template <class Real>
 BatchTensors batch_of(const Mixer<Real>& m) {
@@ -49,7 +47,7 @@ bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
 
 template <class Real>
 Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
-                     Var<Real> log_decay, Var<Real> values, const char* state) {
+                     Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true) {
   StateRead<Real> op;
   op.form = form;
   op.products = m.graph.products();
@@ -62,31 +60,37 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
   op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
   op.start = in(m.start(state));
   op.position = ids(m.position());
-  if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, values.dim(3), m.K});
+  ends = ends && m.wants_end();
+  if (ends) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, values.dim(3), m.K});
   const auto& added = m.graph.add(op);
-  if (m.wants_end()) m.end(state, {&m.graph, out(added.end)});
+  if (ends) m.end(state, {&m.graph, out(added.end)});
   return {&m.graph, out(added.o)};
 }
 
 template <class Real>
 Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
   const Attention linear{.kernel = Kernel::identity, .normalised = false};
-  Attention strict = linear;
+  Attention strict = linear,
+            before = linear;  // before: as strict, and what the own token fades is not yet felt
   strict.strict = true;
-  const Var<Real> a = attend(m, q, r.key, r.before ? strict : linear, log_decay);
+  before.before = true;
+  const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
   if (r.erase == Erase::none) return a;
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
-  const Var<Real> b = attend(m, x, r.key, strict, log_decay, {}, true);
+  const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
   return solve(a, b, r.erase == Erase::delta ? r.gain : r.erase_gain);
 }
 
 }  // namespace
 
-const char* name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)].c_str(); }
-const std::vector<std::string>& form_names() { return kFormNames; }
+const std::vector<std::string>& form_names() {
+  static const std::vector<std::string> names = {"automatic", "query", "parallel", "chunk", "recurrent"};
+  return names;
+}
+const char* name_of(Form form) { return form_names()[static_cast<std::size_t>(form)].c_str(); }
 Form form_of(const std::string& name) {
-  for (std::size_t i = 0; i < kFormNames.size(); ++i) {
-    if (kFormNames[i] == name) return static_cast<Form>(i);
+  for (std::size_t i = 0; i < form_names().size(); ++i) {
+    if (form_names()[i] == name) return static_cast<Form>(i);
   }
   throw std::logic_error("[engines] there is no form " + name);
 }
@@ -95,7 +99,7 @@ template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
   if (form != Form::parallel) return true;
   const bool scalar = !r.log_decay || r.log_decay.dim(3) == 1;
-  return scalar && m.N == 1 && r.decayed && r.erase != Erase::free;
+  return scalar && m.N == 1 && r.erase != Erase::free;
 }
 
 template <class Real>
@@ -106,7 +110,8 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   }
   if (m.batch()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
-  if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r)) return Form::parallel;
+  if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r))
+    return Form::parallel;
   return Form::chunk;
 }
 
@@ -153,9 +158,19 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
     state_read(m, StateForm::recurrent, q, r, log_decay, m.values(), "S");
     if (eps) state_read(m, StateForm::recurrent, q, r, log_decay, value_of_one(), "z");
   };
+  // What a state before the first token adds to reads, which are linear in it, and what divides both.
+  const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
+    Var<Real> o = m.mix(weights, {}, gain);
+    const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, m.writes(), m.H, m.V});
+    o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, "S", false);
+    if (!eps) return o;
+    if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.writes()});
+    return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
+  };
   if (form == Form::query) {
     const Var<Real> weights = read_weights(m, q, r);
     carry(full_log_decay(m, r));
+    if (m.start("S")) return from_start(weights, {}, full_log_decay(m, r));
     // The sum rule divides where it gathers, the others before.
     if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay)) return m.mix(weights, eps);
     return m.mix({&m.graph, normalize(m.graph, RowNorm::sum, *eps, weights.variable)});
@@ -164,6 +179,7 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
   if (form == Form::parallel) {
     Var<Real> weights = parallel_weights(m, q, r, log_decay);
     carry(log_decay);
+    if (m.start("S")) return from_start(weights, r.gain, log_decay);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain);
   }
@@ -178,7 +194,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
                  Var<Real> slope, bool between_tokens) {
   Graph<Real>& g = m.graph;
   const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
-                             how.window == 0 && !log_decay && !slope;
+                             !m.strict() && how.window == 0 && !log_decay && !slope;
   if (softmax_alone && !between_tokens && m.H == 1 && m.position()) {
     const BatchTensors batch = batch_of(m);
     Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
@@ -187,7 +203,8 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   Attend<Real> op;
   op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
   op.tau = how.tau;
-  op.strict = how.strict, op.window = how.window, op.order = how.order, op.digits = how.digits;
+  op.strict = how.strict || (!between_tokens && m.strict()), op.before = how.before, op.window = how.window,
+  op.order = how.order, op.digits = how.digits;
   op.x = in(x), op.k = in(k);
   if (log_decay) op.log_decay = in(expand(log_decay, {m.B, m.T, m.H, 1}));
   if (slope) op.slope = in(slope);

@@ -66,7 +66,7 @@ struct Attention {
   Kernel kernel = Kernel::exp;
   bool normalised = true;
   double eps = 0, scale = 1, tau = 1;
-  bool strict = false;
+  bool strict = false, before = false;
   int window = 0, order = 2, digits = 0;
 };
 /// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent. between_tokens: x stands

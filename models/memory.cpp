@@ -35,6 +35,7 @@ MemoryKind kind_of(const Memory& memory) {
   kind.inputs = memory.inputs;
   kind.states = memory.states;
   kind.projection_init = memory.projection_init;
+  kind.forms_state = memory.forms_state;
   for (const Part& part : memory.parts)
     kind.options.insert(kind.options.end(), part.options.begin(), part.options.end());
   kind.options.insert(kind.options.end(), memory.options.begin(), memory.options.end());

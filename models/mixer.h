@@ -132,6 +132,10 @@ class Mixer {
   virtual double scale() const;
   /// eps of the denominators of reads.
   virtual double read_eps() const { return 1e-6; }
+  /// Whether attention leaves out the token at which a query stands.
+  virtual bool strict() const { return false; }
+  /// What queries are multiplied by after features(), whatever the memory.
+  virtual double query_scale() const { return 1; }
   /// eps of the normalisation of keys and queries.
   virtual double norm_eps() const { return 1e-6; }
   /// Whether gates follow their laws from the token (a model), or are given as they are.

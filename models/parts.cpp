@@ -170,7 +170,8 @@ Part key_norm(const std::string& default_norm) {
           [](Options& o) {
             if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map")) return;
             throw OptionError("memory.key_norm",
-                              "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys change sign, so the "
+                              "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys "
+                              "change sign, so the "
                               "sum that divides can vanish; use key_norm \"l2\" or \"none\"");
           }};
 }
@@ -275,7 +276,7 @@ Features<Real> features(Mixer<Real>& m) {
   Variable<Real>* omega = omega_of(m, map);
   const Var<Real> k = norm_rows(m, mapped_rows(m, map, m.keys(), omega), normalised(m) ? key_eps(m, map) : 0);
   const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), m.norm_eps());
-  return {q, k};
+  return {m.query_scale() == 1 ? q : m.query_scale() * q, k};
 }
 
 template <class Real>

@@ -28,7 +28,7 @@ void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
 }
 
 template <class Real>
-void RetrievalGraph<Real>::select(int u) {
+void ModelGraph<Real>::select(int u) {
   const std::int64_t shift = u - selected_, queries = shift * batch.B * batch.Q;
   batch.tokens->data += shift * batch.B * batch.T * batch.C;
   batch.query->data += queries;
@@ -42,7 +42,7 @@ void RetrievalGraph<Real>::select(int u) {
 }
 
 template <class Real>
-void RetrievalGraph<Real>::prepare(const Exec& exec) const {
+void ModelGraph<Real>::prepare(const Exec& exec) const {
   for (const Buckets& lists : buckets)
     run(exec, BucketIds<Real>{*batch.tokens, lists.channel, batches, *lists.order, *lists.start});
 }
@@ -70,7 +70,7 @@ class RetrievalMixer final : public Mixer<Real> {
   using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
-  RetrievalMixer(RetrievalGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
+  RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
                  int keys, int values, bool second_key)
       : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, values)),
         target_(target),
@@ -194,7 +194,7 @@ class RetrievalMixer final : public Mixer<Real> {
     return all;
   }
 
-  RetrievalGraph<Real>& target_;
+  ModelGraph<Real>& target_;
   ParameterBlock<Real>& parameters_;
   int keys_;
   bool second_key_;
@@ -211,22 +211,22 @@ class RetrievalMixer final : public Mixer<Real> {
 template <class Real>
 RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int values, bool second_key,
                                      Device device, int R, Precision products)
-    : options_(options),
+    : Model<Real>(device, R),
+      options_(options),
       keys_(keys),
       values_(values),
       second_key_(second_key),
       device_(device),
       R_(R),
-      products_(products),
-      parameters_(device, R) {
+      products_(products) {
   build(1, {1, second_key ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
   parameters_.allocate();
 }
 
 template <class Real>
-std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                                  int batches) {
-  auto result = std::make_unique<RetrievalGraph<Real>>(device_, R_, train);
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
+                                                              int batches) {
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
   BatchTensors& batch = result->batch;
@@ -239,6 +239,8 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::build(int B, Sequenc
   batch.query = g.integers({B, shape.Q, 1}, batches);
   batch.position = g.integers({B, shape.Q}, batches);
   batch.target = g.integers({B, shape.Q}, batches);
+  result->redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
   result->feature_seed = g.integers({2});
   result->feature_draw = g.integers({1});
 
@@ -253,16 +255,27 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::build(int B, Sequenc
 }
 
 template <class Real>
-std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
-                                                                  int batches) {
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
+                                                              int batches) {
   auto result = build(B, shape, train, batches);
   run_passes(result->graph);
   result->graph.plan();
   return result;
 }
 
-template struct RetrievalGraph<float>;
-template struct RetrievalGraph<double>;
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
+                                        Device device, int R, Precision products) {
+  return std::make_unique<RetrievalModel<Real>>(options, vocabulary.keys, vocabulary.values,
+                                                vocabulary.second_key, device, R, products);
+}
+
+template std::unique_ptr<Model<float>> make_model(const Options&, const ModelVocabulary&, Device, int,
+                                                  Precision);
+template std::unique_ptr<Model<double>> make_model(const Options&, const ModelVocabulary&, Device, int,
+                                                   Precision);
+template struct ModelGraph<float>;
+template struct ModelGraph<double>;
 template class RetrievalModel<float>;
 template class RetrievalModel<double>;
 

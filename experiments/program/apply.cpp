@@ -133,7 +133,8 @@ Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
 
 std::map<std::string, OptionValue> settings_of(const MemoryKind& kind, const Arguments& arguments) {
   std::vector<OptionSpec> specs = kind.options;
-  specs.insert(specs.end(), apply_extra_options().begin(), apply_extra_options().end());
+  const std::vector<OptionSpec> extra = apply_extra_options(kind.name);
+  specs.insert(specs.end(), extra.begin(), extra.end());
   std::vector<std::string> names;
   for (const OptionSpec& spec : specs) names.push_back(spec.name);
   std::map<std::string, OptionValue> given;

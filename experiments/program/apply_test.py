@@ -18,18 +18,20 @@ from pathlib import Path
 
 import numpy as np
 
+sys.dont_write_bytecode = True  # the reference lies among the sources
 import apply_reference as reference
 
 PROGRAM = os.environ.get("CROSSTALK", "crosstalk")
 
 FP64, FP64_GRADIENT = 1e-10, 1e-7
-# Largest error of rounded arithmetic by kind of data: three times the errors that a chunked delta rule with GEMMs of
-# rounded operands and sums in fp32 makes (T = 256 and 1024); what has no entry is compared in fp64 alone.
+# Largest error of rounded arithmetic by kind of data: three to five times the errors that a chunked delta rule with
+# products of rounded operands and sums in fp32 makes (256 and 1024 tokens): 6e-7 and 9e-3, gates 3e-6 and 1e-2,
+# beta = 2 3e-6 and 5e-2. What has no entry is compared in fp64 alone.
 BUDGETS = {
-    "plain": {"fp32": 2e-6, "bf16": 3e-2},
+    "plain": {"fp32": 3e-6, "bf16": 3e-2},
     "gates": {"fp32": 1e-5, "bf16": 3e-2},
     "beta 2": {"fp32": 1e-5, "bf16": 1.5e-1},
-    "kinks": {"fp32": 2e-6},  # in bf16 a score may come to lie on the other side of 0
+    "kinks": {"fp32": 3e-6},  # in bf16 a score may come to lie on the other side of 0
     "fp64 only": {},
 }
 
@@ -69,14 +71,14 @@ def positive(x):
     return {**x, **{name: np.abs(x[name]) + 0.125 for name in ("q", "k") if name in x}}
 
 
-def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, signed=False):
+def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False, signed=False):
     random = np.random.default_rng([zlib.crc32(memory.encode()), seed])
     H = 1 if memory in ("mamba1", "rwkv4") else H
     sizes = {"B": B, "T": T, "N": N, "H": H, "K": K, "V": V}
     x = {}
     for name, letters in reference.SPECS[memory]["inputs"].items():
         shape = tuple(sizes[c] for c in letters)
-        if optional or name not in reference.SPECS[memory]["optional"]:
+        if name not in reference.SPECS[memory]["optional"] or (start if name == "s0" else optional):
             x[name] = DRAW.get(name, lambda r, shape: r.normal(size=shape))(random, shape)
     if "q" in x:
         x["q"] /= np.sqrt(K)
@@ -152,14 +154,21 @@ def cases_of(memory):
     cases = [
         Case("small", draw(memory, 1), base),
         Case("one of everything", draw(memory, 2, B=1, T=1, N=1, H=1, K=1, V=1), base),
+        Case("scale", draw(memory, 8), {**base, "scale": 0.5} if memory != "rwkv4" else base),
         Case("no optional inputs, 70 tokens", draw(memory, 3, T=70, K=5, V=6, optional=False), base,
              every_element=False),
         Case("140 tokens, wide values", draw(memory, 4, B=1, T=140, H=1, K=3, V=17), base, every_element=False),
         Case("wide keys", draw(memory, 5, B=1, T=35, H=3, K=18, V=2), base, every_element=False),
     ]
+    if "s0" in draw(memory, 9, start=True):
+        cases += [
+            Case("a state to start from", draw(memory, 9, start=True), base),
+            Case("a state to start from, 70 tokens", draw(memory, 9, T=70, start=True), base, every_element=False),
+        ]
     if memory != "rwkv4":
         cases += [
-            Case("scale, elu1 and sum", draw(memory, 6), {**base, "scale": 0.5, "feature_map": "elu1", "key_norm": "sum"}),
+            Case("scale, elu1 and sum", draw(memory, 6),
+                 {**base, "scale": 0.5, "feature_map": "elu1", "key_norm": "sum"}),
             Case("tanh and l2", draw(memory, 7), {**base, "feature_map": "tanh", "key_norm": "l2"}),
         ]
     for n, options in enumerate(OPTIONS.get(memory, [])):
@@ -263,13 +272,16 @@ class Apply(Folder):
             towards = {name: random.normal(size=array.shape) for name, array in case.inputs.items()}
             wanted = {name: reference.directional(memory, case.inputs, case.options, d_o, {name: towards[name]})
                       for name in case.inputs}
+        covered = set()
         for form in forms:
             for precision, limit in {"fp64": FP64, **BUDGETS[case.budget]}.items():
                 with self.subTest(case=case.label, form=form, precision=precision):
                     out = folder / f"{form}_{precision}"
                     done = apply(memory, folder / "in", out, case.options, form=form, precision=precision)
-                    if done.returncode == 2 and "bf16" in done.stderr and precision == "bf16":
-                        self.skipTest(done.stderr.strip())
+                    if done.returncode == 2 and (re.search(r"\bform\b", done.stderr)
+                                                 or (precision == "bf16" and "bf16" in done.stderr)):
+                        self.skipTest(done.stderr.strip())  # a form need not cover every option
+                    covered.add(precision)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     got = read(out)
                     self.assertEqual(set(got), {"o"} | {f"state_{s}" for s in states} | {f"d_{i}" for i in case.inputs})
@@ -287,6 +299,7 @@ class Apply(Folder):
                             want, floor = np.array([want]), max(floor, length)
                             gradient = np.array([np.sum(gradient * towards[name])])
                         self.check(f"d_{name}", gradient, want, FP64_GRADIENT if exact else limit, floor)
+        self.assertTrue({"fp64", "fp32"} & {"fp64", *BUDGETS[case.budget]} <= covered, f"no form does: {case.label}")
 
 
 def number_of(text):

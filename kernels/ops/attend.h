@@ -30,7 +30,8 @@ struct Attend {
   bool normalised = true;
   double eps = 0, scale = 1, tau = 1;
   bool strict = false;
-  int window = 0;  ///< 0: all
+  bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
+  int window = 0;       ///< 0: all
   int order = 2, digits = 0;
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries

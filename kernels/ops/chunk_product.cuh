@@ -59,9 +59,10 @@ struct Unstaged {
 template <Precision kPrecision, int M, int N, int W>
 struct ChunkSums {
   using Type = typename Operand<kPrecision>::Type;
-  static constexpr int kDown = M >= 64 && N < 2 * M ? 4 : 2, kAcross = W / kDown;
+  static constexpr int kDown = M >= 64 && (N < 2 * M || W == 16) ? 4 : 2, kAcross = W / kDown;
   static constexpr int MT = M / 16 / kDown, NT = N / 8 / kAcross, kRows = 16 * MT;
   static_assert(MT * 16 * kDown == M && NT * 8 * kAcross == N, "the warps cover the matrix");
+  static_assert(NT == 1 || NT % 2 == 0, "columns come in pairs of tiles");
   float at[MT][NT][4];
 
   __device__ __forceinline__ ChunkSums() { clear(); }
@@ -197,39 +198,39 @@ struct ChunkSums {
     return sum;
   }
 
-  /// Adds A B over k in [from, to), multiples of 16. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB).
-  template <bool kTurnedA, bool kTurnedB, class B>
-  __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from, int to) {
+  /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that are 0 outside
+  /// of k in [from, to), multiples of 16, may be left out.
+  template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
+  __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
     if constexpr (kPrecision == Precision::bf16) {
-      add_bf16<kTurnedA, kTurnedB>(a, b, from, to);
+      add_bf16<kTurnedA, kTurnedB, kDepth>(a, b);  // straight code is faster than less of it
     } else {
       add_float<kTurnedA, kTurnedB>(a, b, from, to);
     }
   }
 
  private:
-  template <bool kTurnedA, bool kTurnedB>
-  __device__ __forceinline__ void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b, int from, int to) {
-    static_assert(NT % 2 == 0, "columns come in pairs of tiles");
+  template <bool kTurnedA, bool kTurnedB, int kDepth>
+  __device__ __forceinline__ void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
     const int lane = threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8, r = lane % 8;
     const int m0 = first_row(), n0 = first_column();
     const Type* x_at =
-        a.at + (kTurnedA ? (from + high + r) * a.stride + m0 + low : (m0 + low + r) * a.stride + from + high);
+        a.at + (kTurnedA ? (high + r) * a.stride + m0 + low : (m0 + low + r) * a.stride + high);
     const Type* y_at =
-        b.at + (kTurnedB ? (from + low + r) * b.stride + n0 + high : (n0 + high + r) * b.stride + from + low);
-#pragma unroll 4
-    for (int k = from; k < to; k += 16) {
+        b.at + (kTurnedB ? (low + r) * b.stride + n0 + high : (n0 + high + r) * b.stride + low);
+#pragma unroll
+    for (int k = 0; k < kDepth; k += 16) {
       unsigned x[MT][4];
 #pragma unroll
       for (int m = 0; m < MT; ++m) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
 #pragma unroll
       for (int n = 0; n < NT; n += 2) {
-        unsigned y[4];
+        unsigned y[4];  // of an odd last tile, the second half is of no use
         load_matrices<kTurnedB>(y, y_at + 8 * n * (kTurnedB ? 1 : b.stride));
 #pragma unroll
         for (int m = 0; m < MT; ++m) {
           mma_bf16(at[m][n], x[m], y[0], y[1]);
-          mma_bf16(at[m][n + 1], x[m], y[2], y[3]);
+          if constexpr (NT > 1) mma_bf16(at[m][n + 1], x[m], y[2], y[3]);
         }
       }
       x_at += 16 * (kTurnedA ? a.stride : 1), y_at += 16 * (kTurnedB ? b.stride : 1);

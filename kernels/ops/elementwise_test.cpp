@@ -103,7 +103,8 @@ OpCase swap_case() {
 OpCase constant_case() {
   OpCase op("Constant");
   op.output_without_gradient("y", {1, 1, 3, 1});
-  call_forward<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
+  call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
+  op.backward(nullptr);  // it has no input
   op.oracle([=](const Values&) {
     Values out;
     out.real["y"] = {-0.5, 2, 1e-3};
@@ -115,7 +116,8 @@ OpCase constant_case() {
 OpCase one_hot_case() {
   OpCase op("OneHot");
   op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
-  call_forward<OneHot>(op, [=](auto& o) { o.channel = 1; });
+  call<OneHot>(op, [=](auto& o) { o.channel = 1; });
+  op.backward(nullptr);
   op.oracle([=](const Values& in) {
     Values out;
     for (std::size_t n = 0; n < 12; ++n) {

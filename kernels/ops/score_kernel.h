@@ -71,7 +71,7 @@ struct SeenTokens {
 template <class Real>
 CT_HD SeenTokens seen_tokens(const Attend<Real>& op, int r, int b, int i) {
   const int T = op.k.value.dim(1);
-  int p = i + 1;
+  int p = op.before ? i : i + 1;
   if (op.position) p = op.position.value.at(r)[static_cast<std::int64_t>(b) * op.x.value.dim(1) + i];
   p = p < 0 ? 0 : p > T ? T : p;
   const int first = op.window > 0 && p > op.window ? p - op.window : 0;

@@ -160,12 +160,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
   using Rows = typename Tile::Rows;
   using Side = typename Tile::Side;
   using Memory = BackwardMemory<Tile>;
-  using WholeTile = StateTile<Tile::kFormat, Tile::D, true>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
   extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk walk(op);
+  const StateWalk<Tile> walk(op);
   const int K = walk.K, V = walk.V, H = walk.H;
-  const Memory memory(dynamic, walk.gated, walk.solves, walk.tied);
+  const Memory memory(dynamic, walk.gated(), walk.solves, walk.tied);
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
@@ -226,28 +226,28 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     __syncthreads();
 
     const auto decayed = [&](int kind, int i, int j, int last, float a) {
-      return j > last ? 0 : walk.gated ? a * gates.between(kind, i, j) : a;
+      return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
     };
     {
       Side s;
-      s.template add<false, false>(q, k, 0, D);
+      s.template add<false, false, D>(q, k);
       s.pairs([&](int i, int j, float a, float b) {
         const int last = op.before ? i - 1 : i;
         Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
       });
     }
     Rows d_u;  // dU, or dR where nothing is solved
-    d_u.template add<false, false>(k, d_state_at, 0, D);
-    if (walk.gated) d_u.scale(gates.left);
+    d_u.template add<false, false, D>(k, d_state_at);
+    if (walk.gated()) d_u.scale(gates.left);
     __syncthreads();
     Rows given;  // v
     given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
-    d_u.template add<true, true>(scores, d_o, d_u.first_row(), C);
+    d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
       __syncthreads();
       d_u.clear();
-      d_u.template add<true, true>(inverse, d_written, d_u.first_row(), C);
+      d_u.template add<true, true, C>(inverse, d_written, d_u.first_row(), C);
       d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
     }
     given.multiply(d_u);
@@ -261,15 +261,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
 
     {
       Side p;
-      p.template add<false, false>(d_o, written, 0, D);
+      p.template add<false, false, D>(d_o, written);
       p.pairs([&](int i, int j, float& a, float& b) {
         const int last = op.before ? i - 1 : i;
         a = decayed(1, i, j, last, a), b = decayed(1, i, j + 1, last, b);
         Op::put2(memory.scores + i * kSide + j, a, b);
       });
-      if (walk.gated) {
+      if (walk.gated()) {
         Side s;
-        s.template add<false, false>(q, k, 0, D);
+        s.template add<false, false, D>(q, k);
         s.multiply(p);
         s.pairs([&](int i, int j, float a, float b) {
           memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
@@ -279,14 +279,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     }
     if (walk.solves) {
       Side p;
-      p.template add<false, false>(d_rest, written, 0, D);
+      p.template add<false, false, D>(d_rest, written);
       p.pairs([&](int i, int j, float& a, float& b) {
         a = decayed(2, i, j, i - 1, a), b = decayed(2, i, j + 1, i - 1, b);
         Op::put2(memory.inverse + i * kSide + j, a, b);
       });
-      if (walk.gated) {
+      if (walk.gated()) {
         Side s;
-        s.template add<false, false>(x, k, 0, D);
+        s.template add<false, false, D>(x, k);
         s.multiply(p);
         s.pairs([&](int i, int j, float a, float b) {
           const float e = -gates.erase[i];
@@ -312,40 +312,40 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     };
     const auto add_state = [&](Rows& rows, Matrix a) {
       if constexpr (Memory::kStateStaged) {
-        rows.template add<false, true>(a, Matrix{memory.state, kRow}, 0, D);
+        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
       } else {
-        rows.template add<false, true>(a, Unstaged{kept, K, V}, 0, D);
+        rows.template add<false, true, D>(a, Unstaged{kept, K, V});
       }
     };
     {
       Rows d_q;
       add_state(d_q, d_o);
-      if (walk.gated) {
+      if (walk.gated()) {
         d_q.scale(gates.read);
         d_q.row_sums(memory.of_read, with(memory.q));
       }
-      d_q.template add<false, true>(scores, k, 0, d_q.first_row() + d_q.kRows);
+      d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
       if (op.q.wanted()) {
         d_q.template put<Tile::kWhole>(op.q.write, walk.rows(op.q.gradient, first, K), stride_k, valid, K);
       }
     }
     Rows d_k, d_a;  // d_a: -da
-    d_k.template add<false, true>(written, d_state_at, 0, D);
-    if (walk.gated) {
+    d_k.template add<false, true, D>(written, d_state_at);
+    if (walk.gated()) {
       d_k.scale(gates.left);
       d_k.row_sums(memory.of_write, with(memory.k));
     }
-    d_k.template add<true, true>(scores, q, d_k.first_row(), C);
+    d_k.template add<true, true, C>(scores, q, d_k.first_row(), C);
     if (walk.solves) {
-      d_a.template add<true, true>(look, x, d_a.first_row(), C);
+      d_a.template add<true, true, C>(look, x, d_a.first_row(), C);
       d_k.subtract(d_a);
       d_a.clear();
       add_state(d_a, d_rest);
-      if (walk.gated) {
+      if (walk.gated()) {
         d_a.scale(gates.look);
         d_a.row_sums(memory.of_look, with(memory.x));
       }
-      d_a.template add<false, true>(inverse, k, 0, d_a.first_row() + d_a.kRows);
+      d_a.template add<false, true, C>(inverse, k, 0, d_a.first_row() + d_a.kRows);
       d_a.row_sums(memory.of_erase, with(memory.x));
       d_a.scale(gates.erase);
       if (!walk.tied) d_k.subtract(d_a);
@@ -358,7 +358,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       d_a.template put<Tile::kWhole>(op.erase_read.write, walk.rows(op.erase_read.gradient, first, K),
                                      stride_k, valid, K);
     }
-    if (walk.gated) {  // S . D
+    if (walk.gated()) {  // S . D
       float sum = 0;
       d_state.pairs([&](int v, int c, float& a, float& b) {
         if constexpr (Memory::kStateStaged) {
@@ -375,7 +375,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
     __syncthreads();
-    if (walk.gated) {  // dO is of no more use as it is
+    if (walk.gated()) {  // dO is of no more use as it is
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
         float values[4];
@@ -387,7 +387,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     }
 
     if (threadIdx.x < 32) {
-      if (op.log_decay.wanted()) {
+      if (walk.gated() && op.log_decay.wanted()) {
         put_decay_gradient<Tile>(memory, op, walk.rows(op.log_decay.gradient, first, 1), H, valid);
       }
     } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
@@ -401,8 +401,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
         put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + at, d_erase);
       }
     }
-    d_state.template add<true, true>(d_o, q, 0, C);
-    if (walk.solves) d_state.template add<true, true>(d_rest_aged, x, 0, C);
+    d_state.template add<true, true, C>(d_o, q);
+    if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
     __syncthreads();
   }
   if (op.start.wanted()) {

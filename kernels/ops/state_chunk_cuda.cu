@@ -21,20 +21,22 @@ bool aligned(const StateRead<float>& op) {
   return true;
 }
 
-/// Calls f with the tile of this op.
+/// Calls f with the tile of this op. Padded sizes have one form, for all gates.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   const int size = op.K() > op.V() ? op.K() : op.V();
-  const auto sized = [&](auto format, auto whole) {
+  const auto sized = [&](auto format, auto whole, auto gated) {
     constexpr Precision kFormat = decltype(format)::value;
-    constexpr bool kWhole = decltype(whole)::value;
-    if (size <= 32) return f(StateTile<kFormat, 32, kWhole>{});
-    if (size <= 64) return f(StateTile<kFormat, 64, kWhole>{});
-    return f(StateTile<kFormat, 128, kWhole>{});
+    constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value;
+    if (size <= 32) return f(StateTile<kFormat, 32, kWhole, kGated>{});
+    if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated>{});
+    return f(StateTile<kFormat, 128, kWhole, kGated>{});
   };
   const auto shaped = [&](auto format) {
     const bool whole = op.K() == op.V() && (size == 32 || size == 64 || size == 128) && aligned(op);
-    return whole ? sized(format, std::true_type{}) : sized(format, std::false_type{});
+    if (!whole) return sized(format, std::false_type{}, std::true_type{});
+    if (op.log_decay) return sized(format, std::true_type{}, std::true_type{});
+    return sized(format, std::true_type{}, std::false_type{});
   };
   switch (op.products) {
     case Precision::tf32:

@@ -45,9 +45,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
   using Matrix = typename Tile::Matrix;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
   extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk walk(op);
+  const StateWalk<Tile> walk(op);
   const int K = walk.K, V = walk.V, H = walk.H;
-  const ForwardMemory<Tile> memory(dynamic, walk.gated, walk.solves, walk.tied);
+  const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, state_at{memory.state, kRow},
       written{memory.written, kRow}, aged{memory.aged, kRow}, rest{memory.rest, kRow},
@@ -87,11 +87,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
 
     {  // scores of the reads
       typename Tile::Side s;
-      s.template add<false, false>(q, k, 0, D);
+      s.template add<false, false, D>(q, k);
       s.pairs([&](int i, int j, float a, float b) {
         const int seen = op.before ? i - 1 : i;
         a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
-        if (walk.gated) {
+        if (walk.gated()) {
           if (j <= seen) a *= gates.between(1, i, j);
           if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
         }
@@ -101,11 +101,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     if (walk.solves) {
       {  // A
         typename Tile::Side s;
-        s.template add<false, false>(x, k, 0, D);
+        s.template add<false, false, D>(x, k);
         s.pairs([&](int i, int j, float a, float b) {
           const float e = gates.erase[i];
           a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
-          if (walk.gated) {
+          if (walk.gated()) {
             if (j < i) a *= gates.between(2, i, j);
             if (j + 1 < i) b *= gates.between(2, i, j + 1);
           }
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
         });
       }
       typename Tile::Rows r;
-      r.template add<false, false>(x, state_at, 0, D);
+      r.template add<false, false, D>(x, state_at);
       const auto combine = [&](int i, float r_i, float v_i) {
         return gates.write[i] * v_i - gates.erase[i] * gates.look[i] * r_i;
       };
@@ -125,15 +125,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
       given.pairs([&](int i, int v, float a, float b) {
         const float l = gates.left[i];
         Op::put2(memory.written + i * kRow + v, a, b);
-        if (walk.gated) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
     }
     __syncthreads();
 
     typename Tile::Rows o;
     if (walk.solves) inverting.diagonal();
-    o.template add<false, false>(q, state_at, 0, D);
-    if (walk.gated) o.scale(gates.read);
+    o.template add<false, false, D>(q, state_at);
+    if (walk.gated()) o.scale(gates.read);
     if (walk.solves) {
       __syncthreads();
       inverting.merge_all();
@@ -148,11 +148,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
       }
       __syncthreads();
       typename Tile::Rows u;
-      u.template add<false, true>(inverse, rest, 0, u.first_row() + u.kRows);
+      u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) {
         const float l = gates.left[i];
         Op::put2(memory.written + i * kRow + v, a, b);
-        if (walk.gated) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
       if (op.solved) {
         u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
@@ -165,13 +165,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
       next_q.fetch(walk.rows(op.q.value, first + C, K), stride_k, min(C, soon), K);
       next_k.fetch(walk.rows(op.k.value, first + C, K), stride_k, min(C, soon), K);
     }
-    o.template add<false, true>(scores, written, 0, o.first_row() + o.kRows);
+    o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
     o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
-    if (walk.gated) {
+    if (walk.gated()) {
       const float all = gates.all;
       state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
     }
-    state.template add<true, true>(aged, k, 0, C);
+    state.template add<true, true, C>(aged, k);
     __syncthreads();
   }
   if (op.end.value) {

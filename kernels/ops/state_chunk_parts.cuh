@@ -7,15 +7,15 @@
 namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded. kWhole: nothing is
-/// padded, rows start at multiples of 16 bytes.
-template <Precision kFormat_, int kSize, bool kWhole_>
+/// padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
+template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_>
 struct StateTile {
-  static constexpr bool kWhole = kWhole_;
+  static constexpr bool kWhole = kWhole_, kGated = kGated_;
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;
   static constexpr int D = kSize, C = state_chunk(kSize, kSize, kFormat);
-  static constexpr int W = D == 32 ? 4 : 8, kThreads = 32 * W;
+  static constexpr int W = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8, kThreads = 32 * W;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6
@@ -60,19 +60,21 @@ struct ChunkGates {
 };
 
 /// What a block needs to know of the sequence and head that it walks.
+template <class Tile>
 struct StateWalk {
   int replica, b, h, T, H, K, V, chunks;
-  bool gated, solves, tied;
+  bool decays, solves, tied;
   std::int64_t token;  ///< index of its first token among [B,T,H]; tokens lie H apart
 
   __device__ explicit StateWalk(const StateRead<float>& op)
       : replica(blockIdx.y), T(op.k.value.dim(1)), H(op.H()), K(op.K()), V(op.V()) {
     b = static_cast<int>(blockIdx.x) / H, h = static_cast<int>(blockIdx.x) % H;
-    gated = static_cast<bool>(op.log_decay);
+    decays = static_cast<bool>(op.log_decay);
     solves = op.erase != Erase::none;
     tied = op.erase == Erase::tied;
     token = static_cast<std::int64_t>(b) * T * H + h;
   }
+  __device__ __forceinline__ bool gated() const { return Tile::kGated && decays; }
   /// Where the rows of the token `t` start in a tensor [R,B,T,H,columns].
   template <class T_>
   __device__ __forceinline__ T_* rows(const Tensor<T_>& x, int t, int columns) const {
@@ -86,13 +88,13 @@ struct StateWalk {
 
   /// By one warp: everything in `gates` for the `valid` tokens from `first` on. Tokens beyond them neither write nor
   /// decay.
-  template <int C>
-  __device__ void fill(ChunkGates<C>& gates, const StateRead<float>& op, int first, int valid) const {
-    constexpr int kEach = C / 32;
+  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op, int first,
+                                       int valid) const {
+    constexpr int C = Tile::C, kEach = C / 32;
     const int lane = threadIdx.x % 32;
     const float* write = rows(op.write_gain.value, first, 1);
     const float* erase = op.erase == Erase::delta ? write : rows(op.erase_gain.value, first, 1);
-    const float* decay = rows(op.log_decay.value, first, 1);
+    const float* decay = gated() ? rows(op.log_decay.value, first, 1) : nullptr;
     double sums[kEach], before = 0;
 #pragma unroll
     for (int x = 0; x < kEach; ++x) {
@@ -103,6 +105,13 @@ struct StateWalk {
       // A decay to nothing is -infinity: what stands for it must survive sums and differences.
       before += decay && i < valid ? static_cast<double>(fmaxf(decay[at], -1e4f)) : 0.0;
       sums[x] = before;
+    }
+    if (!gated()) {
+#pragma unroll
+      for (int x = 0; x < kEach; ++x) {
+        gates.read[lane * kEach + x] = gates.look[lane * kEach + x] = gates.left[lane * kEach + x] = 1;
+      }
+      return;
     }
     double running = before;
 #pragma unroll

@@ -70,6 +70,7 @@ struct StateRead {
   Work<Real> work;      ///< of the backward pass on CUDA
 
   static constexpr const char* kName = "state_read";
+  const char* form_name() const { return form == StateForm::chunkwise ? "chunk" : "recurrent"; }
   template <class F>
   void fields(F&& f) {
     f("q", q), f("k", k), f("v", v), f("write_gain", write_gain), f("log_decay", log_decay);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 namespace crosstalk {
@@ -246,6 +247,16 @@ std::vector<std::string> Graph<Real>::node_names() const {
   std::vector<std::string> names;
   for (const Node& node : nodes_) names.push_back(node.name);
   return names;
+}
+
+template <class Real>
+std::string Graph<Real>::forms() const {
+  std::string text;
+  std::set<std::string> seen;
+  for (const Node& node : nodes_) {
+    if (seen.insert(node.name).second) text += (text.empty() ? "" : " ") + node.name;
+  }
+  return text;
 }
 
 template class Graph<float>;

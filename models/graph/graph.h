@@ -132,6 +132,8 @@ class Graph {
   void check_guards() const { arena_.check_guards(); }
   /// Names of the nodes in order, to look at.
   std::vector<std::string> node_names() const;
+  /// What computes the graph: the kinds of its nodes in the order in which they first occur, for records.
+  std::string forms() const;
 
  private:
   struct Integers {
@@ -243,8 +245,10 @@ const Op& Graph<Real>::add(Op prototype) {
     }
     void operator()(const char*, Ids&) const {}
   };
+  std::string name = Op::kName;
+  if constexpr (requires { op->form_name(); }) name += std::string(":") + op->form_name();
   node(
-      Op::kName, inputs, outputs,
+      std::move(name), inputs, outputs,
       [op](const Exec& exec) {
         op->fields(detail::RefreshIds{});
         crosstalk::forward(exec, *op);

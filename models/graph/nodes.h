@@ -24,7 +24,7 @@ template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
 /// Lists of where each id of a channel stands (ops/lookup.h), shared by all lookups of the channel. No node
-/// makes them: whoever fills the ids does (RetrievalGraph::prepare).
+/// makes them: whoever fills the ids does (ModelGraph::prepare).
 struct Buckets {
   int channel = 0;
   Tensor<std::int32_t>*order = nullptr, *start = nullptr;

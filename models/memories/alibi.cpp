@@ -18,11 +18,12 @@ Memory alibi() {
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
           .build = [](auto& m) {
+            const auto [q, k] = features(m);
             const int heads = m.H;
             const auto slope = m.input("slope", [&] {
               return m.constant([heads](int h) { return std::exp2(-8.0 * (h + 1) / heads); });
             });
-            return m.mix(attend(m, m.queries(), m.keys(), {.scale = m.scale()}, {}, slope));
+            return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
           }};
 }
 

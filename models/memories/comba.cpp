@@ -25,9 +25,10 @@ Memory comba() {
             });
             auto asked = q;
             if (m.has_input("correction"))
-              asked = q - m.input("correction", [&] {
-                return m.parameter("correction", {m.H}, Init::constant(1));
-              }) * p;
+              asked = q - (m.query_scale() *
+                           m.input("correction",
+                                   [&] { return m.parameter("correction", {m.H}, Init::constant(1)); })) *
+                              p;
             return read(m, asked,
                         {.key = k,
                          .gain = beta,

@@ -17,7 +17,7 @@ Memory fox() {
       .projection_init = ProjectionInit::xavier,
       .state = state::cache,
       .build = [](auto& m) {
-        const auto q = m.queries(), k = m.keys();
+        const auto [q, k] = features(m);
         const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
         return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
       }};

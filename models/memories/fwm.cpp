@@ -19,6 +19,7 @@ Memory fwm() {
       .parts = {feature_map("tanh"), key_norm("none"),
                 read_norm("layernorm", {"none", "attention", "layernorm"}), beta_max()},
       .inputs = {{"beta"}},
+      .forms_state = true,
       .state = state::matrix_and_sum,
       .resolve =
           [](Options& o) {

@@ -41,7 +41,8 @@ struct Memory {
   std::vector<OptionSpec> options = {};  ///< the memory's own
   std::vector<MemoryInput> inputs = {};  ///< what build() asks m.input() for
   std::vector<std::string> states = {"S"};
-  bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
+  bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
+  bool keeps_keys = false;   ///< no feature dimension bounds it: d_dot is 0
   ProjectionInit projection_init = ProjectionInit::uniform;
   StateSize state = state::matrix;
   std::function<void(Options&)> resolve = {};  ///< after the parts'

@@ -19,8 +19,8 @@ Memory sliding_window() {
                       std::int64_t T) { return std::min(T, o.get_int("memory.window")) * (K + V); },
           .build =
               [](auto& m) {
-                return m.mix(
-                    attend(m, m.queries(), m.keys(), {.scale = m.scale(), .window = m.integer("window")}));
+                const auto [q, k] = features(m);
+                return m.mix(attend(m, q, k, {.scale = m.scale(), .window = m.integer("window")}));
               }};
 }
 

@@ -17,7 +17,10 @@ Memory softmax() {
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
-          .build = [](auto& m) { return m.mix(attend(m, m.queries(), m.keys(), {.scale = m.scale()})); }};
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            return m.mix(attend(m, q, k, {.scale = m.scale()}));
+          }};
 }
 
 }  // namespace crosstalk::memories

@@ -43,7 +43,7 @@ class ModelRun {
   }
   ModelShape shape;
   RetrievalModel<Real> model;
-  std::unique_ptr<RetrievalGraph<Real>> graph;
+  std::unique_ptr<ModelGraph<Real>> graph;
 
   void set_batch(int r, const HandBatch& batch) {
     const auto copy = [r](Tensor<std::int32_t>* to, const std::vector<std::int32_t>& from) {
