@@ -8,13 +8,14 @@ namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded. kWhole: nothing is
 /// padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
-template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_>
+template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_,
+          int kChunk = state_chunk(kSize, kSize, kFormat_)>
 struct StateTile {
   static constexpr bool kWhole = kWhole_, kGated = kGated_;
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;
-  static constexpr int D = kSize, C = state_chunk(kSize, kSize, kFormat);
+  static constexpr int D = kSize, C = kChunk;
   static constexpr int W = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8, kThreads = 32 * W;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
