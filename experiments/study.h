@@ -20,19 +20,27 @@ struct ConfigError : std::runtime_error {
 /// One fully resolved training. `config` holds every key of every schema that applies (task.*, model.*,
 /// memory.*, train.*, eval.*, seed, data_seed, init_seed), derived values filled in.
 struct Run {
-  std::string id;     ///< run_id(config)
-  std::string label;  ///< name of its [memories.NAME] table
+  std::string id;                   ///< run_id(config)
+  std::string label;                ///< name of its [memories.NAME] table; the first of several
+  std::vector<std::string> labels;  ///< every label of the study that comes to this configuration
   std::int64_t seed = 0;
   Options config;
   std::int64_t d_dot = 0;       ///< memory's feature dimension (0 = none)
   std::int64_t state_size = 0;  ///< floats a sequence at inference
 };
 
-/// An expanded study: runs without duplicates, in file order.
+/// A label of a study, and the name that figures and tables give it ("" = the label itself).
+struct StudyLabel {
+  std::string label, title;
+};
+
+/// An expanded study: runs without duplicates, in file order. One configuration is one run, whatever the
+/// number of labels that name it.
 struct Study {
   std::string name, title;
-  std::string text;     ///< the file, verbatim
-  std::string product;  ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
+  std::vector<StudyLabel> labels;  ///< those that have runs, in file order
+  std::string text;                ///< the file, verbatim
+  std::string product;             ///< "8 memories x 30 loads x 5 seeds = 1200 runs", one term a block
   std::vector<Run> runs;
 };
 

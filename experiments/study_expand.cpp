@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "kernels/base/error.h"
 
@@ -13,6 +16,8 @@ namespace crosstalk {
 namespace {
 
 constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+
+constexpr std::size_t kTerms = 20;  // of a product that is spelled out
 
 std::int64_t times(std::int64_t a, std::int64_t b) { return b != 0 && a > kMany / b ? kMany : a * b; }
 std::int64_t plus(std::int64_t a, std::int64_t b) { return a > kMany - b ? kMany : a + b; }
@@ -72,6 +77,7 @@ class Expander {
   }
 
   std::int64_t skipped = 0, duplicates = 0;
+  std::int64_t shared = 0;  ///< named again, by another label
 
  private:
   void combination(const Block& block, const std::vector<std::int64_t>& index) {
@@ -115,8 +121,16 @@ class Expander {
     run.config.set("data_seed", or_seed("data_seed"));
     run.config.set("init_seed", or_seed("init_seed"));
     run.id = run_id(schema_, run.config);
-    if (known_.emplace(run.id, run.label).second) {
+    const auto [known, is_new] = known_.emplace(run.id, study_.runs.size());
+    if (is_new) {
+      run.labels = {run.label};
       study_.runs.push_back(std::move(run));
+      return;
+    }
+    Run& first = study_.runs[known->second];
+    if (run.label != first.label && shared_.emplace(known->second, run.label).second) {
+      first.labels.push_back(run.label);
+      ++shared;
     } else {
       ++duplicates;
     }
@@ -164,7 +178,8 @@ class Expander {
   const StudyFile& file_;
   Study& study_;
   std::vector<std::int64_t> seeds_;
-  std::set<std::pair<std::string, std::string>> known_;
+  std::unordered_map<std::string, std::size_t> known_;    ///< id -> place in study_.runs
+  std::set<std::pair<std::size_t, std::string>> shared_;  ///< that place, and a label beside its first
 };
 
 }  // namespace
@@ -174,13 +189,16 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   const std::int64_t seeds = file.seeds.count();
   std::int64_t total = 0;
   std::string text;
+  std::size_t terms = 0;
   const Block* largest = &file.blocks.front();
   for (const Block& block : file.blocks) {
     total = plus(total, block_count(block, seeds));
     if (block_count(block, seeds) > block_count(*largest, seeds)) largest = &block;
+    if (++terms > kTerms) continue;
     const std::string term = block_text(block, seeds);
     text += (text.empty() ? "" : " + ") + (file.blocks.size() > 1 ? fmt::format("({})", term) : term);
   }
+  if (terms > kTerms) text += fmt::format(" + ... ({} blocks in all)", terms);
   if (total > max_runs) {
     blame.fail(largest->at,
                fmt::format("{} = {} runs are more than {}; make the study smaller or allow more with "
@@ -193,6 +211,11 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
     blame.fail(file.blocks.front().at, "[[grid.skip]] leaves out every run of the study");
   if (expander.skipped > 0) text += fmt::format(" - {} skipped", expander.skipped);
   if (expander.duplicates > 0) text += fmt::format(" - {} duplicate", expander.duplicates);
+  if (expander.shared > 0) text += fmt::format(" - {} shared by labels", expander.shared);
+  std::set<std::string> used;
+  for (const Run& run : study.runs) used.insert(run.labels.begin(), run.labels.end());
+  for (const MemoryTable& memory : file.memories)
+    if (used.count(memory.label) != 0) study.labels.push_back({memory.label, memory.title});
   study.product = fmt::format("{} = {} {}", text, study.runs.size(), study.runs.size() == 1 ? "run" : "runs");
 }
 

@@ -26,6 +26,18 @@ const std::string kSmall =
     "\"task.associations\" = { range = [4, 8, 2] }\n[[grid.zip]]\n\"model.d_key\" = [16, 32]\n"
     "train.learning_rate = [3e-3, 1e-3]\n[[grid.skip]]\nmemory = \"b\"\ntask.associations = 8\n";
 
+std::string joined(std::initializer_list<std::string> parts) {
+  std::string all;
+  for (const std::string& part : parts) all.append(part);
+  return all;
+}
+
+std::string repeated(int n, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all.append(text);
+  return all;
+}
+
 std::vector<std::string> corpus() {
   using namespace std::string_literals;
   return {kSmall,
@@ -40,7 +52,11 @@ std::vector<std::string> corpus() {
           std::string(3000, '['),
           "a = " + std::string(3000, '['),
           "a = " + std::string(3000, '{'),
-          std::string(3000, '.')};
+          std::string(3000, '.'),
+          joined({kSmall, "\0train.batch={"s, std::string(3000, '.')}),
+          joined({"x.", repeated(3000, "a.\"=\"."), "a = 1"}),
+          joined({kSmall, "\0a={x."s, repeated(3000, "a.\"=\"."), "a = 1}"}),
+          repeated(250, joined({repeated(100, "a."), "a={"}))};
 }
 
 TEST(StudyMutation, CorpusAndItsPrefixes) {

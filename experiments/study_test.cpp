@@ -147,9 +147,8 @@ TEST(Study, IdsDependOnWhatIsComputed) {
 
 TEST(Study, LabelIsNotHashed) {
   const Study study = parse(small("[memories.again]\nname = \"linear_attention\"\nfeature_map = \"elu1\"\n"));
-  ASSERT_EQ(study.runs.size(), 3u);
-  EXPECT_EQ(study.runs[0].id, study.runs[2].id);
-  EXPECT_NE(study.runs[0].label, study.runs[2].label);
+  ASSERT_EQ(study.runs.size(), 2u);
+  EXPECT_EQ(study.runs[0].labels, (std::vector<std::string>{"linear", "again"}));
 }
 
 TEST(Study, WithoutGridEveryMemoryRunsOnce) {
@@ -192,6 +191,22 @@ TEST(Study, BlocksAddUpAndDuplicatesRunOnce) {
       study.product,
       "(1 memory x 2 associations x 1 seed) + (2 memories x 2 associations x 1 seed) - 1 duplicate = 5 runs");
   EXPECT_EQ(loads(study), (std::vector<Int>{10, 20, 30, 20, 30}));
+}
+
+TEST(Study, OneConfigurationIsOneRunUnderEveryLabelThatNamesIt) {
+  const Study study = parse(
+      "[study]\nname = \"s\"\nseeds = [1, 2]\n[base]\ntask.name = \"recall\"\nmemory.nu = 1\n"
+      "[memories.first]\nname = \"linear_attention\"\nfeature_map = \"dpfp\"\ntitle = 'DPFP, $\\nu = 1$'\n"
+      "[memories.second]\nname = \"linear_attention\"\nfeature_map = \"dpfp\"\n"
+      "[memories.third]\nname = \"softmax\"\n");
+  EXPECT_EQ(study.product, "3 memories x 2 seeds - 2 shared by labels = 4 runs");
+  ASSERT_EQ(study.runs.size(), 4u);
+  EXPECT_EQ(study.runs[0].label, "first");
+  EXPECT_EQ(study.runs[0].labels, (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(study.runs[3].labels, (std::vector<std::string>{"third"}));
+  ASSERT_EQ(study.labels.size(), 3u);
+  EXPECT_EQ(study.labels[0].title, "DPFP, $\\nu = 1$");
+  EXPECT_EQ(study.labels[1].label, "second");
 }
 
 TEST(Study, ZipAdvancesTogether) {

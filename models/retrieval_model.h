@@ -1,8 +1,8 @@
 // The retrieval model of Schlag, Irie, Schmidhuber (2021), section 6.1: one memory between token and answer.
 //
-//   token x_t = [onehot(v_t); E[k_t]; E[k'_t]]   frozen one-hot value, learned key embedding (second key of
-//   swaps) k_t = W_k x_t + b_k,   q = W_q E[query] + b_q,   gate_t = w_b.x_t + b_b,   value = onehot(v_t) y =
-//   memory(k, v, gate; q),   loss = 0.5 |y - onehot(target)|^2
+//   token     x_t = [onehot(v_t); E[k_t]; E[k'_t]]     frozen one-hot value, learned key embedding (second key of swaps)
+//             k_t = W_k x_t + b_k,   q = W_q E[query] + b_q,   gates by projections of x_t,   value = onehot(v_t)
+//             y = memory(k, v, gates; q), heads added up,   loss = 0.5 |y - onehot(target)|^2
 //
 // Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
 // the small table E W_k^T. SPDX-License-Identifier: Apache-2.0
@@ -42,7 +42,7 @@ template <class Real>
 class RetrievalModel {
  public:
   /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands
-  /// of the linear maps' products are rounded to.
+  /// of products are rounded to.
   RetrievalModel(const Options& options, int keys, int values, bool second_key, Device device, int R,
                  Precision products = Precision::full);
 
@@ -54,16 +54,15 @@ class RetrievalModel {
   std::unique_ptr<RetrievalGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1);
 
  private:
+  std::unique_ptr<RetrievalGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
+
   Options options_;
-  int keys_, values_, d_key_;
+  int keys_, values_;
   bool second_key_;
   Device device_;
   int R_;
   Precision products_;
   ParameterBlock<Real> parameters_;
-  // Indices into parameters_; -1 where the model has none.
-  int embedding_, key_weight_, key_second_weight_ = -1, key_value_, key_bias_, query_weight_, query_bias_;
-  int gate_weight_ = -1, gate_second_weight_ = -1, gate_value_ = -1, gate_bias_ = -1;
 };
 
 }  // namespace crosstalk

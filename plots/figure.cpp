@@ -68,17 +68,18 @@ const std::vector<FigureKind>& figure_kinds() {
   return kinds;
 }
 
-std::vector<std::filesystem::path> draw_figure(const std::string& name,
-                                               const std::map<std::string, Record>& records,
+std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes) {
+  const std::map<std::string, Record>& records = rows.rows;
   const Entry& entry = find_entry(name);
   if (records.empty()) throw std::invalid_argument(fmt::format("{}: there are no records to draw", name));
-  const RecordList chosen = choose_records(records, options.where);
+  const RecordList chosen = choose_records(list_of(records), options.where);
   if (results_of(chosen).empty())
     throw std::invalid_argument(fmt::format("{}: all {} runs failed; nothing to draw", name, chosen.size()));
   // Colours come from all labels, so that a part of a study is drawn in the colours of the whole.
   std::set<std::string> labels;
   for (const auto& [id, record] : records) labels.insert(record.label);
+  for (const AskedLabel& label : rows.labels) labels.insert(label.label);
   const auto styles = label_styles(labels);
   const Drawing drawing = entry.draw({chosen, styles, options, notes});
 

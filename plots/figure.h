@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <iosfwd>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "results/asked.h"
 #include "results/record.h"
 
 namespace crosstalk {
@@ -37,16 +39,24 @@ struct FigureKind {
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
 
-/// Draws `name` from records. Returns the paths written. Notes (no matplotlib: how to render; missing seeds)
-/// go to `notes`. Throws std::invalid_argument for an unknown name (message names the nearest) and for
-/// records that do not suit the figure (message says what the figure needs), std::runtime_error for a place
-/// that cannot be written.
+/// The disk is full, or fails: no file of the figure was changed.
+struct FigureWriteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
+/// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
+std::vector<std::string> figure_pythons();
+
+/// Draws `name` from rows, in the order and with the names of their labels. Returns the paths written. Notes
+/// (no matplotlib: how to render; missing seeds) go to `notes`. Throws std::invalid_argument for an unknown
+/// name (message names the nearest) and for records that do not suit the figure (message says what the figure
+/// needs), std::runtime_error for a place that cannot be written.
 ///
 /// Points are pooled over seeds and over nothing else: records of one line and one x that differ in another
 /// key are refused. Failed runs are missing seeds. Diverged runs are left out of the lines and counted in the
 /// legend; in capacities they count as not solved. A script that was edited by hand is kept.
-std::vector<std::filesystem::path> draw_figure(const std::string& name,
-                                               const std::map<std::string, Record>& records,
+std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes);
 
 }  // namespace crosstalk

@@ -47,7 +47,7 @@ class OutputTest : public FigureTest {
  protected:
   std::vector<std::filesystem::path> draw_capacity() {
     notes_.str("");
-    return draw_figure("capacity", for_all_figures(), options_, notes_);
+    return draw_figure("capacity", rows_of(for_all_figures()), options_, notes_);
   }
   /// A program in place of Python.
   void use_python(const std::string& shell) {
@@ -85,7 +85,8 @@ TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
 
 TEST_F(OutputTest, FailedRenderingSaysPythonsLastLine) {
   use_python(
-      "[ \"$1\" = -c ] && exit 0\necho Traceback >&2\necho 'ValueError: no such colour' >&2\nexit 1\n");
+      "case \"$*\" in *'import matplotlib') exit 0 ;; esac\necho Traceback >&2\necho 'ValueError: no such "
+      "colour' >&2\nexit 1\n");
   write(folder_ / "figure.pdf", "old");
   EXPECT_EQ(draw_capacity().size(), 2u);
   EXPECT_THAT(notes(), HasSubstr(": ValueError: no such colour\n"));
@@ -131,6 +132,13 @@ TEST_F(OutputTest, UnwritablePlacesAreNamed) {
   options_.out = folder_ / "figure";
   EXPECT_THAT(failure(), HasSubstr("it is a folder"));
   EXPECT_FALSE(has_leftovers());
+}
+
+TEST_F(OutputTest, HintsCanBeCopiedIntoAShell) {
+  use_python("exit 1\n");
+  options_.out = folder_ / "it's a figure; $HOME";
+  draw_capacity();
+  EXPECT_THAT(notes(), HasSubstr("python3 '" + folder_.string() + "/it'\\''s a figure; $HOME.py'"));
 }
 
 TEST_F(OutputTest, NamesOfOutputs) {
@@ -179,7 +187,8 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
     // The profiles of tracking and length stand in the records of one load.
     options_.where = {
         {"task.associations", kind.name == "tracking" || kind.name == "length" ? "32" : "4,8,16,32"}};
-    ASSERT_NO_THROW(paths = draw_figure(kind.name, for_all_figures(), options_, notes_)) << kind.name;
+    ASSERT_NO_THROW(paths = draw_figure(kind.name, rows_of(for_all_figures()), options_, notes_))
+        << kind.name;
     ASSERT_EQ(paths.size(), 4u) << kind.name << ": " << notes();
     const std::string pdf = read(paths[2]);
     EXPECT_THAT(pdf, ::testing::StartsWith("%PDF")) << kind.name;
@@ -188,6 +197,30 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
     EXPECT_THAT(read(paths[3]), ::testing::StartsWith("\x89PNG")) << kind.name;
   }
   EXPECT_FALSE(has_leftovers());
+}
+
+// A figure must not be taken for a module that it, or the next figure, imports; nor may a file of the current
+// folder.
+TEST_F(RenderTest, NamesOfModulesAreNames) {
+  const auto here = std::filesystem::current_path();
+  for (const char* module : {"matplotlib", "csv"}) {
+    const auto trap = folder_ / ("trap_" + std::string(module));
+    std::filesystem::create_directory(trap);
+    write(trap / (std::string(module) + ".py"), "open('" + (folder_ / "executed").string() + "', 'w')\n");
+    std::filesystem::current_path(trap);
+    options_.out = folder_ / module;
+    notes_.str("");
+    EXPECT_EQ(draw_capacity().size(), 4u) << module << ": " << notes();
+    std::filesystem::current_path(here);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "executed")) << module;
+  }
+  // By hand, too.
+  const std::string by_hand =
+      "cd '" + folder_.string() +
+      "' && rm -f *.pdf && for python in \"$CROSSTALK_PYTHON\" "
+      "python3 /usr/bin/python3; do \"$python\" csv.py 2>error && exit 0; done; cat error; exit 1";
+  EXPECT_EQ(std::system(by_hand.c_str()), 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "csv.pdf"));
 }
 
 TEST_F(RenderTest, TwoRendersAreEqual) {
@@ -207,15 +240,15 @@ TEST_F(RenderTest, OddLabelsAndLinesWithoutPointsRender) {
   options_.title = "It's 100 % \"mine\" \\ $";
   options_.out = folder_ / "odd $ 'name'";
   notes_.str("");
-  EXPECT_EQ(draw_figure("capacity", records, options_, notes_).size(), 4u) << notes();
-  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
-  EXPECT_EQ(draw_figure("capacity-vs-ddot", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("capacity", rows_of(records), options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("updates", rows_of(records), options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("capacity-vs-ddot", rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
 TEST_F(RenderTest, ZeroLossesRenderOnALogAxis) {
   RecordMap records;
   for (int seed = 1; seed <= 3; ++seed) add_recall(records, "linear", seed, 4, 8, 0);
-  EXPECT_EQ(draw_figure("updates", records, options_, notes_).size(), 4u) << notes();
+  EXPECT_EQ(draw_figure("updates", rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
 }  // namespace

@@ -17,54 +17,6 @@
 namespace crosstalk {
 namespace {
 
-std::optional<double> to_number(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Where a record stands under a key of `where`: its configuration, or what it is itself.
-std::optional<std::string> field_text(const Record& record, const std::string& key) {
-  if (key == "label") return record.label;
-  if (key == "study") return record.study;
-  if (key == "status") return to_text(record.status);
-  if (key == "seed") return std::to_string(record.seed);
-  return config_text(record, key);
-}
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\"");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
-}
-
-bool matches(const std::string& value, const std::string& wanted) {
-  std::istringstream alternatives(wanted);
-  for (std::string one; std::getline(alternatives, one, ',');) {
-    one = trimmed(one);
-    if (one == value) return true;
-    const auto a = to_number(one), b = to_number(value);
-    if (a && b && *a == *b) return true;
-  }
-  return false;
-}
-
-/// Values sorted as numbers where they are numbers.
-std::vector<std::string> sorted_values(const std::set<std::string>& values) {
-  std::vector<std::string> sorted(values.begin(), values.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const std::string& a, const std::string& b) {
-    const auto x = to_number(a), y = to_number(b);
-    if (x && y) return *x < *y;
-    return x.has_value() && !y.has_value();
-  });
-  return sorted;
-}
-
-bool is_seed_key(const std::string& key) {
-  return key == "seed" || (key.size() > 5 && key.ends_with("_seed")) || key.ends_with(".seed");
-}
-
 /// Refuses a point whose records differ in anything but seeds: their median would mean nothing.
 void check_pooled(const RecordLine& line, double x, const RecordList& records, const std::string& x_name) {
   std::map<std::string, std::set<std::string>> values;
@@ -77,7 +29,7 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
   std::string advice;
   for (const auto& [key, texts] : values) {
     if (texts.size() < 2) continue;
-    const auto sorted = sorted_values(texts);
+    const auto sorted = sorted_values({texts.begin(), texts.end()});
     differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
     if (advice.empty()) advice = key + "=" + sorted.front();
   }
@@ -90,53 +42,6 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
 }
 
 }  // namespace
-
-std::optional<std::string> config_text(const Record& record, const std::string& key) {
-  if (!record.config.is_object()) return std::nullopt;
-  const auto found = record.config.find(key);
-  if (found == record.config.end()) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_number_float()) return fmt::format("{}", found->get<double>());
-  return found->dump();
-}
-
-std::optional<double> config_number(const Record& record, const std::string& key) {
-  if (!record.config.is_object()) return std::nullopt;
-  const auto found = record.config.find(key);
-  if (found == record.config.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-RecordList choose_records(const std::map<std::string, Record>& records,
-                          const std::map<std::string, std::string>& where) {
-  RecordList chosen;
-  for (const auto& [id, record] : records) chosen.push_back(&record);
-  for (const auto& [key, wanted] : where) {
-    RecordList matching;
-    std::set<std::string> values;
-    for (const Record* record : chosen) {
-      const auto value = field_text(*record, key);
-      if (!value) continue;
-      values.insert(*value);
-      if (matches(*value, wanted)) matching.push_back(record);
-    }
-    if (values.empty()) {
-      std::set<std::string> keys = {"label", "study", "status", "seed"};
-      for (const auto& [id, record] : records)
-        if (record.config.is_object())
-          for (const auto& item : record.config.items()) keys.insert(item.key());
-      const std::string nearest = nearest_of(key, {keys.begin(), keys.end()});
-      throw std::invalid_argument(
-          fmt::format("--where {}={}: no record has the key \"{}\"{}", key, wanted, key,
-                      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
-    }
-    if (matching.empty())
-      throw std::invalid_argument(fmt::format("--where {}={}: no record matches; there are {}", key, wanted,
-                                              fmt::join(sorted_values(values), ", ")));
-    chosen = matching;
-  }
-  return chosen;
-}
 
 std::vector<RecordLine> make_lines(const RecordList& records,
                                    const std::function<std::optional<double>(const Record&)>& x,
@@ -221,29 +126,6 @@ void note_missing(const std::vector<RecordLine>& lines, int expected, const std:
       notes << fmt::format("diverged: {} of {}'s runs; left out of medians and bands\n", diverged,
                            line.label);
   }
-}
-
-std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = 2 + name.size() / 3;  // farther away than this is no help
-  for (const std::string& candidate : names) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j < row.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = candidate;
-    }
-  }
-  return best;
 }
 
 }  // namespace crosstalk

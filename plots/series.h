@@ -9,20 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "results/record.h"
+#include "results/select.h"
 
 namespace crosstalk {
-
-using RecordList = std::vector<const Record*>;
-
-/// A value of the record's configuration as text (strings without quotes); empty if there is none.
-std::optional<std::string> config_text(const Record& record, const std::string& key);
-std::optional<double> config_number(const Record& record, const std::string& key);
-
-/// Records that match every entry of `where` (see FigureOptions). Throws std::invalid_argument if a key is
-/// unknown to all records (names the nearest) or nothing matches (names the values that there are).
-RecordList choose_records(const std::map<std::string, Record>& records,
-                          const std::map<std::string, std::string>& where);
 
 /// One line of a figure: its records by x.
 struct RecordLine {
@@ -59,8 +48,5 @@ SeedCount count_seeds(const RecordLine& line, int expected);
 /// Writes a line a record line that lacks seeds or has diverged runs.
 void note_missing(const std::vector<RecordLine>& lines, int expected, const std::string& x_name,
                   std::ostream& notes);
-
-/// The name closest to `name`, or "" if none is close.
-std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace crosstalk

@@ -23,7 +23,7 @@ RecordMap three_labels() {
 
 std::string refused(const RecordMap& records, const std::map<std::string, std::string>& where) {
   try {
-    choose_records(records, where);
+    choose_records(list_of(records), where);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -32,11 +32,11 @@ std::string refused(const RecordMap& records, const std::map<std::string, std::s
 
 TEST(ChooseRecords, ComparesTextAndNumbers) {
   const RecordMap records = three_labels();
-  EXPECT_EQ(choose_records(records, {}).size(), 6u);
-  EXPECT_EQ(choose_records(records, {{"label", "linear, dpfp2"}}).size(), 4u);
-  EXPECT_EQ(choose_records(records, {{"train.learning_rate", "1e-3"}}).size(), 6u);
-  EXPECT_EQ(choose_records(records, {{"task.name", "\"recall\""}}).size(), 6u);
-  const auto one = choose_records(records, {{"label", "dpfp1"}, {"task.associations", "20.0"}});
+  EXPECT_EQ(choose_records(list_of(records), {}).size(), 6u);
+  EXPECT_EQ(choose_records(list_of(records), {{"label", "linear, dpfp2"}}).size(), 4u);
+  EXPECT_EQ(choose_records(list_of(records), {{"train.learning_rate", "1e-3"}}).size(), 6u);
+  EXPECT_EQ(choose_records(list_of(records), {{"task.name", "\"recall\""}}).size(), 6u);
+  const auto one = choose_records(list_of(records), {{"label", "dpfp1"}, {"task.associations", "20.0"}});
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0]->seed, 2);
 }

@@ -42,6 +42,12 @@ inline Record& add_recall(RecordMap& records, const std::string& label, std::int
   return record;
 }
 
+inline LabelledRecords rows_of(const RecordMap& records) {
+  LabelledRecords rows;
+  rows.rows = records;
+  return rows;
+}
+
 /// A folder that goes when the test ends; figures are not rendered unless a test asks for it.
 class FigureTest : public ::testing::Test {
  protected:
@@ -67,7 +73,7 @@ class FigureTest : public ::testing::Test {
   /// Draws and returns the CSV.
   std::string draw(const std::string& name, const RecordMap& records) {
     notes_.str("");
-    draw_figure(name, records, options_, notes_);
+    draw_figure(name, rows_of(records), options_, notes_);
     return read(folder_ / "figure.csv");
   }
   std::string script() const { return read(folder_ / "figure.py"); }
@@ -85,7 +91,7 @@ class FigureTest : public ::testing::Test {
   /// The message of the std::invalid_argument that drawing throws.
   std::string refusal(const std::string& name, const RecordMap& records) {
     try {
-      draw_figure(name, records, options_, notes_);
+      draw_figure(name, rows_of(records), options_, notes_);
     } catch (const std::invalid_argument& error) {
       return error.what();
     }

@@ -10,8 +10,15 @@ namespace crosstalk {
 /// Replaces the state of run `id`: all or nothing (temporary file, fsync, rename). Throws StoreError.
 void save_checkpoint(const std::filesystem::path& store, const std::string& id, const std::string& state);
 
-/// The state of run `id`, "" if there is none or its checksum does not fit.
-std::string load_checkpoint(const std::filesystem::path& store, const std::string& id);
+struct SavedState {
+  std::string state;    ///< "" if there is none
+  std::string problem;  ///< why what there is cannot be used, one sentence; "" if it can
+};
+bool has_checkpoint(const std::filesystem::path& store, const std::string& id);
+SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id);
+
+/// Moves a state that nobody can use to STORE/quarantine and returns where it lies now. Throws StoreError.
+std::filesystem::path set_aside_checkpoint(const std::filesystem::path& store, const std::string& id);
 
 /// Forgets the state of run `id`, if there is one.
 void drop_checkpoint(const std::filesystem::path& store, const std::string& id);

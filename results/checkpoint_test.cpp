@@ -2,9 +2,13 @@
 #include "results/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+
+#include "results/store.h"
 
 namespace crosstalk {
 namespace {
@@ -14,21 +18,28 @@ class Checkpoint : public testing::Test {
   void SetUp() override {
     store_ = std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(::getpid()));
     std::filesystem::create_directories(store_);
+    std::ofstream(store_ / "store.json") << "{}";
   }
   void TearDown() override { std::filesystem::remove_all(store_); }
+  /// What would be used.
+  std::string state_of(const std::string& id) {
+    const SavedState saved = load_checkpoint(store_, id);
+    EXPECT_TRUE(saved.state.empty() || saved.problem.empty()) << saved.problem;
+    return saved.state;
+  }
   std::filesystem::path store_;
 };
 
 TEST_F(Checkpoint, ComesBackByteForByteAndCanBeForgotten) {
   const std::string state("a line\n\0binary\xff", 15);
-  EXPECT_EQ(load_checkpoint(store_, "ct-1"), "");
+  EXPECT_EQ(state_of("ct-1"), "");
   save_checkpoint(store_, "ct-1", "older");
   save_checkpoint(store_, "ct-1", state);
-  EXPECT_EQ(load_checkpoint(store_, "ct-1"), state);
-  EXPECT_EQ(load_checkpoint(store_, "ct-2"), "");
+  EXPECT_EQ(state_of("ct-1"), state);
+  EXPECT_EQ(state_of("ct-2"), "");
   drop_checkpoint(store_, "ct-1");
   drop_checkpoint(store_, "ct-1");
-  EXPECT_EQ(load_checkpoint(store_, "ct-1"), "");
+  EXPECT_EQ(state_of("ct-1"), "");
 }
 
 TEST_F(Checkpoint, DamageReadsAsNone) {
@@ -38,11 +49,48 @@ TEST_F(Checkpoint, DamageReadsAsNone) {
   for (std::uintmax_t n = 0; n < size; ++n) {
     save_checkpoint(store_, "ct-1", "0123456789");
     std::filesystem::resize_file(path, n);
-    EXPECT_EQ(load_checkpoint(store_, "ct-1"), "") << "cut at " << n;
+    EXPECT_EQ(state_of("ct-1"), "") << "cut at " << n;
+    EXPECT_NE(load_checkpoint(store_, "ct-1").problem, "") << "cut at " << n;
   }
   save_checkpoint(store_, "ct-1", "0123456789");
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(12).put('x');
-  EXPECT_EQ(load_checkpoint(store_, "ct-1"), "");
+  EXPECT_EQ(state_of("ct-1"), "");
+}
+
+TEST_F(Checkpoint, WhatCannotBeUsedIsSetAside) {
+  for (const char* text : {"first", "second"}) {
+    save_checkpoint(store_, "ct-1", text);
+    const auto moved = set_aside_checkpoint(store_, "ct-1");
+    EXPECT_EQ(moved.parent_path(), store_ / "quarantine");
+    EXPECT_EQ(state_of("ct-1"), "");
+    EXPECT_EQ(load_checkpoint(store_, "ct-1").problem, "");  // there is none any more
+    std::ifstream file(moved);
+    std::string checksum, state;
+    std::getline(file, checksum);
+    std::getline(file, state);
+    EXPECT_EQ(state, text);
+  }
+  EXPECT_THROW(set_aside_checkpoint(store_, "ct-1"), StoreError);
+}
+
+TEST_F(Checkpoint, AStoreThatIsGoneIsNotMadeAnew) {
+  std::filesystem::remove_all(store_);
+  EXPECT_THROW(save_checkpoint(store_, "ct-1", "state"), StoreError);
+  EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+// What is no regular file is never waited for.
+TEST_F(Checkpoint, FoldersPipesAndDevicesAreProblems) {
+  std::filesystem::create_directories(store_ / "checkpoints" / "ct-1.state" / "below");
+  ASSERT_EQ(::mkfifo((store_ / "checkpoints" / "ct-2.state").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", store_ / "checkpoints" / "ct-3.state");
+  std::filesystem::create_symlink("nowhere", store_ / "checkpoints" / "ct-4.state");
+  for (const char* id : {"ct-1", "ct-2", "ct-3", "ct-4"}) {
+    EXPECT_EQ(state_of(id), "") << id;
+    EXPECT_NE(load_checkpoint(store_, id).problem, "") << id;
+    set_aside_checkpoint(store_, id);
+    EXPECT_EQ(load_checkpoint(store_, id).problem, "") << id;
+  }
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <ostream>
 #include <set>
 #include <vector>
+
+#include "results/printable.h"
 
 namespace crosstalk {
 namespace {
@@ -93,8 +96,7 @@ class Table {
     }
   }
   void end_line() {
-    row_ += '\n';
-    out_ << row_;
+    out_ << printable(row_) << '\n';
     row_.clear();
   }
 
@@ -123,7 +125,12 @@ const json& at_or_null(const json& object, const std::string& key) {
 
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,
                  bool provenance) {
-  const std::vector<std::string> head = {"id", "study", "label", "status", "seed"};
+  std::vector<std::string> head = {"id", "study", "label", "status", "seed"};
+  // Only where there is something to tell apart: equal studies give equal bytes, with whatever name.
+  const bool versions = std::any_of(records.begin(), records.end(), [&](const auto& entry) {
+    return entry.second.version != records.begin()->second.version;
+  });
+  if (versions) head.emplace_back("study_version");
   const std::vector<std::string> results = {"d_dot",     "state_size",     "steps",
                                             "eval_loss", "best_eval_loss", "eval_accuracy"};
   Names configs;
@@ -153,6 +160,7 @@ void export_runs(std::ostream& out, const std::map<std::string, Record>& records
       table.add(json(text));
     }
     table.add(json(record.seed));
+    if (versions) table.add(json(record.version));
     for (const std::string& key : configs) table.add(at_or_null(record.config, key));
     for (const std::int64_t count : {record.d_dot, record.state_size, record.steps}) table.add(json(count));
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
@@ -168,11 +176,14 @@ void export_runs(std::ostream& out, const std::map<std::string, Record>& records
 
 void export_curves(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format) {
   Table table(out, format, {"id", "step", "metric", "value"});
-  for (const auto& [id, record] : records) {
+  std::string last;
+  for (const auto& [key, record] : records) {
+    if (record.id == last) continue;  // the same run under another label
+    last = record.id;
     for (const auto* all : {&record.curves, &record.profiles}) {
       for (const auto& [name, series] : *all) {
         for (std::size_t i = 0; i < series.x.size(); ++i) {
-          table.add(json(id));
+          table.add(json(record.id));
           table.add(series.x[i]);
           table.add(json(name));
           table.add(i < series.y.size() ? series.y[i] : std::nan(""));

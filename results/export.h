@@ -11,7 +11,8 @@ namespace crosstalk {
 
 enum class ExportFormat { csv, jsonl };
 
-/// Columns: id, study, label, status, seed, every config key that any record has (sorted, dotted), d_dot,
+/// One row a run and label. Columns: id, study, label, status, seed, study_version (if the rows differ in
+/// Record::version), every config key that any record has (sorted, dotted), d_dot,
 /// state_size, steps, eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
 /// provenance's keys (sorted, prefixed "provenance."). Missing and NaN: empty in CSV, null in JSONL.
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,

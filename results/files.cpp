@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -68,8 +69,13 @@ std::string read_all(FileSystem& system, const File& file, const std::filesystem
 }
 
 std::string read_file(FileSystem& system, const std::filesystem::path& path) {
-  const File file = open_file(system, path, O_RDONLY);
+  // A named pipe would let open() wait for a writer, and a device may never end.
+  const File file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file.is_open()) fail("be opened", path, errno);
+  struct stat now {};
+  if (::fstat(file.number(), &now) != 0) fail("be read", path, errno);
+  if (!S_ISREG(now.st_mode))
+    throw StoreError(fmt::format("{}: cannot be read: it is no regular file", path.string()));
   return read_all(system, file, path);
 }
 

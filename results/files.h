@@ -34,6 +34,7 @@ File open_file(FileSystem& system, const std::filesystem::path& path, int flags)
 
 /// Everything from the file's present position on.
 std::string read_all(FileSystem& system, const File& file, const std::filesystem::path& path);
+/// A regular file, whole; anything else (a pipe, a device, a folder) is refused, never waited for.
 std::string read_file(FileSystem& system, const std::filesystem::path& path);
 
 /// Writes all bytes, going on after short writes and signals. Returns 0 or the error's number.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "results/crc32c.h"
+#include "results/json_depth.h"
 #include "results/record_io.h"
 
 namespace crosstalk {
@@ -202,6 +203,8 @@ std::string to_line(const Record& record) {
 
 ParsedLine from_line(std::string_view line) {
   if (!is_intact(line)) return {std::nullopt, "checksum does not match"};
+  if (nests_deeply(line))
+    return {std::nullopt, fmt::format("lists and objects nested more than {} deep", max_json_depth)};
   try {
     return {read_record(json::parse(line)), ""};
   } catch (const BadRecord& error) {

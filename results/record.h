@@ -24,7 +24,7 @@ struct Series {
 struct Record {
   std::string id;     ///< "ct-" + 32 hex digits
   std::string study;  ///< study.name
-  std::string label;  ///< the memory table's name
+  std::string label;  ///< under which it was trained; a study that asks for the run may call it otherwise
   RunStatus status = RunStatus::done;
   std::int64_t seed = 0;
   nlohmann::json config;        ///< flat object: dotted key -> resolved value ("task.associations": 20, ...)
@@ -38,6 +38,7 @@ struct Record {
       profiles;               ///< over another axis: "accuracy_by_operations", "loss_by_length", ...
   std::string message;        ///< why it failed
   nlohmann::json provenance;  ///< host, device, wall_s, commit, compiler, pack, attempt, started, ...
+  std::string version;  ///< of the study that asks for it (results/asked.h); never written into a record
 };
 
 /// "done" | "diverged" | "failed".

@@ -197,6 +197,29 @@ TEST(Record, ProblemsAreNamed) {
   EXPECT_NE(problem("\"seed\":3,", "\"seed\":,").find("not JSON"), std::string::npos);
 }
 
+// Copying, comparing and printing JSON is recursive.
+TEST(Record, DepthIsLimited) {
+  const std::string line = to_line(make_record(3));
+  const std::string object = line.substr(0, line.rfind(",\"crc\"")) + "}";
+  for (const char* field : {"\"config\":{", "\"provenance\":{"}) {
+    const auto with = [&](std::size_t depth) {
+      std::string changed = object;
+      changed.insert(changed.find(field) + std::string(field).size(),
+                     "\"deep\":" + std::string(depth, '[') + std::string(depth, ']') + ",");
+      return from_line(seal(changed));
+    };
+    EXPECT_TRUE(with(20).record);
+    for (const std::size_t depth : {70, 1000, 500000}) {
+      EXPECT_FALSE(with(depth).record);
+      EXPECT_EQ(with(depth).problem, "lists and objects nested more than 64 deep");
+    }
+  }
+  // Brackets in strings are text.
+  Record record = make_record(3);
+  record.message = std::string(1000, '[') + "\"" + std::string(1000, '{') + "\\";
+  EXPECT_EQ(from_line(to_line(record)).record.value().message, record.message);
+}
+
 // The fuzz target over a fixed set of mutations, for compilers without a fuzzer.
 TEST(Record, FuzzTargetOverMutations) {
   const std::string line = to_line(make_record(3));

@@ -4,6 +4,7 @@
 //
 //   STORE/store.json               format version
 //   STORE/studies/NAME.toml        verbatim copy of the study
+//   STORE/studies/NAME@*.json      which runs it asks for, under which labels (asked.h)
 //   STORE/shards/HOST-PID-N.jsonl  one line a record
 //   STORE/quarantine/              lines that failed their checksum
 // SPDX-License-Identifier: Apache-2.0
@@ -63,6 +64,9 @@ class StoreWriter {
   /// When it returns, the record is on disk; when it throws, the run counts as missing. Can be called again
   /// after a failure.
   void append(const Record& record);
+  /// Whether the store still lies where it was opened. A store that was moved goes on taking records, where
+  /// it is now; nothing else must be written to its old place.
+  bool is_in_place() const;
   /// Keeps a verbatim copy of the study's text.
   void keep_study(const std::string& name, const std::string& toml_text);
   /// What opening repaired or had to leave as it is, one line each, for stderr.

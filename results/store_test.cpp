@@ -3,6 +3,7 @@
 #include "results/store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -145,7 +146,9 @@ TEST(Store, InterruptedMakingIsTakenUp) {
 }
 
 TEST(Store, DamagedMarkIsTold) {
-  for (const std::string text : {"", "{\"form", "[]", "\xFF\xFE"}) {
+  const std::string deep(500000, '[');
+  for (const std::string& text : {std::string(), std::string("{\"form"), std::string("[]"),
+                                  std::string("\xFF\xFE"), deep, "{\"format\":" + deep}) {
     const TemporaryFolder folder;
     append_all(folder.path() / "s", 0, 2);
     spill(folder.path() / "s" / "store.json", text);
@@ -155,6 +158,28 @@ TEST(Store, DamagedMarkIsTold) {
     append_all(folder.path() / "s", 2, 3);
     EXPECT_TRUE(read_store(folder.path() / "s").warnings.empty());
   }
+}
+
+// Pipes, devices and folders among the shards are told and left alone; nobody waits for them.
+TEST(Store, OnlyRegularFilesAreRead) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s", shards = store / "shards";
+  append_all(store, 0, 2);
+  ASSERT_EQ(::mkfifo((shards / "pipe.jsonl").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", shards / "device.jsonl");
+  fs::create_directory(shards / "folder.jsonl");
+  const StoreContents contents = read_store(store);
+  EXPECT_EQ(contents.records.size(), 2U);
+  ASSERT_EQ(contents.warnings.size(), 3U);
+  for (const std::string& warning : contents.warnings) {
+    EXPECT_NE(warning.find("no regular file"), std::string::npos) << warning;
+  }
+  append_all(store, 2, 3);
+  EXPECT_EQ(read_store(store).records.size(), 3U);
+  fs::remove(store / "store.json");
+  ASSERT_EQ(::mkfifo((store / "store.json").c_str(), 0600), 0);
+  EXPECT_THROW(read_store(store), StoreError);
+  EXPECT_THROW(StoreWriter{store}, StoreError);
 }
 
 TEST(Store, FinishedBeatsFailedAndLaterBeatsEarlier) {
@@ -225,6 +250,41 @@ TEST(Store, ThreadsAndProcessesWriteAtOnce) {
   EXPECT_TRUE(contents.warnings.empty());
   expect_genuine(contents);
   EXPECT_EQ(list_shards(store).size(), 3U);
+}
+
+// Without the second look at store.json about one process in a hundred is refused here.
+TEST(Store, ProcessesThatMakeItAtOnceAllSucceed) {
+  const TemporaryFolder folder;
+  constexpr int processes = 8, rounds = 120;
+  for (int round = 0; round < rounds; ++round) {
+    const fs::path store = folder.path() / std::to_string(round);
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    std::vector<pid_t> children;
+    for (int process = 0; process < processes; ++process) {
+      children.push_back(::fork());
+      if (children.back() != 0) continue;
+      char byte = 0;
+      ::close(ready[1]);
+      (void)!::read(ready[0], &byte, 1);  // all start when the parent closes its end
+      try {
+        check_store_path(store);
+        StoreWriter writer(store);
+        writer.keep_study("study", "text");
+        ::_exit(0);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        ::_exit(1);
+      }
+    }
+    ::close(ready[0]);
+    ::close(ready[1]);
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0) << "round " << round;
+    }
+  }
 }
 
 TEST(Store, TornTailOfLiveWriterIsLeftAlone) {
@@ -369,6 +429,22 @@ TEST(Store, DeletedWhileRunningIsNoticed) {
   fs::remove_all(folder.path() / "s");
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
+}
+
+// Nothing is lost, nothing is made in the old place, and it is told.
+TEST(Store, MovedWhileRunningIsNoticed) {
+  const TemporaryFolder folder;
+  const fs::path old = folder.path() / "s", now = folder.path() / "t";
+  StoreWriter writer(old);
+  writer.append(make_record(0));
+  EXPECT_TRUE(writer.is_in_place());
+  fs::rename(old, now);
+  EXPECT_FALSE(writer.is_in_place());
+  EXPECT_THROW(writer.append(make_record(1)), StoreError);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(read_store(now).records.size(), 2U);
+  append_all(old, 5, 6);  // another store in its place
+  EXPECT_FALSE(writer.is_in_place());
 }
 
 TEST(Store, KeepsTheStudyVerbatim) {

@@ -183,6 +183,75 @@ wait_for_start() { # wait_for_start STDERR_FILE
   [[ $output == *"4 runs more in the store"* ]]
 }
 
+@test "labels come from the study that asks; one configuration is one run" {
+  cat >labels.toml <<'TOML'
+[study]
+name  = "labels"
+seeds = [1, 2]
+[base]
+task.name         = "recall"
+task.associations = 4
+model.d_key       = 4
+train.max_steps   = 20
+eval.every        = 10
+eval.sequences    = 4
+[memories.first]
+name = "linear_attention"
+[memories.second]
+name = "linear_attention"
+TOML
+  "$crosstalk" plan labels.toml --json >plan.json
+  python3 - <<'PY'
+import json
+plan = json.load(open("plan.json"))
+assert plan["count"] == 2 and [run["labels"] for run in plan["runs"]] == [["first", "second"]] * 2, plan
+PY
+  run -0 --separate-stderr "$crosstalk" run labels.toml
+  [[ $stderr == *"trained 2 runs"* ]]
+  for source in labels.toml runs/labels; do
+    "$crosstalk" export $source >rows.csv
+    [ "$(grep -c ,labels,first, rows.csv)" -eq 2 ]
+    [ "$(grep -c ,labels,second, rows.csv)" -eq 2 ]
+  done
+  run -0 "$crosstalk" plot capacity runs/labels --out both
+  grep -q ^first, both.csv
+  grep -q ^second, both.csv
+
+  # Relabelled, nothing is trained and nothing is lost, of the study as of its store.
+  sed -i -e 's/memories.first/memories.new/' -e '/memories.second/,$d' labels.toml
+  run -0 --separate-stderr "$crosstalk" run labels.toml
+  [[ $stderr == *"nothing to train"* ]]
+  for source in labels.toml runs/labels; do
+    "$crosstalk" export $source --where 'label=ne*' >rows.csv
+    [ "$(grep -c ,labels,new, rows.csv)" -eq 2 ]
+    [ "$(wc -l <rows.csv)" -eq 3 ]
+  done
+}
+
+@test "a study exports what it asks for, a store everything, told apart" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  sed -e 's/^train.max_steps .*/train.max_steps = 10/' tiny.toml >changed.toml
+  "$crosstalk" run changed.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" export changed.toml
+  [ "$(echo "$output" | wc -l)" -eq 9 ]
+  [[ $stderr == *"8 runs in runs/tiny that this study does not ask for"* ]]
+  "$crosstalk" export tiny.toml --set seeds=2 2>/dev/null >part.csv
+  [ "$(wc -l <part.csv)" -eq 5 ]
+  "$crosstalk" export runs/tiny >all.csv
+  [ "$(wc -l <all.csv)" -eq 17 ]
+  python3 - <<'PY'
+import csv
+versions = {}
+for row in csv.DictReader(open("all.csv")):
+    versions.setdefault(row["study_version"], set()).add(row["train.max_steps"])
+assert sorted(map(sorted, versions.values())) == [["10"], ["20"]], versions
+PY
+  "$crosstalk" export runs/tiny changed.toml --where 'label=lin*' --where seed=1,2 2>/dev/null >some.csv
+  [ "$(wc -l <some.csv)" -eq 9 ]
+  refused 'no record matches; there are' "$crosstalk" export runs/tiny --where 'label=x*'
+  refused 'did you mean "train.batch"' "$crosstalk" export runs/tiny --where train.bacth=3
+}
+
 @test "plan counts, creates nothing, and follows the store" {
   run -0 --separate-stderr "$crosstalk" plan tiny.toml
   [[ $output == *"= 8 runs"* ]]

@@ -10,10 +10,8 @@ namespace crosstalk::program {
 namespace {
 
 int run_compare(const Arguments& arguments, Console& console) {
-  std::map<std::string, Record> records;
-  for (const std::string& name : arguments.positional) {
-    records.merge(load_target(find_target(name, arguments), name, console).records);
-  }
+  const LabelledRecords rows_of_all = load_rows(arguments.positional, arguments, console);
+  const std::map<std::string, Record>& records = rows_of_all.rows;
   std::vector<PublishedPoint> points;
   try {
     points = read_published(
@@ -67,6 +65,8 @@ const Command compare_command = {
     {
         {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)", false, {}},
         {"json", "", "JSON instead of a Markdown table", false, {}},
+        where_option(),
+        study_options()[0],
     },
     run_compare,
 };

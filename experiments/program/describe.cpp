@@ -11,6 +11,7 @@
 #include "experiments/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
+#include "models/apply_model.h"
 #include "models/memory.h"
 #include "plots/figure.h"
 #include "tasks/task.h"
@@ -151,6 +152,20 @@ Description describe(const MemoryKind& kind) {
   }
   described.text += options_text("memory", kind.options);
   described.json["options"] = options_json("memory", kind.options);
+  described.text += "\nInputs (crosstalk apply):";
+  Json inputs = Json::array();
+  for (const ApplyInput& input : apply_inputs(kind.name, {})) {
+    described.text += fmt::format(" {} {}{};", input.name, input.shape, input.optional ? " (optional)" : "");
+    inputs.push_back({{"name", input.name}, {"shape", input.shape}, {"optional", input.optional}});
+  }
+  described.text.back() = '\n';
+  described.json["inputs"] = inputs;
+  described.json["states"] = kind.states;
+  described.json["equation"] = kind.equation;
+  described.json["source"] = kind.source;
+  const std::vector<std::string> forms = apply_forms(kind.name);
+  described.json["forms"] = forms;
+  described.text += fmt::format("Forms: {}\n", join(forms, ", "));
   return described;
 }
 

@@ -10,6 +10,7 @@
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
+#include "experiments/program/text.h"
 
 namespace crosstalk::program {
 namespace {
@@ -17,17 +18,18 @@ namespace {
 namespace fs = std::filesystem;
 
 int run_export(const Arguments& arguments, Console& console) {
-  const std::string& name = arguments.positional.at(0);
   const ExportFormat format =
       arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
   if (arguments.has("curves") && arguments.has("provenance"))
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
-  const StoreContents contents = load_target(find_target(name, arguments), name, console);
+  const LabelledRecords rows = load_rows(arguments.positional, arguments, console);
+  if (rows.rows.empty())
+    print_note(console, fmt::format("no records in {}", join(arguments.positional, ", ", " and ")));
   const auto write = [&](std::ostream& out) {
     if (arguments.has("curves"))
-      export_curves(out, contents.records, format);
+      export_curves(out, rows.rows, format);
     else
-      export_runs(out, contents.records, format, arguments.has("provenance"));
+      export_runs(out, rows.rows, format, arguments.has("provenance"));
   };
   if (!arguments.has("out")) {
     write(console.out);
@@ -51,26 +53,32 @@ extern const Command export_command;
 const Command export_command = {
     "export",
     "write results as CSV or JSON lines",
-    "STORE|STUDY.toml [--format csv|jsonl] [--out FILE] [--curves] [--provenance]",
+    "STORE|STUDY.toml... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
     "One row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
     "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. Only\n"
     "columns that are equal wherever and whenever a study is run, so that exports can be compared\n"
     "byte by byte; --provenance adds host, device, times and commit. A damaged store gives its\n"
     "good rows and says on stderr what was left out.\n\n"
+    "A study gives the runs that it asks for, under its labels (a run that two labels name has a\n"
+    "row under each); a store gives all of its runs, with a column study_version if they belong to\n"
+    "several versions of a study.\n\n"
     "Examples:\n"
     "  crosstalk export runs/quickstart > runs.csv\n"
     "  crosstalk export runs/quickstart --curves --out curves.csv\n"
+    "  crosstalk export runs/a runs/b --where label='dpfp*' --where task.associations=40,60\n"
     "  crosstalk export runs/quickstart --format jsonl | jq -r '[.label, .eval_loss] | @tsv'\n"
     "  python3 -c 'import pandas; "
     "print(pandas.read_csv(\"runs.csv\").groupby(\"label\").eval_loss.median())'\n",
     1,
-    1,
+    -1,
     "needs a store, for example: crosstalk export runs/quickstart",
     {
         {"format", "FORMAT", "csv (default) or jsonl", false, {"csv", "jsonl"}},
         {"out,o", "FILE", "Write there instead of stdout", false, {}},
         {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
         {"provenance", "", "Add where, when and by what each run was made", false, {}},
+        where_option(),
+        study_options()[0],
     },
     run_export,
 };

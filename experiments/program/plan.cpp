@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
@@ -12,7 +13,7 @@
 namespace crosstalk::program {
 namespace {
 
-/// The runs of one label.
+/// The runs of one label; a run under two labels is counted in both rows, and once in the total.
 struct Row {
   std::string label, memory;
   StateCounts counts;
@@ -21,19 +22,22 @@ struct Row {
 
 std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
   std::vector<Row> rows;
-  for (const Run& run : study.runs) {
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.label == run.label; });
-    if (row == rows.end()) {
+  std::unordered_map<std::string, std::size_t> places;
+  const auto add = [&](const Run& run, const std::string& label) {
+    const auto [place, is_new] = places.emplace(label, rows.size());
+    if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
-      rows.push_back({run.label, memory, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
-      row = rows.end() - 1;
+      rows.push_back({label, memory, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
     }
-    row->counts.add(state_of(run, contents));
-    row->min_d_dot = std::min(row->min_d_dot, run.d_dot);
-    row->max_d_dot = std::max(row->max_d_dot, run.d_dot);
-    row->min_state = std::min(row->min_state, run.state_size);
-    row->max_state = std::max(row->max_state, run.state_size);
-  }
+    Row& row = rows[place->second];
+    row.counts.add(state_of(run, contents));
+    row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
+    row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_state = std::min(row.min_state, run.state_size);
+    row.max_state = std::max(row.max_state, run.state_size);
+  };
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels) add(run, label);
   return rows;
 }
 
@@ -45,6 +49,7 @@ void print_json(const Study& study, const StoreContents& contents, const std::fi
   for (const Run& run : study.runs)
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},
+                            {"labels", run.labels},
                             {"seed", run.seed},
                             {"d_dot", run.d_dot},
                             {"state_size", run.state_size},
@@ -75,8 +80,8 @@ void print_plan(const Study& study, const StoreContents& contents, const std::fi
                      span(row.min_state, row.max_state), fmt::format("{}", n.total()),
                      fmt::format("{}", n.done), fmt::format("{}", n.diverged), fmt::format("{}", n.failed),
                      fmt::format("{}", n.missing)});
-    total.done += n.done, total.diverged += n.diverged, total.failed += n.failed, total.missing += n.missing;
   }
+  for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
   if (rows.size() > 1)
     cells.push_back({"total", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
                      fmt::format("{}", total.diverged), fmt::format("{}", total.failed),

@@ -27,25 +27,14 @@ void check_figure(const std::string& name) {
       near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
 }
 
-/// Records of all stores; done or diverged wins over failed.
-std::map<std::string, Record> merged_records(const Arguments& arguments, Console& console) {
-  std::map<std::string, Record> records;
-  for (std::size_t i = 1; i < arguments.positional.size(); ++i) {
-    const std::string& name = arguments.positional[i];
-    StoreContents contents = load_target(find_target(name, arguments), name, console);
-    for (auto& [id, record] : contents.records) {
-      const auto found = records.find(id);
-      if (found == records.end())
-        records.emplace(id, std::move(record));
-      else if (found->second.status == RunStatus::failed)
-        found->second = std::move(record);
-    }
-  }
-  if (records.empty())
+LabelledRecords rows_of(const Arguments& arguments, Console& console) {
+  LabelledRecords rows =
+      load_rows({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
+  if (rows.rows.empty())
     throw UsageError(
         fmt::format("no records in {}; 'crosstalk run' makes them",
                     join({arguments.positional.begin() + 1, arguments.positional.end()}, ", ", " and ")));
-  return records;
+  return rows;
 }
 
 /// --out without the extension that people tend to give.
@@ -64,15 +53,6 @@ FigureOptions figure_options(const Arguments& arguments) {
   options.title = arguments.get("title");
   options.threshold = arguments.number("threshold", options.threshold, 0);
   options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
-  for (const std::string& condition : arguments.all("where")) {
-    const auto equals = condition.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw UsageError(fmt::format("--where {}: needs KEY=VALUE, for example model.d_key=64", condition));
-    const std::string key = condition.substr(0, equals);
-    if (!options.where.emplace(key, condition.substr(equals + 1)).second)
-      throw UsageError(fmt::format(
-          "--where {}: the key is given twice; several values go with commas: {}=A,B", condition, key));
-  }
   if (arguments.has("published")) {
     options.published = arguments.get("published");
     if (!fs::is_regular_file(options.published))
@@ -85,7 +65,7 @@ int run_plot(const Arguments& arguments, Console& console) {
   const std::string& figure = arguments.positional.at(0);
   check_figure(figure);
   const FigureOptions options = figure_options(arguments);
-  const std::map<std::string, Record> records = merged_records(arguments, console);
+  const LabelledRecords rows = rows_of(arguments, console);
   std::error_code error;
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
 
@@ -93,13 +73,16 @@ int run_plot(const Arguments& arguments, Console& console) {
   std::vector<fs::path> paths;
   std::string wrong;
   try {
-    paths = draw_figure(figure, records, options, notes);
+    paths = draw_figure(figure, rows, options, notes);
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
+  } catch (const FigureWriteError& problem) {
+    throw StoreError(fmt::format("plot {}: {}", figure, problem.what()));
   } catch (const std::runtime_error& problem) {
     wrong = problem.what();
   }
-  console.err << notes.str();
+  const std::string text = notes.str();
+  if (!text.empty()) print_plain(console, text.substr(0, text.find_last_not_of('\n') + 1));
   if (!wrong.empty()) throw UsageError(fmt::format("plot {}: {}", figure, wrong));
   for (const fs::path& path : paths) console.out << path.string() << "\n";
   return exit_done;
@@ -138,11 +121,8 @@ const Command plot_command = {
          false,
          {}},
         {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
-        {"where",
-         "KEY=VALUE",
-         "Only runs that match; KEY is a dotted key, label or study; VALUE may be A,B",
-         true,
-         {}},
+        where_option(),
+        study_options()[0],
     },
     run_plot,
 };

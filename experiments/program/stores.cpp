@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "results/printable.h"
+
+#include "experiments/program/text.h"
+#include "results/select.h"
+
 namespace crosstalk::program {
 
 namespace fs = std::filesystem;
@@ -37,7 +42,7 @@ StoreContents load_store(const fs::path& path, Console& console) {
     return {};
   }
   StoreContents contents = read_store(path);
-  for (const std::string& warning : contents.warnings) print_warning(console, warning);
+  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
   return contents;
 }
 
@@ -63,8 +68,70 @@ StoreContents load_target(const Target& target, const std::string& name, Console
                     "store's path if it lies elsewhere",
                     name, target.store.string()));
   StoreContents contents = read_store(target.store);
-  for (const std::string& warning : contents.warnings) print_warning(console, warning);
+  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
   return contents;
+}
+
+Asked asked_of(const Study& study) {
+  Asked asked;
+  asked.study = study.name;
+  asked.title = study.title;
+  std::map<std::string, std::size_t> places;
+  for (const StudyLabel& label : study.labels) {
+    places[label.label] = asked.labels.size();
+    asked.labels.push_back({label.label, label.title, {}});
+  }
+  for (const Run& run : study.runs)
+    for (const std::string& label : run.labels) asked.labels[places.at(label)].runs.push_back(run.id);
+  return asked;
+}
+
+CommandOption where_option() {
+  return {"where",
+          "KEY=VALUE",
+          "Only runs that match; KEY is a dotted key, label, study or status; VALUE may be A,B and may hold "
+          "* and ?",
+          true,
+          {}};
+}
+
+std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
+  std::map<std::string, std::string> conditions;
+  for (const std::string& condition : arguments.all("where")) {
+    const auto equals = condition.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--where {}: needs KEY=VALUE, for example model.d_key=64", condition));
+    const std::string key = condition.substr(0, equals);
+    if (!conditions.emplace(key, condition.substr(equals + 1)).second)
+      throw UsageError(fmt::format(
+          "--where {}: the key is given twice; several values go with commas: {}=A,B", condition, key));
+  }
+  return conditions;
+}
+
+LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
+                          Console& console) {
+  LabelledRecords rows;
+  for (const std::string& name : names) {
+    const Target target = find_target(name, arguments);
+    const StoreContents contents = load_target(target, name, console);
+    if (!target.study) {
+      rows.merge(all_rows(contents.records, read_asked(target.store)));
+      continue;
+    }
+    std::int64_t others = 0;
+    rows.merge(asked_rows(contents.records, asked_of(*target.study), &others));
+    if (others > 0)
+      print_note(console,
+                 fmt::format("{}: {} in {} that this study does not ask for; left out ({} names them all)",
+                             name, plural(others, "run"), target.store.string(), target.store.string()));
+  }
+  try {
+    keep_matching(rows.rows, conditions_of(arguments));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return rows;
 }
 
 std::string state_of(const Run& run, const StoreContents& contents) {

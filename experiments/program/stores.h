@@ -9,6 +9,7 @@
 
 #include "experiments/program/command.h"
 #include "experiments/study.h"
+#include "results/asked.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -33,6 +34,19 @@ struct Target {
 Target find_target(const std::string& name, const Arguments& arguments);
 /// Records of a target that must exist by now. Throws UsageError with the command that makes them.
 StoreContents load_target(const Target& target, const std::string& name, Console& console);
+
+/// What a study asks of its store.
+Asked asked_of(const Study& study);
+/// The rows of several stores and studies: of a study (with --set) what it asks for, under its labels; of a
+/// store everything, under the labels of the studies that it knows; then only what --where says. Throws
+/// UsageError.
+LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
+                          Console& console);
+
+/// --where KEY=VALUE, several times.
+CommandOption where_option();
+/// What --where says: key -> value. Throws UsageError.
+std::map<std::string, std::string> conditions_of(const Arguments& arguments);
 
 /// "done", "diverged", "failed" or "missing".
 std::string state_of(const Run& run, const StoreContents& contents);

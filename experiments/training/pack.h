@@ -24,6 +24,7 @@ struct PackEvents {
   std::function<bool()> stopped;  ///< leave now
   std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation
   std::function<void(const std::string& id, const std::string& state)> save;  ///< may be empty
+  std::function<bool(const std::string& id)> wanted;  ///< TrainingEvents::wanted; may be empty
   double urgency = 0;  ///< CUDA: of the pack's stream, in [0, 1]
 };
 
@@ -37,9 +38,10 @@ struct PackRun {
 /// Steps done by a saved state; 0 for an empty one.
 std::int64_t steps_of_state(const std::string& state);
 
-/// Trains `runs` (equal pack keys, saved states at equal distance from an evaluation) with at most `slots`
-/// replicas at a time; a slot whose run has ended takes the next. Returns false if it was stopped. Throws
-/// OutOfMemory when memory does not suffice.
+/// Trains `runs` (equal pack keys, saved states that march in step: every evaluation of one is one of all)
+/// with at most `slots` replicas at a time; a slot whose run has ended takes the next. Returns false if it
+/// was stopped. Throws OutOfMemory when memory does not suffice, MisfitState for a state that is not of this
+/// model.
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events);
 

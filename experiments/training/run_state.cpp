@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/run_state.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
-#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <string_view>
+
+#include "kernels/ops/book_keeping.h"
+#include "results/json_depth.h"
 
 namespace crosstalk {
 namespace {
@@ -18,13 +24,78 @@ nlohmann::json bits(const std::vector<double>& values) {
   return result;
 }
 
+std::uint64_t word_of(const nlohmann::json& word) {
+  if (!word.is_number_unsigned()) throw std::runtime_error("a number is not written as its bits");
+  return word.get<std::uint64_t>();
+}
+
 std::vector<double> doubles(const nlohmann::json& words) {
   std::vector<double> result;
-  for (const auto& word : words) result.push_back(std::bit_cast<double>(word.get<std::uint64_t>()));
+  for (const auto& word : words) result.push_back(std::bit_cast<double>(word_of(word)));
   return result;
 }
 
+std::int64_t integer(const nlohmann::json& head, const char* key) {
+  const nlohmann::json& value = head.at(key);
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > largest))
+    throw std::runtime_error(fmt::format("{} is no 64-bit integer", key));
+  return value.get<std::int64_t>();
+}
+
+bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
+// The learning curves have a point an evaluation, at its step.
+std::string misfit_of_curves(const RunState& state, std::int64_t every) {
+  static const std::vector<std::string> names = {"eval_accuracy", "eval_exact", "eval_loss", "train_loss"};
+  for (const auto& [name, curve] : state.curves) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return fmt::format("it has a learning curve '{}'", name);
+  }
+  for (const std::string& name : names) {
+    const auto found = state.curves.find(name);
+    const Series curve = found == state.curves.end() ? Series() : found->second;
+    const auto points = static_cast<std::size_t>(state.evaluations);
+    if (curve.x.size() != points || curve.y.size() != points)
+      return fmt::format("its curve {} does not have {} points", name, points);
+    for (std::size_t i = 0; i < points; ++i) {
+      if (curve.x[i] != static_cast<double>(every) * static_cast<double>(i + 1))
+        return fmt::format("its curve {} has points where no evaluation was", name);
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string misfit(const RunState& state, const Run& run) {
+  if (state.id != run.id) return fmt::format("it is the state of run {}", state.id);
+  const std::int64_t every = run.config.get_int("eval.every"), last = run.config.get_int("train.max_steps");
+  if (state.steps <= 0 || state.steps >= last)
+    return fmt::format("it stands at step {} of {}", state.steps, last);
+  if (state.evaluations != state.steps / every)
+    return fmt::format("it has {} evaluations in {} steps, one every {}", state.evaluations, state.steps,
+                       every);
+  std::string why = misfit_of_curves(state, every);
+  if (!why.empty()) return why;
+  double best = std::numeric_limits<double>::infinity();
+  std::int64_t strikes = 0;
+  if (state.evaluations > 0) {
+    for (const double loss : state.curves.at("eval_loss").y) {
+      strikes = loss < best ? 0 : strikes + 1;
+      best = std::min(best, loss);
+    }
+  }
+  if (!same(best, state.best) || strikes != state.strikes)
+    return "its best loss, or how long ago that was, is not that of its curve";
+  if (state.report.size() != kReportSize) return "it has a report of another size";
+  const double steps = state.report[report_train_steps], diverged = state.report[report_diverged_step];
+  if (steps != static_cast<double>((state.steps - 1) % every + 1))
+    return "it has counted other steps since its last evaluation";
+  if (!(diverged >= 0 && diverged <= static_cast<double>(state.steps)))
+    return fmt::format("it diverged at step {} of {}", diverged, state.steps);
+  return "";
+}
 
 std::string to_bytes(const RunState& state) {
   nlohmann::json head = {{"version", kVersion},          {"id", state.id},
@@ -41,12 +112,13 @@ RunState run_state(const std::string& bytes) {
   try {
     const std::size_t line = bytes.find('\n');
     if (line == std::string::npos) throw std::runtime_error("no header");
+    if (nests_deeply(std::string_view(bytes).substr(0, line))) throw std::runtime_error("nested too deep");
     const auto head = nlohmann::json::parse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(line));
     if (head.at("version") != kVersion) throw std::runtime_error("another version");
     state.id = head.at("id");
-    state.steps = head.at("steps");
-    state.evaluations = head.at("evaluations");
-    state.strikes = head.at("strikes");
+    state.steps = integer(head, "steps");
+    state.evaluations = integer(head, "evaluations");
+    state.strikes = integer(head, "strikes");
     state.best = doubles(head.at("best")).at(0);
     state.report = doubles(head.at("report"));
     const nlohmann::json curves = head.value("curves", nlohmann::json::object());
@@ -54,9 +126,9 @@ RunState run_state(const std::string& bytes) {
       state.curves[name] = {doubles(curve.at("x")), doubles(curve.at("y"))};
     }
     state.parameters = bytes.substr(line + 1);
-    if (state.parameters.size() != head.at("bytes").get<std::size_t>()) throw std::runtime_error("cut short");
+    if (state.parameters.size() != word_of(head.at("bytes"))) throw std::runtime_error("cut short");
   } catch (const std::exception& error) {
-    throw std::runtime_error(std::string("a saved run cannot be read: ") + error.what());
+    throw std::runtime_error(std::string("it cannot be read: ") + error.what());
   }
   return state;
 }

@@ -3,9 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "experiments/study.h"
 #include "results/record.h"
 
 namespace crosstalk {
@@ -23,5 +26,16 @@ struct RunState {
 std::string to_bytes(const RunState& state);
 /// Throws std::runtime_error if `bytes` is not a whole state.
 RunState run_state(const std::string& bytes);
+
+/// Why `state` cannot be what training left of `run`, in one sentence; "" if it can. Files are moved, copied
+/// and damaged: what a state says must agree with its run and with itself. (How many parameters there are,
+/// only the model knows: MisfitState.)
+std::string misfit(const RunState& state, const Run& run);
+
+/// A state whose parameters are not this model's.
+struct MisfitState : std::runtime_error {
+  MisfitState(std::string id_, const std::string& why) : std::runtime_error(why), id(std::move(id_)) {}
+  std::string id;
+};
 
 }  // namespace crosstalk

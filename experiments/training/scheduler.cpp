@@ -6,11 +6,14 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/record_of.h"
+#include "experiments/training/run_state.h"
+#include "experiments/training/threads.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
@@ -19,6 +22,9 @@ namespace {
 
 /// 1 is for what is left of a pack when most of its runs have ended (train_pack).
 constexpr double kMostUrgent = 0.8;
+
+/// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
+constexpr int spare_threads = 4;
 
 struct QueuedPack {
   double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
@@ -32,19 +38,34 @@ struct Queue {
   bool interrupted = false;
 };
 
-// Runs of one pack have equal keys and, where they go on from a saved state, stand equally far from an
-// evaluation.
+std::string misfit(const std::string& bytes, const Run& run) {
+  if (bytes.empty()) return "";
+  try {
+    return misfit(run_state(bytes), run);
+  } catch (const std::runtime_error& error) {  // of another version, say
+    return error.what();
+  }
+}
+
+// What runs must share to march in step: the way to the next evaluation, and to the last one, where that
+// comes out of turn.
+std::int64_t phase_of(std::int64_t steps, const Options& config) {
+  const std::int64_t every = config.get_int("eval.every");
+  return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
+}
+
+// Runs of one pack have equal keys and, where they go on from a saved state, are in phase.
 std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
                                    const TrainingEvents& events) {
   std::map<std::string, std::vector<PackRun>> groups;
   for (const Run& run : runs) {
     std::string state = events.load ? events.load(run.id) : std::string();
     std::int64_t phase = 0;
-    try {
-      phase = steps_of_state(state) % run.config.get_int("eval.every");
-    } catch (const std::runtime_error&) {
-      state.clear();  // of another version, say: the run starts anew
+    if (const std::string why = misfit(state, run); !why.empty()) {
+      if (events.reject) events.reject(run.id, why);
+      state.clear();
     }
+    if (!state.empty()) phase = phase_of(steps_of_state(state), run.config);
     groups[pack_key(run.config) + std::to_string(phase)].push_back({run, std::move(state)});
   }
   std::vector<std::pair<double, std::vector<PackRun>>> packs;
@@ -77,9 +98,14 @@ class Scheduler {
     queue_.packs = std::move(packs);
     const int workers = std::min<int>(workers_, static_cast<int>(queue_.packs.size()));
     queue_.working = workers;
-    std::vector<std::thread> pool;
-    for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
-    for (auto& worker : pool) worker.join();
+    {
+      std::vector<std::jthread> pool;  // joins
+      try {
+        for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {  // no thread to be had
+        stop_all(std::current_exception());
+      }
+    }
     if (error_) std::rethrow_exception(error_);
     return !queue_.interrupted;
   }
@@ -88,6 +114,14 @@ class Scheduler {
   bool stopped() const { return (events_.stop && events_.stop->load()) || failed_.load(); }
 
   void work() {
+    try {
+      train_packs();
+    } catch (...) {  // nothing may leave a thread
+      stop_all(std::current_exception());
+    }
+  }
+
+  void train_packs() {
     if (options_.device == Device::cuda) cuda_set_device(options_.cuda_device);
     for (;;) {
       QueuedPack pack;
@@ -105,8 +139,20 @@ class Scheduler {
     }
   }
 
+  // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
+  // is free.
+  std::vector<PackRun> wanted(std::vector<PackRun> runs) const {
+    if (!events_.wanted) return runs;
+    std::vector<PackRun> kept;
+    for (PackRun& run : runs)
+      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run.id))
+        kept.push_back(std::move(run));
+    return kept;
+  }
+
   void train(QueuedPack queued) {
-    const std::vector<PackRun>& pack = queued.runs;
+    const std::vector<PackRun> pack = wanted(std::move(queued.runs));
+    if (pack.empty()) return;
     std::vector<std::string> finished;
     PackEvents events;
     events.urgency = queued.urgency;
@@ -119,6 +165,7 @@ class Scheduler {
       if (events_.progressed) events_.progressed(steps);
     };
     events.stopped = [this] { return stopped(); };
+    events.wanted = events_.wanted;
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       return std::max(1, workers_ / std::max(1, queue_.working));
@@ -146,6 +193,8 @@ class Scheduler {
       out_of_memory(unfinished(), error.what());
     } catch (const DeviceError&) {
       stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
+    } catch (const MisfitState& error) {
+      reject(unfinished(), error);
     } catch (const std::bad_alloc&) {
       out_of_memory(unfinished(), "out of memory");
     } catch (const StopTraining&) {
@@ -165,6 +214,22 @@ class Scheduler {
     } else if (!rest.empty()) {
       report_failure(rest[0].run, message);
     }
+  }
+
+  // The run starts anew, in a pack of its own: it no longer stands where the others do.
+  void reject(std::vector<PackRun> rest, const MisfitState& error) {
+    const auto found =
+        std::find_if(rest.begin(), rest.end(), [&](const PackRun& run) { return run.run.id == error.id; });
+    if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
+    {
+      const std::lock_guard lock(event_mutex_);
+      if (events_.reject) events_.reject(error.id, error.what());
+    }
+    Run run = std::move(found->run);
+    rest.erase(found);
+    const std::lock_guard lock(queue_.mutex);
+    queue_.packs.push_back({0, {{std::move(run), ""}}});
+    if (!rest.empty()) queue_.packs.push_back({0, std::move(rest)});
   }
 
   struct StopTraining {};
@@ -217,6 +282,7 @@ bool train_runs(const std::string& study, const std::vector<Run>& runs, const Tr
     if (slots <= 0) slots = 1;  // on the CPU lockstep gains nothing and costs cache
     runs_a_pack = slots;
   }
+  require_threads(packs_at_once(options) + spare_threads);
   return Scheduler(study, options, packs_at_once(options), slots, events)
       .run(make_packs(runs, runs_a_pack, events));
 }

@@ -28,7 +28,8 @@ struct In {
   CT_HD bool wanted() const { return write != Write::none; }
 };
 
-/// An output and its incoming gradient. An output that nobody differentiates has no gradient.
+/// An output and its incoming gradient. An output that nobody differentiates has a gradient without memory
+/// (gradient.data is null). An op with `kWithoutGradient` is never differentiated.
 template <class Real>
 struct Out {
   Tensor<Real> value, gradient;

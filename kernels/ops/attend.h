@@ -7,10 +7,11 @@
 // its last tokens (the own one counted). kappa:
 //   identity  s            relu  max(0, s)       relu2  max(0, s)^2     exp    e^s
 //   round     s rounded to `digits` decimals, gradient straight through
-//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), 0 where a length is 0; scale is not used
+//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; scale is not used
 //   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
-// Sums of e^s are taken relative to the row's largest exponent s + b, so that they stay finite. b is summed afresh between its
-// ends, not as a difference of sums from the start, which would lose the small ones. A row that sees nothing is 0.
+// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b), so that they neither overflow nor
+// vanish. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
+// ones. A row that sees nothing, or whose sum and eps are 0, is 0.
 // Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; kernels: Zhong et al. 2025 (DeltaFormer).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -29,7 +30,8 @@ struct Attend {
   bool normalised = true;
   double eps = 0, scale = 1, tau = 1;
   bool strict = false;
-  int window = 0;  ///< 0: all
+  bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
+  int window = 0;       ///< 0: all
   int order = 2, digits = 0;
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries
@@ -38,13 +40,14 @@ struct Attend {
   In<Real> slope;      ///< [R,H]; absent: 0
   Ids position;     ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
   Out<Real> a;      ///< [R,B,H,Q,T], 0 for tokens not seen
-  Saved<Real> row;  ///< [R,B,H,Q,2]: largest exponent (or 0) and 1 / (sum + eps)
+  Saved<Real> row;  ///< [R,B,H,Q,2]: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
+  Work<Real> d_s;   ///< [R,B,H,Q,T]: gradients of the scores (backward, CUDA)
 
   static constexpr const char* kName = "attend";
   template <class F>
   void fields(F&& f) {
     f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("position", position), f("a", a),
-        f("row", row);
+        f("row", row), f("d_s", d_s);
   }
   void plan() {
     if (!x || !k || x.value.rank != 4 || k.value.rank != 4 || x.value.dim(0) != k.value.dim(0) ||
@@ -56,6 +59,7 @@ struct Attend {
     const int B = k.value.dim(0), H = k.value.dim(2), Q = x.value.dim(1), T = k.value.dim(1);
     a.value = shaped<Real>(k.value.R, {B, H, Q, T});
     row.value = shaped<Real>(k.value.R, {B, H, Q, 2});
+    d_s.value = shaped<Real>(k.value.R, {B, H, Q, T});
   }
 };
 CROSSTALK_OP(Attend)
@@ -69,11 +73,12 @@ struct Solve {
   In<Real> l;     ///< [R,B,H,T,T]; entries on and above the diagonal are not looked at, their gradient is 0
   In<Real> gain;  ///< [R,B,T,H]; absent: 1
   Out<Real> y;    ///< [R,B,H,Q,T]
+  Work<Real> z;   ///< [R,B,H,Q,T]: the gradient of a (backward, CUDA)
 
   static constexpr const char* kName = "solve";
   template <class F>
   void fields(F&& f) {
-    f("a", a), f("l", l), f("gain", gain), f("y", y);
+    f("a", a), f("l", l), f("gain", gain), f("y", y), f("z", z);
   }
   void plan() {
     const int T = a.value.columns();
@@ -82,6 +87,7 @@ struct Solve {
         (gain && gain.value.size() != static_cast<std::int64_t>(a.value.dim(0)) * a.value.dim(1) * T))
       throw std::logic_error("[solve] shapes do not fit");
     y.value = shaped<Real>(a.value.R, {a.value.dim(0), a.value.dim(1), a.value.dim(2), T});
+    z.value = y.value;
   }
 };
 CROSSTALK_OP(Solve)

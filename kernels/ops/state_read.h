@@ -60,12 +60,14 @@ struct StateRead {
   In<Real> erase_write;  ///< y [R,B,M,H,K]: free
   In<Real> erase_gain;   ///< e [R,B,M,H]: tied, free; absent: 1
   In<Real> start;        ///< S_0 [R,B,H,V,K]; absent: 0
-  Ids position;         ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
-  Out<Real> o;          ///< [R,B,Q,H,V]
-  Out<Real> end;        ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
-  Saved<Real> states;   ///< [R,B,H,chunks,V*K]: the state before each chunk, for both forms
-  Saved<Real> solved;   ///< [R,B,M,H,V] chunkwise with erase: what is really written
+  Ids position;        ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
+  Out<Real> o;         ///< [R,B,Q,H,V]
+  Out<Real> end;       ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
+  Saved<Real> states;  ///< [R,B,H,chunks,V*K]: the state before each chunk, for both forms
+  Saved<Real>
+      solved;  ///< [R,B,M,H,V] with erase. Chunkwise: what is really written; recurrent on CUDA: S'' x
   Saved<Real> inverse;  ///< [R,B,H,chunks,C*C] chunkwise with erase: (I + A)^-1 of each chunk
+  Work<Real> work;      ///< of the backward pass on CUDA
 
   static constexpr const char* kName = "state_read";
   template <class F>
@@ -74,7 +76,7 @@ struct StateRead {
     f("erase_read", erase_read), f("erase_write", erase_write), f("erase_gain", erase_gain),
         f("start", start);
     f("position", position), f("o", o), f("end", end), f("states", states), f("solved", solved),
-        f("inverse", inverse);
+        f("inverse", inverse), f("work", work);
   }
 
   CT_HD int B() const { return k.value.dim(0); }
@@ -123,11 +125,11 @@ struct StateRead {
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
     states.value = shaped<Real>(R, {B(), H(), chunks(), V() * K()});
-    const bool solves = form == StateForm::chunkwise && erase != Erase::none;
-    if (solves) {
-      solved.value = shaped<Real>(R, {B(), M(), H(), V()});
+    if (erase != Erase::none) solved.value = shaped<Real>(R, {B(), M(), H(), V()});
+    if (erase != Erase::none && form == StateForm::chunkwise)
       inverse.value = shaped<Real>(R, {B(), H(), chunks(), chunk() * chunk()});
-    }
+    const int of_channels = log_decay && log_decay.value.dim(3) == 1 ? T() * K() : 0;
+    work.value = shaped<Real>(R, {B(), H(), M() * V() * (erase == Erase::free ? 2 : 1) + of_channels});
   }
 };
 CROSSTALK_OP(StateRead)

@@ -47,12 +47,19 @@ Op<Real> bound(TensorSet<Real>& set, const Configure& configure) {
   return op;
 }
 
-/// Forward and backward of the case are those of Op, its constants as `configure` sets them (a generic lambda).
+/// Forward of the case is that of Op, which has nothing to differentiate, its constants as `configure` sets them (a
+/// generic lambda).
 template <template <class> class Op, class Configure>
-void call(OpCase& op_case, const Configure& configure) {
+void call_forward(OpCase& op_case, const Configure& configure) {
   op_case.forward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
     forward(exec, bound<Op, Real>(set, configure));
   });
+}
+
+/// Forward and backward of the case are those of Op.
+template <template <class> class Op, class Configure>
+void call(OpCase& op_case, const Configure& configure) {
+  call_forward<Op>(op_case, configure);
   op_case.backward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
     backward(exec, bound<Op, Real>(set, configure));
   });

@@ -42,12 +42,38 @@ template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
 
+/// What passes (models/graph/passes.h) want to know of nodes that they replace.
+template <class Real>
+struct LookupNode {
+  const Tensor<std::int32_t>* ids;
+  std::vector<Table<Real>> tables;
+  Variable<Real>* bias;
+};
+template <class Real>
+struct FeatureMapNode {
+  FeatureMap map;
+  int nu;
+  Variable<Real>*x, *omega;
+};
+template <class Real>
+struct NormalizeNode {
+  RowNorm norm;
+  double eps;
+  Variable<Real>* x;
+};
+template <class Real>
+struct ScoresNode {
+  double scale;
+  Variable<Real>*k, *q;
+  BatchTensors batch;
+};
+
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
-/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised.
+/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
-                               const RowNorm* norm, double eps);
+                               const RowNorm* norm, double eps, Variable<Real>* y = nullptr);
 
 /// phi of rows: [R,B,N,d] -> [R,B,N,p]. omega [R,m,d] for FAVOR+, else nullptr.
 template <class Real>
@@ -69,11 +95,11 @@ template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
                        const BatchTensors& batch);
 /// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
-/// (ops/table_scores.h). In training the tables must have buckets.
+/// (ops/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
-                             Variable<Real>* query, const BatchTensors& batch);
+                             Variable<Real>* query, const BatchTensors& batch, Variable<Real>* a = nullptr);
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
 

@@ -12,6 +12,7 @@
 #include "models/retrieval_model.h"
 #include "models/testing/hand_batch.h"
 #include "models/testing/oracle.h"
+#include "models/testing/variants.h"
 
 namespace crosstalk::checks {
 
@@ -182,6 +183,8 @@ inline Example find_example(const Options& options, const ModelShape& shape, std
                     feature_seed,
                     draw,
                     1};
+    // The oracle knows how near kinks and poles lie; memories that came later have few of either.
+    if (!of_2021(options.get_string("memory.name"))) return example;
     Oracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters, example.omega);
     oracle.loss(example.batch);
     example.peak = oracle.peak();

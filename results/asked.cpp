@@ -1,0 +1,161 @@
+// What the versions of a study asked of a store. SPDX-License-Identifier: Apache-2.0
+#include "results/asked.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "results/crc32c.h"
+#include "results/files.h"
+#include "results/json_depth.h"
+#include "results/store.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+std::string text_of(const Asked& asked) {
+  ordered_json json = {{"study", asked.study},
+                       {"version", asked.version},
+                       {"order", asked.order},
+                       {"title", asked.title},
+                       {"labels", ordered_json::array()}};
+  for (const AskedLabel& label : asked.labels)
+    json["labels"].push_back({{"label", label.label}, {"title", label.title}, {"runs", label.runs}});
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// Throws for what is not such a file.
+Asked parse(const std::string& text) {
+  if (nests_deeply(text)) throw std::invalid_argument("too deep");
+  const nlohmann::json json = nlohmann::json::parse(text);
+  Asked asked;
+  asked.study = json.at("study").get<std::string>();
+  asked.version = json.at("version").get<std::string>();
+  asked.order = json.at("order").get<std::int64_t>();
+  asked.title = json.at("title").get<std::string>();
+  for (const nlohmann::json& label : json.at("labels"))
+    asked.labels.push_back({label.at("label").get<std::string>(), label.at("title").get<std::string>(),
+                            label.at("runs").get<std::vector<std::string>>()});
+  return asked;
+}
+
+void add_row(LabelledRecords& rows, Record record) {
+  const std::string key = record.id + '\t' + record.label;
+  const auto [at, added] = rows.rows.try_emplace(key);
+  if (added || at->second.status == RunStatus::failed) at->second = std::move(record);
+}
+
+void add_label(LabelledRecords& rows, const std::string& label, const std::string& title) {
+  const auto found = std::find_if(rows.labels.begin(), rows.labels.end(),
+                                  [&](const AskedLabel& known) { return known.label == label; });
+  if (found == rows.labels.end())
+    rows.labels.push_back({label, title, {}});
+  else if (found->title.empty())
+    found->title = title;
+}
+
+}  // namespace
+
+std::string Asked::checksum() const {
+  std::uint32_t sum = 0;
+  for (const AskedLabel& label : labels) {
+    sum = crc32c(label.label + "\n", sum);
+    for (const std::string& id : label.runs) sum = crc32c(id + "\n", sum);
+  }
+  return fmt::format("{:08x}", sum);
+}
+
+std::vector<Asked> read_asked(const fs::path& store) {
+  std::vector<Asked> versions;
+  std::error_code error;
+  for (fs::directory_iterator at(store / "studies", error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.find('@') == std::string::npos || at->path().extension() != ".json") continue;
+    try {
+      versions.push_back(parse(read_file(FileSystem::real(), at->path())));
+    } catch (const std::exception&) {
+      // Labels only: its records are shown under those that they were trained with.
+    }
+  }
+  std::sort(versions.begin(), versions.end(), [](const Asked& a, const Asked& b) {
+    return a.order != b.order ? a.order > b.order : a.version > b.version;
+  });
+  return versions;
+}
+
+void keep_asked(const fs::path& store, Asked asked) {
+  asked.version = asked.checksum();
+  const std::vector<Asked> known = read_asked(store);
+  const auto latest = std::find_if(known.begin(), known.end(),
+                                   [&](const Asked& version) { return version.study == asked.study; });
+  const bool is_latest = latest != known.end() && latest->version == asked.version;
+  asked.order = is_latest ? latest->order : known.empty() ? 1 : known.front().order + 1;
+  if (is_latest && text_of(*latest) == text_of(asked)) return;
+  const fs::path folder = store / "studies";
+  make_folders(FileSystem::real(), folder);
+  write_whole(FileSystem::real(), folder / fmt::format("{}@{}.json", asked.study, asked.version),
+              text_of(asked));
+}
+
+void LabelledRecords::merge(LabelledRecords other) {
+  title = rows.empty() || title == other.title ? other.title : "";
+  for (auto& [key, record] : other.rows) add_row(*this, std::move(record));
+  for (const AskedLabel& label : other.labels) add_label(*this, label.label, label.title);
+}
+
+LabelledRecords asked_rows(const std::map<std::string, Record>& records, const Asked& asked,
+                           std::int64_t* others) {
+  LabelledRecords rows;
+  rows.title = asked.title;
+  std::set<std::string> seen;
+  for (const AskedLabel& label : asked.labels) {
+    add_label(rows, label.label, label.title);
+    for (const std::string& id : label.runs) {
+      const auto found = records.find(id);
+      if (found == records.end()) continue;
+      seen.insert(id);
+      Record record = found->second;
+      record.label = label.label;
+      record.study = asked.study;
+      add_row(rows, std::move(record));
+    }
+  }
+  if (others != nullptr) *others = std::ssize(records) - std::ssize(seen);
+  return rows;
+}
+
+LabelledRecords all_rows(const std::map<std::string, Record>& records, const std::vector<Asked>& versions) {
+  LabelledRecords rows;
+  std::set<std::string> seen, titles;
+  for (const Asked& version : versions) {
+    std::set<std::string> taken;
+    for (const AskedLabel& label : version.labels) {
+      for (const std::string& id : label.runs) {
+        const auto found = records.find(id);
+        if (found == records.end() || seen.count(id) != 0) continue;
+        add_label(rows, label.label, label.title);
+        taken.insert(id);
+        Record record = found->second;
+        record.label = label.label;
+        record.study = version.study;
+        record.version = version.version;
+        add_row(rows, std::move(record));
+      }
+    }
+    if (!taken.empty()) titles.insert(version.title);
+    seen.insert(taken.begin(), taken.end());
+  }
+  for (const auto& [id, record] : records)
+    if (seen.count(id) == 0) add_row(rows, record);
+  if (titles.size() == 1) rows.title = *titles.begin();
+  return rows;
+}
+
+}  // namespace crosstalk

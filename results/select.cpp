@@ -1,0 +1,151 @@
+// Choosing records. SPDX-License-Identifier: Apache-2.0
+#include "results/select.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+namespace crosstalk {
+namespace {
+
+std::optional<double> to_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\"");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
+}
+
+}  // namespace
+
+std::optional<std::string> config_text(const Record& record, const std::string& key) {
+  if (!record.config.is_object()) return std::nullopt;
+  const auto found = record.config.find(key);
+  if (found == record.config.end()) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number_float()) return fmt::format("{}", found->get<double>());
+  return found->dump();
+}
+
+std::optional<double> config_number(const Record& record, const std::string& key) {
+  if (!record.config.is_object()) return std::nullopt;
+  const auto found = record.config.find(key);
+  if (found == record.config.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::string> field_text(const Record& record, const std::string& key) {
+  if (key == "id") return record.id;
+  if (key == "label") return record.label;
+  if (key == "study") return record.study;
+  if (key == "study_version") return record.version;
+  if (key == "status") return to_text(record.status);
+  if (key == "seed") return std::to_string(record.seed);
+  if (key == "d_dot") return std::to_string(record.d_dot);
+  if (key == "state_size") return std::to_string(record.state_size);
+  return config_text(record, key);
+}
+
+bool matches(const std::string& value, const std::string& wanted) {
+  std::istringstream alternatives(wanted);
+  for (std::string one; std::getline(alternatives, one, ',');) {
+    one = trimmed(one);
+    if (one == value || fnmatch(one.c_str(), value.c_str(), 0) == 0) return true;
+    const auto a = to_number(one), b = to_number(value);
+    if (a && b && *a == *b) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> sorted_values(const std::vector<std::string>& values) {
+  const std::set<std::string> distinct(values.begin(), values.end());
+  std::vector<std::string> sorted(distinct.begin(), distinct.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const std::string& a, const std::string& b) {
+    const auto x = to_number(a), y = to_number(b);
+    if (x && y) return *x < *y;
+    return x.has_value() && !y.has_value();
+  });
+  return sorted;
+}
+
+bool is_seed_key(const std::string& key) {
+  return key == "seed" || (key.size() > 5 && key.ends_with("_seed")) || key.ends_with(".seed");
+}
+
+RecordList list_of(const std::map<std::string, Record>& records) {
+  RecordList list;
+  for (const auto& [key, record] : records) list.push_back(&record);
+  return list;
+}
+
+RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where) {
+  RecordList chosen = records;
+  for (const auto& [key, wanted] : where) {
+    RecordList matching;
+    std::vector<std::string> values;
+    for (const Record* record : chosen) {
+      const auto value = field_text(*record, key);
+      if (!value) continue;
+      values.push_back(*value);
+      if (matches(*value, wanted)) matching.push_back(record);
+    }
+    if (values.empty()) {
+      std::set<std::string> keys = {"label", "study", "status", "seed", "d_dot", "state_size"};
+      for (const Record* record : records)
+        if (record->config.is_object())
+          for (const auto& item : record->config.items()) keys.insert(item.key());
+      const std::string nearest = nearest_of(key, {keys.begin(), keys.end()});
+      throw std::invalid_argument(
+          fmt::format("--where {}={}: no record has the key \"{}\"{}", key, wanted, key,
+                      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
+    }
+    if (matching.empty())
+      throw std::invalid_argument(fmt::format("--where {}={}: no record matches; there are {}", key, wanted,
+                                              fmt::join(sorted_values(values), ", ")));
+    chosen = matching;
+  }
+  return chosen;
+}
+
+void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where) {
+  if (where.empty() || records.empty()) return;
+  const RecordList kept = choose_records(list_of(records), where);
+  const std::set<const Record*> keep(kept.begin(), kept.end());
+  std::erase_if(records, [&](const auto& entry) { return keep.count(&entry.second) == 0; });
+}
+
+std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {
+  std::string best;
+  std::size_t least = 2 + name.size() / 3;  // farther away than this is no help
+  for (const std::string& candidate : names) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= name.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j < row.size(); ++j) {
+        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < least) {
+      least = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,45 @@
+// Choosing records: by what their configuration says, and the best of several values of a key.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "results/record.h"
+
+namespace crosstalk {
+
+using RecordList = std::vector<const Record*>;
+
+/// A value of the record's configuration as text (strings without quotes); empty if there is none.
+std::optional<std::string> config_text(const Record& record, const std::string& key);
+std::optional<double> config_number(const Record& record, const std::string& key);
+
+/// The same, and "label", "study", "status", "seed", "id", "d_dot", "state_size" and "study_version".
+std::optional<std::string> field_text(const Record& record, const std::string& key);
+
+/// Whether `value` is one of the alternatives of `wanted` ("A,B"); numbers compare as numbers, * and ? match
+/// any characters.
+bool matches(const std::string& value, const std::string& wanted);
+
+/// Values sorted as numbers where they are numbers.
+std::vector<std::string> sorted_values(const std::vector<std::string>& values);
+
+/// Records that match every entry of `where`: key of field_text -> value of matches(). Throws
+/// std::invalid_argument if a key is unknown to all records (names the nearest) or nothing matches (names the
+/// values that there are).
+RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
+
+/// Removes what does not match. Throws the same.
+void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where);
+
+RecordList list_of(const std::map<std::string, Record>& records);
+
+/// The name closest to `name`, or "" if none is close.
+std::string nearest_of(const std::string& name, const std::vector<std::string>& names);
+
+/// "seed", "data_seed", "init_seed": what runs of one point may differ in.
+bool is_seed_key(const std::string& key);
+
+}  // namespace crosstalk
