@@ -55,10 +55,17 @@ struct ChannelParts {
     const auto load = [&](const Tensor<float>& tensor, int i) {
       return there && i < valid ? walk.rows(tensor, first, K)[i * stride + c] : 0.0f;
     };
-    float g[kHalf], other = 0;
+    // All loads before the first store: they wait together.
+    float g[kHalf], other = 0, q_in[kHalf], k_in[kHalf], x_in[kHalf];
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
       g[i] = load(op.log_decay.value, from + i);
+      q_in[i] = load(op.q.value, from + i);
+      k_in[i] = load(op.k.value, from + i);
+    }
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      x_in[i] = walk.tied ? load(op.erase_read.value, from + i) : k_in[i];
       other += fmaxf(load(op.log_decay.value, kHalf - from + i), -1e4f);
     }
     other = expf(other);
@@ -73,7 +80,7 @@ struct ChannelParts {
     for (int i = 0; i < kHalf; ++i) {
       running *= a[i];
       const int row = from + i, at = row * kRow + c;
-      const float q_i = load(op.q.value, row), k_i = load(op.k.value, row);
+      const float q_i = q_in[i], k_i = k_in[i], x_i = x_in[i];
       const float read = second ? other * running : running, left = second ? suffix[i] : suffix[i] * other;
       Op::put1(q + at, q_i);
       Op::put1(k + at, k_i);
@@ -81,7 +88,6 @@ struct ChannelParts {
       Op::put1(k_left + at, k_i * left);
       Op::put1(border + at, second ? q_i * running : k_i * suffix[i]);
       if (walk.solves) {
-        const float x_i = walk.tied ? load(op.erase_read.value, row) : k_i;
         if (walk.tied) Op::put1(x + at, x_i);
         Op::put1(x_read + at, x_i * read);
         Op::put1(x_border + at, x_i * running);

@@ -41,7 +41,7 @@ struct ChannelBackwardMemory {
 };
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 2 : 1)
+__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
     channel_backward(const __grid_constant__ StateRead<float> op) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
@@ -90,6 +90,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 2 : 1)
       Fetched<WholeTile, C, C> inverse_in;
       inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
       inverse_in.put(memory.inverse, C, kSide);
+    }
+    if (chunk > 0) {
+      prefetch_rows<Tile>(walk.rows(op.q.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.log_decay.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first - C, V), stride_v, C);
+      if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
+      prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
+      if (walk.solves) prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
     }
     __syncthreads();
 

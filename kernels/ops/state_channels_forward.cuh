@@ -43,7 +43,9 @@ __device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const St
 }
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
+__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                      ? 4
+                                                  : Tile::kFormat == Precision::bf16 ? 2
+                                                                                     : 1)
     channel_forward(const __grid_constant__ StateRead<float> op) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
   const Matrix state_at{memory.state, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
   const typename Memory::Inverse inverting{memory.solving, memory.scratch};
-  const std::int64_t stride_v = static_cast<std::int64_t>(H) * V;
+  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
 
   typename Tile::State state;
   if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
@@ -71,6 +73,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
     if (op.states) {
       state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
                                        V, K);
+    }
+    if (const int soon = min(C, walk.T - first - C); soon > 0) {
+      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.log_decay.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
     }
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);

@@ -46,7 +46,8 @@ bool chunk_read_covers(const StateRead<Real>& op) {
     return with_tile(op, [&](auto tile) {
       using Tile = decltype(tile);
       const std::size_t limit = shared_memory_limit();
-      return bytes_of<ForwardMemory, Tile>(op) <= limit && bytes_of<BackwardMemory, Tile>(op) <= limit;
+      return bytes_of<ForwardMemory, typename Tile::Forward>(op) <= limit &&
+             bytes_of<BackwardMemory, Tile>(op) <= limit;
     });
   }
   return false;
@@ -57,7 +58,7 @@ void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     if (has_channels(op)) return channel_read_forward(exec, op);
     with_tile(op, [&](auto tile) {
-      using Tile = decltype(tile);
+      using Tile = typename decltype(tile)::Forward;
       launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
     });
   }
