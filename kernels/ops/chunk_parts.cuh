@@ -55,13 +55,6 @@ __device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bo
   }
 }
 
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// All but the latest `kLater` groups that this thread committed have arrived.
-template <int kLater>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
-}
-
 /// Reads four aligned numbers; 0 unless `valid`.
 template <class Real>
 __device__ __forceinline__ void take4(const Real* p, bool valid, Real (&v)[4]) {

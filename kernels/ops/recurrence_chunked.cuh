@@ -32,7 +32,7 @@ struct ChunkMemory {
     alignas(16) Real keys[C][kRow];        // in the order of the scan
     alignas(16) Real matrix[C * kStride];  // G, then M; column C: M G (write d_a)
   } slot[N];
-  alignas(16) Real sums[2][W][2 * C];
+  alignas(16) Real sums[2][W][C];
 };
 
 /// One sequence.
@@ -164,15 +164,14 @@ struct Chunked {
     }
   };
 
-  /// Sum over the chain warps of x, one a lane.
-  template <int kValues>
+  /// Sum over the chain warps of x, one a lane: kGroup lanes a token.
   __device__ Real total(Memory& memory, int chunk, Real x, int index) const {
     if constexpr (W == 1) {
-      return __shfl_sync(kFullWarp, x, index * (32 / kValues));
+      return __shfl_sync(kFullWarp, x, index * kGroup);
     } else {
       const int lane = threadIdx.x % 32;
-      Real(*sums)[2 * C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
-      if (lane % (32 / kValues) == 0) sums[threadIdx.x / 32][lane / (32 / kValues)] = x;
+      Real(*sums)[C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
+      if (lane % kGroup == 0) sums[threadIdx.x / 32][lane / kGroup] = x;
       Barriers::wait_chain();
       Real sum = 0;
 #pragma unroll
@@ -258,7 +257,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     __syncwarp();
     scatter_sum<C>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real c = row.times(team.template total<C>(memory, chunk, sums[0], i_lane), lane);
+    const Real c = row.times(team.total(memory, chunk, sums[0], i_lane), lane);
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       out[now.t] = now.write * c;
       if (trail) trail[P + now.t] = c;
@@ -280,9 +279,9 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   if (trail) put4(trail + p, p < P, state);
 }
 
-/// kTrail: r_t is made again from the trail; else it is read from the history.
-template <class Real, int W, int N, bool kTrail>
-__global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> : 1)
+/// r_t is made again from the trail.
+template <class Real, int W, int N>
+__global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     chunked_backward(const __grid_constant__ RecurrentReadBackward<Real> a) {
   using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
@@ -292,8 +291,7 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
   const int b = blockIdx.x, r = blockIdx.y, T = a.d_a.dim(2), P = a.q.dim(2);
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
   const int seen = clamped(a.position.at(r)[b], T);
-  const Real* history = kTrail ? nullptr : a.history.at(r) + sequence * P;
-  const Real* trail = kTrail ? a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns() : nullptr;
+  const Real* trail = a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns();
   Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
   Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
   Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
@@ -322,37 +320,18 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
-  // Each thread copies its own columns of the history, a chunk ahead: no barrier.
-  constexpr int kStage = C * Memory::kColumns;
-  Real* stages = reinterpret_cast<Real*>(dynamic + sizeof(Memory)) + p;  // [2][C][kColumns]
-  const auto fetch = [&](int chunk) {
-    if constexpr (!kTrail) {
-      const Real* from = history + static_cast<std::int64_t>(chunk) * C * P + p;
-      const int count = p < P && chunk < team.chunks ? seen - chunk * C : 0;
-#pragma unroll
-      for (int i = 0; i < C; ++i, from += P)
-        copy4_async(stages + chunk % 2 * kStage + i * Memory::kColumns, i < count ? from : history,
-                    i < count);
-      commit_copies();
-    }
-  };
   const int limit = d_k && p < P ? seen : 0;
-  const Real* kept_c = kTrail ? trail + P : nullptr;
-  Real rho[4] = {}, r_t[4] = {};  // r_t for kTrail
-  if (kTrail) take4(trail + p, p < P, r_t);
-  fetch(0);
+  const Real* kept_c = trail + P;
+  Real rho[4] = {}, r_t[4];
+  take4(trail + p, p < P, r_t);
   auto next = team.template token<true>(0, kept_c);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const auto now = next;
     next = team.template token<true>(chunk + 1, kept_c);
-    fetch(chunk + 1);
     const auto& slot = memory.slot[chunk % N];
     const Real* stage = slot.keys[0] + p;
-    const Real* states = stages + chunk % 2 * kStage;
-    if constexpr (!kTrail) wait_copies<1>();
     Team::Barriers::wait_filled(chunk % N);
-    constexpr int kSums = kTrail ? C : 2 * C;
-    Real sums[kSums];
+    Real sums[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       Real key[4];
@@ -360,28 +339,11 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       sums[i] = 0;
 #pragma unroll
       for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
-      if constexpr (!kTrail) {
-        Real at[4];
-        take4(states + i * Memory::kColumns, true, at);
-        sums[C + i] = 0;
-#pragma unroll
-        for (int x = 0; x < 4; ++x) sums[C + i] += key[x] * at[x];
-      }
     }
     __syncwarp();
-    scatter_sum<kSums>(sums);
+    scatter_sum<C>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real u = team.template total<kSums>(memory, chunk, sums[0], i_lane);
-    Real c;
-    if constexpr (kTrail) {
-      c = now.c;
-    } else if constexpr (W == 1) {
-      c = __shfl_sync(kFullWarp, sums[0], (C + i_lane) * (16 / C));
-    } else {
-      c = 0;
-#pragma unroll
-      for (int w = 0; w < W; ++w) c += memory.sums[chunk % 2][w][C + i_lane];
-    }
+    const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
     const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       if (d_write) put(a.write_write, d_write + now.t, c * now.d_a);
@@ -394,18 +356,13 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       const bool there = chunk * C + i < limit;
-      Real key[4], at[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
+      Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
-      if constexpr (kTrail) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) at[x] = r_t[x] += step_i * key[x];
-      } else {
-        take4(states + i * Memory::kColumns, true, at);
-      }
       take4(put_at, there && a.write_k == Write::add, d_key);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        d_key[x] += d_c_i * at[x] - step_i * rho[x];
+        r_t[x] += step_i * key[x];
+        d_key[x] += d_c_i * r_t[x] - step_i * rho[x];
         rho[x] += d_c_i * key[x];
       }
       put4(put_at, there, d_key);
@@ -435,13 +392,11 @@ void launch_chunks(const Exec& exec, const RecurrentReadForward<Real>& a) {
            stream_of(exec)>>>(a);
 }
 
-template <int W, bool kTrail, class Real>
+template <int W, class Real>
 void launch_chunks(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   constexpr int N = kBuilders<W>;
-  using Memory = ChunkMemory<Real, W, N>;
-  const auto kernel = chunked_backward<Real, W, N, kTrail>;
-  const std::size_t history = kTrail ? 0 : sizeof(Real) * 2 * Memory::C * Memory::kColumns,
-                    bytes = sizeof(Memory) + history;
+  const auto kernel = chunked_backward<Real, W, N>;
+  const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(static_cast<unsigned>(a.q.dim(0)), static_cast<unsigned>(a.q.R)), 32 * (W + N), bytes,
            stream_of(exec)>>>(a);

@@ -216,15 +216,8 @@ template <class Real>
 void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   if (B == 0 || R == 0) return;
-  if (by_chunks(a) && aligned(a.d_k)) {
-    with_warps(a.k.dim(2), [&](auto warps) {
-      constexpr int W = decltype(warps)::value;
-      if (a.trail) {
-        launch_chunks<W, true>(exec, a);
-      } else {
-        launch_chunks<W, false>(exec, a);
-      }
-    });
+  if (by_chunks(a) && a.trail && aligned(a.d_k)) {
+    with_warps(a.k.dim(2), [&](auto warps) { launch_chunks<decltype(warps)::value>(exec, a); });
     return check_launch("recurrent read backward");
   }
   with_team("recurrent read backward", a.k.dim(2), [&](auto warps, auto entries) {
