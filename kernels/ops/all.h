@@ -20,7 +20,6 @@
 #include "kernels/ops/scan.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
-#include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
 
 // clang-format off
@@ -39,7 +38,6 @@
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(RecurrentReadForward) X(RecurrentReadBackward)                             \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
-  X(TableRecurrenceForward) X(TableRecurrenceBackward)                         \
   X(TableScoresForward) X(TableScoresBackward)
 // clang-format on
 

@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"
-#include "kernels/ops/table_scores_staged.h"
 #include "kernels/ops/table_scores_team.cuh"
 
 namespace crosstalk {
@@ -190,9 +189,6 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
-  if constexpr (std::is_same_v<Real, float>) {
-    if (staged_scores(exec, a)) return;
-  }
   run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
   if (is_favor(a.keys.map)) {
     forward_favor(exec, a);
@@ -213,15 +209,10 @@ void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
     });
     return;
   }
-  bool query = a.write_query != Write::none, rows = true;  // what is left to do
-  if constexpr (std::is_same_v<Real, float>) {
-    query = query && !staged_query_gradient(exec, a);
-    rows = !staged_table_gradients(exec, a);
-  }
-  if (!query && !rows) return;
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
-    if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-    if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    constexpr int kNu = decltype(nu)::value, kTables = decltype(tables)::value;
+    if (a.write_query != Write::none) backward_query<decltype(team), kNu, kTables>(exec, a);
+    backward_tables<decltype(team), kNu, kTables>(exec, a);
   });
 }
 
