@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "models/testing/hard_cases.h"
+
 namespace crosstalk::checks {
 namespace {
 
@@ -131,6 +133,57 @@ TEST_P(MemoryApply, SinglePrecisionAgreesWithDouble) {
       SCOPED_TRACE(fmt::format("{} {} {}", one.memory, one.name, form));
       const ApplyResult want = apply<double>(one, form, data), got = apply<float>(one, form, data);
       for (const auto& [name, x] : want) ASSERT_NO_FATAL_FAILURE(expect_close(name, got.at(name), x, limit));
+    }
+  }
+}
+
+// The data of models/testing/hard_cases.h: every form is the oracle, finite in both precisions, gradients too.
+TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
+  if (!covered()) GTEST_SKIP() << "its op has one head and one-hot values";
+  ApplySizes s = sizes();
+  s.B = s.H = 1, s.T = 70, s.K = 5, s.V = 3;
+  ApplyCase one{GetParam(), "hard", s, {}, {}};
+  for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+    if (input.optional && input.name != "s0") one.present.push_back(input.name);
+  }
+  const Options options = one.options();
+  for (const HardCase& hard : hard_cases()) {
+    // A gate that fades by 1 - beta has no meaning for beta = 2.
+    if (GetParam() == "peng_gate" && std::string(hard.name).find("reflections") != std::string::npos) continue;
+    ApplyData data = apply_data(one, 13);
+    Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+    std::map<std::string, Matrix*> rows;
+    for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+      if (input.name == "s0") continue;
+      Matrix& to = input.name == "q"   ? sequence.q
+                   : input.name == "k" ? sequence.k
+                   : input.name == "v" ? sequence.v
+                                       : sequence.in[input.name];
+      rows[input.name] = &to;
+      const bool wide = input.shape[input.shape.size() - 2] != 'H';
+      const auto n = static_cast<std::ptrdiff_t>(wide ? input.dims.back() : 1);
+      const Vector& x = data.at(input.name);
+      for (auto at = x.begin(); at != x.end(); at += n) to.emplace_back(at, at + n);
+    }
+    hard.change(sequence);
+    for (const auto& [name, from] : rows) {
+      Vector& x = data[name];
+      x.clear();
+      for (const Vector& row : *from) x.insert(x.end(), row.begin(), row.end());
+    }
+    const Vector want = oracle_read(one, data);
+    const bool explodes =
+        largest(want) > 1e12;  // a state that grows without bound: only its numbers' ratio counts
+    for (const std::string& form : forms_of(one)) {
+      SCOPED_TRACE(fmt::format("{} {} {}", one.memory, hard.name, form));
+      const ApplyResult precise = apply<double>(one, form, data), single = apply<float>(one, form, data);
+      ASSERT_NO_FATAL_FAILURE(expect_close("o", precise.at("o"), want, 1e-9));
+      for (const auto& [name, x] : precise) {
+        for (const double e : x) ASSERT_TRUE(std::isfinite(e)) << name;
+        if (explodes) continue;
+        for (const double e : single.at(name))
+          ASSERT_TRUE(std::isfinite(e)) << name << " in single precision";
+      }
     }
   }
 }
