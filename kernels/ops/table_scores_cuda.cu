@@ -58,8 +58,8 @@ template <class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
   const int d = a.keys.table[0].columns(), m = a.keys.projected[0].columns();
   if (d > kTableScoresColumns) refuse_shape("table scores", "columns", d, kTableScoresColumns);
-  using Full = Team<Real, 8, 2, true>;
-  using Any = Team<Real, 32, 1, false>;
+  using Full = RowTeam<Real, 8, 2, true>;
+  using Any = RowTeam<Real, 32, 1, false>;
   if (d != Full::kWidth || m % Full::kWidth != 0) return forward_favor<Any, Any, 3>(exec, a);
   if (a.keys.tables == 2) return forward_favor<Full, Full, 2>(exec, a);
   if (a.keys.tables == 3) return forward_favor<Full, Full, 3>(exec, a);
@@ -174,13 +174,13 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
   const std::integral_constant<int, 2> two;
   const std::integral_constant<int, 3> three;
   if (d == 64 && keys.tables == 2) {
-    with_nu(Team<Real, 8, 2, true>(), two);
+    with_nu(RowTeam<Real, 8, 2, true>(), two);
   } else if (d == 64 && keys.tables == 3) {
-    with_nu(Team<Real, 8, 2, true>(), three);
+    with_nu(RowTeam<Real, 8, 2, true>(), three);
   } else if (d <= 64) {
-    with_nu(Team<Real, 8, 2, false>(), three);
+    with_nu(RowTeam<Real, 8, 2, false>(), three);
   } else {
-    with_nu(Team<Real, 32, 1, false>(), three);
+    with_nu(RowTeam<Real, 32, 1, false>(), three);
   }
 }
 
