@@ -38,7 +38,8 @@ Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
 }
 
-// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself erases.
+// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself
+// erases.
 template <class Real>
 bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
   const bool gains = r.erase == Erase::none || (r.erase == Erase::delta ? r.gain : r.erase_gain);

@@ -52,7 +52,8 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   return values;
 }
 
-/// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory with very many of
+/// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory
+/// with very many of
 /// them, every option in turn. Forms are equal, and held against each other elsewhere.
 inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int keys, int values,
                                          int embedding = 0) {
@@ -109,7 +110,8 @@ inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int 
   return settings;
 }
 
-/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change sign.
+/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change
+/// sign.
 inline bool smooth(const Options& o) {
   const auto is = [&](const char* key, std::initializer_list<const char*> values) {
     return o.has(key) && std::any_of(values.begin(), values.end(),
