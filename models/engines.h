@@ -8,8 +8,7 @@
 //   mix          A V
 //
 // An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph
-// can say which
-// ran (forms()). SPDX-License-Identifier: Apache-2.0
+// can say which ran (forms()). SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <string>
@@ -71,8 +70,7 @@ struct Attention {
   int window = 0, order = 2, digits = 0;
 };
 /// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent.
-/// between_tokens: x stands
-/// at the tokens (a T x T matrix), wherever queries stand.
+/// between_tokens: x stands at the tokens (a T x T matrix), wherever queries stand.
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay = {},
                  Var<Real> slope = {}, bool between_tokens = false);

@@ -1,6 +1,5 @@
 // A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is
-// built
-// into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
+// built into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,8 +27,7 @@ enum class Per {
 };
 
 /// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
-/// by
-/// the memory's law; `crosstalk apply` reads it from a file.
+/// by the memory's law; `crosstalk apply` reads it from a file.
 struct MemoryInput {
   std::string name;
   Per per = Per::token;

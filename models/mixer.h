@@ -1,9 +1,8 @@
 // What the model around a memory offers it: keys, queries and values, projections of the token, parameters.
 //
-// Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a
-// token and
-// M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value size.
-// SPDX-License-Identifier: Apache-2.0
+// Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token
+// and M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value
+// size. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <optional>
@@ -110,18 +109,15 @@ class Mixer {
   /// Values [B,M,H,V].
   virtual Var<Real> values() = 0;
   /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
-  /// [B,M,H,1] scales the
-  /// values.
+  /// [B,M,H,1] scales the values.
   Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {});
   /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr
-  /// where
-  /// values are dense.
+  /// where values are dense.
   virtual const BatchTensors* batch() const { return nullptr; }
   /// int32 [B,Q]: tokens that a query sees; nullptr: query t stands at token t and sees it and those before.
   virtual const Tensor<std::int32_t>* position() const = 0;
   /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that
-  /// starts as
-  /// `bias` says (default: as the weights). rank > 0: through so many numbers.
+  /// starts as `bias` says (default: as the weights). rank > 0: through so many numbers.
   virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {}, int rank = 0,
                           bool per_write = false) = 0;
   /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n].

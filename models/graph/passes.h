@@ -1,8 +1,7 @@
 // Passes: chains of nodes replaced by one op, before a graph is planned.
 //
 // A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched
-// off, and what it
-// makes is tested against the chain that it replaces:
+// off, and what it makes is tested against the chain that it replaces:
 //
 //   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few
 // queries)

@@ -53,8 +53,7 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
 }
 
 /// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory
-/// with very many of
-/// them, every option in turn. Forms are equal, and held against each other elsewhere.
+/// with very many of them, every option in turn. Forms are equal, and held against each other elsewhere.
 inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int keys, int values,
                                          int embedding = 0) {
   std::vector<Setting> settings = {{kind.name, memory_options(kind, d_key, keys, values, embedding)}};
@@ -118,9 +117,9 @@ inline bool smooth(const Options& o) {
                                      [&](const char* value) { return o.get_string(key) == value; });
   };
   if (is("memory.feature_map", {"relu", "dpfp"})) return false;
-  for (const auto& [kernel, norm] : {std::pair{"memory.kernel", "memory.row_norm"},
-                                     std::pair{"memory.kappa1", "memory.row_norm1"},
-                                     std::pair{"memory.kappa2", "memory.row_norm2"}}) {
+  for (const auto& [kernel, norm] :
+       {std::pair{"memory.kernel", "memory.row_norm"}, std::pair{"memory.kappa1", "memory.row_norm1"},
+        std::pair{"memory.kappa2", "memory.row_norm2"}}) {
     if (is(kernel, {"relu", "relu2", "round"})) return false;
     if (is(norm, {"sum"}) && !is(kernel, {"exp", "cosine_exp"})) return false;
   }
