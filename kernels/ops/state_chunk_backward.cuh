@@ -24,7 +24,7 @@ struct BackwardMemory {
   static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
   ChunkGates<C>* gates;
   Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
-      *look;
+      *look, *d_o_aged;
   float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
   float *crossing, *parts;
   std::size_t bytes;
@@ -197,6 +197,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       written_in.put(memory.written, valid, kRow,
                      walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
     }
+    if constexpr (Memory::kStateStaged) {
+      Fetched<Tile, D> state_in;
+      state_in.fetch(kept, K, V, K);
+      state_in.put(memory.state, V);
+    }
+    if (walk.solves) {
+      Fetched<WholeTile, C, C> inverse_in;
+      inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
+      inverse_in.put(memory.inverse, C, kSide);
+    }
     if (walk.tied) {
       Fetched<Tile> look_in;
       look_in.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
@@ -215,11 +225,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     }
     __syncthreads();
 
-    // Needed later than the others: on their way during the first products.
-    Fetched<Tile, Memory::kStateStaged ? D : 0> state_in;
-    Fetched<WholeTile, C, C> inverse_in;
-    if constexpr (Memory::kStateStaged) state_in.fetch(kept, K, V, K);
-    if (walk.solves) inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
     const auto decayed = [&](int kind, int i, int j, int last, float a) {
       return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
     };
@@ -234,8 +239,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     Rows d_u;  // dU, or dR where nothing is solved
     d_u.template add<false, false, D>(k, d_state_at);
     if (walk.gated()) d_u.scale(gates.left);
-    if constexpr (Memory::kStateStaged) state_in.put(memory.state, V);
-    if (walk.solves) inverse_in.put(memory.inverse, C, kSide);
     __syncthreads();
     Rows given;  // v
     given.template take<Tile::kWhole>(v_at, stride_v, valid, V);

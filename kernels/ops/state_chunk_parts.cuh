@@ -150,7 +150,7 @@ struct StateWalk {
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 struct Fetched {
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
-  float4 x[kTurns > 0 ? kTurns : 1];
+  float4 x[kTurns];
 
   __device__ __forceinline__ static int row(int turn) {
     return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
