@@ -39,11 +39,12 @@ Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
 }
 
 // A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself
-// erases.
+// erases, and what is erased is read before it fades.
 template <class Real>
 bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
   const bool gains = r.erase == Erase::none || (r.erase == Erase::delta ? r.gain : r.erase_gain);
-  return m.H == 1 && m.N == 1 && m.position() && gains && !r.log_decay &&
+  const bool decayed = r.decay && r.erase != Erase::none && r.decayed;
+  return m.H == 1 && m.N == 1 && m.position() && gains && !r.log_decay && !decayed &&
          (!r.erase_read || r.erase_read.variable == r.key.variable) && !r.erase_write && !r.before;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/hard_cases.h"
 
+#include "models/memory.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -25,6 +26,16 @@ Sequence ordinary(const std::string& memory, const Options& options) {
   s.in["a"] = times(-1, s.in["erase_key"]), s.in["b"] = times(0.5, s.in["erase_key"]);
   s.in["step"] = s.in["log_input"] = uniform_rows(kTokens, 1, 0.1, 1, 8);
   s.in["slope"] = {{0.25}}, s.in["bonus"] = constant_rows(1, kKeys, 0.5);
+  const MemoryKind* kind = find_memory(memory);
+  for (const MemoryInput& input :
+       kind ? kind->inputs : std::vector<MemoryInput>{}) {  // those of later memories
+    const bool head = input.per == Per::head || input.per == Per::head_key;
+    const int columns = input.per == Per::key || input.per == Per::head_key ? kKeys
+                        : input.per == Per::value                           ? kValues
+                                                                            : 1;
+    const int rows = head ? 1 : input.per == Per::write ? kTokens * writes : kTokens;
+    if (!s.has(input.name)) s.in[input.name] = uniform_rows(rows, columns, 0.1, 1, 9);
+  }
   return s;
 }
 
