@@ -11,8 +11,10 @@ Exit code 0: all survived. Run by `bash scripts/test.sh --faults`.
 # SPDX-License-Identifier: Apache-2.0
 import argparse
 import contextlib
+import csv
 import glob
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -126,6 +128,14 @@ def crc32c(data, table=[]):
 def sealed(record):
     text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
     return f'{text[:-1]},"crc":"{crc32c(text.encode()):08x}"}}\n'
+
+
+def genuine(got, expected):
+    """Whether every row of an export is one of another; columns that no row fills are left out of a smaller one."""
+    rows = [{row["id"]: {key: value for key, value in row.items() if key and value}
+             for row in csv.DictReader(io.StringIO(text.split(b"id,step,")[0].decode(errors="replace")))}
+            for text in (got, expected)]
+    return all(id in rows[1] and row == {key: rows[1][id].get(key) for key in row} for id, row in rows[0].items())
 
 
 class Faults:
@@ -347,8 +357,7 @@ class Faults:
                 data[at:at] = self.random.randbytes(20)
             path.write_bytes(data)
             read = self.run("export", store)
-            rows = {row for row in read.stdout.splitlines() if row.startswith(b"ct-")}
-            rows = rows <= set(self.expected["small"][0].splitlines())
+            rows = genuine(read.stdout, self.expected["small"][0])
             # A mark of another format may come out of a flipped digit: refused, as a newer program's store is.
             refused = read.returncode == 2 and path.name == "store.json"
             mended = refused or self.completes(store)
