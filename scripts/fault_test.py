@@ -645,6 +645,7 @@ class Faults:
                     self.check(self.export(store) == self.expected["large"][0], "export after a soak")
                     self.forget(store)
                     store = self.new_store()
+                    break  # the others that have ended belong to the same store
         for process in processes:
             process.kill()
             process.wait()
