@@ -1,7 +1,7 @@
 // Products of matrices that lie in shared memory, by all warps of a block on the tensor cores (mma.sync).
 //
-// Matrices lie there as operands: bf16 as two bytes; tf32 (rounded) and full precision as floats. Rows are padded such
-// that the rows of a load fall into different banks. Every sum's order is fixed by the shapes.
+// Matrices lie there as operands: bf16 as two bytes; tf32 (rounded) and full precision as floats. Rows are
+// padded such that the rows of a load fall into different banks. Every sum's order is fixed by the shapes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/tensor_core.cuh"
@@ -43,7 +43,8 @@ struct Operand<Precision::bf16> {
   }
 };
 
-/// A matrix of operands: in shared memory, or (full, tf32) rows of floats in global memory that end at a limit.
+/// A matrix of operands: in shared memory, or (full, tf32) rows of floats in global memory that end at a
+/// limit.
 template <Precision kPrecision>
 struct Staged {
   const typename Operand<kPrecision>::Type* at;
@@ -58,8 +59,8 @@ struct Unstaged {
   }
 };
 
-/// This thread's part of an M x N matrix of sums, cut into tiles for W warps: kDown x kAcross of them, each of MT x NT
-/// tiles of 16 x 8.
+/// This thread's part of an M x N matrix of sums, cut into tiles for W warps: kDown x kAcross of them, each
+/// of MT x NT tiles of 16 x 8.
 template <Precision kPrecision, int M, int N, int W>
 struct ChunkSums {
   using Type = typename Operand<kPrecision>::Type;
@@ -132,8 +133,8 @@ struct ChunkSums {
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x *= y; });
   }
-  /// From memory, rows `stride` apart, as far as there are rows and columns. kWhole: there are N columns, and they come in
-  /// aligned pairs.
+  /// From memory, rows `stride` apart, as far as there are rows and columns. kWhole: there are N columns, and
+  /// they come in aligned pairs.
   template <bool kWhole>
   __device__ __forceinline__ void take(const float* from, std::int64_t stride, int rows, int columns) {
     pairs([&](int row, int column, float& x, float& y) {
@@ -227,8 +228,8 @@ struct ChunkSums {
     return sum;
   }
 
-  /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that are 0 outside
-  /// of k in [from, to), multiples of 16, may be left out.
+  /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that
+  /// are 0 outside of k in [from, to), multiples of 16, may be left out.
   template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
   __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
     if constexpr (kPrecision == Precision::bf16) {

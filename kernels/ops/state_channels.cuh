@@ -1,9 +1,10 @@
 // What both directions of the chunkwise state share where every key channel decays by itself.
 //
-// A score is sum_c x_ic k_jc e^{G_ic - G_jc}: the decays cannot be taken out of the sum, and e^{-G} overflows. A chunk of 32
-// tokens is therefore halved. Between the halves the product splits at their border into two factors of at most 1 each,
-// and is a product of matrices; within a half the decay of each pair is a running product over the tokens between. No
-// exponent is ever positive, no sum of decays is a difference. SPDX-License-Identifier: Apache-2.0
+// A score is sum_c x_ic k_jc e^{G_ic - G_jc}: the decays cannot be taken out of the sum, and e^{-G}
+// overflows. A chunk of 32 tokens is therefore halved. Between the halves the product splits at their border
+// into two factors of at most 1 each, and is a product of matrices; within a half the decay of each pair is a
+// running product over the tokens between. No exponent is ever positive, no sum of decays is a difference.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_parts.cuh"
 
@@ -156,8 +157,9 @@ struct ChannelParts {
     }
   }
 
-  /// By the first kWorkers threads: what pairs within a half add to the gradients of q, -a (by N) and k, and to that of
-  /// the log decays, which takes the place of alpha. P, N: gradients of the scores before their decays.
+  /// By the first kWorkers threads: what pairs within a half add to the gradients of q, -a (by N) and k, and
+  /// to that of the log decays, which takes the place of alpha. P, N: gradients of the scores before their
+  /// decays.
   __device__ __forceinline__ void score_backward(const Type* P, const Type* N, const float* erase,
                                                  bool solves, float* d_q, float* d_a, float* d_k) const {
     const int c = channel(), from = first_of_half();
@@ -204,9 +206,9 @@ struct ChannelParts {
     }
   }
 
-  /// By the first kWorkers threads: a chunk's gradient of the log decays. alpha: what pairs within the halves add.
-  /// through: of the state that passes; reads, writes: of what looks into the chunk's start and end; borders: of pairs across
-  /// the border, by row (second half) and column (first half).
+  /// By the first kWorkers threads: a chunk's gradient of the log decays. alpha: what pairs within the halves
+  /// add. through: of the state that passes; reads, writes: of what looks into the chunk's start and end;
+  /// borders: of pairs across the border, by row (second half) and column (first half).
   __device__ __forceinline__ void put_decay_gradient(Write mode, float* to, std::int64_t stride, int valid,
                                                      int K, const float* through, const float* reads,
                                                      const float* writes, const float* borders) const {

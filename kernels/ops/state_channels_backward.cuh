@@ -1,5 +1,5 @@
-// The chunkwise state whose key channels decay each by itself, backward. Equations: state_chunk_backward.cuh, with the
-// decays inside the sums over channels (state_channels.cuh). SPDX-License-Identifier: Apache-2.0
+// The chunkwise state whose key channels decay each by itself, backward. Equations: state_chunk_backward.cuh,
+// with the decays inside the sums over channels (state_channels.cuh). SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_channels_forward.cuh"
 
@@ -157,7 +157,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
     d_q.template add<false, true, D>(d_o, state_at);
     if (second) across.template add<false, true, kHalf>(scores, border);
     __syncthreads();
-    // A read's gradient by the state at the chunk's start and by pairs: decays put on, what passes them added up.
+    // A read's gradient by the state at the chunk's start and by pairs: decays put on, what passes them added
+    // up.
     const auto finish_read = [&](Rows& rows, const typename Tile::Type* read, const typename Tile::Type* edge,
                                  const float* within, const float* factors, bool add) {
       rows.pairs_with(across, [&](int i, int c, float& a, float& b, float m, float n) {

@@ -1,4 +1,5 @@
-// The chunkwise state whose key channels decay each by itself: sizes up to 64, reads after the write, erase after the decay.
+// The chunkwise state whose key channels decay each by itself: sizes up to 64, reads after the write, erase
+// after the decay.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_channels_backward.cuh"
 #include "kernels/ops/state_chunk.cuh"

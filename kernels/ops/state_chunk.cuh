@@ -5,8 +5,8 @@
 
 namespace crosstalk::device {
 
-/// Whether the fast kernels do this: shapes, variants and memory alone decide, the same forward and backward. What they do
-/// not cover, the generic kernel does.
+/// Whether the fast kernels do this: shapes, variants and memory alone decide, the same forward and backward.
+/// What they do not cover, the generic kernel does.
 template <class Real>
 bool chunk_read_covers(const StateRead<Real>& op);
 template <class Real>

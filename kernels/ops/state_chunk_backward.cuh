@@ -1,14 +1,15 @@
-// The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's gradient D in
-// registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times their decays) are the
-// gradients of the two score matrices before their decays.
+// The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's
+// gradient D in registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times
+// their decays) are the gradients of the two score matrices before their decays.
 //
 //   dU = scores^T dO + e^{G_end - G} K D^T     dR = (I + A)^-T dU     dv = w dR
 //   dq = e^G dO S + P K        da = -e^G dR S + N K          (a = e x; dx = e da, de = x . da)
 //   dk = e^{G_end - G} U D + P^T Q + N^T (e X)
 //   D' = e^{G_end} D + (e^G dO)^T Q - (e e^G dR)^T X
 //
-// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of the state
-// after it, and pairs on either side of it. No differences of large sums, which low precision would not survive.
+// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of
+// the state after it, and pairs on either side of it. No differences of large sums, which low precision would
+// not survive.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_forward.cuh"
@@ -24,7 +25,7 @@ struct BackwardMemory {
   static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
   ChunkGates<C>* gates;
   Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
-      *look, *d_o_aged;
+      *look;
   float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
   float *crossing, *parts;
   std::size_t bytes;
@@ -57,9 +58,9 @@ struct BackwardMemory {
   }
 };
 
-/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared memory of
-/// what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins and ends
-/// with barriers.
+/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
+/// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
+/// and ends with barriers.
 template <int C, int kThreads>
 __device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,4 +1,5 @@
-// The chunkwise state, forward: a block walks the chunks of one replica, sequence and head, the state in registers.
+// The chunkwise state, forward: a block walks the chunks of one replica, sequence and head, the state in
+// registers.
 //
 //   A_ij = e_i (x_i . k_j) e^{G_i - G_j}, j < i        (I + A) U = R,  R_i = w_i v_i - e_i e^{G_i} S x_i
 //   o_i = sum_{j <= i} (q_i . k_j) e^{G_i - G_j} u_j + e^{G_i} S q_i

@@ -1,13 +1,14 @@
-// What both directions of the chunkwise state share: the sizes, what a chunk's tokens decay and scale by, how rows come
-// from global memory, and the inverse of a unit lower triangular matrix. SPDX-License-Identifier: Apache-2.0
+// What both directions of the chunkwise state share: the sizes, what a chunk's tokens decay and scale by, how
+// rows come from global memory, and the inverse of a unit lower triangular matrix. SPDX-License-Identifier:
+// Apache-2.0
 #pragma once
 #include "kernels/ops/chunk_product.cuh"
 #include "kernels/ops/state_read.h"
 
 namespace crosstalk::device {
 
-/// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded. kWhole: nothing is
-/// padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
+/// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
+/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
 template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_,
           int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
 struct StateTile {
@@ -48,8 +49,9 @@ struct Carve {
   }
 };
 
-/// What the tokens of a chunk scale by. G: sums of log decays from the chunk's start to a token's end, each in two parts
-/// so that differences of large ones are exact. A row that does not see its own token's decay has the sum before it.
+/// What the tokens of a chunk scale by. G: sums of log decays from the chunk's start to a token's end, each
+/// in two parts so that differences of large ones are exact. A row that does not see its own token's decay
+/// has the sum before it.
 template <int C>
 struct ChunkGates {
   float write[C], erase[C];         ///< w; e
@@ -90,8 +92,8 @@ struct StateWalk {
     return x.data ? x.at(replica) + ((static_cast<std::int64_t>(b) * H + h) * count + chunk) * size : nullptr;
   }
 
-  /// By one warp: everything in `gates` for the `valid` tokens from `first` on. Tokens beyond them neither write nor
-  /// decay.
+  /// By one warp: everything in `gates` for the `valid` tokens from `first` on. Tokens beyond them neither
+  /// write nor decay.
   __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op, int first,
                                        int valid) const {
     constexpr int C = Tile::C, kEach = C / 32;
@@ -145,8 +147,9 @@ struct StateWalk {
   }
 };
 
-/// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride` apart; the rest
-/// is 0. Several of them are fetched before the first is put, so that they wait for memory together.
+/// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride`
+/// apart; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory
+/// together.
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
 struct Fetched {
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
@@ -201,8 +204,8 @@ __device__ __forceinline__ void prefetch_rows(const float* from, std::int64_t st
   }
 }
 
-/// (I + A)^-1 of strictly lower triangular A, in place in floats: blocks of 16 by substitution, then merged in pairs,
-/// X21 = -X22 A21 X11. In full precision, whatever the format: its entries may grow.
+/// (I + A)^-1 of strictly lower triangular A, in place in floats: blocks of 16 by substitution, then merged
+/// in pairs, X21 = -X22 A21 X11. In full precision, whatever the format: its entries may grow.
 template <int C, int W>
 struct ChunkInverse {
   static constexpr int kStride = C + 4, kScratch = C == 64 ? 32 * 36 : 16 * 20;

@@ -4,10 +4,11 @@
 //   S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T                       S'' = S' (decayed) or S_{t-1}
 //   o = S_n q after n tokens
 //
-// with S in R^{V x K}, a state of its own for every replica, sequence and head. A token may make several writes (micro-steps
-// n = 1 .. N, each with its own k, v, w, x, y, e); its decay comes before the first of them, and reads see all or none.
-// Members: linear attention, RetNet, Mamba-2, GLA, RWKV-6 and -7, DeltaNet, Gated DeltaNet, Comba, KDA, DeltaProduct, ...
-// Every form computes the same function; which one runs is `form`, chosen by the graph from shapes alone.
+// with S in R^{V x K}, a state of its own for every replica, sequence and head. A token may make several
+// writes (micro-steps n = 1 .. N, each with its own k, v, w, x, y, e); its decay comes before the first of
+// them, and reads see all or none. Members: linear attention, RetNet, Mamba-2, GLA, RWKV-6 and -7, DeltaNet,
+// Gated DeltaNet, Comba, KDA, DeltaProduct, ... Every form computes the same function; which one runs is
+// `form`, chosen by the graph from shapes alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
@@ -32,15 +33,16 @@ enum class StateForm : int {
   chunkwise,  ///< chunks of tokens by products of matrices, the state carried from chunk to chunk
 };
 
-/// Tokens (micro-steps) of a chunk, by the sizes of the state and the operands' format alone: as many as keep a
-/// multiprocessor's shared memory and tensor cores busy.
+/// Tokens (micro-steps) of a chunk, by the sizes of the state and the operands' format alone: as many as keep
+/// a multiprocessor's shared memory and tensor cores busy.
 constexpr int state_chunk(int K, int V, Precision products) {
   const int size = K > V ? K : V;
   return size <= 32 ? 32 : size <= 64 || products == Precision::bf16 ? 64 : 32;
 }
 
-/// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in the order of
-/// fields() overwrites its gradient, the later ones add, so backward writes gradients in that order.
+/// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in
+/// the order of fields() overwrites its gradient, the later ones add, so backward writes gradients in that
+/// order.
 template <class Real>
 struct StateRead {
   StateForm form = StateForm::recurrent;

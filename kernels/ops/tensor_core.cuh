@@ -68,8 +68,8 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four 8 x 8 matrices of 16-bit numbers from shared memory, as mma takes them. Lane l names row l % 8 of matrix
-/// l / 8. kTurned: their transposes.
+/// Four 8 x 8 matrices of 16-bit numbers from shared memory, as mma takes them. Lane l names row l % 8 of
+/// matrix l / 8. kTurned: their transposes.
 template <bool kTurned>
 __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const std::uint16_t* row) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
