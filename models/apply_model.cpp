@@ -120,7 +120,8 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
 
 std::vector<std::string> apply_forms(const std::string& memory) {
   ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1};
-  if (!apply_options(memory, sizes, {}).has("memory.form")) return {"parallel"};
+  if (!apply_options(memory, sizes, {}).has("memory.form"))
+    return {find_memory(memory)->forms_state ? "recurrent" : "parallel"};
   std::vector<std::string> forms;
   for (const std::string& form : form_names()) {
     if (form == name_of(Form::automatic)) continue;

@@ -1,8 +1,9 @@
-// One memory on given tensors: what stands in q, k, v and the gates goes into its equation, with nothing hidden.
+// One memory on given tensors: what stands in q, k, v and the gates goes into its equation, with nothing
+// hidden.
 //
-// Every head of every sequence is a memory of its own. Forward gives what is read after (or, as the memory says, before) every
-// token and the states at the end; backward gives the gradient of sum(o * d_o) for every input.
-// SPDX-License-Identifier: Apache-2.0
+// Every head of every sequence is a memory of its own. Forward gives what is read after (or, as the memory
+// says, before) every token and the states at the end; backward gives the gradient of sum(o * d_o) for every
+// input. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
 #include <memory>
@@ -29,7 +30,8 @@ struct ApplyInput {
 /// Everything that a memory reads, q, k, v and the states before the first token among it.
 std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& sizes);
 
-/// Options of a memory as `apply` starts from: identity feature map, no normalisation, eps 0, then `given` on top; resolved.
+/// Options of a memory as `apply` starts from: identity feature map, no normalisation, eps 0, then `given`
+/// on top; resolved.
 /// Throws OptionError for what the memory refuses.
 Options apply_options(const std::string& memory, const ApplySizes& sizes,
                       const std::map<std::string, OptionValue>& given);
@@ -37,7 +39,8 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
 /// The forms that compute a memory.
 std::vector<std::string> apply_forms(const std::string& memory);
 
-/// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm where it has none.
+/// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm
+/// where it has none.
 std::vector<OptionSpec> apply_extra_options(const std::string& memory);
 
 template <class Real>
@@ -48,7 +51,8 @@ class ApplyModel {
              const std::vector<std::string>& present, Device device, bool backward,
              Precision products = Precision::full);
 
-  /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to fill.
+  /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to
+  /// fill.
   Tensor<Real> input(const std::string& name) const { return inputs_.at(name)->value; }
   Tensor<Real> gradient(const std::string& name) const { return inputs_.at(name)->gradient; }
   bool differentiated(const std::string& name) const { return inputs_.at(name)->gradient_written; }

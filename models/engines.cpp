@@ -5,6 +5,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/ops/read_weights.h"
+#include "kernels/ops/rescaled_read.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -37,8 +38,8 @@ Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
 }
 
-// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself erases, and
-// what is erased is read before it fades.
+// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself
+// erases, and what is erased is read before it fades.
 template <class Real>
 bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
   const bool gains = r.erase == Erase::none || (r.erase == Erase::delta ? r.gain : r.erase_gain);
@@ -223,11 +224,17 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (!m.batch() || m.H > 1)
-    throw OptionError("model.heads",
-                      "a rescaled state (fwm) has one head and one-hot values; use model.heads = 1");
-  return view(Var<Real>{&m.graph, fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch())},
-              {m.B, m.Q, 1, m.V});
+  if (m.batch() && m.H == 1) {  // values are ids: they are never formed
+    auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
+    return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
+  }
+  RescaledRead<Real> op;
+  op.q = in(q), op.k = in(k), op.v = in(m.values()), op.beta = in(beta), op.start = in(m.start("S"));
+  op.position = ids(m.position());
+  if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, m.V, m.K});
+  const auto& added = m.graph.add(op);
+  if (m.wants_end()) m.end("S", {&m.graph, out(added.end)});
+  return {&m.graph, out(added.o)};
 }
 
 #define CROSSTALK_ENGINES(Real)                                                                         \

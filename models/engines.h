@@ -7,8 +7,8 @@
 //   solve        A (I + Diag(gain) B)^{-1}, B strictly lower
 //   mix          A V
 //
-// An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph can say which
-// ran (forms()). SPDX-License-Identifier: Apache-2.0
+// An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph
+// can say which ran (forms()). SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <string>
@@ -69,12 +69,13 @@ struct Attention {
   bool strict = false, before = false;
   int window = 0, order = 2, digits = 0;
 };
-/// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent. between_tokens: x stands
-/// at the tokens (a T x T matrix), wherever queries stand.
+/// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent.
+/// between_tokens: x stands at the tokens (a T x T matrix), wherever queries stand.
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay = {},
                  Var<Real> slope = {}, bool between_tokens = false);
-/// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/ops/fwm.h): [B,Q,H,V].
+/// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/ops/fwm.h):
+/// [B,Q,H,V].
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
 /// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.

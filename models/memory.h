@@ -1,5 +1,5 @@
-// A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is built
-// into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
+// A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is
+// built into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,8 +26,8 @@ enum class Per {
   head_key,  ///< [H,K]
 };
 
-/// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token by
-/// the memory's law; `crosstalk apply` reads it from a file.
+/// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
+/// by the memory's law; `crosstalk apply` reads it from a file.
 struct MemoryInput {
   std::string name;
   Per per = Per::token;

@@ -1,8 +1,8 @@
 // What the model around a memory offers it: keys, queries and values, projections of the token, parameters.
 //
-// Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token and
-// M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value size.
-// SPDX-License-Identifier: Apache-2.0
+// Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token
+// and M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value
+// size. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <optional>
@@ -108,16 +108,16 @@ class Mixer {
   virtual Var<Real> queries() = 0;
   /// Values [B,M,H,V].
   virtual Var<Real> values() = 0;
-  /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain [B,M,H,1] scales the
-  /// values.
+  /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
+  /// [B,M,H,1] scales the values.
   Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {});
-  /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr where
-  /// values are dense.
+  /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr
+  /// where values are dense.
   virtual const BatchTensors* batch() const { return nullptr; }
   /// int32 [B,Q]: tokens that a query sees; nullptr: query t stands at token t and sees it and those before.
   virtual const Tensor<std::int32_t>* position() const = 0;
-  /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that starts as
-  /// `bias` says (default: as the weights). rank > 0: through so many numbers.
+  /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that
+  /// starts as `bias` says (default: as the weights). rank > 0: through so many numbers.
   virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {}, int rank = 0,
                           bool per_write = false) = 0;
   /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n].
@@ -142,7 +142,8 @@ class Mixer {
   virtual bool learned() const { return true; }
   /// Whether an optional input is there.
   virtual bool has_input(const std::string& /*name*/) const { return at_tokens(); }
-  /// The state before the first token (S [B,H,V,K], z [B,H,1,K]), or none; and what to do with that after the last.
+  /// The state before the first token (S [B,H,V,K], z [B,H,1,K]), or none; and what to do with that after
+  /// the last.
   virtual Var<Real> start(const std::string& /*state*/) { return {}; }
   virtual bool wants_end() const { return false; }
   virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}

@@ -1,4 +1,5 @@
-// What a trainer sees of a model, whatever it is: parameters of R replicas, and a graph for every batch shape.
+// What a trainer sees of a model, whatever it is: parameters of R replicas, and a graph for every batch
+// shape.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>

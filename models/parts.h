@@ -1,5 +1,6 @@
-// The parts that memories are made of: feature map, key normalisation, read normalisation, gates, kernels. Each carries its
-// options and checks; a memory lists the parts it wants with its own defaults. SPDX-License-Identifier: Apache-2.0
+// The parts that memories are made of: feature map, key normalisation, read normalisation, gates, kernels.
+// Each carries its options and checks; a memory lists the parts it wants with its own defaults.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>
@@ -52,8 +53,8 @@ Part row_norm(const std::string& name, const std::string& default_norm);
 /// beta [B,T,H,1] = beta_max sigmoid(w.token + b); `parameter` names the projection.
 template <class Real>
 Var<Real> beta_gate(Mixer<Real>& m, const std::string& parameter = "beta");
-/// log alpha = -e^A softplus(w.token + b), [B,T,H,width]: A drawn as log U(1, 16), b so that the step lies in 1e-3 .. 0.1
-/// (Mamba-2, Dao and Gu 2024, arXiv 2405.21060). A channel each where width > 1.
+/// log alpha = -e^A softplus(w.token + b), [B,T,H,width]: A drawn as log U(1, 16), b so that the step lies in
+/// 1e-3 .. 0.1 (Mamba-2, Dao and Gu 2024, arXiv 2405.21060). A channel each where width > 1.
 template <class Real>
 Var<Real> mamba_decay(Mixer<Real>& m, int width = 1);
 

@@ -178,8 +178,8 @@ class RetrievalMixer final : public Mixer<Real> {
     return target_.buckets.back();
   }
 
-  // A projection of the token as tables of one row a key and one row a value. Every token has a key, so the bias
-  // stands in the key's table: its gradient is then a sum over keys, not over tokens.
+  // A projection of the token as tables of one row a key and one row a value. Every token has a key, so the
+  // bias stands in the key's table: its gradient is then a sum over keys, not over tokens.
   std::vector<Table<Real>> tables(const std::string& name, int columns, Init weights,
                                   std::optional<Init> bias) {
     Variable<Real>* weight = leaf(name + ".key", {columns, embedding_size_}, weights);

@@ -1,8 +1,9 @@
 // The retrieval model of Schlag, Irie, Schmidhuber (2021), section 6.1: one memory between token and answer.
 //
-//   token     x_t = [onehot(v_t); E[k_t]; E[k'_t]]     frozen one-hot value, learned key embedding (second key of swaps)
-//             k_t = W_k x_t + b_k,   q = W_q E[query] + b_q,   gates by projections of x_t,   value = onehot(v_t)
-//             y = memory(k, v, gates; q), heads added up,   loss = 0.5 |y - onehot(target)|^2
+//   token   x_t = [onehot(v_t); E[k_t]; E[k'_t]]     frozen one-hot value, learned key embedding
+//   keys    k_t = W_k x_t + b_k,   q = W_q E[query] + b_q,   gates by projections of x_t
+//   values  onehot(v_t)
+//   read    y = memory(k, v, gates; q), heads added up,   loss = 0.5 |y - onehot(target)|^2
 //
 // Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
 // the small table E W_k^T. SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,5 @@
-// crosstalk apply: one memory, forward and backward, on tensors from files. SPDX-License-Identifier: Apache-2.0
+// crosstalk apply: one memory, forward and backward, on tensors from files. SPDX-License-Identifier:
+// Apache-2.0
 #include "models/apply_model.h"
 
 #include <fmt/format.h>
@@ -222,11 +223,11 @@ int run_apply(const Arguments& arguments, Console& console) {
   std::map<std::string, OptionValue> given = settings_of(kind, arguments);
   const std::string form = arguments.get("form", "automatic"), precision = arguments.get("precision", "fp64");
   if (form != "automatic") {
-    const bool has_forms = std::any_of(kind.options.begin(), kind.options.end(),
-                                       [](const OptionSpec& o) { return o.name == "form"; });
-    if (!has_forms && form != "parallel")
-      throw UsageError(fmt::format("apply: --form {}: {} has one form, parallel", form, kind.name));
-    if (has_forms) given["form"] = form;
+    const std::vector<std::string> forms = apply_forms(kind.name);
+    if (std::find(forms.begin(), forms.end(), form) == forms.end())
+      throw UsageError(
+          fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
+    if (forms.size() > 1) given["form"] = form;
   }
   TrainingOptions chosen;
   choose_device(arguments.get("device", "cpu"), chosen);

@@ -17,10 +17,10 @@
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
+#include "kernels/ops/rescaled_read.h"
 #include "kernels/ops/scan.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
-#include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
 
 // clang-format off
@@ -39,13 +39,10 @@
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(RecurrentReadForward) X(RecurrentReadBackward)                             \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
-  X(TableRecurrenceForward) X(TableRecurrenceBackward)                         \
   X(TableScoresForward) X(TableScoresBackward)
-// clang-format on
 
 /// Ops of one struct (kernels/base/op.h).
-#define CROSSTALK_WHOLE_OPS(X)                                                                     \
-  X(Attend)                                                                                        \
-  X(Combine)                                                                                       \
-  X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix) X(OneHot) X(ReadWeights) X(Scan) X(Solve) \
-      X(StateRead) X(Swap)
+#define CROSSTALK_WHOLE_OPS(X)                                                 \
+  X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
+  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
+// clang-format on

@@ -165,8 +165,12 @@ void forward_cpu(const Exec& exec, const Attend<Real>& op) {
       });
 }
 
-// d_b = a (d_a - a.d_a),  d_s = kappa'(s) e^b (d_a - a.d_a) / (sum + eps),  d_x_i = scale sum_j d_s k_j,  d_k_j likewise,
-// d_g_n = sum of d_b_ij with j < n <= own_i,  d_slope = - sum of d_b_ij (own_i - j); not normalised: without a.d_a and the sum
+//   d_b     = a (d_a - a.d_a)
+//   d_s     = kappa'(s) e^b (d_a - a.d_a) / (sum + eps)
+//   d_x_i   = scale sum_j d_s k_j, and d_k_j likewise
+//   d_g_n   = sum of d_b_ij with j < n <= own_i
+//   d_slope = - sum of d_b_ij (own_i - j)
+// Not normalised: without a.d_a and the sum.
 template <class Real>
 void backward_cpu(const Exec& exec, const Attend<Real>& op) {
   const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1);

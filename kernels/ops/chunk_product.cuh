@@ -17,6 +17,7 @@ struct Operand {
     return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x) & kHigh) : x;
   }
   __device__ __forceinline__ static float value(float x) { return x; }
+  __device__ __forceinline__ static void put1(float* to, float x) { *to = of(x); }
   __device__ __forceinline__ static void put2(float* to, float x, float y) {
     *reinterpret_cast<float2*>(to) = make_float2(of(x), of(y));
   }
@@ -30,6 +31,9 @@ struct Operand<Precision::bf16> {
   static constexpr int kPad = 8, kStep = 16;
   __device__ __forceinline__ static float value(std::uint16_t x) {
     return __uint_as_float(static_cast<unsigned>(x) << 16);
+  }
+  __device__ __forceinline__ static void put1(std::uint16_t* to, float x) {
+    *to = static_cast<std::uint16_t>(bf16_pair(x, 0));
   }
   __device__ __forceinline__ static void put2(std::uint16_t* to, float x, float y) {
     *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
@@ -185,6 +189,31 @@ struct ChunkSums {
         sum += __shfl_xor_sync(kFullWarp, sum, 1);
         sum += __shfl_xor_sync(kFullWarp, sum, 2);
         if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
+      }
+    }
+  }
+  /// sums[tile down][column], `stride` apart: f(row, column, x, y, two sums) adds to a column's.
+  template <class F>
+  __device__ __forceinline__ void column_sums(float* sums, int stride, F&& f) {
+    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < NT; ++n) {
+      float two[2] = {};
+#pragma unroll
+      for (int m = 0; m < MT; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
+        }
+      }
+#pragma unroll
+      for (int offset = 4; offset < 32; offset *= 2) {
+        two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
+        two[1] += __shfl_xor_sync(kFullWarp, two[1], offset);
+      }
+      if (lane < 4) {
+        sums[warp() / kAcross * stride + column + 8 * n] = two[0];
+        sums[warp() / kAcross * stride + column + 8 * n + 1] = two[1];
       }
     }
   }

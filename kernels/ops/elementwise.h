@@ -1,4 +1,5 @@
-// The algebra of gates: elementwise maps, sums and products that broadcast, sums over dimensions, one-hot rows.
+// The algebra of gates: elementwise maps, sums and products that broadcast, sums over dimensions, one-hot
+// rows.
 //
 //   map      y = scale f(x) + shift
 //   combine  y = scale_a a + scale_b b   or   a b         a dimension of 1 is repeated
@@ -21,7 +22,8 @@ namespace crosstalk {
 
 enum class MapKind : int { affine, exp, log, sigmoid, softplus, log_sigmoid, tanh, relu, silu, reciprocal };
 
-/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails.
+/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails. log is that of at least 1e-30:
+/// a gate that has closed for good, 1 - 1, keeps a finite logarithm and gradient.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
   using std::exp, std::log, std::log1p, std::tanh;
@@ -31,7 +33,7 @@ CT_HD inline Real mapped(MapKind map, Real x) {
     case MapKind::exp:
       return exp(x);
     case MapKind::log:
-      return log(x);
+      return log(x > Real(1e-30) ? x : Real(1e-30));
     case MapKind::sigmoid:
       return 1 / (1 + exp(-x));
     case MapKind::softplus:
@@ -60,7 +62,7 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
     case MapKind::exp:
       return exp(x);
     case MapKind::log:
-      return 1 / x;
+      return 1 / (x > Real(1e-30) ? x : Real(1e-30));
     case MapKind::sigmoid: {
       const Real s = 1 / (1 + exp(-x));
       return s * (1 - s);
@@ -104,7 +106,8 @@ struct Map {
 };
 CROSSTALK_OP(Map)
 
-/// Where element i of a tensor of dims `full` lies in one of dims `part`, whose dimensions of 1 are repeated. Rank 4.
+/// Where element i of a tensor of dims `full` lies in one of dims `part`, whose dimensions of 1 are repeated.
+/// Rank 4.
 struct Broadcast {
   std::int32_t full[4], part[4];
   CT_HD std::int64_t index(std::int64_t i) const {

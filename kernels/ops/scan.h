@@ -4,9 +4,17 @@
 //   logscan  L_t = log(e^{L_{t-1} + d_t} + e^{k_t})            L_{-1} = -inf where no start is given
 //
 // Adjoints (engine of Mamba-1, S4D, RWKV-4, stabilisers):
-//   lambda_t = dh_t + conj(a_{t+1}) lambda_{t+1},  dx = lambda,  dlog a_t = Re(c_t),  dangle_t = -Im(c_t)  with c_t = conj(lambda_t) a_t h_{t-1},
-//   dh_{-1} = conj(a_0) lambda_0
-//   w_t = sigmoid(L_{t-1} + d_t - k_t),  mu_t = dL_t + w_{t+1} mu_{t+1},  dd_t = w_t mu_t,  dk_t = (1 - w_t) mu_t
+//   lambda_t = dh_t + conj(a_{t+1}) lambda_{t+1}
+//   dx       = lambda
+//   c_t      = conj(lambda_t) a_t h_{t-1}
+//   dlog a_t = Re(c_t)
+//   dangle_t = -Im(c_t)
+//   dh_{-1}  = conj(a_0) lambda_0
+// and of logscan
+//   w_t  = sigmoid(L_{t-1} + d_t - k_t)
+//   mu_t = dL_t + w_{t+1} mu_{t+1}
+//   dd_t = w_t mu_t
+//   dk_t = (1 - w_t) mu_t
 //
 // a is given by its logarithm, so that a = 0 is log a = -inf or very negative, and no division by a occurs.
 // SPDX-License-Identifier: Apache-2.0

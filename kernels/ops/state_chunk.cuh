@@ -14,4 +14,9 @@ void chunk_read_forward(const Exec& exec, const StateRead<Real>& op);
 template <class Real>
 void chunk_read_backward(const Exec& exec, const StateRead<Real>& op);
 
+/// The same for ops whose key channels decay each by itself; the three above call these.
+bool channel_read_covers(const StateRead<float>& op);
+void channel_read_forward(const Exec& exec, const StateRead<float>& op);
+void channel_read_backward(const Exec& exec, const StateRead<float>& op);
+
 }  // namespace crosstalk::device

@@ -1,25 +1,11 @@
 // Which kernel of the chunkwise state runs: by the format of the products and the sizes of the state.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_chunk.cuh"
-
 #include "kernels/ops/state_chunk_backward.cuh"
+#include "kernels/ops/state_chunk_launch.cuh"
 
 namespace crosstalk::device {
 namespace {
-
-/// Whether rows of every tensor start at multiples of 16 bytes, given that their lengths are such.
-bool aligned(const StateRead<float>& op) {
-  const void* const pointers[] = {
-      op.q.value.data,      op.k.value.data,      op.v.value.data,        op.erase_read.value.data,
-      op.start.value.data,  op.o.value.data,      op.q.gradient.data,     op.k.gradient.data,
-      op.v.gradient.data,   op.o.gradient.data,   op.start.gradient.data, op.erase_read.gradient.data,
-      op.end.value.data,    op.end.gradient.data, op.states.value.data,   op.solved.value.data,
-      op.inverse.value.data};
-  for (const void* p : pointers) {
-    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  }
-  return true;
-}
 
 /// Calls f with the tile of this op. Padded sizes have one form, for all gates.
 template <class F>
@@ -32,37 +18,15 @@ auto with_tile(const StateRead<float>& op, F&& f) {
     if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated>{});
     return f(StateTile<kFormat, 128, kWhole, kGated>{});
   };
-  const auto shaped = [&](auto format) {
-    const bool whole = op.K() == op.V() && (size == 32 || size == 64 || size == 128) && aligned(op);
-    if (!whole) return sized(format, std::false_type{}, std::true_type{});
+  return with_format(op, [&](auto format) {
+    if (!whole(op)) return sized(format, std::false_type{}, std::true_type{});
     if (op.log_decay) return sized(format, std::true_type{}, std::true_type{});
     return sized(format, std::true_type{}, std::false_type{});
-  };
-  switch (op.products) {
-    case Precision::tf32:
-      return shaped(std::integral_constant<Precision, Precision::tf32>{});
-    case Precision::bf16:
-      return shaped(std::integral_constant<Precision, Precision::bf16>{});
-    case Precision::full:
-      break;
-  }
-  return shaped(std::integral_constant<Precision, Precision::full>{});
+  });
 }
 
-template <template <class> class Memory, class Tile>
-std::size_t bytes_of(const StateRead<float>& op) {
-  return Memory<Tile>(nullptr, static_cast<bool>(op.log_decay), op.erase != Erase::none,
-                      op.erase == Erase::tied)
-      .bytes;
-}
-
-template <class Kernel>
-void launch(const Exec& exec, const StateRead<float>& op, Kernel kernel, int threads, std::size_t bytes) {
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(op.B()) * op.H(), static_cast<unsigned>(op.k.value.R)), threads, bytes,
-           stream_of(exec)>>>(op);
-  check_launch("state_read");
-}
+/// Whether each key channel has a decay of its own.
+bool has_channels(const StateRead<float>& op) { return op.log_decay && op.log_decay.value.dim(3) > 1; }
 
 }  // namespace
 
@@ -75,14 +39,15 @@ bool chunk_read_covers(const StateRead<Real>& op) {
     if (op.form != StateForm::chunkwise || op.writes != 1 || op.position || op.erase == Erase::free)
       return false;
     if (op.K() > 128 || op.V() > 128 || op.k.value.R > 65535) return false;
-    if (op.log_decay && op.log_decay.value.dim(3) != 1) return false;
     // Gradients of one variable are added in another order than these fields are written in.
     if (same(op.v, op.q) || same(op.v, op.k) || same(op.v, op.erase_read)) return false;
     if (same(op.log_decay, op.write_gain) || same(op.log_decay, op.erase_gain)) return false;
+    if (has_channels(op)) return channel_read_covers(op);
     return with_tile(op, [&](auto tile) {
       using Tile = decltype(tile);
       const std::size_t limit = shared_memory_limit();
-      return bytes_of<ForwardMemory, Tile>(op) <= limit && bytes_of<BackwardMemory, Tile>(op) <= limit;
+      return bytes_of<ForwardMemory, typename Tile::Forward>(op) <= limit &&
+             bytes_of<BackwardMemory, Tile>(op) <= limit;
     });
   }
   return false;
@@ -91,8 +56,9 @@ bool chunk_read_covers(const StateRead<Real>& op) {
 template <class Real>
 void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
+    if (has_channels(op)) return channel_read_forward(exec, op);
     with_tile(op, [&](auto tile) {
-      using Tile = decltype(tile);
+      using Tile = typename decltype(tile)::Forward;
       launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
     });
   }
@@ -101,6 +67,7 @@ void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
 template <class Real>
 void chunk_read_backward(const Exec& exec, const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
+    if (has_channels(op)) return channel_read_backward(exec, op);
     with_tile(op, [&](auto tile) {
       using Tile = decltype(tile);
       launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));

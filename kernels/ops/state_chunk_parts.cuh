@@ -8,14 +8,18 @@ namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded. kWhole: nothing is
 /// padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
-template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_>
+template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_,
+          int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
 struct StateTile {
   static constexpr bool kWhole = kWhole_, kGated = kGated_;
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;
-  static constexpr int D = kSize, C = state_chunk(kSize, kSize, kFormat);
-  static constexpr int W = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8, kThreads = 32 * W;
+  static constexpr int D = kSize, C = kChunk;
+  static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
+  static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
+  /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
+  using Forward = StateTile<kFormat, D, kWhole, kGated, C, D == 128 ? 8 : 0>;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6

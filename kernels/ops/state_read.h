@@ -89,7 +89,8 @@ struct StateRead {
   CT_HD int V() const { return v.value.dim(3); }
   /// Micro-steps of a chunk: whole tokens.
   int chunk() const {
-    const int c = state_chunk(K(), V(), products);
+    const bool channels = log_decay && log_decay.value.dim(3) > 1;  // whose scores cost more
+    const int c = channels ? 32 : state_chunk(K(), V(), products);
     return c >= writes ? c / writes * writes : writes;
   }
   int chunks() const { return (M() + chunk() - 1) / chunk(); }

@@ -51,25 +51,33 @@ void recurrent_forward(const Sequence<Real>& s) {
   s.put_end(S);
 }
 
-/// The states of one chunk of tokens, walked anew.
+/// The states of one chunk of tokens, walked anew in memory that serves chunk after chunk.
 template <class Real>
 struct Walked {
-  int first;                         ///< token
+  int first = 0, count = 0;          ///< tokens
   std::vector<Matrix<Real>> tokens;  ///< before each token, and after the last
   std::vector<Matrix<Real>> writes;  ///< that each write adds to
   std::vector<Column<Real>> bound;   ///< S'' x of each write
 
-  Walked(const Sequence<Real>& s, int chunk) : first(chunk * s.op.chunk() / s.N) {
+  explicit Walked(const Sequence<Real>& s)
+      : tokens(static_cast<std::size_t>(s.op.chunk() / s.N + 1)),
+        writes(static_cast<std::size_t>(s.op.chunk())),
+        bound(static_cast<std::size_t>(s.op.chunk())) {}
+
+  void walk(const Sequence<Real>& s, int chunk) {
+    first = chunk * s.op.chunk() / s.N;
+    count = std::min(s.op.chunk() / s.N, s.T - first);
     Matrix<Real> S = s.saved(chunk);
     Column<Real> p(s.V);
-    for (int t = first; t < s.T && t < first + s.op.chunk() / s.N; ++t) {
-      tokens.push_back(S);
-      take_token(s, t, S, p, [&](int, const Column<Real>& bound_now) {
-        writes.push_back(S);
-        bound.push_back(bound_now);
+    for (int t = 0; t < count; ++t) {
+      tokens[static_cast<std::size_t>(t)] = S;
+      take_token(s, first + t, S, p, [&](int m, const Column<Real>& bound_now) {
+        const auto i = static_cast<std::size_t>(m - first * s.N);
+        writes[i] = S;
+        bound[i] = bound_now;
       });
     }
-    tokens.push_back(S);
+    tokens[static_cast<std::size_t>(count)] = S;
   }
 };
 
@@ -131,12 +139,12 @@ void recurrent_backward(const Sequence<Real>& s, SequenceGradients<Real>& d) {
       G.noalias() += s.d_o(*next) * s.q.row(*next);
     }
   };
+  Walked<Real> walked(s);
   for (int c = s.op.chunks() - 1; c >= 0; --c) {
-    const Walked<Real> walked(s, c);
-    for (std::size_t i = walked.tokens.size() - 1; i-- > 0;) {
-      const int t = walked.first + static_cast<int>(i);
-      take_back_reads(t + 1, walked.tokens[i + 1]);
-      take_back_token(s, t, walked, G, d);
+    walked.walk(s, c);
+    for (int t = walked.count - 1; t >= 0; --t) {
+      take_back_reads(walked.first + t + 1, walked.tokens[static_cast<std::size_t>(t + 1)]);
+      take_back_token(s, walked.first + t, walked, G, d);
     }
   }
   take_back_reads(0, s.start());

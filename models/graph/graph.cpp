@@ -127,9 +127,10 @@ void Graph<Real>::place() {
   }
 }
 
-// Forward of node i is time i, its backward time 2 n - 1 - i. A value lives from the node that writes it to the last that may
-// read it: forward of its readers, backward of its readers and of its writer. A gradient lives from its first writer's backward
-// (a loss may write it in its forward already) to the backward of the node that made the value. What no node writes lives on.
+// Forward of node i is time i, its backward time 2 n - 1 - i. A value lives from the node that writes it to
+// the last that may read it: forward of its readers, backward of its readers and of its writer. A gradient
+// lives from its first writer's backward (a loss may write it in its forward already) to the backward of the
+// node that made the value. What no node writes lives on.
 template <class Real>
 void Graph<Real>::place_by_lifetime() {
   const int n = static_cast<int>(nodes_.size()), forever = std::numeric_limits<int>::max();

@@ -1,9 +1,9 @@
 // A static graph with reverse-mode derivatives: nodes in the order of their making, memory planned once.
 //
-// Build: make variables and nodes (functions of models/graph/nodes.h, or add() of an op), then plan(). Run: forward(),
-// backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first (overwrite)
-// and who later (add), so gradients are never cleared; and where memory is shared, which tensors are never
-// needed at the same time. SPDX-License-Identifier: Apache-2.0
+// Build: make variables and nodes (functions of models/graph/nodes.h, or add() of an op), then plan(). Run:
+// forward(), backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first
+// (overwrite) and who later (add), so gradients are never cleared; and where memory is shared, which tensors
+// are never needed at the same time. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <any>
 #include <cstdint>
@@ -116,7 +116,8 @@ class Graph {
   void node(std::string name, std::vector<Variable<Real>*> inputs, std::vector<Variable<Real>*> outputs,
             Forward forward, Backward backward, std::any info = {});
 
-  /// Adds an op: checks its shapes, makes what it writes, and returns it with its outputs' variables in place.
+  /// Adds an op: checks its shapes, makes what it writes, and returns it with its outputs' variables in
+  /// place.
   template <class Op>
   const Op& add(Op op);
 

@@ -109,12 +109,6 @@ template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
                                Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
                                bool contracting = false);
-/// recurrent_read() with write = erase = beta over table_features(), normalised, in one op that writes no
-/// features (ops/table_recurrence.h): one query a sequence, beta <= 2.
-template <class Real>
-Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Real>>& tables, FeatureMap map,
-                                     int nu, RowNorm norm, double eps, Variable<Real>* q,
-                                     Variable<Real>* beta, const BatchTensors& batch);
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>

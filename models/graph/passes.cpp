@@ -44,7 +44,8 @@ class Links {
   std::map<Variable<Real>*, int> readers_;
 };
 
-/// Calls make(), which adds nodes at the end of the graph, moves them to where `last` stands and removes the nodes of `chain`.
+/// Calls make(), which adds nodes at the end of the graph, moves them to where `last` stands and removes the
+/// nodes of `chain`.
 template <class Real, class Make>
 void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>& chain, const Make& make) {
   auto& nodes = graph.nodes();
@@ -78,7 +79,8 @@ bool is_favor(FeatureMap map) {
   return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
 }
 
-/// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys pay.
+/// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys
+/// pay.
 /// FAVOR+ then projects tables, not keys.
 template <class Real>
 bool scores_from_tables(const LookupNode<Real>& lookup, const ScoresNode<Real>& scores, FeatureMap map,

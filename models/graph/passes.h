@@ -1,9 +1,10 @@
 // Passes: chains of nodes replaced by one op, before a graph is planned.
 //
-// A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched off, and what it
-// makes is tested against the chain that it replaces:
+// A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched
+// off, and what it makes is tested against the chain that it replaces:
 //
-//   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few queries)
+//   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few
+// queries)
 //   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,5 @@
-// Passes against the chains that they replace: values and gradients, of every memory and feature map that they touch.
+// Passes against the chains that they replace: values and gradients, of every memory and feature map that
+// they touch.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/passes.h"
 

@@ -1,7 +1,8 @@
 // The delta rule: S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T with k = phi(k) normalised (Schlag, Irie,
 // Schmidhuber 2021, equations 22-25; DeltaNet, Yang et al. 2024, with key_norm l2).
 //
-// read_norm attention: vbar_t = S_{t-1} k_t / (z_{t-1}.k_t) with vbar_1 = 0 replaces S_{t-1} k_t, and o = S q / (z.q).
+// read_norm attention: vbar_t = S_{t-1} k_t / (z_{t-1}.k_t) with vbar_1 = 0 replaces S_{t-1} k_t, and o = S
+// q / (z.q).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"

@@ -1,4 +1,5 @@
-// RetNet's retention: S_t = gamma_h S_{t-1} + v_t k_t^T, o_t = S_t q_t (Sun et al. 2023, arXiv 2307.08621, eq. 6).
+// RetNet's retention: S_t = gamma_h S_{t-1} + v_t k_t^T, o_t = S_t q_t (Sun et al. 2023, arXiv 2307.08621,
+// eq. 6).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// Softmax attention: o = sum_t softmax_t(q.k_t / sqrt(d)) v_t (Vaswani et al. 2017; baseline of Schlag et al. 2021).
+// Softmax attention: o = sum_t softmax_t(q.k_t / sqrt(d)) v_t (Vaswani et al. 2017; baseline of Schlag et
+// al. 2021).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 

@@ -52,8 +52,8 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   return values;
 }
 
-/// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory with very many of
-/// them, every option in turn. Forms are equal, and held against each other elsewhere.
+/// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory
+/// with very many of them, every option in turn. Forms are equal, and held against each other elsewhere.
 inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int keys, int values,
                                          int embedding = 0) {
   std::vector<Setting> settings = {{kind.name, memory_options(kind, d_key, keys, values, embedding)}};
@@ -109,16 +109,17 @@ inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int 
   return settings;
 }
 
-/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change sign.
+/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change
+/// sign.
 inline bool smooth(const Options& o) {
   const auto is = [&](const char* key, std::initializer_list<const char*> values) {
     return o.has(key) && std::any_of(values.begin(), values.end(),
                                      [&](const char* value) { return o.get_string(key) == value; });
   };
   if (is("memory.feature_map", {"relu", "dpfp"})) return false;
-  for (const auto& [kernel, norm] : {std::pair{"memory.kernel", "memory.row_norm"},
-                                     std::pair{"memory.kappa1", "memory.row_norm1"},
-                                     std::pair{"memory.kappa2", "memory.row_norm2"}}) {
+  for (const auto& [kernel, norm] :
+       {std::pair{"memory.kernel", "memory.row_norm"}, std::pair{"memory.kappa1", "memory.row_norm1"},
+        std::pair{"memory.kappa2", "memory.row_norm2"}}) {
     if (is(kernel, {"relu", "relu2", "round"})) return false;
     if (is(norm, {"sum"}) && !is(kernel, {"exp", "cosine_exp"})) return false;
   }
