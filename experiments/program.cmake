@@ -80,7 +80,10 @@ if(CROSSTALK_TESTS)
     if(numpy_python)
       add_test(NAME program.apply COMMAND "${numpy_python}" "${CMAKE_CURRENT_SOURCE_DIR}/program/apply_test.py"
         "$<TARGET_FILE:crosstalk>")
-      set_tests_properties(program.apply PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+      # docs/apply.md: its example and its table.
+      add_test(NAME program.apply_page COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-apply-page.py"
+        "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
+      set_tests_properties(program.apply program.apply_page PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
     else()
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()
