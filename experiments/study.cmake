@@ -14,6 +14,9 @@ crosstalk_test(experiments_study_test
   LIBS crosstalk_study_core)
 crosstalk_test(experiments_study_files_test SOURCES study_files_test.cpp LIBS crosstalk_study)
 
+# Theory of results/ against sequences of tasks/, which may not include each other.
+crosstalk_test(theory_test SOURCES theory_test.cpp LIBS crosstalk_tasks crosstalk_results Eigen3::Eigen)
+
 option(CROSSTALK_FUZZ "Build fuzz_study (libFuzzer; needs clang)" OFF)
 if(CROSSTALK_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")

@@ -18,6 +18,7 @@
 #include "kernels/ops/adam.h"
 #include "kernels/ops/book_keeping.h"
 #include "models/retrieval_model.h"
+#include "results/theory.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -327,10 +328,7 @@ class Pack {
     record.metrics = baselines_;
     record.metrics["eval_exact"] = slot.last.exact;
     record.metrics["parameters"] = static_cast<double>(model_.parameters().trainable());
-    if (record.d_dot > 0 && config_.get_string("task.name") == "recall") {
-      const double load = static_cast<double>(config_.get_int("task.associations"));
-      record.metrics["rank_bound"] = 0.5 * std::max(0.0, 1 - static_cast<double>(record.d_dot) / load);
-    }
+    if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
     record.curves = slot.curves;
     if (status == RunStatus::done) add_profiles(r, record);
     record.provenance = {
