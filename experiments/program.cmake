@@ -9,6 +9,7 @@ crosstalk_library(crosstalk_program
     program/devices.cpp
     program/dispatch.cpp
     program/doctor.cpp
+    program/draw.cpp
     program/compare.cpp
     program/export.cpp
     program/help.cpp

@@ -377,6 +377,11 @@ PY
   "$crosstalk" run tiny.toml --quiet --out other
   cmp <("$crosstalk" export runs/tiny) <("$crosstalk" export other)
   run -3 "$crosstalk" export runs/tiny --out /dev/full
+  echo old >table.csv
+  (ulimit -f 1; trap '' XFSZ; "$crosstalk" export runs/tiny --out table.csv 2>err) || code=$?
+  [ "$code" -eq 3 ]
+  [ "$(cat table.csv)" = old ]  # whole or not at all, and nothing is left lying about
+  [ -z "$(find . -maxdepth 1 -name '*.tmp')" ]
   code=0
   "$crosstalk" export runs/tiny >/dev/full 2>err || code=$?
   [ "$code" -eq 3 ]
@@ -432,6 +437,25 @@ PY
   run ! grep -q softmax b.csv
   refused 'where' "$crosstalk" plot capacity runs/tiny --where label
   refused 'no such file' "$crosstalk" plot capacity runs/tiny --published absent.csv
+}
+
+@test "figures by keys, of the best value, in panels, and from a table" {
+  "$crosstalk" run tiny.toml --set train.learning_rate=1e-3,1e-2 --quiet >/dev/null
+  refused 'differ in train.learning_rate .*--best KEY' "$crosstalk" plot capacity runs/tiny
+  run -0 "$crosstalk" plot capacity runs/tiny --best train.learning_rate --width 3.25 --footnote off --out best
+  grep -q 'selected$' best.csv
+  grep -q 'train.learning_rate=0.0' best.csv
+  run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --out by
+  grep -q 'linear, train.learning_rate = 0.01' by.csv
+  run -0 "$crosstalk" plot capacity runs/tiny --facet train.learning_rate --log y --venue icml --out facet
+  head -1 facet.csv | grep -q train.learning_rate
+  "$crosstalk" export runs/tiny --out runs.csv
+  "$crosstalk" export runs.csv | cmp runs.csv -
+  run -0 "$crosstalk" plot capacity runs.csv --where 'train.learning_rate=1e-3' --out table
+  grep -q ^linear table.csv
+  refused 'did you mean icml' "$crosstalk" plot capacity runs/tiny --venue imcl
+  refused 'below train.stop_loss' "$crosstalk" plot capacity-vs-ddot runs/tiny --by train.learning_rate --threshold 1e-6
+  refused '144 of 144 published points have no run here' "$crosstalk" compare runs/tiny
 }
 
 @test "pandas reads the export in two lines" {

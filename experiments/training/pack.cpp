@@ -330,7 +330,12 @@ class Pack {
     record.metrics["parameters"] = static_cast<double>(model_.parameters().trainable());
     if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
     record.curves = slot.curves;
-    if (status == RunStatus::done) add_profiles(r, record);
+    if (status == RunStatus::done) {
+      const EvalSummary test = summarise(test_results(*task_, r));  // a split that no stop rule has seen
+      record.metrics["test_loss"] = test.loss;
+      record.metrics["test_accuracy"] = test.accuracy;
+      add_profiles(r, record);
+    }
     record.provenance = {
         {"pack", R_},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
