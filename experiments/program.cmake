@@ -14,19 +14,24 @@ crosstalk_library(crosstalk_program
     program/export.cpp
     program/help.cpp
     program/list.cpp
+    program/new.cpp
     program/plan.cpp
     program/plot.cpp
     program/progress.cpp
     program/provenance.cpp
+    program/reference.cpp
     program/retry.cpp
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/shared_work.cpp
     program/shares.cpp
     program/signals.cpp
     program/status.cpp
+    program/table.cpp
     program/stores.cpp
     program/text.cpp
+    program/topics.cpp
     program/verify.cpp
     program/version.cpp
     program/worker.cpp

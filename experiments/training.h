@@ -50,10 +50,13 @@ struct TrainingEvents {
   std::function<std::string(const std::string& id)> load;
   /// The state that `load` gave is none, or cannot be this run's: the run is trained anew. May be empty.
   std::function<void(const std::string& id, const std::string& why)> reject;
+  /// Asked before a run begins and at each of its evaluations, by several threads at once: whether to train
+  /// it here. If not (somebody else does, or has), it is left without a word. Empty: yes.
+  std::function<bool(const std::string& id)> wanted;
 };
 
-/// Trains `runs` (any mix of shapes). Returns true if all ended, false if it was stopped. Equal runs give
-/// equal records whatever the pack, the order and the number of threads.
+/// Trains `runs` (any mix of shapes). Returns true if all that are wanted ended, false if it was stopped.
+/// Equal runs give equal records whatever the pack, the order and the number of threads.
 bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
                 const TrainingEvents& events);
 

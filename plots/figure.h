@@ -9,6 +9,7 @@
 #include <iosfwd>
 #include <limits>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,15 @@ struct FigureKind {
 
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
+
+/// The disk is full, or fails: no file of the figure was changed.
+struct FigureWriteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
+/// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.
+std::vector<std::string> figure_pythons();
 
 /// Draws `name` from rows, in the order and with the names of their labels. Returns the paths written. Notes
 /// (no matplotlib: how to render; missing seeds) go to `notes`. Throws std::invalid_argument for an unknown

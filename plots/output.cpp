@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +18,10 @@
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "plots/figure.h"
 
 extern char** environ;
 
@@ -48,26 +54,49 @@ std::string read_file(const fs::path& path) {
   throw std::runtime_error(fmt::format("cannot write {}: {}", path.string(), why));
 }
 
-/// The file appears whole or not at all.
-void write_whole(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail(path, std::strerror(errno));
-  std::size_t done = 0;
-  int error = 0;
-  while (done < text.size() && error == 0) {
-    const ssize_t written = write(file, text.data() + done, text.size() - done);
-    if (written >= 0)
-      done += static_cast<std::size_t>(written);
-    else if (errno != EINTR)
-      error = errno;
+/// A file that appears whole or not at all: written beside its place, then renamed.
+class NewFile {
+ public:
+  NewFile(fs::path path, const std::string& text)
+      : path_(std::move(path)), temporary_(path_.string() + fmt::format(".{}.tmp", getpid())) {
+    const int file = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) fail_for(errno);
+    std::size_t done = 0;
+    int error = 0;
+    while (done < text.size() && error == 0) {
+      const ssize_t written = write(file, text.data() + done, text.size() - done);
+      if (written >= 0)
+        done += static_cast<std::size_t>(written);
+      else if (errno != EINTR)
+        error = errno;
+    }
+    if (close(file) != 0 && error == 0) error = errno;
+    if (error == 0) return;
+    unlink(temporary_.c_str());
+    fail_for(error);
   }
-  if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  unlink(temporary.c_str());
-  fail(path, std::strerror(error));
-}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    if (!in_place_) unlink(temporary_.c_str());
+  }
+  void put_in_place() {
+    if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_for(errno);
+    in_place_ = true;
+  }
+
+ private:
+  /// A place that was never good is the user's mistake; a disk that gives up is not.
+  [[noreturn]] void fail_for(int error) const {
+    const std::string what = fmt::format("cannot write {}: {}", path_.string(), std::strerror(error));
+    if (error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG) throw FigureWriteError(what);
+    throw std::runtime_error(what);
+  }
+
+  fs::path path_;
+  std::string temporary_;
+  bool in_place_ = false;
+};
 
 enum class ScriptState { absent, fresh, edited, foreign };
 
@@ -84,7 +113,7 @@ struct Outcome {
   std::string output;  ///< stdout and stderr
 };
 
-/// Runs a program without a shell and waits; status 127 if it cannot be started.
+/// Runs a program without a shell, in the root folder, and waits; status 127 if it cannot be started.
 Outcome run_program(const std::vector<std::string>& arguments) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {127, std::strerror(errno)};
@@ -93,6 +122,7 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  posix_spawn_file_actions_addchdir_np(&actions, "/");
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -121,26 +151,91 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   return outcome;
 }
 
+/// As a POSIX shell takes it.
+std::string shell_word(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string word(1, '\'');
+  for (const char c : text) {
+    if (c == '\'')
+      word.append("'\\''");
+    else
+      word.push_back(c);
+  }
+  word.push_back('\'');
+  return word;
+}
+
 std::string last_line(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   const auto newline = text.rfind('\n');
   return newline == std::string::npos ? text : text.substr(newline + 1);
 }
 
-/// The Python to use, or "" and in `tried` what was looked at.
-std::string find_python(std::string& tried) {
-  std::vector<std::string> candidates = {"python3", "/usr/bin/python3", ".venv/bin/python"};
-  const char* chosen = std::getenv("CROSSTALK_PYTHON");
-  if (chosen != nullptr && *chosen != '\0') candidates = {chosen};
-  for (const std::string& candidate : candidates) {
-    if (run_program({candidate, "-c", "import matplotlib"}).status == 0) return candidate;
+/// How Python runs code of ours: nothing from the current folder, the script's folder or the environment.
+std::vector<std::string> isolated(const std::string& python, const std::string& code) {
+  return {python, "-I", "-c", code};
+}
+
+/// With what the user's settings add (PYTHONPATH, packages of the user), but still nothing from these
+/// folders.
+std::vector<std::string> with_settings(const std::string& python, const std::string& code) {
+  return {python, "-c", "import sys; sys.path[:] = [p for p in sys.path if p.startswith('/')]\n" + code};
+}
+
+struct Python {
+  std::string name;  ///< "": none has matplotlib
+  std::vector<std::string> (*words)(const std::string& python, const std::string& code) = isolated;
+};
+
+/// The Python to use, or none and in `tried` what was looked at.
+Python find_python(std::string& tried) {
+  for (const std::string& candidate : figure_pythons()) {
+    for (const auto words : {isolated, with_settings}) {
+      if (run_program(words(candidate, "import matplotlib")).status == 0) return {candidate, words};
+    }
     tried += (tried.empty() ? "" : ", ") + candidate;
   }
+  const char* chosen = std::getenv("CROSSTALK_PYTHON");
   if (chosen != nullptr && *chosen != '\0') tried += " ($CROSSTALK_PYTHON)";
-  return "";
+  return {};
+}
+
+/// A string of Python.
+std::string quoted(const std::string& text) {
+  std::string all(1, '\'');
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      all.append(c == '\n' ? "\\n" : "\\r");
+      continue;
+    }
+    if (c == '\'' || c == '\\') all.push_back('\\');
+    all.push_back(c);
+  }
+  all.push_back('\'');
+  return all;
 }
 
 }  // namespace
+
+std::vector<std::string> figure_pythons() {
+  const char* chosen = std::getenv("CROSSTALK_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') {
+    const std::string name = chosen;  // looked for on PATH, or a path from here
+    return {name.find('/') == std::string::npos ? name : fs::absolute(name).string()};
+  }
+  std::vector<std::string> names = {"python3", "/usr/bin/python3"};
+  // Set-up makes one beside the sources; the program lies in build/PRESET. Never one of the current folder.
+  std::error_code error;
+  fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (int up = 0; up < 2; ++up) folder = folder.parent_path();
+  const fs::path own = folder / ".venv" / "bin" / "python";
+  if (!error && fs::exists(own, error)) names.push_back(own.string());
+  return names;
+}
 
 fs::path with_extension(const fs::path& base, const std::string& extension) {
   return base.string() + extension;
@@ -161,12 +256,16 @@ void write_figure_files(const fs::path& base, const std::string& csv, const std:
   const ScriptState state = script_state(script_path);
   if (state == ScriptState::foreign)
     fail(script_path, "it exists and is not a figure's script; give another name");
-  write_whole(csv_path, csv);
-  if (state == ScriptState::edited)
+  NewFile table(csv_path, csv);
+  if (state == ScriptState::edited) {
+    table.put_in_place();
     notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n",
                          script_path.string());
-  else
-    write_whole(script_path, signed_script(script));
+    return;
+  }
+  NewFile fresh(script_path, signed_script(script));  // both, or none
+  table.put_in_place();
+  fresh.put_in_place();
 }
 
 std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
@@ -174,18 +273,21 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   std::vector<fs::path> pictures = {with_extension(base, ".pdf"), with_extension(base, ".png")};
   bool drawn = false;
   std::string tried;
-  const std::string python = find_python(tried);
-  if (python.empty()) {
+  const Python python = find_python(tried);
+  if (python.name.empty()) {
     notes << fmt::format(
         "no Python with matplotlib (tried {}); the numbers and the script are written. To "
         "render: pip install matplotlib, then python3 {}\n",
-        tried, script.string());
+        tried, shell_word(script.string()));
   } else {
-    const Outcome outcome = run_program({python, fs::absolute(script).string()});
+    // As a file on the command line it would bring its folder along, where a figure may be named csv.py.
+    const Outcome outcome = run_program(
+        python.words(python.name, fmt::format("import runpy; runpy.run_path({}, run_name='__main__')",
+                                              quoted(fs::absolute(script).string()))));
     drawn = outcome.status == 0;
     if (!drawn)
       notes << fmt::format(
-          "{} could not be rendered by {}: {}\n", script.string(), python,
+          "{} could not be rendered by {}: {}\n", script.string(), python.name,
           outcome.output.empty() ? fmt::format("exit status {}", outcome.status) : last_line(outcome.output));
   }
   for (auto picture = pictures.begin(); picture != pictures.end();) {

@@ -17,9 +17,8 @@ std::filesystem::path with_extension(const std::filesystem::path& base, const st
 void write_figure_files(const std::filesystem::path& base, const std::string& csv, const std::string& script,
                         std::ostream& notes);
 
-/// Runs NAME.py with the first Python that has matplotlib: $CROSSTALK_PYTHON alone if it is set, else python3
-/// on PATH, /usr/bin/python3, .venv/bin/python. Returns the files that it wrote (NAME.pdf, NAME.png); where
-/// there are none, `notes` says why and how to render by hand.
+/// Runs NAME.py with the first of figure_pythons() that has matplotlib. Returns the files that it wrote
+/// (NAME.pdf, NAME.png); where there are none, `notes` says why and how to render by hand.
 std::vector<std::filesystem::path> render_figure(const std::filesystem::path& base, std::ostream& notes);
 
 }  // namespace crosstalk

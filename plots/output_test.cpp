@@ -85,7 +85,8 @@ TEST_F(OutputTest, WithoutMatplotlibTableAndScriptStayAndANoteSaysHow) {
 
 TEST_F(OutputTest, FailedRenderingSaysPythonsLastLine) {
   use_python(
-      "[ \"$1\" = -c ] && exit 0\necho Traceback >&2\necho 'ValueError: no such colour' >&2\nexit 1\n");
+      "case \"$*\" in *'import matplotlib') exit 0 ;; esac\necho Traceback >&2\necho 'ValueError: no such "
+      "colour' >&2\nexit 1\n");
   write(folder_ / "figure.pdf", "old");
   EXPECT_EQ(draw_capacity().size(), 2u);
   EXPECT_THAT(notes(), HasSubstr(": ValueError: no such colour\n"));
@@ -131,6 +132,13 @@ TEST_F(OutputTest, UnwritablePlacesAreNamed) {
   options_.out = folder_ / "figure";
   EXPECT_THAT(failure(), HasSubstr("it is a folder"));
   EXPECT_FALSE(has_leftovers());
+}
+
+TEST_F(OutputTest, HintsCanBeCopiedIntoAShell) {
+  use_python("exit 1\n");
+  options_.out = folder_ / "it's a figure; $HOME";
+  draw_capacity();
+  EXPECT_THAT(notes(), HasSubstr("python3 '" + folder_.string() + "/it'\\''s a figure; $HOME.py'"));
 }
 
 TEST_F(OutputTest, NamesOfOutputs) {
@@ -189,6 +197,30 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
     EXPECT_THAT(read(paths[3]), ::testing::StartsWith("\x89PNG")) << kind.name;
   }
   EXPECT_FALSE(has_leftovers());
+}
+
+// A figure must not be taken for a module that it, or the next figure, imports; nor may a file of the current
+// folder.
+TEST_F(RenderTest, NamesOfModulesAreNames) {
+  const auto here = std::filesystem::current_path();
+  for (const char* module : {"matplotlib", "csv"}) {
+    const auto trap = folder_ / ("trap_" + std::string(module));
+    std::filesystem::create_directory(trap);
+    write(trap / (std::string(module) + ".py"), "open('" + (folder_ / "executed").string() + "', 'w')\n");
+    std::filesystem::current_path(trap);
+    options_.out = folder_ / module;
+    notes_.str("");
+    EXPECT_EQ(draw_capacity().size(), 4u) << module << ": " << notes();
+    std::filesystem::current_path(here);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "executed")) << module;
+  }
+  // By hand, too.
+  const std::string by_hand =
+      "cd '" + folder_.string() +
+      "' && rm -f *.pdf && for python in \"$CROSSTALK_PYTHON\" "
+      "python3 /usr/bin/python3; do \"$python\" csv.py 2>error && exit 0; done; cat error; exit 1";
+  EXPECT_EQ(std::system(by_hand.c_str()), 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "csv.pdf"));
 }
 
 TEST_F(RenderTest, TwoRendersAreEqual) {

@@ -21,8 +21,17 @@ std::filesystem::path file_of(const std::filesystem::path& store, const std::str
 
 void save_checkpoint(const std::filesystem::path& store, const std::string& id, const std::string& state) {
   FileSystem& system = FileSystem::real();
+  std::error_code ignored;
+  if (!std::filesystem::exists(store / "store.json",
+                               ignored))  // moved or deleted: not made anew in its old place
+    throw StoreError(fmt::format("{}: there is no store any more", store.string()));
   make_folders(system, store / "checkpoints");
   write_whole(system, file_of(store, id), fmt::format("{:08x}\n", crc32c(state)) + state);
+}
+
+bool has_checkpoint(const std::filesystem::path& store, const std::string& id) {
+  std::error_code ignored;
+  return std::filesystem::exists(file_of(store, id), ignored);
 }
 
 SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id) {

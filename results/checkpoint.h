@@ -14,6 +14,7 @@ struct SavedState {
   std::string state;    ///< "" if there is none
   std::string problem;  ///< why what there is cannot be used, one sentence; "" if it can
 };
+bool has_checkpoint(const std::filesystem::path& store, const std::string& id);
 SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id);
 
 /// Moves a state that nobody can use to STORE/quarantine and returns where it lies now. Throws StoreError.

@@ -18,6 +18,7 @@ class Checkpoint : public testing::Test {
   void SetUp() override {
     store_ = std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(::getpid()));
     std::filesystem::create_directories(store_);
+    std::ofstream(store_ / "store.json") << "{}";
   }
   void TearDown() override { std::filesystem::remove_all(store_); }
   /// What would be used.
@@ -70,6 +71,12 @@ TEST_F(Checkpoint, WhatCannotBeUsedIsSetAside) {
     EXPECT_EQ(state, text);
   }
   EXPECT_THROW(set_aside_checkpoint(store_, "ct-1"), StoreError);
+}
+
+TEST_F(Checkpoint, AStoreThatIsGoneIsNotMadeAnew) {
+  std::filesystem::remove_all(store_);
+  EXPECT_THROW(save_checkpoint(store_, "ct-1", "state"), StoreError);
+  EXPECT_FALSE(std::filesystem::exists(store_));
 }
 
 // What is no regular file is never waited for.

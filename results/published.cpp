@@ -14,6 +14,7 @@
 #include "results/csv.h"
 #include "results/files.h"
 #include "results/literature.h"
+#include "results/printable.h"
 #include "results/select.h"
 #include "results/statistics.h"
 #include "results/store.h"
@@ -82,6 +83,9 @@ const std::vector<PublishedColumn>& published_columns() {
 }
 
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw std::invalid_argument(fmt::format("published points: \"{}\" is no regular file", path.string()));
   std::string text;
   try {
     text = read_file(FileSystem::real(), path);
@@ -200,7 +204,7 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
     const PublishedPoint& point = row.published;
     out +=
         fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n",
-                    point.setting > 0 ? fmt::format("{}", point.setting) : "", point.label,
+                    point.setting > 0 ? fmt::format("{}", point.setting) : "", printable_line(point.label),
                     point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
                     point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
                     row.within ? "yes" : "**no**");

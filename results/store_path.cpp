@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 void require_writable(const fs::path& store, const fs::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  refuse(store, fmt::format("the folder '{}' cannot be written to: {}", folder.string(), reason_of(errno)));
+  refuse(store, fmt::format("the folder '{}' cannot be written to: {}; give another place with --out",
+                            folder.string(), reason_of(errno)));
 }
 
 // Entries of a folder that is not a store; left-overs of a store whose making was interrupted do not count.
@@ -45,7 +46,8 @@ std::vector<std::string> foreign_entries(const fs::path& folder) {
 void check_folder(const fs::path& store) {
   if (read_mark(FileSystem::real(), store) == StoreMark::missing) {
     const std::vector<std::string> names = foreign_entries(store);
-    if (!names.empty()) {
+    // Looked at again: another process may have made the store between the two looks. store.json comes first.
+    if (!names.empty() && read_mark(FileSystem::real(), store) == StoreMark::missing) {
       std::string shown = names[0];
       for (std::size_t i = 1; i < std::min<std::size_t>(names.size(), 3); ++i) shown += ", " + names[i];
       refuse(store,

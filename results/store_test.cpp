@@ -252,6 +252,41 @@ TEST(Store, ThreadsAndProcessesWriteAtOnce) {
   EXPECT_EQ(list_shards(store).size(), 3U);
 }
 
+// Without the second look at store.json about one process in a hundred is refused here.
+TEST(Store, ProcessesThatMakeItAtOnceAllSucceed) {
+  const TemporaryFolder folder;
+  constexpr int processes = 8, rounds = 120;
+  for (int round = 0; round < rounds; ++round) {
+    const fs::path store = folder.path() / std::to_string(round);
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    std::vector<pid_t> children;
+    for (int process = 0; process < processes; ++process) {
+      children.push_back(::fork());
+      if (children.back() != 0) continue;
+      char byte = 0;
+      ::close(ready[1]);
+      (void)!::read(ready[0], &byte, 1);  // all start when the parent closes its end
+      try {
+        check_store_path(store);
+        StoreWriter writer(store);
+        writer.keep_study("study", "text");
+        ::_exit(0);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        ::_exit(1);
+      }
+    }
+    ::close(ready[0]);
+    ::close(ready[1]);
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0) << "round " << round;
+    }
+  }
+}
+
 TEST(Store, TornTailOfLiveWriterIsLeftAlone) {
   const TemporaryFolder folder;
   const fs::path store = folder.path() / "s";
@@ -394,6 +429,22 @@ TEST(Store, DeletedWhileRunningIsNoticed) {
   fs::remove_all(folder.path() / "s");
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
+}
+
+// Nothing is lost, nothing is made in the old place, and it is told.
+TEST(Store, MovedWhileRunningIsNoticed) {
+  const TemporaryFolder folder;
+  const fs::path old = folder.path() / "s", now = folder.path() / "t";
+  StoreWriter writer(old);
+  writer.append(make_record(0));
+  EXPECT_TRUE(writer.is_in_place());
+  fs::rename(old, now);
+  EXPECT_FALSE(writer.is_in_place());
+  EXPECT_THROW(writer.append(make_record(1)), StoreError);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(read_store(now).records.size(), 2U);
+  append_all(old, 5, 6);  // another store in its place
+  EXPECT_FALSE(writer.is_in_place());
 }
 
 TEST(Store, KeepsTheStudyVerbatim) {

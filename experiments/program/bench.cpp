@@ -70,11 +70,12 @@ class Trial {
   }
 
   double operator()(std::int64_t steps) {
-    std::vector<std::thread> threads;
     const double start = steady_seconds();
-    for (int stream = 0; stream < row_.streams; ++stream)
-      threads.emplace_back([this, stream, steps] { train(stream, steps); });
-    for (std::thread& thread : threads) thread.join();
+    {
+      std::vector<std::jthread> threads;  // joins
+      for (int stream = 0; stream < row_.streams; ++stream)
+        threads.emplace_back([this, stream, steps] { train(stream, steps); });
+    }
     const double seconds = steady_seconds() - start;
     if (error_) std::rethrow_exception(error_);
     return seconds;
@@ -307,6 +308,7 @@ int run_bench(const Arguments& arguments, Console& console) {
   TrainingOptions training;
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   choose_device(arguments.get("device", "auto"), training);
+  arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (study.runs.empty()) throw UsageError("the study has no runs");
   return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
                                       : bench_shapes(study, arguments, training, console);

@@ -471,6 +471,48 @@ assert pandas.read_csv("runs.csv").groupby("label").eval_loss.median().notna().a
 assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_csv("runs.csv").id)'
 }
 
+@test "tables in three formats" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --format latex
+  [[ $output == *'\toprule'* && $output == *booktabs* ]]
+  run -0 --separate-stderr "$crosstalk" table final runs/tiny
+  [[ $output == "| Memory | "* ]]
+  run -0 --separate-stderr "$crosstalk" table final tiny.toml --format csv --where label=linear
+  [[ $output == label,d_dot,associations,n,median,lo,hi* ]]
+  [[ $output != *softmax* ]]
+  refused "did you mean 'tracking'" "$crosstalk" table traking runs/tiny
+}
+
+@test "the reference is current; completions, man page and a new study are right" {
+  "$crosstalk" reference >reference.md
+  diff reference.md "$source/docs/reference.md" || {
+    echo "docs/reference.md is old: crosstalk reference > docs/reference.md"
+    return 1
+  }
+  "$crosstalk" completion bash >completion.bash
+  bash -n completion.bash
+  run bash -c 'source completion.bash; COMP_WORDS=(crosstalk pl); COMP_CWORD=1; _crosstalk; echo "${COMPREPLY[*]}"
+    COMP_WORDS=(crosstalk plot up); COMP_CWORD=2; _crosstalk; echo "${COMPREPLY[*]}"
+    COMP_WORDS=(crosstalk plot x --venu); COMP_CWORD=3; _crosstalk; echo "${COMPREPLY[*]}"'
+  [ "$output" = $'plan plot\nupdates\n--venue' ]
+  "$crosstalk" completion zsh | grep -q bashcompinit
+  "$crosstalk" completion fish | grep -q "seen_subcommand_from plot' -l venue"
+  "$crosstalk" man | grep -q '^.SH NAME'
+  run -0 --separate-stderr "$crosstalk" new "my study.toml"
+  run -0 "$crosstalk" plan "my study.toml"
+  [[ $output == *"= 24 runs"* ]]
+  refused 'it exists' "$crosstalk" new "my study.toml"
+  refused 'ends in .toml' "$crosstalk" new study
+  for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
+    run -0 --separate-stderr "$crosstalk" describe $topic
+    [ -n "$output" ]
+  done
+  study 's/^task.associations = 4/associatios = 4/'
+  refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
+  study 's/^train.max_steps .*/train.max_steps = 2e1/'
+  run -0 "$crosstalk" plan wrong.toml
+}
+
 @test "version knows what it was built from" {
   run -0 "$crosstalk" version
   [[ $output == *"semantics"* ]]

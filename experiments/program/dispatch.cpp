@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
@@ -61,7 +62,7 @@ int run_program(Console& console) {
     return dispatch(console);
   } catch (const ConfigError& error) {
     // Its message begins with path:line:col, which editors and people look for at the start of a line.
-    console.err << error.what() << std::endl;
+    print_plain(console, error.what());
     return exit_usage;
   } catch (const UsageError& error) {
     print_error(console, error.what());
@@ -84,6 +85,16 @@ int run_program(Console& console) {
   } catch (const std::filesystem::filesystem_error& error) {
     print_error(console, fmt::format("{}: {}", error.path1().string(), error.code().message()));
     return exit_store;
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      print_error(console, error.what());
+      return exit_store;
+    }
+    print_error(console,
+                fmt::format("a thread could not be started: {}; use fewer --threads, or raise the limits on "
+                            "processes and memory (ulimit -u, ulimit -v)",
+                            error.code().message()));
+    return exit_device;
   } catch (const std::exception& error) {
     print_error(console, fmt::format("internal error, please report it: {}", error.what()));
     return exit_internal;

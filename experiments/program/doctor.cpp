@@ -18,6 +18,7 @@
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
+#include "plots/figure.h"
 
 #ifndef CROSSTALK_CUDA_ARCHITECTURES
 #define CROSSTALK_CUDA_ARCHITECTURES ""
@@ -54,7 +55,7 @@ struct Output {
 
 /// What a program prints; it gets a minute.
 Output output_of(const std::vector<std::string>& words) {
-  const std::string command = "timeout 60 " + shell_quote(words) + " 2>/dev/null </dev/null";
+  const std::string command = "cd / && timeout 60 " + shell_quote(words) + " 2>/dev/null </dev/null";
   Output output;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return output;
@@ -222,12 +223,15 @@ void look_at_python(Findings& findings) {
       "print(matplotlib.__version__)\n"
       "print('yes' if u.find_spec('pandas') else 'no')\n"
       "print(f.findfont('DejaVu Sans', fallback_to_default=False))\n";
-  std::vector<std::string> candidates = {"python3", "/usr/bin/python3", ".venv/bin/python"};
+  // The user's settings count, the current folder never does.
+  static const std::string elsewhere =
+      "import sys; sys.path[:] = [p for p in sys.path if p.startswith('/')]\n";
+  const std::vector<std::string> candidates = figure_pythons();
   const std::string chosen = environment("CROSSTALK_PYTHON");
-  if (!chosen.empty()) candidates = {chosen};
   for (const std::string& python : candidates) {
     // Matplotlib without the font ends with an error after it has printed its version.
-    const Output output = output_of({python, "-c", script});
+    Output output = output_of({python, "-I", "-c", script});
+    if (output.text.empty()) output = output_of({python, "-c", elsewhere + script});
     std::istringstream lines(output.text);
     std::string matplotlib, pandas, font;
     std::getline(lines, matplotlib);

@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "experiments/program/text.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -37,6 +38,11 @@ void Progress::finished(RunStatus status, double cost) {
   cost_ended_ += cost;
 }
 
+void Progress::elsewhere(double cost) {
+  ++elsewhere_;
+  cost_ended_ += cost;
+}
+
 void Progress::stepped(std::int64_t steps) { steps_ += steps; }
 
 std::int64_t Progress::count(RunStatus status) const {
@@ -45,7 +51,8 @@ std::int64_t Progress::count(RunStatus status) const {
 
 std::string Progress::line() const {
   const double seconds = elapsed();
-  std::string text = fmt::format("{}/{} runs", ended(), plan_.runs);
+  std::string text = fmt::format("{}/{} runs", ended() + elsewhere_, plan_.runs);
+  if (elsewhere_ > 0) text += fmt::format(", {} of them by others", elsewhere_);
   if (failed_ > 0) text += fmt::format(", {} failed", failed_);
   if (diverged_ > 0) text += fmt::format(", {} diverged", diverged_);
   if (seconds > 0 && ended() > 0)
@@ -53,7 +60,7 @@ std::string Progress::line() const {
   if (seconds > 0 && steps_ > 0)
     text += fmt::format(", {} steps/s", rate(static_cast<double>(steps_) / seconds));
   // Runs of one pack end together and early stops cannot be foreseen: the estimate is rough, and says so.
-  if (cost_ended_ > 0 && ended() < plan_.runs)
+  if (cost_ended_ > 0 && ended() + elsewhere_ < plan_.runs)
     text += fmt::format(", about {} left",
                         duration(seconds * std::max(0.0, plan_.cost - cost_ended_) / cost_ended_));
   return text;
@@ -76,7 +83,7 @@ void Progress::tick() {
 
 void Progress::announce(const std::string& text) {
   close();
-  err_ << text << std::flush;
+  err_ << printable(text) << std::flush;
 }
 
 void Progress::close() {

@@ -32,6 +32,8 @@ class Progress {
   Progress(std::ostream& err, ProgressStyle style, ProgressPlan plan, Clock clock, Width width);
 
   void finished(RunStatus status, double cost);
+  /// A run that another process trained.
+  void elsewhere(double cost);
   void stepped(std::int64_t steps);
   /// Draws if it is time to. Called a few times a second.
   void tick();
@@ -40,10 +42,13 @@ class Progress {
   /// Wipes the redrawn line.
   void close();
 
-  /// "12/60 runs, 1 failed, 0.8 runs/s, 3120 steps/s, about 1 min 0 s left".
+  /// "12/60 runs, 3 of them by others, 1 failed, 0.8 runs/s, 3120 steps/s, about 1 min 0 s left".
   std::string line() const;
   std::int64_t count(RunStatus status) const;
-  std::int64_t ended() const { return done_ + diverged_ + failed_; }
+  std::int64_t ended() const { return done_ + diverged_ + failed_; }  ///< in this process
+  std::int64_t ended_elsewhere() const { return elsewhere_; }
+  double cost_ended() const { return cost_ended_; }
+  std::int64_t steps() const { return steps_; }
   double elapsed() const { return clock_() - started_; }
 
  private:
@@ -54,7 +59,7 @@ class Progress {
   Width width_;
   double started_, drawn_;
   double cost_ended_ = 0;
-  std::int64_t done_ = 0, diverged_ = 0, failed_ = 0, steps_ = 0;
+  std::int64_t done_ = 0, diverged_ = 0, failed_ = 0, elsewhere_ = 0, steps_ = 0;
   bool on_screen_ = false;
 };
 

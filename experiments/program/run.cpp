@@ -103,6 +103,7 @@ SessionOptions session_options(const Arguments& arguments, const fs::path& store
   options.device = device_name(options.training);
   options.max_failures = arguments.integer("max-failures", 0, 1);
   options.grace = arguments.number("grace", 20, 0);
+  options.lease = arguments.number("lease", options.lease, 0.1);
   if (arguments.has("time-limit")) options.time_limit = seconds_of(arguments.get("time-limit"));
   options.style = arguments.has("quiet") ? ProgressStyle::quiet
                   : console.err_terminal ? ProgressStyle::terminal
@@ -134,9 +135,10 @@ const char* figure_for(const Study& study) {
 /// Failed runs of the study, before or in this session.
 std::int64_t count_failed(const std::vector<Run>& runs, const StoreContents& before,
                           const SessionResult& result, Which which) {
-  if (which == Which::failed) return result.failed;
-  return result.failed + std::count_if(runs.begin(), runs.end(),
-                                       [&](const Run& run) { return state_of(run, before) == "failed"; });
+  const std::int64_t now = result.failed + result.failed_elsewhere;
+  if (which == Which::failed) return now;
+  return now + std::count_if(runs.begin(), runs.end(),
+                             [&](const Run& run) { return state_of(run, before) == "failed"; });
 }
 
 }  // namespace
@@ -147,9 +149,11 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
-  const SessionOptions options = session_options(arguments, store, workers, console);
+  SessionOptions options = session_options(arguments, store, workers, console);
   if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
   const std::vector<Run> named = named_runs(study, arguments.all("only"));
+  options.since =
+      shard_positions(store);  // before the look at what is missing: nothing falls between the two
   const StoreContents before = load_store(store, console);
   if (arguments.has("dry-run")) {
     Study part = study;
@@ -178,7 +182,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     print_note(
         console,
         fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
-                    result.reason.empty() ? "" : " by " + result.reason, ended,
+                    result.reason.empty() ? "" : " by " + result.reason, ended + result.elsewhere,
                     plural(std::ssize(runs), "run"),
                     result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", resume));
     return exit_stopped;
@@ -208,6 +212,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     else
       text = fmt::format("{}: trained {} in {} ({})", study.name, plural(ended, "run"),
                          duration(result.seconds), outcome(result.done, result.diverged, result.failed));
+    if (result.elsewhere > 0) text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
     if (failed > 0)
       text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"),
                           retry_command_line(arguments, store, "", console));
@@ -235,6 +240,11 @@ std::vector<CommandOption> training_options() {
       {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
       {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},
       {"grace", "SECONDS", "Time that a stop may take (default 20)", false, {}},
+      {"lease",
+       "SECONDS",
+       "Take over the runs of a process elsewhere after this time without its heartbeat (default 60)",
+       false,
+       {}},
       {"quiet,q", "", "No progress and no summary; failures and warnings only", false, {}},
       {"worker", "I/N:FILE", "", false, {}},
   };

@@ -14,8 +14,10 @@
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/provenance.h"
+#include "experiments/program/shared_work.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
+#include "experiments/program/text.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
@@ -46,11 +48,14 @@ class Session {
         options_(options),
         console_(console),
         writer_(open_store(path)),
+        work_(path, runs, options.since, options.lease),
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
-    if (!options.launch.empty()) provenance_["launch"] = options.launch;
-    for (const Run& run : runs) cost_[run.id] = estimated_cost(run);
+    for (const Run& run : runs) {
+      by_id_[run.id] = &run;
+      cost_[run.id] = estimated_cost(run);
+    }
   }
 
   SessionResult train() {
@@ -67,7 +72,6 @@ class Session {
     events.reject = [this](const std::string& id, const std::string& why) { reject(id, why); };
     events.save = [this](const std::string& id, const std::string& state) {
       const std::lock_guard lock(mutex_);
-      if (superseded_) return;
       try {
         save_checkpoint(path_, id, state);
         ++saved_;
@@ -76,13 +80,14 @@ class Session {
             fmt::format("crosstalk: warning: run {} could not be saved: {}\n", id, error.what()));
       }
     };
+    events.wanted = [this](const std::string& id) { return work_.wanted(id); };
 
     progress_.tick();
     std::thread watcher([this] { watch(); });
     std::exception_ptr error;
     bool ended = false;
     try {
-      ended = train_runs(study_.name, runs_, options_.training, events);
+      ended = train_rounds(events);
     } catch (...) {
       error = std::current_exception();
     }
@@ -95,6 +100,11 @@ class Session {
     progress_.close();
     // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
     if (store_error_) std::rethrow_exception(store_error_);
+    if (!writer_->is_in_place())
+      throw StoreError(
+          fmt::format("{}: the store was moved or deleted while runs were trained into it; what was "
+                      "recorded lies where it is now, what was half-way is lost",
+                      path_.string()));
     if (error) std::rethrow_exception(error);
     return result(ended);
   }
@@ -106,7 +116,48 @@ class Session {
     return plan;
   }
 
+  /// Takes what is free until everything is recorded, by this process or by others; false: stopped.
+  bool train_rounds(const TrainingEvents& events) {
+    const auto at_once = static_cast<std::size_t>(packs_at_once(options_.training));
+    bool told = false;
+    while (!stop_flag()) {
+      const double before = steady_seconds();
+      const std::set<std::string> free = work_.free_runs();
+      if (work_.unrecorded() == 0) return true;
+      std::vector<Run> round;
+      if (options_.shares.empty()) {
+        for (const Run& run : runs_)
+          if (free.count(run.id) != 0) round.push_back(run);
+      } else {
+        for (const std::string& id : next_round(options_.shares, options_.share, at_once,
+                                                [&](const std::string& run) { return free.count(run) == 0; }))
+          round.push_back(*by_id_.at(id));
+      }
+      const std::size_t left = work_.unrecorded();
+      if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
+      if (!round.empty() && work_.unrecorded() < left) continue;
+      if (round.empty() && !told) tell_that_it_waits();
+      told = told || round.empty();
+      // Others train what is left. The larger the store, the more seldom it is looked at.
+      const double pause = std::max(0.1, 10 * (steady_seconds() - before));
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, std::chrono::duration<double>(round.empty() ? pause : 0.1),
+                     [] { return stop_flag().load(); });
+    }
+    return work_.unrecorded() == 0;
+  }
+
+  void tell_that_it_waits() {
+    const std::lock_guard lock(mutex_);
+    if (options_.has_parent || options_.style == ProgressStyle::quiet) return;
+    progress_.announce(fmt::format(
+        "crosstalk: waiting for {} that other processes train ('crosstalk status {} --watch' "
+        "shows them); what they leave is trained here\n",
+        plural(static_cast<std::int64_t>(work_.unrecorded()), "run"), shell_quote(path_.string())));
+  }
+
   std::string load(const std::string& id) {
+    work_.planned(id);
     SavedState saved = load_checkpoint(path_, id);
     if (!saved.problem.empty()) reject(id, saved.problem);
     return std::move(saved.state);
@@ -134,8 +185,10 @@ class Session {
     record.provenance.update(provenance_);
     record.provenance["finished"] = utc_now();
     try {
+      work_.recording(record.id);
       writer_->append(record);
       drop_checkpoint(path_, record.id);
+      work_.recorded(record.id);
     } catch (...) {
       // Exceptions must not cross the trainer's threads.
       store_error_ = std::current_exception();
@@ -143,6 +196,7 @@ class Session {
       return;
     }
     progress_.finished(record.status, cost_[record.id]);
+    cost_ended_here_ += cost_[record.id];
     if (record.status != RunStatus::failed) return;
     progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
                                    record.label, record.seed, record.message, options_.reproduce(record)));
@@ -164,13 +218,11 @@ class Session {
         time_is_up_ = true;
         request_stop();
       }
-      if (!stop_flag() && options_.superseded) {
+      if (!stop_flag()) {
         lock.unlock();  // it reads the store
-        const bool superseded = options_.superseded();
+        hear_of_others();
         lock.lock();
         if (over_) return;
-        superseded_ = superseded && !stop_flag();
-        if (superseded_) request_stop();
       }
       if (!stop_flag()) {
         progress_.tick();
@@ -178,7 +230,7 @@ class Session {
       }
       if (stop_seen < 0) {
         stop_seen = now;
-        if (options_.launch.empty()) progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
+        if (!options_.has_parent) progress_.announce("crosstalk: stopping; what is unfinished is saved\n");
       }
       if (now - stop_seen > options_.grace) {
         progress_.announce(
@@ -190,7 +242,34 @@ class Session {
     }
   }
 
-  SessionResult result(bool ended) const {
+  /// What other processes recorded, and what this one says of itself; now and then.
+  void hear_of_others() {
+    const double now = steady_seconds();
+    if (now < next_news_) return;
+    work_.refresh();
+    const std::vector<RecordHead> news = work_.news();
+    next_news_ = steady_seconds() + std::max(0.5, 10 * (steady_seconds() - now));
+    const std::lock_guard lock(mutex_);
+    for (const RecordHead& head : news) {
+      progress_.elsewhere(cost_[head.id]);
+      if (head.status == RunStatus::failed) ++failed_elsewhere_;
+    }
+    work_.say({{"study", study_.name},
+               {"device", options_.device},
+               {"seconds", progress_.elapsed()},
+               {"ended", progress_.ended()},
+               {"failed", progress_.count(RunStatus::failed)},
+               {"steps", progress_.steps()},
+               {"cost", cost_ended_here_}});
+    if (!problem_told_ && !work_.problem().empty()) {
+      problem_told_ = true;
+      progress_.announce(fmt::format("crosstalk: warning: {}\n", work_.problem()));
+    }
+  }
+
+  SessionResult result(bool ended) {
+    next_news_ = 0;
+    hear_of_others();
     SessionResult result;
     result.done = progress_.count(RunStatus::done);
     result.diverged = progress_.count(RunStatus::diverged);
@@ -198,7 +277,8 @@ class Session {
     result.seconds = progress_.elapsed();
     result.too_many_failures = too_many_failures_ && !ended;
     result.stopped = !ended && !too_many_failures_;
-    result.superseded = superseded_;
+    result.elsewhere = progress_.ended_elsewhere();
+    result.failed_elsewhere = failed_elsewhere_;
     result.saved = saved_;
     result.reason = time_is_up_ ? "the time limit" : stop_signal();
     return result;
@@ -210,6 +290,9 @@ class Session {
   const SessionOptions& options_;
   Console& console_;
   std::unique_ptr<StoreWriter> writer_;
+  SharedWork work_;
+  std::unordered_map<std::string, const Run*> by_id_;
+  double next_news_ = 0;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   Progress progress_;
@@ -217,7 +300,9 @@ class Session {
   std::unordered_map<std::string, double> cost_;
   std::exception_ptr store_error_;
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
-  bool over_ = false, too_many_failures_ = false, time_is_up_ = false, superseded_ = false;
+  std::int64_t failed_elsewhere_ = 0;
+  double cost_ended_here_ = 0;
+  bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false;
 };
 
 }  // namespace

@@ -9,8 +9,10 @@
 
 #include "experiments/program/console.h"
 #include "experiments/program/progress.h"
+#include "experiments/program/shares.h"
 #include "experiments/study.h"
 #include "experiments/training.h"
+#include "results/follow.h"
 
 namespace crosstalk::program {
 
@@ -25,18 +27,24 @@ struct SessionOptions {
   std::string resume;                                   ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
 
+  /// Where the store's shards ended before anybody looked what is missing: what comes later, others recorded.
+  ShardPositions since;
+  double lease = 60;  ///< seconds without a heartbeat after which a process that shares the store is dead
+
   // Of one worker among several:
-  std::string launch;                ///< kept in provenance: tells records of this launch from earlier ones
-  std::function<bool()> superseded;  ///< polled: whether others have recorded every run of this session
+  std::vector<Share> shares;  ///< of all workers; empty: one share of everything
+  std::size_t share = 0;      ///< this one's
+  bool has_parent = false;    ///< which tells people what goes on
 };
 
 struct SessionResult {
   std::int64_t done = 0, diverged = 0, failed = 0;
-  std::int64_t saved = 0;  ///< unfinished runs that will go on where they stopped
+  std::int64_t elsewhere = 0;         ///< runs that other processes recorded
+  std::int64_t failed_elsewhere = 0;  ///< of these
+  std::int64_t saved = 0;             ///< unfinished runs that will go on where they stopped
   double seconds = 0;
   bool stopped = false;            ///< signal or time limit
   bool too_many_failures = false;  ///< max_failures was reached
-  bool superseded = false;         ///< left since others have recorded every run
   std::string reason;              ///< "SIGTERM", "the time limit"
 };
 
@@ -44,7 +52,9 @@ struct SessionResult {
 /// StorePathError.
 void make_store(const Study& study, const std::filesystem::path& path);
 
-/// Trains `runs` of `study` into the store at `path`. Throws StoreError, StorePathError, DeviceError.
+/// Trains `runs` of `study` into the store at `path`, sharing them with the other processes that do: none is
+/// trained by two. Returns when all are recorded, by whomever. Throws StoreError, StorePathError,
+/// DeviceError.
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,
                             const std::filesystem::path& path, const SessionOptions& options,
                             Console& console);

@@ -94,49 +94,41 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
 }
 
 std::string to_text(const WorkerPlan& plan) {
-  return nlohmann::json{{"launch", plan.launch}, {"command", plan.command}, {"shares", plan.shares}}.dump(
+  return nlohmann::json{{"command", plan.command}, {"since", plan.since}, {"shares", plan.shares}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 WorkerPlan worker_plan(const std::string& text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    return {json.at("launch").get<std::string>(), json.at("command").get<std::string>(),
+    return {json.at("command").get<std::string>(), json.at("since").get<ShardPositions>(),
             json.at("shares").get<std::vector<Share>>()};
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(std::string("the workers' plan cannot be read: ") + error.what());
   }
 }
 
-bool is_recorded(const std::string& id, const StoreContents& contents, const std::string& launch) {
-  const auto found = contents.records.find(id);
-  if (found == contents.records.end()) return false;
-  const Record& record = found->second;
-  if (record.status != RunStatus::failed) return true;
-  return record.provenance.is_object() && record.provenance.value("launch", std::string()) == launch;
-}
-
-std::vector<std::string> next_round(const WorkerPlan& plan, std::size_t i, std::size_t at_once,
-                                    const std::function<bool(const std::string& id)>& recorded) {
-  const Share own = what_is_left(plan.shares.at(i), recorded);
+std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
+                                    const std::function<bool(const std::string& id)>& taken) {
+  const Share own = what_is_left(shares.at(i), taken);
   if (!own.empty()) {
     const std::size_t take = std::min(own.size(), std::max(kOwnRounds * at_once, own.size() / 2));
     return flat(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(take));
   }
-  const std::size_t workers = plan.shares.size();
+  const std::size_t workers = shares.size();
   std::size_t owner = i, most = 0;
   for (std::size_t other = 0; other < workers; ++other) {
-    const std::size_t left = what_is_left(plan.shares[other], recorded).size();
+    const std::size_t left = what_is_left(shares[other], taken).size();
     if (left > most) most = left, owner = other;
   }
   if (most == 0) return {};
   // Of several helpers each begins with another part, from the end on.
-  const Share& share = plan.shares[owner];
+  const Share& share = shares[owner];
   for (std::size_t part = 0; part < workers; ++part) {
     Share candidates;
     for (std::size_t u = share.size(); u-- > 0;)
       if (u % workers == (i + part) % workers) candidates.push_back(share[u]);
-    const Share left = what_is_left(candidates, recorded);
+    const Share left = what_is_left(candidates, taken);
     if (left.empty()) continue;
     const std::size_t take = std::min(left.size(), std::max(at_once, left.size() / 2));
     return flat(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(take));

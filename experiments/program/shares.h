@@ -6,7 +6,7 @@
 
 #include "experiments/study.h"
 #include "experiments/training.h"
-#include "results/store.h"
+#include "results/follow.h"
 
 namespace crosstalk::program {
 
@@ -22,21 +22,19 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
 
 /// What all workers of one launch know.
 struct WorkerPlan {
-  std::string launch;   ///< tells this launch's records from earlier ones
-  std::string command;  ///< as the user gave it
+  std::string command;   ///< as the user gave it
+  ShardPositions since;  ///< SessionOptions::since
   std::vector<Share> shares;
 };
 std::string to_text(const WorkerPlan& plan);
 /// Throws std::runtime_error.
 WorkerPlan worker_plan(const std::string& text);
 
-/// Whether a run needs no training any more: it has a result, or it failed in this launch.
-bool is_recorded(const std::string& id, const StoreContents& contents, const std::string& launch);
-
 /// What worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
 /// for a while; then, of the share of whom most is left, a part from the end, which its owner would begin
-/// last. Empty: `recorded` holds for every run. `at_once`: packs that it trains side by side.
-std::vector<std::string> next_round(const WorkerPlan& plan, std::size_t i, std::size_t at_once,
-                                    const std::function<bool(const std::string& id)>& recorded);
+/// last. Empty: `taken` (recorded, or claimed by another) holds for every run. `at_once`: packs that it
+/// trains side by side.
+std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
+                                    const std::function<bool(const std::string& id)>& taken);
 
 }  // namespace crosstalk::program

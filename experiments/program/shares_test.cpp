@@ -94,17 +94,17 @@ TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
   }
 }
 
-WorkerPlan plan_of(std::size_t workers, std::size_t units) {
-  WorkerPlan plan{"launch", "crosstalk run 'ü.toml'", std::vector<Share>(workers)};
+std::vector<Share> plan_of(std::size_t workers, std::size_t units) {
+  std::vector<Share> shares(workers);
   for (std::size_t w = 0; w < workers; ++w)
-    for (std::size_t u = 0; u < units; ++u) plan.shares[w].push_back({fmt::format("w{}u{}", w, u)});
-  return plan;
+    for (std::size_t u = 0; u < units; ++u) shares[w].push_back({fmt::format("w{}u{}", w, u)});
+  return shares;
 }
 
 TEST(Shares, APlanSurvivesItsText) {
-  const WorkerPlan plan = plan_of(3, 2);
+  const WorkerPlan plan{"crosstalk run 'ü.toml'", {{"host-1-0.jsonl", 12345678901}}, plan_of(3, 2)};
   const WorkerPlan read = worker_plan(to_text(plan));
-  EXPECT_EQ(read.launch, plan.launch);
+  EXPECT_EQ(read.since, plan.since);
   EXPECT_EQ(read.command, plan.command);
   EXPECT_EQ(read.shares, plan.shares);
   EXPECT_THROW(worker_plan("{}"), std::runtime_error);
@@ -112,7 +112,7 @@ TEST(Shares, APlanSurvivesItsText) {
 }
 
 TEST(Shares, OwnRunsComeFirstAndInOrder) {
-  const WorkerPlan plan = plan_of(2, 20);
+  const std::vector<Share> plan = plan_of(2, 20);
   const std::vector<std::string> round = next_round(plan, 1, 1, [](const std::string&) { return false; });
   EXPECT_EQ(round.size(), 10u);
   EXPECT_EQ(round[0], "w1u0");
@@ -125,7 +125,7 @@ TEST(Shares, OwnRunsComeFirstAndInOrder) {
 }
 
 TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
-  const WorkerPlan plan = plan_of(3, 12);
+  const std::vector<Share> plan = plan_of(3, 12);
   const auto only_first_is_left = [](const std::string& id) { return id[1] != '0'; };
   const std::vector<std::string> one = next_round(plan, 1, 1, only_first_is_left),
                                  two = next_round(plan, 2, 1, only_first_is_left);
@@ -135,7 +135,7 @@ TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
 
 // Whoever is left ends up with everything, whatever the others did not do.
 TEST(Shares, OneWorkerAloneGetsThroughEverything) {
-  const WorkerPlan plan = plan_of(4, 7);
+  const std::vector<Share> plan = plan_of(4, 7);
   std::set<std::string> done;
   const auto recorded = [&](const std::string& id) { return done.count(id) != 0; };
   for (int round = 0;; ++round) {
@@ -145,22 +145,6 @@ TEST(Shares, OneWorkerAloneGetsThroughEverything) {
     for (const std::string& id : ids) EXPECT_TRUE(done.insert(id).second) << id << " twice";
   }
   EXPECT_EQ(done.size(), 28u);
-}
-
-TEST(Shares, AFailureOfAnEarlierLaunchIsTrainedAgain) {
-  StoreContents contents;
-  Record& record = contents.records["a"];
-  EXPECT_FALSE(is_recorded("b", contents, "now"));
-  for (const RunStatus status : {RunStatus::done, RunStatus::diverged}) {
-    record.status = status;
-    EXPECT_TRUE(is_recorded("a", contents, "now"));
-  }
-  record.status = RunStatus::failed;
-  EXPECT_FALSE(is_recorded("a", contents, "now"));
-  record.provenance = {{"launch", "before"}};
-  EXPECT_FALSE(is_recorded("a", contents, "now"));
-  record.provenance = {{"launch", "now"}};
-  EXPECT_TRUE(is_recorded("a", contents, "now"));
 }
 
 TEST(Devices, AreParsed) {

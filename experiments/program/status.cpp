@@ -3,31 +3,42 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
 
 using Counts = std::vector<std::pair<std::string, StateCounts>>;
 
-StateCounts& counts_of(Counts& counts, const std::string& label) {
-  for (auto& [name, value] : counts)
-    if (name == label) return value;
-  return counts.emplace_back(label, StateCounts()).second;
-}
+/// Of each label, in the order in which they come.
+class Counter {
+ public:
+  void add(const std::string& label, const std::string& state) {
+    const auto [place, is_new] = places_.emplace(label, counts.size());
+    if (is_new) counts.emplace_back(label, StateCounts());
+    counts[place->second].second.add(state);
+  }
+  Counts counts;
+
+ private:
+  std::unordered_map<std::string, std::size_t> places_;
+};
 
 /// By label: in the study's order where there is one, else as the records come.
 Counts count(const Target& target, const StoreContents& contents) {
-  Counts counts;
+  Counter counter;
+  Counts& counts = counter.counts;
   if (target.study) {
     for (const Run& run : target.study->runs)
-      for (const std::string& label : run.labels) counts_of(counts, label).add(state_of(run, contents));
+      for (const std::string& label : run.labels) counter.add(label, state_of(run, contents));
   } else {
     for (const auto& [key, record] : all_rows(contents.records, read_asked(target.store)).rows)
-      counts_of(counts, record.label).add(to_text(record.status));
+      counter.add(record.label, to_text(record.status));
     std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
   return counts;
@@ -79,7 +90,9 @@ int run_status(const Arguments& arguments, Console& console) {
     json["count"] = total.total();
     json["states"] = to_json(total);
     json["labels"] = nlohmann::ordered_json::object();
-    for (const auto& [label, n] : counts) json["labels"][label] = to_json(n);
+    // Labels are unique; json[label] would look through all of them each time.
+    auto& labels = json["labels"].get_ref<nlohmann::ordered_json::object_t&>();
+    for (const auto& [label, n] : counts) labels.push_back({label, to_json(n)});
     json["others"] = others;
     json["bad_lines"] = contents.bad_lines;
     json["torn_tails"] = contents.torn_tails;
@@ -114,8 +127,9 @@ int run_status(const Arguments& arguments, Console& console) {
                                plural(static_cast<std::int64_t>(contents.bad_lines), "damaged line"),
                                plural(static_cast<std::int64_t>(contents.torn_tails), "torn last line"));
   if (last != nullptr)
-    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", finished_at(*last), last->label,
-                               last->id, last->eval_loss, to_text(last->status));
+    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", printable_line(finished_at(*last)),
+                               printable_line(last->label), printable_line(last->id), last->eval_loss,
+                               to_text(last->status));
   return exit_done;
 }
 

@@ -17,7 +17,6 @@
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/progress.h"
-#include "experiments/program/provenance.h"
 #include "experiments/program/shares.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
@@ -25,6 +24,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
+#include "results/follow.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -57,15 +57,22 @@ std::vector<std::string> worker_words(const std::string& command, const Argument
   return words;
 }
 
+DeviceError no_process(const std::string& reason) {
+  return DeviceError(
+      fmt::format("the worker processes could not be started: {}; use fewer devices, or raise the "
+                  "limits on processes, open files and memory (ulimit -u, -n, -v)",
+                  reason));
+}
+
 /// A file without a name that holds `text`; the workers inherit it.
 int inherited_file(const std::string& text) {
   const int file = ::memfd_create("crosstalk-plan", 0);
-  if (file < 0) throw std::runtime_error(fmt::format("memfd_create: {}", std::strerror(errno)));
+  if (file < 0) throw no_process(std::strerror(errno));
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t n = ::write(file, text.data() + at, text.size() - at);
     if (n < 0 && errno != EINTR) {
       ::close(file);
-      throw std::runtime_error(fmt::format("the workers' plan cannot be written: {}", std::strerror(errno)));
+      throw no_process(std::strerror(errno));
     }
     at += static_cast<std::size_t>(std::max<ssize_t>(0, n));
   }
@@ -75,10 +82,10 @@ int inherited_file(const std::string& text) {
 class Parent {
  public:
   Parent(const std::vector<Run>& runs, const std::filesystem::path& path, const SessionOptions& options,
-         std::string launch, Console& console)
+         Console& console)
       : path_(path),
         options_(options),
-        launch_(std::move(launch)),
+        follower_(path, options.since),
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
     for (const Run& run : runs) missing_.emplace(run.id, estimated_cost(run));
   }
@@ -92,8 +99,7 @@ class Parent {
 
   void start(const std::string& device, const std::string& program, const std::vector<std::string>& words) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw std::runtime_error(fmt::format("pipe2: {}", std::strerror(errno)));
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw no_process(std::strerror(errno));
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -111,7 +117,7 @@ class Parent {
     ::close(ends[1]);
     if (child < 0) {
       ::close(ends[0]);
-      throw std::runtime_error(fmt::format("fork: {}", std::strerror(error)));
+      throw no_process(std::strerror(error));
     }
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     workers_.push_back({device, child, ends[0], "", 0});
@@ -190,10 +196,7 @@ class Parent {
         continue;
       worker.process = -1;
       read_text(worker);
-      if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_done) {
-        one_finished_ = true;
-        continue;
-      }
+      if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_done) continue;
       if (WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_store) {
         store_failed_ = true;
         request_stop();
@@ -235,33 +238,16 @@ class Parent {
   }
 
   void count() {
-    const StoreContents contents = read_store(path_);
-    for (auto run = missing_.begin(); run != missing_.end();) {
-      if (!is_recorded(run->first, contents, launch_)) {
-        ++run;
-        continue;
-      }
-      const Record& record = contents.records.at(run->first);
-      progress_.stepped(record.steps);
-      progress_.finished(record.status, run->second);
-      run = missing_.erase(run);
+    for (const RecordHead& head : follower_.added()) {
+      const auto run = missing_.find(head.id);
+      if (run == missing_.end()) continue;
+      progress_.stepped(head.steps);
+      progress_.finished(head.status, run->second);
+      missing_.erase(run);
     }
   }
 
   SessionResult result() {
-    // Of two failed records of a run, a reader may show the older one: a worker that has seen to everything
-    // did see to it.
-    if (one_finished_ && !missing_.empty()) {
-      const StoreContents contents = read_store(path_);
-      for (auto run = missing_.begin(); run != missing_.end();) {
-        if (contents.records.count(run->first) == 0) {
-          ++run;
-          continue;
-        }
-        progress_.finished(RunStatus::failed, run->second);
-        run = missing_.erase(run);
-      }
-    }
     SessionResult result;
     result.done = progress_.count(RunStatus::done);
     result.diverged = progress_.count(RunStatus::diverged);
@@ -289,12 +275,12 @@ class Parent {
 
   const std::filesystem::path path_;
   const SessionOptions& options_;
-  const std::string launch_;
+  StoreFollower follower_;
   Progress progress_;
   std::vector<Worker> workers_;
   std::unordered_map<std::string, double> missing_;  ///< id -> cost
   double stop_seen_ = -1;
-  bool store_failed_ = false, time_is_up_ = false, too_many_failures_ = false, one_finished_ = false;
+  bool store_failed_ = false, time_is_up_ = false, too_many_failures_ = false;
 };
 
 }  // namespace
@@ -309,14 +295,14 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   training.device = on_cpu ? Device::cpu : Device::cuda;
   const auto workers = static_cast<int>(devices.size());
   WorkerPlan plan;
-  plan.launch = fmt::format("{}-{}", utc_now(), ::getpid());
   plan.command = options.command;
+  plan.since = options.since;
   plan.shares = share_out(runs, workers, training);
 
   int threads = training.threads;
   if (on_cpu) threads = std::max(1, (threads > 0 ? threads : available_cores()) / workers);
   const int file = inherited_file(to_text(plan));
-  Parent parent(runs, path, options, plan.launch, console);
+  Parent parent(runs, path, options, console);
   for (int i = 0; i < workers; ++i) {
     const std::string& device = devices[static_cast<std::size_t>(i)];
     parent.start(device, console.program,

@@ -1,8 +1,8 @@
 // Several worker processes over one store, one a device: `run` and `retry` with --device cuda:all.
 //
 // The parent starts itself again for each device and hands each worker its share of the runs. A worker that
-// has finished its share goes on with what nobody has recorded yet; two workers may then train the same run,
-// the store keeps one and checks that they agree. So a worker that is lost costs time and no run.
+// has finished its share goes on with what nobody has claimed yet, and with what a worker that is lost had
+// claimed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>

@@ -136,10 +136,13 @@ class Pack {
     *graph.feature_draw = fixed ? zero_ : counter;
   }
 
+  bool is_wanted(const Run& run) const { return !events_.wanted || events_.wanted(run.id); }
+
   // Starts the next waiting run in slot r; leaves the slot empty if there is none.
   void fill_slot(int r) {
     Slot& slot = slots_[static_cast<std::size_t>(r)];
     slot = Slot{};
+    while (!waiting_.empty() && !is_wanted(waiting_.front()->run)) waiting_.pop_front();
     if (waiting_.empty()) return;
     const PackRun& next = *waiting_.front();
     waiting_.pop_front();
@@ -308,8 +311,11 @@ class Pack {
       const Options& config = slot.run->config;
       const double stop_loss = config.get_double("train.stop_loss");
       const bool solved = stop_loss > 0 && summary.loss <= stop_loss;
-      if (solved || slot.strikes > config.get_int("train.patience") || slot.steps >= max_steps_)
+      if (solved || slot.strikes > config.get_int("train.patience") || slot.steps >= max_steps_) {
         finish(r, RunStatus::done);
+      } else if (!is_wanted(*slot.run)) {
+        vacate(r);
+      }
     }
   }
 
@@ -340,8 +346,13 @@ class Pack {
         {"pack", R_},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
     };
-    active_.erase(std::find(active_.begin(), active_.end(), r));
     events_.finished(std::move(record));
+    vacate(r);
+  }
+
+  // The next waiting run takes slot r, now or when all are free.
+  void vacate(int r) {
+    active_.erase(std::find(active_.begin(), active_.end(), r));
     // Slots march in step: a new run may start only where all stand at a multiple of the evaluation period.
     if (max_steps_ % every_ == 0) fill_slot(r);
     if (active_.empty()) {

@@ -66,6 +66,51 @@ TEST(Packs, SlotsThatAreRefilledTrainTheSame) {
   }
 }
 
+// A run that somebody else has taken is left, before it begins or at an evaluation; its pack-mates never
+// notice.
+TEST(Packs, RunsThatAreNotWantedAreLeftAndOthersTrainTheSame) {
+  for (const char* limit : {"200", "90"}) {
+    const auto runs = uneven_runs(limit);
+    const Records alone = train(runs, 1, 1);
+    for (const int slots : {1, 3}) {
+      std::vector<std::string> ids;  // longest first
+      for (const auto& [id, record] : alone) ids.push_back(id);
+      std::sort(ids.begin(), ids.end(),
+                [&](const auto& a, const auto& b) { return alone.at(a).steps > alone.at(b).steps; });
+      const std::string &late = ids[0], &never = ids[1], &last = ids[6];
+      std::map<std::string, int> asked;
+      std::vector<PackRun> pack;
+      for (const auto& run : runs) pack.push_back({run, ""});
+      Records records;
+      PackEvents events;
+      events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
+      events.progressed = [](std::int64_t) {};
+      events.stopped = [] { return false; };
+      events.threads = [] { return 1; };
+      events.wanted = [&](const std::string& id) {
+        return ++asked[id] < (id == never || id == last ? 1 : id == late ? 2 : 1000);
+      };
+      EXPECT_TRUE(train_pack("test", pack, slots, Device::cpu, events));
+      Records expected = alone;
+      for (const std::string& id : {never, late, last}) expected.erase(id);
+      EXPECT_TRUE(identical_records(records, expected)) << slots << " slots, limit " << limit;
+      EXPECT_EQ(asked[never], 1);
+      EXPECT_EQ(asked[late], 2) << "asked when it began and at its first evaluation";
+    }
+  }
+}
+
+TEST(Packs, AStudyThatNobodyWantsHereEndsAtOnce) {
+  TrainingEvents events;
+  std::atomic<int> asked{0};
+  events.finished = [](Record&&) { ADD_FAILURE() << "a run was trained"; };
+  events.wanted = [&](const std::string&) { return ++asked, false; };
+  TrainingOptions options;
+  options.threads = 2;
+  EXPECT_TRUE(train_runs("test", uneven_runs("200"), options, events));
+  EXPECT_EQ(asked, 7);
+}
+
 TEST(Packs, MixedShapesAreSortedIntoPacks) {
   auto runs =
       runs_of("train.max_steps = 10\neval.every = 5\ntrain.stop_loss = 0", "name = \"delta\"", "[1, 2]",

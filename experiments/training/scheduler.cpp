@@ -6,12 +6,14 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/run_state.h"
+#include "experiments/training/threads.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
@@ -20,6 +22,9 @@ namespace {
 
 /// 1 is for what is left of a pack when most of its runs have ended (train_pack).
 constexpr double kMostUrgent = 0.8;
+
+/// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
+constexpr int spare_threads = 4;
 
 struct QueuedPack {
   double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
@@ -93,9 +98,14 @@ class Scheduler {
     queue_.packs = std::move(packs);
     const int workers = std::min<int>(workers_, static_cast<int>(queue_.packs.size()));
     queue_.working = workers;
-    std::vector<std::thread> pool;
-    for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
-    for (auto& worker : pool) worker.join();
+    {
+      std::vector<std::jthread> pool;  // joins
+      try {
+        for (int i = 0; i < workers; ++i) pool.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {  // no thread to be had
+        stop_all(std::current_exception());
+      }
+    }
     if (error_) std::rethrow_exception(error_);
     return !queue_.interrupted;
   }
@@ -104,6 +114,14 @@ class Scheduler {
   bool stopped() const { return (events_.stop && events_.stop->load()) || failed_.load(); }
 
   void work() {
+    try {
+      train_packs();
+    } catch (...) {  // nothing may leave a thread
+      stop_all(std::current_exception());
+    }
+  }
+
+  void train_packs() {
     if (options_.device == Device::cuda) cuda_set_device(options_.cuda_device);
     for (;;) {
       QueuedPack pack;
@@ -121,8 +139,20 @@ class Scheduler {
     }
   }
 
+  // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
+  // is free.
+  std::vector<PackRun> wanted(std::vector<PackRun> runs) const {
+    if (!events_.wanted) return runs;
+    std::vector<PackRun> kept;
+    for (PackRun& run : runs)
+      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run.id))
+        kept.push_back(std::move(run));
+    return kept;
+  }
+
   void train(QueuedPack queued) {
-    const std::vector<PackRun>& pack = queued.runs;
+    const std::vector<PackRun> pack = wanted(std::move(queued.runs));
+    if (pack.empty()) return;
     std::vector<std::string> finished;
     PackEvents events;
     events.urgency = queued.urgency;
@@ -135,6 +165,7 @@ class Scheduler {
       if (events_.progressed) events_.progressed(steps);
     };
     events.stopped = [this] { return stopped(); };
+    events.wanted = events_.wanted;
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       return std::max(1, workers_ / std::max(1, queue_.working));
@@ -251,6 +282,7 @@ bool train_runs(const std::string& study, const std::vector<Run>& runs, const Tr
     if (slots <= 0) slots = 1;  // on the CPU lockstep gains nothing and costs cache
     runs_a_pack = slots;
   }
+  require_threads(packs_at_once(options) + spare_threads);
   return Scheduler(study, options, packs_at_once(options), slots, events)
       .run(make_packs(runs, runs_a_pack, events));
 }

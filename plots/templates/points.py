@@ -3,9 +3,13 @@
 Stand-alone (matplotlib and the standard library) and yours to edit: every number is in the CSV.
 """
 # SPDX-License-Identifier: Apache-2.0
-import csv
-import math
 import os
+import sys
+
+# This folder holds figures, not modules: one named csv.py or matplotlib.py must not be imported.
+sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
+
+import csv
 import pathlib
 import textwrap
 

@@ -1,0 +1,75 @@
+// The runs of one session on a store that other processes may train into at the same moment: which of them
+// are free, which are ours, and which somebody has recorded. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "experiments/study.h"
+#include "results/claims.h"
+#include "results/follow.h"
+
+namespace crosstalk::program {
+
+class SharedWork {
+ public:
+  /// `since`: where the store's shards ended before anybody looked what is missing. Beats until it is gone.
+  SharedWork(const std::filesystem::path& store, const std::vector<Run>& runs, const ShardPositions& since,
+             double lease);
+  ~SharedWork();
+  SharedWork(const SharedWork&) = delete;
+  SharedWork& operator=(const SharedWork&) = delete;
+
+  /// TrainingEvents::wanted: claims a run when it begins; later, whether it is still ours. Any thread.
+  bool wanted(const std::string& id);
+  /// The trainer read the saved state of this run, or found none. A state that is saved afterwards is left to
+  /// a later round, which begins with it.
+  void planned(const std::string& id);
+  /// Before and after our record of the run goes to the store.
+  void recording(const std::string& id);
+  void recorded(const std::string& id);
+
+  /// Reads what others have recorded since the last time.
+  void refresh();
+  /// Runs of this session that nobody has recorded and nobody else trains.
+  std::set<std::string> free_runs();
+  /// Runs of this session that nobody has recorded.
+  std::size_t unrecorded() const;
+  /// What others recorded since the last call.
+  std::vector<RecordHead> news();
+
+  /// What the heartbeat says of this process, from now on.
+  void say(nlohmann::json activity);
+  /// Why claims cannot be kept; "" if they can.
+  std::string problem() const { return claims_.problem(); }
+
+ private:
+  void read_added();
+  void beat_until_over();
+
+  const std::filesystem::path store_;
+  std::unordered_set<std::string> ids_;
+  Claims claims_;
+  mutable std::mutex mutex_;  ///< guards all below
+  std::condition_variable wake_;
+  StoreFollower follower_;
+  std::unordered_set<std::string> ended_;          ///< recorded, by us or by others
+  std::unordered_set<std::string> ours_;           ///< claimed and not recorded yet
+  std::unordered_set<std::string> own_records_;    ///< so that they are no news
+  std::unordered_map<std::string, bool> planned_;  ///< whether there was a saved state
+  std::vector<RecordHead> news_;
+  nlohmann::json activity_ = nlohmann::json::object();
+  bool over_ = false;
+  std::thread beating_;
+};
+
+}  // namespace crosstalk::program
