@@ -23,7 +23,7 @@ LabelledRecords two_memories() {
   for (int seed = 1; seed <= 3; ++seed)
     for (const int load : {4, 8}) {
       add_recall(records, "a_b", seed, 4, load, load <= 4 ? 0.0005 : 0.1 * seed);
-      add_recall(records, "softmax", seed, 0, load, 0.0004);
+      add_recall(records, "softmax", seed, 0, load, 0.0004).state_size = 40;
     }
   LabelledRecords rows = rows_of(records);
   rows.labels = {{"a_b", "50 % of $\\beta_t$ & \xCE\xBD", {}}, {"softmax", "", {}}};

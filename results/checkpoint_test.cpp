@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "results/claims.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -77,6 +78,29 @@ TEST_F(Checkpoint, AStoreThatIsGoneIsNotMadeAnew) {
   std::filesystem::remove_all(store_);
   EXPECT_THROW(save_checkpoint(store_, "ct-1", "state"), StoreError);
   EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+TEST_F(Checkpoint, WhatKillsLeaveIsSwept) {
+  const auto folder = store_ / "checkpoints";
+  for (const char* id : {"ct-1", "ct-2", "ct-3"}) {
+    save_checkpoint(store_, id, "state");
+    std::ofstream(folder / ("." + std::string(id) + ".state.a.host-12-0.tmp")) << "half a sta";
+  }
+  std::ofstream(folder / "notes.txt") << "mine";
+  const auto over = [](const std::string& id) { return id != "ct-2"; };
+  {
+    Claims claims(store_, {});
+    ASSERT_TRUE(claims.take("ct-3"));  // somebody still trains it
+    EXPECT_EQ(sweep_checkpoints(store_, over), 2u);
+    EXPECT_EQ(state_of("ct-1"), "");
+    EXPECT_EQ(state_of("ct-2"), "state");
+    EXPECT_EQ(state_of("ct-3"), "state");
+  }
+  EXPECT_EQ(sweep_checkpoints(store_, over), 2u);
+  EXPECT_EQ(sweep_checkpoints(store_, over), 0u);
+  EXPECT_EQ(state_of("ct-2"), "state");
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+  EXPECT_EQ(sweep_checkpoints(store_ / "absent", over), 0u);
 }
 
 // What is no regular file is never waited for.

@@ -77,8 +77,6 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
     const std::string &column = row.columns()[i], &cell = row.cell(i);
     const bool is_seed = column == "data_seed" || column == "init_seed";
     if (is_seed || (column.find('.') != std::string::npos && !is_marginal(column))) {
-      // An empty text is a value (eval.length_factors = ""), a key that does not apply has none: both read
-      // back as absent, which nothing tells from the neutral value.
       if (!cell.empty()) record.config[column] = value_in(cell);
     } else if (known.count(column) == 0 && !column.starts_with("provenance.")) {
       if (const auto metric = number_in(cell))
@@ -107,12 +105,23 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
 
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;
+  std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
   read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    if (rows.rows.empty())
+      for (const std::string& column : row.columns())
+        if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);
     Record record = record_in(row, fmt::format("{}:{}", path.filename().string(), rows.rows.size() + 1));
     const std::string key = record.id + '\t' + record.label;
     if (!rows.rows.emplace(key, std::move(record)).second) row.fail("a second row of this id and label");
   });
   if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
+  // An empty cell is a key that does not apply to that run, or an empty text; a column that is empty
+  // throughout can only be the latter, or the export would not have it.
+  for (const auto& [key, record] : rows.rows)
+    std::erase_if(keys,
+                  [&, &config = record.config](const std::string& one) { return config.contains(one); });
+  for (auto& [key, record] : rows.rows)
+    for (const std::string& empty : keys) record.config[empty] = "";
   fs::path curves = path;
   curves.replace_extension(".curves.csv");
   std::error_code error;

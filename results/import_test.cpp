@@ -21,6 +21,7 @@ TEST(Import, AnExportReadBackGivesTheSameExport) {
   for (int n = 0; n < 5; ++n) {
     Record record = testing::make_record(n);
     record.config["eval.protocol"] = "uniform";
+    record.config["eval.length_factors"] = "";
     record.config["memory.flag"] = n % 2 == 0;
     if (n == 3) record.status = RunStatus::diverged, record.eval_loss = std::nan("");
     record.label = n == 4 ? "a, \"b\"" : "linear";

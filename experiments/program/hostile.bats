@@ -13,6 +13,7 @@ setup_file() {
   export crosstalk
   [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
   export OMP_NUM_THREADS=1
+  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
 }
 
 setup() {
@@ -294,4 +295,16 @@ open("labels.toml", "w").write(text + "".join(f'[memories.l{i}]\nname = "softmax
 PY
   timeout 60 "$crosstalk" plan labels.toml --set seeds=1 --json >plan.json
   timeout 60 "$crosstalk" plan labels.toml --set seeds=1 >plan.txt
+}
+
+@test "what kills leave of finished runs is swept, of others it stays" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  stop_half_way store
+  mkdir -p runs/tiny/checkpoints
+  cp store/checkpoints/*.state runs/tiny/checkpoints
+  id=$("$crosstalk" export runs/tiny | sed -n '2s/,.*//p')
+  echo x >"runs/tiny/checkpoints/$id.state"
+  echo x >"runs/tiny/checkpoints/.$id.state.host-1-0.tmp"
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  [ "$(ls -A runs/tiny/checkpoints | sort)" = "$(ls store/checkpoints | sort)" ]
 }

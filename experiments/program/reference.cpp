@@ -57,10 +57,10 @@ std::string topic_text(const Topic& topic) {
     const std::size_t end = std::min(topic.text.find('\n', begin), topic.text.size());
     const std::string line = topic.text.substr(begin, end - begin);
     if (line.starts_with("  ")) {
-      block += line.substr(2) + "\n";
+      block += fmt::format("{}\n", line.substr(2));
     } else {
       close();
-      text += line + "\n";
+      text += fmt::format("{}\n", line);
     }
     begin = end + 1;
   }
@@ -85,9 +85,12 @@ std::string reference() {
   for (const Topic& column : columns())
     text += fmt::format("| `{}` | {} |\n", column.name, cell(column.summary));
   text += "\n## Keys of every run\n\n";
-  text += "### model\n\n" + options_table("model", model_options());
-  text += "### train\n\n" + options_table("train", train_options());
-  text += "### eval\n\n" + options_table("eval", eval_options());
+  text += "### model\n\n";
+  text += options_table("model", model_options());
+  text += "### train\n\n";
+  text += options_table("train", train_options());
+  text += "### eval\n\n";
+  text += options_table("eval", eval_options());
   text += "## Tasks\n\n";
   for (const TaskKind& kind : task_kinds())
     text += fmt::format("### {}\n\n{}.\n\n{}\n\n", kind.name, kind.summary, kind.description) +
@@ -118,24 +121,24 @@ std::string reference() {
 std::string bash_completion() {
   std::string names, cases;
   for (const Command* command : commands()) {
-    names += (names.empty() ? "" : " ") + command->name;
+    names += fmt::format("{}{}", names.empty() ? "" : " ", command->name);
     std::string flags = "--help", choices;
     for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
-      for (const std::string& flag : flags_of(option)) flags += ' ' + flag;
+      for (const std::string& flag : flags_of(option)) flags += fmt::format(" {}", flag);
       if (!option.choices.empty())
         choices += fmt::format("        {}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n",
                                join(flags_of(option), "|"), join(option.choices, " "));
     }
     std::string words;
     if (command->name == "plot")
-      for (const FigureKind& kind : figure_kinds()) words += ' ' + kind.name;
+      for (const FigureKind& kind : figure_kinds()) words += fmt::format(" {}", kind.name);
     if (command->name == "table")
-      for (const FigureKind& kind : table_kinds()) words += ' ' + kind.name;
+      for (const FigureKind& kind : table_kinds()) words += fmt::format(" {}", kind.name);
     if (command->name == "list") words = " tasks memories feature-maps figures studies";
     if (command->name == "completion") words = " bash zsh fish";
     if (command->name == "sample")
-      for (const TaskKind& kind : task_kinds()) words += ' ' + kind.name;
+      for (const TaskKind& kind : task_kinds()) words += fmt::format(" {}", kind.name);
     cases += fmt::format("    {})\n      case $before in\n{}      esac\n      flags=\"{}\" words=\"{}\" ;;\n",
                          command->name, choices, flags, words);
   }
@@ -234,8 +237,9 @@ int run_man(const Arguments&, Console& console) {
                                troff(command->synopsis), troff(command->summary + ".\n\n" + command->text));
     for (const CommandOption& option : command->options) {
       if (option.help.empty()) continue;
-      console.out << fmt::format(".TP\n.B {}{}\n{}\n", troff(join(flags_of(option), ", ")),
-                                 option.value.empty() ? "" : " " + troff(option.value), troff(option.help));
+      console.out << fmt::format(
+          ".TP\n.B {}{}\n{}\n", troff(join(flags_of(option), ", ")),
+          option.value.empty() ? std::string() : fmt::format(" {}", troff(option.value)), troff(option.help));
     }
   }
   return exit_done;

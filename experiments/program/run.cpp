@@ -14,6 +14,7 @@
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/program/workers.h"
+#include "results/checkpoint.h"
 
 namespace crosstalk::program {
 namespace {
@@ -49,9 +50,8 @@ double seconds_of(const std::string& text) {
   return seconds;
 }
 
-/// The runs that --only names (by id or a beginning of it); all without --only.
+/// The runs that --only names (by id or a beginning of it).
 std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& only) {
-  if (only.empty()) return study.runs;
   std::vector<Run> runs;
   for (const std::string& id : only) {
     const auto match = [&](const Run& run) { return run.id.rfind(id, 0) == 0; };
@@ -151,7 +151,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
   SessionOptions options = session_options(arguments, store, workers, console);
   if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
-  const std::vector<Run> named = named_runs(study, arguments.all("only"));
+  const std::vector<std::string> only = arguments.all("only");
+  const std::vector<Run> chosen = only.empty() ? std::vector<Run>() : named_runs(study, only);
+  const std::vector<Run>& named = only.empty() ? study.runs : chosen;  // no copy of a large study
   options.since =
       shard_positions(store);  // before the look at what is missing: nothing falls between the two
   const StoreContents before = load_store(store, console);
@@ -161,6 +163,11 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     print_plan(part, before, store, false, console);
     return exit_done;
   }
+  sweep_checkpoints(store, [&](const std::string& id) {
+    const auto found = before.records.find(id);
+    return found != before.records.end() &&
+           (which == Which::missing || found->second.status != RunStatus::failed);
+  });
   const std::vector<Run> runs = select(named, before, which);
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 

@@ -106,6 +106,7 @@ class Session {
                       "recorded lies where it is now, what was half-way is lost",
                       path_.string()));
     if (error) std::rethrow_exception(error);
+    if (ended) sweep_checkpoints(path_, [this](const std::string& id) { return by_id_.count(id) != 0; });
     return result(ended);
   }
 
