@@ -44,6 +44,8 @@ std::int64_t integer(const Record& record, const char* key, std::int64_t fallbac
 std::optional<Setting> setting_of(const Record& record, double at) {
   const std::string task = config_text(record, "task.name").value_or("");
   if (config_text(record, "model.name").value_or("retrieval") != "retrieval") return std::nullopt;
+  if (config_number(record, "model.heads").value_or(1) != 1)
+    return std::nullopt;  // each reads a part of the value
   if (task != "recall" && task != "reassign") return std::nullopt;
   Setting setting;
   setting.reassign = task == "reassign";

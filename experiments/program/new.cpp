@@ -94,7 +94,7 @@ const Command new_command = {
     "STUDY.toml",
     "Writes a small study with a comment on every part; never over an existing file.\n\n"
     "Example:\n"
-    "  crosstalk new mine.toml && crosstalk plan mine.toml\n",
+    "  crosstalk new mine.toml\n",
     1,
     1,
     "needs the name of a file, for example: crosstalk new mine.toml",
