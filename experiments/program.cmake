@@ -10,14 +10,17 @@ crosstalk_library(crosstalk_program
     program/devices.cpp
     program/dispatch.cpp
     program/doctor.cpp
+    program/draw.cpp
     program/compare.cpp
     program/export.cpp
     program/help.cpp
     program/list.cpp
+    program/new.cpp
     program/plan.cpp
     program/plot.cpp
     program/progress.cpp
     program/provenance.cpp
+    program/reference.cpp
     program/retry.cpp
     program/run.cpp
     program/sample.cpp
@@ -26,8 +29,10 @@ crosstalk_library(crosstalk_program
     program/shares.cpp
     program/signals.cpp
     program/status.cpp
+    program/table.cpp
     program/stores.cpp
     program/text.cpp
+    program/topics.cpp
     program/verify.cpp
     program/version.cpp
     program/worker.cpp
