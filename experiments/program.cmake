@@ -17,10 +17,12 @@ crosstalk_library(crosstalk_program
     program/plot.cpp
     program/progress.cpp
     program/provenance.cpp
+    program/requests.cpp
     program/retry.cpp
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/session_options.cpp
     program/shared_work.cpp
     program/shares.cpp
     program/signals.cpp
@@ -29,6 +31,7 @@ crosstalk_library(crosstalk_program
     program/text.cpp
     program/verify.cpp
     program/version.cpp
+    program/work.cpp
     program/worker.cpp
     program/workers.cpp
   LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version

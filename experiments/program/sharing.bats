@@ -167,3 +167,75 @@ run_many() {
   cat err.*
   [ "$(records runs/s)" -eq $((before + 6)) ]
 }
+
+@test "workers need the store alone, and train all that was asked of it" {
+  steps 300
+  "$crosstalk" run s.toml --out one --quiet
+  "$crosstalk" run s.toml --out one --quiet --set seeds=11,12
+  # Asked for, and stopped at once.
+  for extra in "--set seeds=1,2,3,4,5,6,7,8,9,10" "--set seeds=11,12"; do
+    # shellcheck disable=SC2086
+    "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 $extra || [ $? -eq 75 ]
+  done
+  before=$(records two)
+  rm s.toml
+  run_many 3 work two --threads 1
+  [ "$(records two)" -eq 72 ]
+  cat err.*
+  [ "$(grep -h -o 'trained [0-9]* runs\? here' err.* | awk '{ sum += $2 } END { print sum }')" -eq $((72 - before)) ]
+  cmp <("$crosstalk" export one) <("$crosstalk" export two)
+  run -0 --separate-stderr "$crosstalk" work two
+  [[ $stderr == *"nothing is left; trained 0 runs here"* ]]
+}
+
+@test "an edited study asks for what it says now" {
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  steps 50
+  sed -i 's/\[1, 10\]/[1, 2]/' s.toml
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  "$crosstalk" work two --quiet
+  [ "$("$crosstalk" plan s.toml --out two --json | grep -c '"state": "missing"')" -eq 0 ]
+  [ "$(records two)" -lt 30 ]
+}
+
+@test "shards make the whole, each run once, also in stores of their own" {
+  steps 50
+  "$crosstalk" run s.toml --out one --quiet
+  for i in 1 2 3; do "$crosstalk" run s.toml --shard $i/3 --out "part$i" --quiet; done
+  [ "$(cat part*/shards/*.jsonl | wc -l)" -eq 60 ]
+  for i in 1 2 3; do [ "$(records "part$i")" -ge 15 ]; done
+  # Parts are put together by copying them.
+  cp -n part2/shards/* part3/shards/* part1/shards/
+  cmp <("$crosstalk" export one) <("$crosstalk" export part1)
+  for wrong in 0/3 4/3 1 a/3 1/x 1/3x; do
+    run -2 --separate-stderr "$crosstalk" run s.toml "--shard=$wrong" --out none
+    [[ $stderr == *"--shard takes I/N"* ]]
+  done
+  [ ! -e none ]
+}
+
+@test "work says what is wrong" {
+  run -2 --separate-stderr "$crosstalk" work nowhere
+  [[ $stderr == *"'nowhere' does not exist"* ]]
+  mkdir empty
+  run -2 --separate-stderr "$crosstalk" work empty
+  [[ $stderr == *"is not a store"* ]]
+  echo '{"format":1}' >empty/store.json
+  run -2 --separate-stderr "$crosstalk" work empty
+  [[ $stderr == *"nothing was asked of 'empty' yet"* ]]
+}
+
+@test "several workers of one launch share with another launch" {
+  steps 500
+  "$crosstalk" run s.toml --out one --quiet
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  before=$(records two)
+  "$crosstalk" work two --device cpu:all:2 --share 1/2 2>err.1 &
+  first=$!
+  "$crosstalk" work two --threads 1 --share 2/2 2>err.2
+  wait "$first"
+  cat err.*
+  [ "$(records two)" -eq 60 ]
+  cmp <("$crosstalk" export one) <("$crosstalk" export two)
+  [ "$(grep -h -o 'trained [0-9]* runs\? here' err.* | awk '{ sum += $2 } END { print sum }')" -ge $((60 - before)) ]
+}
