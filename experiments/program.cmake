@@ -71,4 +71,11 @@ if(CROSSTALK_TESTS)
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")
   set_tests_properties(program.kill_20 PROPERTIES LABELS slow TIMEOUT 600)
+  foreach(rounds 4 1000)  # many processes on one store, killed at random
+    add_test(NAME program.share_${rounds}
+      COMMAND python3 "${CMAKE_SOURCE_DIR}/scripts/share_test.py" --rounds ${rounds}
+              --crosstalk "$<TARGET_FILE:crosstalk>")
+    set_tests_properties(program.share_${rounds} PROPERTIES TIMEOUT 300)
+  endforeach()
+  set_tests_properties(program.share_1000 PROPERTIES LABELS slow TIMEOUT 7200)
 endif()
