@@ -28,6 +28,7 @@ crosstalk_library(crosstalk_program
     program/signals.cpp
     program/status.cpp
     program/stores.cpp
+    program/submit.cpp
     program/text.cpp
     program/verify.cpp
     program/version.cpp

@@ -105,7 +105,8 @@ std::vector<RecordHead> StoreFollower::added() {
         if (piece.kind != ShardPiece::Kind::intact) continue;
         std::optional<Record> record = head_of(piece.text);
         if (!record) record = from_intact_line(piece.text).record;
-        if (record) heads.push_back({record->id, record->status, steps_of(piece.text)});
+        if (record)
+          heads.push_back({record->id, record->status, steps_of(piece.text), record->study, record->label});
       }
       position.end += static_cast<std::int64_t>(bytes.size());
     }

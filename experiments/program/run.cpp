@@ -119,7 +119,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     named = runs_of_shard(study, named, place_of(arguments.get("shard"), "--shard"));
   options.since =
       shard_positions(store);  // before the look at what is missing: nothing falls between the two
-  const StoreContents before = load_store(store, console);
+  const StoreContents before = load_heads(store, console).contents;
   if (arguments.has("dry-run")) {
     Study part = study;
     part.runs = named;

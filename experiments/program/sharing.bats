@@ -239,3 +239,33 @@ run_many() {
   cmp <("$crosstalk" export one) <("$crosstalk" export two)
   [ "$(grep -h -o 'trained [0-9]* runs\? here' err.* | awk '{ sum += $2 } END { print sum }')" -ge $((60 - before)) ]
 }
+
+@test "status shows who works, and watches until all is done" {
+  steps 4000
+  sed -i 's/\[1, 10\]/[1, 3]/' s.toml
+  "$crosstalk" run s.toml --out two --quiet --threads 1 2>err.1 >out.1 &
+  first=$!
+  wait_for_records two 1
+  "$crosstalk" work two --quiet --threads 1 2>err.2 >out.2 &
+  second=$!
+  wait_for_records two 2
+  for _ in $(seq 100); do
+    run -0 --separate-stderr "$crosstalk" status two
+    [[ $output == *"2 workers: "*" runs/s, "*" steps/s; "*" runs left, about "* ]] && break
+    sleep 0.1
+  done
+  [[ $output == *"$(hostname)"*" cpu "*" works "* ]]
+  [[ $output == *"2 workers: "*" runs left, about "* ]]
+  "$crosstalk" status s.toml --out two --json | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+workers = status["workers"]
+assert len(workers) == 2 and all(w["lives"] and w["claims"] <= 1 and w["device"] == "cpu" for w in workers), workers
+assert status["seconds_left"] > 0 and status["states"]["missing"] > 0, status'
+  run -0 --separate-stderr timeout 120 "$crosstalk" status s.toml --out two --watch --every 0.2
+  [ "$(grep -c '^store: two' <<<"$output")" -ge 2 ]
+  [[ ${lines[-1]} == *"last: "* || $output == *"total  18    18"* ]]
+  wait "$first" "$second"
+  run -0 "$crosstalk" status two
+  [[ $output != *workers* ]]
+}

@@ -44,6 +44,17 @@ StoreContents load_store(const fs::path& path, Console& console) {
   return contents;
 }
 
+StoreHeads load_heads(const fs::path& path, Console& console) {
+  std::error_code error;
+  if (!fs::exists(path / "store.json", error)) {
+    check_store_path(path);
+    return {};
+  }
+  StoreHeads heads = read_heads(path);
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
+  return heads;
+}
+
 Target find_target(const std::string& name, const Arguments& arguments) {
   std::error_code error;
   const fs::file_status status = fs::status(name, error);

@@ -25,6 +25,9 @@ std::filesystem::path store_path_of(const Arguments& arguments, const Study& stu
 /// StorePathError if there cannot be one.
 StoreContents load_store(const std::filesystem::path& path, Console& console);
 
+/// The same without the content of records: soon, however large the store is.
+StoreHeads load_heads(const std::filesystem::path& path, Console& console);
+
 /// What a command was given: a study file (with its default store) or a store.
 struct Target {
   std::filesystem::path store;

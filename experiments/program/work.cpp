@@ -54,7 +54,7 @@ int run_work(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format(
         "'{}' does not exist; 'crosstalk submit' and 'crosstalk run STUDY --out STORE' make a store",
         store.string()));
-  const StoreContents before = read_store(store);
+  const StoreContents before = read_heads(store).contents;
   std::vector<std::string> warnings;
   std::map<std::string, std::string> names;
   const Study study = joint_study(read_requests(store, warnings), store, names);
