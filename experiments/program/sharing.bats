@@ -241,7 +241,7 @@ run_many() {
 }
 
 @test "status shows who works, and watches until all is done" {
-  steps 4000
+  steps 12000
   sed -i 's/\[1, 10\]/[1, 3]/' s.toml
   "$crosstalk" run s.toml --out two --quiet --threads 1 2>err.1 >out.1 &
   first=$!
