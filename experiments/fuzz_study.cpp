@@ -1,8 +1,8 @@
-// Fuzz target of the reader of studies: any bytes give either runs or a ConfigError that says where.
+// Fuzz targets of the reader of studies: any bytes give either runs or a ConfigError that says where.
 //
-// Input: a study, then --set strings, separated by NUL. Build with clang and -DCROSSTALK_FUZZ=ON, run
-// `fuzz_study CORPUS_DIRECTORY`; study_mutation_test.cpp calls the same function in the ordinary test suite.
-// SPDX-License-Identifier: Apache-2.0
+// `study`: a study, then --set strings, separated by NUL. `set` (with CROSSTALK_FUZZ_SET): --set strings for
+// the example study, separated by NUL. bash scripts/fuzz.sh runs both; study_mutation_test.cpp calls the
+// first in the ordinary test suite. SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,12 @@ bool names_a_place(const std::string& message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace crosstalk;
+#ifdef CROSSTALK_FUZZ_SET
+  static const std::string example = example_study() + '\0';
+  const std::string input = example + std::string(reinterpret_cast<const char*>(data), size);
+#else
   const std::string input(reinterpret_cast<const char*>(data), size);
+#endif
   const std::string text = input.substr(0, input.find('\0'));
   StudyOptions options;
   options.max_runs = 64;

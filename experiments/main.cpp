@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   ensure_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
   std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: the write fails, and says so, instead
-  DescriptorBuffer out_buffer(1), err_buffer(2);
+  DescriptorBuffer out_buffer(1, true), err_buffer(2);
   std::ostream out(&out_buffer), err(&err_buffer);
 
   Console console{out, err, error_terminal(), false, "crosstalk", {}};

@@ -55,6 +55,52 @@ void check_directory(const std::string& directory) {
   check_writable(directory, parent);
 }
 
+/// Files of a sample: written into a folder beside their places, put in place together, or not at all.
+class NewFiles {
+ public:
+  explicit NewFiles(const std::string& directory)
+      : directory_(directory), folder_(directory), fresh_(folder_ / fmt::format(".new-{}", ::getpid())) {
+    std::error_code error;
+    made_ = fs::create_directory(folder_, error);
+    if (!fs::is_directory(folder_)) refuse(directory_, error.message());
+    fs::create_directory(fresh_, error);
+    if (error) {
+      remove();
+      fail(error.message());
+    }
+  }
+  NewFiles(const NewFiles&) = delete;
+  NewFiles& operator=(const NewFiles&) = delete;
+  ~NewFiles() { remove(); }
+
+  std::string path(const char* name) const { return (fresh_ / name).string(); }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw SampleWriteError(fmt::format("cannot write the sample to {}: {}", directory_, why));
+  }
+  void put_in_place() {
+    std::error_code error;
+    fs::remove(folder_ / "second_keys.npy", error);  // of a sample that lay here before
+    for (const fs::directory_entry& file : fs::directory_iterator(fresh_)) {
+      fs::rename(file.path(), folder_ / file.path().filename(), error);
+      if (error) fail(error.message());
+    }
+    fs::remove(fresh_, error);
+    in_place_ = true;
+  }
+
+ private:
+  void remove() const {
+    std::error_code ignored;
+    fs::remove_all(fresh_, ignored);
+    if (made_ && !in_place_) fs::remove(folder_, ignored);
+  }
+
+  std::string directory_;
+  fs::path folder_, fresh_;
+  bool made_ = false;
+  bool in_place_ = false;
+};
+
 std::string readme_text(const SampleRequest& request, const SequenceShape& shape,
                         const Vocabulary& vocabulary) {
   const int N = request.count, L = shape.T, Q = shape.Q;
@@ -127,22 +173,23 @@ void write_sample(const std::string& directory, const Task& task, const SampleRe
     answer.data.insert(answer.data.end(), s.target, s.target + shape.Q);
   }
 
-  std::error_code error;
-  const fs::path folder = directory;
-  fs::create_directory(folder, error);
-  if (!fs::is_directory(folder)) refuse(directory, error.message());
-  std::ofstream readme(folder / "README.txt", std::ios::trunc);
+  NewFiles files(directory);
+  std::ofstream readme(files.path("README.txt"), std::ios::trunc);
   readme << readme_text(request, shape, task.vocabulary());
   readme.close();
-  if (!readme) refuse(directory, fmt::format("README.txt cannot be written ({})", std::strerror(errno)));
-  fs::remove(folder / "second_keys.npy", error);  // of a sample that lay here before
-  write_npy((folder / "keys.npy").string(), keys);
-  write_npy((folder / "values.npy").string(), values);
-  write_npy((folder / "operations.npy").string(), operations);
-  if (second_key) write_npy((folder / "second_keys.npy").string(), second_keys);
-  write_npy((folder / "query.npy").string(), query);
-  write_npy((folder / "query_position.npy").string(), query_position);
-  write_npy((folder / "answer.npy").string(), answer);
+  if (!readme) files.fail(fmt::format("README.txt cannot be written ({})", std::strerror(errno)));
+  try {
+    write_npy(files.path("keys.npy"), keys);
+    write_npy(files.path("values.npy"), values);
+    write_npy(files.path("operations.npy"), operations);
+    if (second_key) write_npy(files.path("second_keys.npy"), second_keys);
+    write_npy(files.path("query.npy"), query);
+    write_npy(files.path("query_position.npy"), query_position);
+    write_npy(files.path("answer.npy"), answer);
+  } catch (const std::runtime_error& failure) {
+    files.fail(failure.what());
+  }
+  files.put_in_place();
 }
 
 }  // namespace crosstalk

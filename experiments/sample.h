@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "tasks/task.h"
@@ -24,10 +25,16 @@ struct SampleRequest {
   int max_queries = 0;  ///< 0 = all
 };
 
+/// The disk is full, or fails: nothing was changed.
+struct SampleWriteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Writes sequences 0 .. count-1 into `directory` (made if its parent exists): keys, values, operations and
 /// second_keys [N,L], query, query_position and answer [N,Q] as int64 .npy, and README.txt, which says what
 /// each is. A sample that lies there is replaced. Throws std::runtime_error before anything is created when
-/// the directory cannot be written or holds a README.txt that is not a sample's.
+/// the directory cannot be written or holds a README.txt that is not a sample's; SampleWriteError when
+/// writing fails on the way.
 void write_sample(const std::string& directory, const Task& task, const SampleRequest& request);
 
 }  // namespace crosstalk

@@ -14,16 +14,8 @@ crosstalk_test(experiments_study_test
   LIBS crosstalk_study_core)
 crosstalk_test(experiments_study_files_test SOURCES study_files_test.cpp LIBS crosstalk_study)
 
-option(CROSSTALK_FUZZ "Build fuzz_study (libFuzzer; needs clang)" OFF)
-if(CROSSTALK_FUZZ)
-  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "CROSSTALK_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++")
-  endif()
-  # Its own objects: the libraries' are not instrumented.
-  add_executable(fuzz_study fuzz_study.cpp study_fixture.cpp
-    run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp study_expand.cpp study_file.cpp study_resolve.cpp
-    study_set.cpp text_guard.cpp toml_reader.cpp "${CMAKE_SOURCE_DIR}/kernels/base/options.cpp")
-  target_link_libraries(fuzz_study PRIVATE crosstalk_flags fmt::fmt crosstalk_random123)
-  target_compile_options(fuzz_study PRIVATE -g -O1 -fsanitize=fuzzer,address,undefined)
-  target_link_options(fuzz_study PRIVATE -fsanitize=fuzzer,address,undefined)
-endif()
+set(study_reader fuzz_study.cpp study_fixture.cpp run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp
+  study_expand.cpp study_file.cpp study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
+  ../kernels/base/options.cpp)
+crosstalk_fuzz_target(fuzz_study SOURCES ${study_reader} LIBS fmt::fmt crosstalk_random123)
+crosstalk_fuzz_target(fuzz_set SOURCES ${study_reader} LIBS fmt::fmt crosstalk_random123 DEFINE CROSSTALK_FUZZ_SET)

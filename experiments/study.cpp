@@ -25,6 +25,12 @@ std::string read_study_text(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(status)) {
     throw ConfigError(fmt::format("{}: is a directory; name a study file (*.toml) in it", path.string()));
   }
+  if (!std::filesystem::is_regular_file(status)) {  // a pipe may never end, nor ever begin
+    throw ConfigError(
+        fmt::format("{}: is no regular file; a study is a TOML file such as "
+                    "experiments/quickstart.toml",
+                    path.string()));
+  }
   const auto fail = [&] {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
   };
@@ -34,7 +40,7 @@ std::string read_study_text(const std::filesystem::path& path) {
   char buffer[1 << 16];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stream.get())) {
     text.append(buffer, got);
-    if (text.size() > (std::size_t{64} << 20)) break;  // /dev/zero; the parser says what is too much
+    if (text.size() > (std::size_t{64} << 20)) break;  // the parser says what is too much
   }
   if (std::ferror(stream.get())) fail();
   return text;

@@ -90,6 +90,23 @@ TEST(StudyErrors, Memories) {
          "8:1: nu stands in [memories] itself; each memory has its own table [memories.LABEL]");
   expect("[memories.\"a,b\"]\nname = \"delta\"\n",
          "7:2: label \"a,b\" of a memory: use printable ASCII without commas, quotes and backslashes");
+  expect("[memories.\"=1+1\"]\nname = \"delta\"\n",
+         "7:2: label \"=1+1\" of a memory: a spreadsheet takes what begins with = for a formula; choose "
+         "another");
+  expect("[memories.\"NA\"]\nname = \"delta\"\n",
+         "7:2: label \"NA\" of a memory: pandas and R read it as a missing value; choose another");
+  expect("[memories.\"null\"]\nname = \"delta\"\n",
+         "7:2: label \"null\" of a memory: pandas and R read it as a missing value; choose another");
+  expect("[memories.\"NaN\"]\nname = \"delta\"\n",
+         "7:2: label \"NaN\" of a memory: pandas and R read it as a missing value; choose another");
+  expect("[memories.\"fit: slope\"]\nname = \"delta\"\n",
+         "7:2: label \"fit: slope\" of a memory: what begins with \"fit:\" are rows of a figure's own; "
+         "choose another");
+  expect("[memories.\"theory: x\"]\nname = \"delta\"\n",
+         "7:2: label \"theory: x\" of a memory: what begins with \"theory:\" are rows of a figure's own; "
+         "choose another");
+  expect("[memories.\" a\"]\nname = \"delta\"\n",
+         "7:2: label \" a\" of a memory: it begins or ends with a space");
   expect("[[grid]]\nmemory = [\"linear\", \"liner\"]\n",
          "8:21: unknown memory \"liner\"; did you mean linear?");
   expect("[[grid]]\nmemory = 3\n", "8:10: unknown memory 3; [memories] has linear");

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "kernels/base/error.h"
 
@@ -14,6 +16,8 @@ namespace crosstalk {
 namespace {
 
 constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+
+constexpr std::size_t kTerms = 20;  // of a product that is spelled out
 
 std::int64_t times(std::int64_t a, std::int64_t b) { return b != 0 && a > kMany / b ? kMany : a * b; }
 std::int64_t plus(std::int64_t a, std::int64_t b) { return a > kMany - b ? kMany : a + b; }
@@ -123,9 +127,9 @@ class Expander {
       study_.runs.push_back(std::move(run));
       return;
     }
-    std::vector<std::string>& labels = study_.runs[known->second].labels;
-    if (std::find(labels.begin(), labels.end(), run.label) == labels.end()) {
-      labels.push_back(run.label);
+    Run& first = study_.runs[known->second];
+    if (run.label != first.label && shared_.emplace(known->second, run.label).second) {
+      first.labels.push_back(run.label);
       ++shared;
     } else {
       ++duplicates;
@@ -174,7 +178,8 @@ class Expander {
   const StudyFile& file_;
   Study& study_;
   std::vector<std::int64_t> seeds_;
-  std::map<std::string, std::size_t> known_;  ///< id -> place in study_.runs
+  std::unordered_map<std::string, std::size_t> known_;    ///< id -> place in study_.runs
+  std::set<std::pair<std::size_t, std::string>> shared_;  ///< that place, and a label beside its first
 };
 
 }  // namespace
@@ -184,13 +189,16 @@ void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std
   const std::int64_t seeds = file.seeds.count();
   std::int64_t total = 0;
   std::string text;
+  std::size_t terms = 0;
   const Block* largest = &file.blocks.front();
   for (const Block& block : file.blocks) {
     total = plus(total, block_count(block, seeds));
     if (block_count(block, seeds) > block_count(*largest, seeds)) largest = &block;
+    if (++terms > kTerms) continue;
     const std::string term = block_text(block, seeds);
     text += (text.empty() ? "" : " + ") + (file.blocks.size() > 1 ? fmt::format("({})", term) : term);
   }
+  if (terms > kTerms) text += fmt::format(" + ... ({} blocks in all)", terms);
   if (total > max_runs) {
     blame.fail(largest->at,
                fmt::format("{} = {} runs are more than {}; make the study smaller or allow more with "

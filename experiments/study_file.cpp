@@ -47,6 +47,28 @@ std::vector<Flat> flatten(const TomlNode& table, const std::set<std::string>& le
   return out;
 }
 
+/// Why a label would be taken for something else where the results are read; "" if it would not.
+std::string misread_label(const std::string& label) {
+  // What pandas reads as "no value", in any case.
+  static const std::set<std::string> missing = {"#n/a", "#n/a n/a", "#na",     "-1.#ind", "-1.#qnan",
+                                                "-nan", "1.#ind",   "1.#qnan", "<na>",    "n/a",
+                                                "na",   "nan",      "none",    "null"};
+  std::string small = label;
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (missing.count(small) != 0) return "pandas and R read it as a missing value; choose another";
+  if (std::string_view("=+-@").find(label.front()) != std::string_view::npos)
+    return fmt::format("a spreadsheet takes what begins with {} for a formula; choose another",
+                       label.front());
+  if (label.front() == ' ' || label.back() == ' ') return "it begins or ends with a space";
+  for (const std::string_view word : {"theory", "published", "fit", "prefix-exact"}) {
+    const std::string_view start = std::string_view(label).substr(0, label.find(':'));
+    if (start.size() < label.size() && start == word)
+      return fmt::format("what begins with \"{}:\" are rows of a figure's own; choose another", word);
+  }
+  return "";
+}
+
 class Reader {
  public:
   Reader(const Schema& schema, const Blame& blame) : schema_(schema), blame_(blame) {}
@@ -191,6 +213,7 @@ class Reader {
     for (const TomlEntry& item : table(*entry, "[memories.LABEL]").entries) read_memory(item);
     std::stable_sort(file_.memories.begin(), file_.memories.end(),
                      [](const MemoryTable& a, const MemoryTable& b) { return a.at < b.at; });
+    for (std::size_t i = 0; i < file_.memories.size(); ++i) file_.places.emplace(file_.memories[i].label, i);
   }
 
   void read_memory(const TomlEntry& entry) {
@@ -207,6 +230,9 @@ class Reader {
                   fmt::format("label \"{}\" of a memory: use printable ASCII without commas, quotes and "
                               "backslashes",
                               entry.key));
+    }
+    if (const std::string why = misread_label(entry.key); !why.empty()) {
+      blame_.fail(entry.at, fmt::format("label \"{}\" of a memory: {}", entry.key, why));
     }
     MemoryTable memory;
     memory.label = entry.key;
@@ -411,10 +437,8 @@ StudyFile read_study_file(const Schema& schema, const TomlNode& root, const Blam
 }
 
 const MemoryTable* StudyFile::find_memory(const std::string& label) const {
-  for (const MemoryTable& memory : memories) {
-    if (memory.label == label) return &memory;
-  }
-  return nullptr;
+  const auto found = places.find(label);
+  return found == places.end() ? nullptr : &memories[found->second];
 }
 
 std::vector<std::string> StudyFile::labels() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "experiments/schema.h"
@@ -65,6 +66,7 @@ struct StudyFile {
   AxisValues seeds;
   std::map<std::string, Setting> base;
   std::vector<MemoryTable> memories;
+  std::unordered_map<std::string, std::size_t> places;  ///< label -> place in memories
   std::vector<Block> blocks;
 
   const MemoryTable* find_memory(const std::string& label) const;

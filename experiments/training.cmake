@@ -8,3 +8,7 @@ crosstalk_test(experiments_training_test
 crosstalk_test(experiments_training_cuda_test
   SOURCES training/training_cuda_test.cpp
   LIBS crosstalk_training crosstalk_study LABELS gpu)
+crosstalk_fuzz_target(fuzz_state
+  SOURCES training/run_state_fuzz.cpp training/run_state.cpp ../results/record.cpp ../results/crc32c.cpp
+          ../kernels/base/options.cpp
+  LIBS fmt::fmt nlohmann_json::nlohmann_json Boost::headers)

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ struct FigureKind {
 
 /// All figures, in the order of `list figures`.
 const std::vector<FigureKind>& figure_kinds();
+
+/// The disk is full, or fails: no file of the figure was changed.
+struct FigureWriteError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Pythons that may draw, in the order in which they are tried: $CROSSTALK_PYTHON alone if it is set, else
 /// python3 on PATH, /usr/bin/python3, .venv/bin/python beside the sources.

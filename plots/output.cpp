@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +18,8 @@
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
 
 #include "plots/figure.h"
 
@@ -50,26 +54,49 @@ std::string read_file(const fs::path& path) {
   throw std::runtime_error(fmt::format("cannot write {}: {}", path.string(), why));
 }
 
-/// The file appears whole or not at all.
-void write_whole(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + fmt::format(".{}.tmp", getpid());
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) fail(path, std::strerror(errno));
-  std::size_t done = 0;
-  int error = 0;
-  while (done < text.size() && error == 0) {
-    const ssize_t written = write(file, text.data() + done, text.size() - done);
-    if (written >= 0)
-      done += static_cast<std::size_t>(written);
-    else if (errno != EINTR)
-      error = errno;
+/// A file that appears whole or not at all: written beside its place, then renamed.
+class NewFile {
+ public:
+  NewFile(fs::path path, const std::string& text)
+      : path_(std::move(path)), temporary_(path_.string() + fmt::format(".{}.tmp", getpid())) {
+    const int file = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) fail_for(errno);
+    std::size_t done = 0;
+    int error = 0;
+    while (done < text.size() && error == 0) {
+      const ssize_t written = write(file, text.data() + done, text.size() - done);
+      if (written >= 0)
+        done += static_cast<std::size_t>(written);
+      else if (errno != EINTR)
+        error = errno;
+    }
+    if (close(file) != 0 && error == 0) error = errno;
+    if (error == 0) return;
+    unlink(temporary_.c_str());
+    fail_for(error);
   }
-  if (close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  unlink(temporary.c_str());
-  fail(path, std::strerror(error));
-}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    if (!in_place_) unlink(temporary_.c_str());
+  }
+  void put_in_place() {
+    if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_for(errno);
+    in_place_ = true;
+  }
+
+ private:
+  /// A place that was never good is the user's mistake; a disk that gives up is not.
+  [[noreturn]] void fail_for(int error) const {
+    const std::string what = fmt::format("cannot write {}: {}", path_.string(), std::strerror(error));
+    if (error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG) throw FigureWriteError(what);
+    throw std::runtime_error(what);
+  }
+
+  fs::path path_;
+  std::string temporary_;
+  bool in_place_ = false;
+};
 
 enum class ScriptState { absent, fresh, edited, foreign };
 
@@ -122,6 +149,24 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   }
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
+}
+
+/// As a POSIX shell takes it.
+std::string shell_word(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_@%+=:,./-").find(static_cast<char>(c)) != std::string::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string word(1, '\'');
+  for (const char c : text) {
+    if (c == '\'')
+      word.append("'\\''");
+    else
+      word.push_back(c);
+  }
+  word.push_back('\'');
+  return word;
 }
 
 std::string last_line(std::string text) {
@@ -211,12 +256,16 @@ void write_figure_files(const fs::path& base, const std::string& csv, const std:
   const ScriptState state = script_state(script_path);
   if (state == ScriptState::foreign)
     fail(script_path, "it exists and is not a figure's script; give another name");
-  write_whole(csv_path, csv);
-  if (state == ScriptState::edited)
+  NewFile table(csv_path, csv);
+  if (state == ScriptState::edited) {
+    table.put_in_place();
     notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n",
                          script_path.string());
-  else
-    write_whole(script_path, signed_script(script));
+    return;
+  }
+  NewFile fresh(script_path, signed_script(script));  // both, or none
+  table.put_in_place();
+  fresh.put_in_place();
 }
 
 std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
@@ -229,7 +278,7 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
     notes << fmt::format(
         "no Python with matplotlib (tried {}); the numbers and the script are written. To "
         "render: pip install matplotlib, then python3 {}\n",
-        tried, script.string());
+        tried, shell_word(script.string()));
   } else {
     // As a file on the command line it would bring its folder along, where a figure may be named csv.py.
     const Outcome outcome = run_program(

@@ -134,6 +134,13 @@ TEST_F(OutputTest, UnwritablePlacesAreNamed) {
   EXPECT_FALSE(has_leftovers());
 }
 
+TEST_F(OutputTest, HintsCanBeCopiedIntoAShell) {
+  use_python("exit 1\n");
+  options_.out = folder_ / "it's a figure; $HOME";
+  draw_capacity();
+  EXPECT_THAT(notes(), HasSubstr("python3 '" + folder_.string() + "/it'\\''s a figure; $HOME.py'"));
+}
+
 TEST_F(OutputTest, NamesOfOutputs) {
   options_.out = folder_ / "new" / "fig2.pdf";
   EXPECT_EQ(draw_capacity().front(), folder_ / "new" / "fig2.csv");

@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "results/claims.h"
 #include "results/crc32c.h"
 #include "results/files.h"
 #include "results/store.h"
@@ -17,10 +21,23 @@ std::filesystem::path file_of(const std::filesystem::path& store, const std::str
   return store / "checkpoints" / (id + ".state");
 }
 
+/// The run that a file in checkpoints/ belongs to: ID.state, or .ID.state.HOST-PID-N.tmp; "" if none.
+std::string run_of(const std::string& name) {
+  constexpr std::string_view end = ".state", middle = ".state.", part = ".tmp";
+  if (name.size() > end.size() && name.front() != '.' && name.ends_with(end))
+    return name.substr(0, name.size() - end.size());
+  const std::size_t at = name.find(middle, 1);
+  return name.front() == '.' && at != std::string::npos && name.ends_with(part) ? name.substr(1, at - 1) : "";
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& store, const std::string& id, const std::string& state) {
   FileSystem& system = FileSystem::real();
+  std::error_code ignored;
+  if (!std::filesystem::exists(store / "store.json",
+                               ignored))  // moved or deleted: not made anew in its old place
+    throw StoreError(fmt::format("{}: there is no store any more", store.string()));
   make_folders(system, store / "checkpoints");
   write_whole(system, file_of(store, id), fmt::format("{:08x}\n", crc32c(state)) + state);
 }
@@ -64,6 +81,29 @@ std::filesystem::path set_aside_checkpoint(const std::filesystem::path& store, c
 void drop_checkpoint(const std::filesystem::path& store, const std::string& id) {
   std::error_code ignored;
   std::filesystem::remove(file_of(store, id), ignored);
+}
+
+std::size_t sweep_checkpoints(const std::filesystem::path& store,
+                              const std::function<bool(const std::string& id)>& over) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(store / "checkpoints", error);
+       !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string id = run_of(at->path().filename().string());
+    if (!id.empty() && over(id)) found.push_back(at->path());
+  }
+  if (found.empty()) return 0;
+  WorkerWatch watch(store, {});
+  const std::map<std::string, std::string> claims = watch.claims();
+  std::size_t gone = 0;
+  for (const std::filesystem::path& path : found) {
+    const auto claim = claims.find(run_of(path.filename().string()));
+    if (claim != claims.end() && watch.lives(claim->second)) continue;
+    if (std::filesystem::is_regular_file(std::filesystem::symlink_status(path, error)) &&
+        std::filesystem::remove(path, error))
+      ++gone;
+  }
+  return gone;
 }
 
 }  // namespace crosstalk

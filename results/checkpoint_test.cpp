@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "results/claims.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -18,6 +19,7 @@ class Checkpoint : public testing::Test {
   void SetUp() override {
     store_ = std::filesystem::temp_directory_path() / ("checkpoint_test_" + std::to_string(::getpid()));
     std::filesystem::create_directories(store_);
+    std::ofstream(store_ / "store.json") << "{}";
   }
   void TearDown() override { std::filesystem::remove_all(store_); }
   /// What would be used.
@@ -70,6 +72,35 @@ TEST_F(Checkpoint, WhatCannotBeUsedIsSetAside) {
     EXPECT_EQ(state, text);
   }
   EXPECT_THROW(set_aside_checkpoint(store_, "ct-1"), StoreError);
+}
+
+TEST_F(Checkpoint, AStoreThatIsGoneIsNotMadeAnew) {
+  std::filesystem::remove_all(store_);
+  EXPECT_THROW(save_checkpoint(store_, "ct-1", "state"), StoreError);
+  EXPECT_FALSE(std::filesystem::exists(store_));
+}
+
+TEST_F(Checkpoint, WhatKillsLeaveIsSwept) {
+  const auto folder = store_ / "checkpoints";
+  for (const char* id : {"ct-1", "ct-2", "ct-3"}) {
+    save_checkpoint(store_, id, "state");
+    std::ofstream(folder / ("." + std::string(id) + ".state.a.host-12-0.tmp")) << "half a sta";
+  }
+  std::ofstream(folder / "notes.txt") << "mine";
+  const auto over = [](const std::string& id) { return id != "ct-2"; };
+  {
+    Claims claims(store_, {});
+    ASSERT_TRUE(claims.take("ct-3"));  // somebody still trains it
+    EXPECT_EQ(sweep_checkpoints(store_, over), 2u);
+    EXPECT_EQ(state_of("ct-1"), "");
+    EXPECT_EQ(state_of("ct-2"), "state");
+    EXPECT_EQ(state_of("ct-3"), "state");
+  }
+  EXPECT_EQ(sweep_checkpoints(store_, over), 2u);
+  EXPECT_EQ(sweep_checkpoints(store_, over), 0u);
+  EXPECT_EQ(state_of("ct-2"), "state");
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+  EXPECT_EQ(sweep_checkpoints(store_ / "absent", over), 0u);
 }
 
 // What is no regular file is never waited for.

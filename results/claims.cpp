@@ -16,6 +16,7 @@
 #include <random>
 
 #include "results/files.h"
+#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -57,6 +58,7 @@ std::optional<ClaimingWorker> read_worker(const fs::path& path) {
   std::array<char, 1 << 16> text{};
   const ssize_t size = ::read(file.number(), text.data(), text.size());
   if (size <= 0) return std::nullopt;
+  if (nests_deeply({text.data(), static_cast<std::size_t>(size)})) return std::nullopt;
   const nlohmann::json json = nlohmann::json::parse(text.data(), text.data() + size, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   try {

@@ -11,6 +11,8 @@
 #include <set>
 #include <vector>
 
+#include "results/printable.h"
+
 namespace crosstalk {
 namespace {
 
@@ -94,8 +96,7 @@ class Table {
     }
   }
   void end_line() {
-    row_ += '\n';
-    out_ << row_;
+    out_ << printable(row_) << '\n';
     row_.clear();
   }
 

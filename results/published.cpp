@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "results/printable.h"
 #include "results/statistics.h"
 
 namespace crosstalk {
@@ -84,6 +85,9 @@ bool belongs(const Record& record, const PublishedPoint& point) {
 }  // namespace
 
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw std::invalid_argument(fmt::format("published points: \"{}\" is no regular file", path.string()));
   std::ifstream in(path);
   if (!in) throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
   std::vector<std::string> columns;
@@ -157,11 +161,11 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Comparison& row : rows) {
     const PublishedPoint& point = row.published;
-    out +=
-        fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting, point.label,
-                    point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
-                    point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
-                    row.within ? "yes" : "**no**");
+    out += fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting,
+                       printable_line(point.label), point.associations, loss_text(row.loss), row.seeds,
+                       row.steps, loss_text(point.loss), point.steps,
+                       std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
+                       row.within ? "yes" : "**no**");
   }
   return out;
 }

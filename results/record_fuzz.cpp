@@ -1,5 +1,5 @@
-// libFuzzer target of the record reader. Build with clang and -DCROSSTALK_FUZZ=ON, run
-// `results/record_fuzz -max_total_time=60 CORPUS`. SPDX-License-Identifier: Apache-2.0
+// libFuzzer target of the readers of records and shards: bash scripts/fuzz.sh record.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/record_fuzz.h"
 
 #include <cstddef>

@@ -153,6 +153,11 @@ StoreContents read_with(Reader& reader, const fs::path& path, FileSystem& system
     throw StorePathError(
         fmt::format("'{}' is not a store: it is a file; a store is a folder", path.string()));
   }
+  const fs::path shards = path / "shards";
+  if (fs::exists(shards, error) && !fs::is_directory(shards, error)) {
+    throw StorePathError(
+        fmt::format("'{}' is not a store: '{}' is not a folder", path.string(), shards.string()));
+  }
   switch (read_mark(system, path)) {
     case StoreMark::missing:
       throw StorePathError(fmt::format("'{}' is not a store: it has no store.json", path.string()));
@@ -267,6 +272,17 @@ struct StoreWriter::Impl {
                                    shard.string(), record.id));
     }
     end += static_cast<off_t>(line.size());
+    if (!is_in_place()) {
+      throw StoreError(
+          fmt::format("{}: the store was moved or deleted while records were written to it; those of "
+                      "this process, up to {}, lie where it is now",
+                      root.string(), record.id));
+    }
+  }
+
+  bool is_in_place() const {
+    struct stat now {};
+    return ::stat((root / "shards").c_str(), &now) == 0 && now.st_dev == device && now.st_ino == inode;
   }
 
   [[noreturn]] void fail(const Record& record, int error_number) const {
@@ -282,6 +298,8 @@ struct StoreWriter::Impl {
   fs::path shard;
   File file;
   off_t end = 0;
+  dev_t device = 0;  ///< of the folder of the shards
+  ino_t inode = 0;
   std::vector<std::string> notes;
 };
 
@@ -296,6 +314,11 @@ StoreWriter::StoreWriter(const fs::path& path, FileSystem& system) {
   make_folders(system, root);
   if (read_mark(system, root) != StoreMark::good) write_whole(system, root / "store.json", mark_text());
   make_folders(system, root / "shards");
+  struct stat shards {};
+  if (::stat((root / "shards").c_str(), &shards) == 0) {
+    impl_->device = shards.st_dev;
+    impl_->inode = shards.st_ino;
+  }
   for (const fs::path& shard : list_shards(root)) {
     // Readers cope with what is not repaired, so that a repair which fails is told but stops nobody.
     try {
@@ -308,6 +331,8 @@ StoreWriter::StoreWriter(const fs::path& path, FileSystem& system) {
 }
 
 StoreWriter::~StoreWriter() = default;
+
+bool StoreWriter::is_in_place() const { return impl_->is_in_place(); }
 
 void StoreWriter::append(const Record& record) { impl_->append(record); }
 

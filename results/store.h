@@ -97,6 +97,9 @@ class StoreWriter {
   /// When it returns, the record is on disk; when it throws, the run counts as missing. Can be called again
   /// after a failure.
   void append(const Record& record);
+  /// Whether the store still lies where it was opened. A store that was moved goes on taking records, where
+  /// it is now; nothing else must be written to its old place.
+  bool is_in_place() const;
   /// Keeps a verbatim copy of the study's text.
   void keep_study(const std::string& name, const std::string& toml_text);
   /// What opening repaired or had to leave as it is, one line each, for stderr.

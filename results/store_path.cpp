@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 void require_writable(const fs::path& store, const fs::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  refuse(store, fmt::format("the folder '{}' cannot be written to: {}", folder.string(), reason_of(errno)));
+  refuse(store, fmt::format("the folder '{}' cannot be written to: {}; give another place with --out",
+                            folder.string(), reason_of(errno)));
 }
 
 // Entries of a folder that is not a store; left-overs of a store whose making was interrupted do not count.
@@ -97,7 +98,10 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
   if (::access(path.c_str(), R_OK) != 0) {
     throw StorePathError(fmt::format("{}: cannot be read: {}", path.string(), reason_of(errno)));
   }
-  const std::string text = read_file(system, path);
+  return mark_of(read_file(system, path), path.string());
+}
+
+StoreMark mark_of(const std::string& text, const std::string& path) {
   if (nests_deeply(text)) return StoreMark::damaged;
   const nlohmann::json mark = nlohmann::json::parse(text, nullptr, false);
   if (!mark.is_object() || !mark.contains("format") || !mark["format"].is_number_integer()) {
@@ -107,7 +111,7 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
     throw StorePathError(
         fmt::format("{}: a store of format {}, written by another version of crosstalk; this version "
                     "reads and writes format {}",
-                    path.string(), mark["format"].dump(), store_format));
+                    path, mark["format"].dump(), store_format));
   }
   return StoreMark::good;
 }

@@ -1,6 +1,7 @@
 // Whether a path is a store, can become one, or cannot. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <string>
 
 #include "results/file_system.h"
 
@@ -14,6 +15,9 @@ enum class StoreMark { missing, damaged, good };
 
 /// Looks at store.json. Throws StorePathError where a newer program wrote it.
 StoreMark read_mark(FileSystem& system, const std::filesystem::path& store);
+
+/// The same of its text; `path` is for the message.
+StoreMark mark_of(const std::string& text, const std::string& path);
 
 /// The text of store.json.
 const char* mark_text();

@@ -431,6 +431,22 @@ TEST(Store, DeletedWhileRunningIsNoticed) {
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
 }
 
+// Nothing is lost, nothing is made in the old place, and it is told.
+TEST(Store, MovedWhileRunningIsNoticed) {
+  const TemporaryFolder folder;
+  const fs::path old = folder.path() / "s", now = folder.path() / "t";
+  StoreWriter writer(old);
+  writer.append(make_record(0));
+  EXPECT_TRUE(writer.is_in_place());
+  fs::rename(old, now);
+  EXPECT_FALSE(writer.is_in_place());
+  EXPECT_THROW(writer.append(make_record(1)), StoreError);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_EQ(read_store(now).records.size(), 2U);
+  append_all(old, 5, 6);  // another store in its place
+  EXPECT_FALSE(writer.is_in_place());
+}
+
 TEST(Store, KeepsTheStudyVerbatim) {
   const TemporaryFolder folder;
   StoreWriter writer(folder.path() / "s");

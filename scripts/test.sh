@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bash scripts/test.sh [--asan] [--slow]
+usage: bash scripts/test.sh [--asan] [--slow] [--faults [SEED]]
 
 Installs what is missing, builds everything (preset cpu) and runs the test suite, then checks format and
 scripts. Where nvcc is found the CUDA code is compiled too, and tested where there is a GPU. Exit code 0: all
@@ -14,15 +14,19 @@ passed.
 
   --asan    the suite under AddressSanitizer and UndefinedBehaviorSanitizer as well (preset asan)
   --slow    the tests labelled slow as well
+  --faults  instead of the suite: faults of every kind thrown at the program (scripts/fault_test.py), in less than
+            half an hour; prints its SEED and, of each kind, how many were tried and survived
   --help    this text
 HELP
 }
 
-asan=false slow=false
+asan=false slow=false faults=false seed=()
 for argument in "$@"; do
   case $argument in
     --asan) asan=true ;;
     --slow) slow=true ;;
+    --faults) faults=true ;;
+    [0-9]*) seed=(--seed "$argument") ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'" ;;
   esac
@@ -78,6 +82,11 @@ build_everything() { configure "$1" ${warnings[@]+"${warnings[@]}"} && build "$1
 
 bash "$root/scripts/install-deps.sh"
 if [ -z "${CROSSTALK_PYTHON:-}" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
+
+if $faults; then
+  build_everything cpu
+  exec python3 "$root/scripts/fault_test.py" --build "$root/build/cpu" ${seed[@]+"${seed[@]}"}
+fi
 
 test_preset=cpu ctest_line=""
 if $slow; then test_preset=all; fi

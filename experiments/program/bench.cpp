@@ -308,6 +308,7 @@ int run_bench(const Arguments& arguments, Console& console) {
   TrainingOptions training;
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   choose_device(arguments.get("device", "auto"), training);
+  arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (study.runs.empty()) throw UsageError("the study has no runs");
   return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
                                       : bench_shapes(study, arguments, training, console);

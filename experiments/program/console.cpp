@@ -8,13 +8,19 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "results/printable.h"
+
 namespace crosstalk::program {
 
-DescriptorBuffer::DescriptorBuffer(int descriptor) : descriptor_(descriptor), buffer_(1 << 16) {
+DescriptorBuffer::DescriptorBuffer(int descriptor, bool harmless)
+    : descriptor_(descriptor), harmless_(harmless), buffer_(1 << 16) {
   setp(buffer_.data(), buffer_.data() + buffer_.size());
 }
 
-DescriptorBuffer::~DescriptorBuffer() { sync(); }
+DescriptorBuffer::~DescriptorBuffer() {
+  sync();
+  write_out(printable(cut_));
+}
 
 DescriptorBuffer::int_type DescriptorBuffer::overflow(int_type c) {
   if (sync() != 0) return traits_type::eof();
@@ -23,16 +29,28 @@ DescriptorBuffer::int_type DescriptorBuffer::overflow(int_type c) {
 }
 
 int DescriptorBuffer::sync() {
-  const char* at = pbase();
-  while (error_ == 0 && at < pptr()) {
-    const ssize_t n = ::write(descriptor_, at, static_cast<std::size_t>(pptr() - at));
-    if (n >= 0)
-      at += n;
-    else if (errno != EINTR)
-      error_ = errno;
+  const std::string_view bytes(pbase(), static_cast<std::size_t>(pptr() - pbase()));
+  if (harmless_) {
+    std::string text = cut_.append(bytes);
+    const std::size_t whole = text.size() - cut_character(text);
+    cut_ = text.substr(whole);
+    text.resize(whole);
+    write_out(printable(text));
+  } else {
+    write_out(bytes);
   }
   setp(buffer_.data(), buffer_.data() + buffer_.size());
   return error_ == 0 ? 0 : -1;
+}
+
+void DescriptorBuffer::write_out(std::string_view bytes) {
+  while (error_ == 0 && !bytes.empty()) {
+    const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+    if (n >= 0)
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    else if (errno != EINTR)
+      error_ = errno;
+  }
 }
 
 namespace {
@@ -48,11 +66,13 @@ bool dumb_terminal() {
   return term == nullptr || std::string_view(term) == "dumb";
 }
 
+std::string harmless(std::string_view message) { return printable(shortened(std::string(message))); }
+
 void print(Console& console, const char* word, const char* code, std::string_view message) {
   if (console.color)
-    console.err << fmt::format("crosstalk: \x1b[{}m{}:\x1b[0m {}\n", code, word, message);
+    console.err << fmt::format("crosstalk: \x1b[{}m{}:\x1b[0m {}\n", code, word, harmless(message));
   else
-    console.err << fmt::format("crosstalk: {}: {}\n", word, message);
+    console.err << fmt::format("crosstalk: {}: {}\n", word, harmless(message));
   console.err.flush();
 }
 
@@ -68,7 +88,11 @@ bool error_terminal() { return ::isatty(STDERR_FILENO) == 1 && !dumb_terminal();
 void print_error(Console& console, std::string_view message) { print(console, "error", "1;31", message); }
 void print_warning(Console& console, std::string_view message) { print(console, "warning", "33", message); }
 void print_note(Console& console, std::string_view message) {
-  console.err << fmt::format("crosstalk: {}\n", message);
+  console.err << fmt::format("crosstalk: {}\n", harmless(message));
+  console.err.flush();
+}
+void print_plain(Console& console, std::string_view message) {
+  console.err << harmless(message) << "\n";
   console.err.flush();
 }
 

@@ -62,7 +62,7 @@ int run_program(Console& console) {
     return dispatch(console);
   } catch (const ConfigError& error) {
     // Its message begins with path:line:col, which editors and people look for at the start of a line.
-    console.err << error.what() << std::endl;
+    print_plain(console, error.what());
     return exit_usage;
   } catch (const UsageError& error) {
     print_error(console, error.what());

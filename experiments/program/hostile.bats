@@ -13,6 +13,7 @@ setup_file() {
   export crosstalk
   [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
   export OMP_NUM_THREADS=1
+  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
 }
 
 setup() {
@@ -115,4 +116,195 @@ refused_as() {
   done
   run -0 --separate-stderr "$crosstalk" plot capacity runs/tiny --out figures/a
   [[ $stderr != *"could not be rendered"* ]]
+}
+
+# forge STORE: rewrites every record of a store with names that act on a terminal, and seals them again.
+forge() {
+  python3 - "$1" <<'PY'
+import glob, json, sys
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+evil = "\x1b[2J\x1b]0;owned\x07\u009b31m\u202eabc\u2066\r\nfaked: line\x7f"
+for path in glob.glob(sys.argv[1] + "/shards/*.jsonl"):
+    lines = []
+    for i, line in enumerate(open(path, encoding="utf-8")):
+        record = json.loads(line)
+        del record["crc"]
+        for key in ("id", "study", "label", "message"):
+            record[key] += evil
+        record["config"]["task." + evil] = evil
+        record["metrics"][evil] = 1.5
+        record["provenance"]["finished"] = "9999" + evil
+        if i == 0:
+            record["status"] = evil  # a bad line: told in a warning
+        for double in (0, 1):  # the same id with two results: told in a warning
+            record["steps"] += double
+            text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+            lines.append(f'{text[:-1]},"crc":"{crc32c(text.encode()):08x}"}}\n')
+    open(path, "w", encoding="utf-8").writelines(lines)
+PY
+}
+
+# harmless FILE...: no byte in it acts on a terminal.
+harmless() {
+  python3 - "$@" <<'PY'
+import re, sys
+for name in sys.argv[1:]:
+    text = open(name, "rb").read().decode("utf-8")
+    found = re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]", text)
+    assert not found, f"{name}: {text[max(0, found.start() - 40):found.start() + 20]!r}"
+    table = text.startswith("id,")  # CSV has its lines in quotes
+    assert table or not re.search("^faked", text, re.M), name
+PY
+}
+
+@test "names in somebody's store or study do not act on the terminal" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  forge runs/tiny
+  sed -e 's/^seeds .*/&\ntitle = "red \xe2\x80\xae x\xc2\x9b31m"/' tiny.toml >titled.toml
+  printf '[study]\nname = "x"\n"\\u001b[2J\\u202e" = 1\n' >keyed.toml
+  printf '[study]\nname = "\\u009b31m"\n[base]\ntask.name = "\\u001b[2J"\n' >named.toml
+  mkdir studies && cp keyed.toml named.toml studies
+  n=0
+  for words in "status runs/tiny" "status runs/tiny --json" "status tiny.toml --out runs/tiny" "plan tiny.toml" \
+    "plan titled.toml" "plan titled.toml --json" "plan keyed.toml" "plan named.toml" "export runs/tiny" \
+    "export runs/tiny --format jsonl --provenance" "export runs/tiny --curves" "verify runs/tiny" \
+    "verify runs/tiny --json" "plot capacity runs/tiny --out figure" "compare runs/tiny" "retry tiny.toml --out runs/tiny" \
+    "run titled.toml --out runs/tiny" "list studies studies" "list studies . --json" "run tiny.toml --set task.x=$(printf '\x1b[2J')" \
+    "$(printf '\x1b[2J')" "describe $(printf '\xc2\x9b')" "export $(printf '\x1b[2J')"; do
+    n=$((n + 1))
+    # shellcheck disable=SC2086
+    timeout 60 "$crosstalk" $words >out.$n 2>err.$n || true
+    cat out.$n err.$n | head -c 300 | cat -v
+    harmless out.$n err.$n
+    [[ $words != *--json* ]] || [ ! -s out.$n ] || python3 -m json.tool out.$n >/dev/null
+  done
+  "$crosstalk" export runs/tiny --out file.csv 2>/dev/null
+  harmless file.csv
+  python3 - <<'PY'
+import json, subprocess, os
+out = subprocess.run([os.environ["crosstalk"], "status", "runs/tiny", "--json"], capture_output=True).stdout
+assert any("\u202e" in label for label in json.loads(out)["labels"]), "JSON keeps the value"
+PY
+}
+
+@test "an error about something endless is a line that can be read" {
+  python3 - <<'PY'
+text = open("tiny.toml").read()
+open("blocks.toml", "w").write(text + '[[grid]]\n"task.associations" = [3, 4]\n' * 50000)
+open("key.toml", "w").write(text + "x" * 1000000 + " = 1\n")
+PY
+  for study in blocks key; do
+    run -2 --separate-stderr timeout 20 "$crosstalk" plan $study.toml
+    [ "${#stderr}" -lt 10000 ]
+  done
+}
+
+@test "sample and plot on a full disk: exit 3, and nothing half-written stays" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  refused_as 3 'space|too large' bash -c 'ulimit -f 8; exec "$@"' - "$crosstalk" sample recall -n 1000 --out sample
+  [ ! -e sample ]
+  "$crosstalk" sample recall -n 2 --out sample
+  find sample -type f -exec cksum {} + >before
+  refused_as 3 'space|too large' bash -c 'ulimit -f 8; exec "$@"' - "$crosstalk" sample recall -n 1000 --out sample
+  find sample -type f -exec cksum {} + | cmp - before
+  refused_as 3 'space|too large' bash -c 'ulimit -f 1; exec "$@"' - "$crosstalk" plot capacity runs/tiny --out figure
+  [ -z "$(find . -name 'figure*')" ]
+  [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=64k tmpfs small 2>/dev/null || skip "no small disk"
+  head -c 61000 /dev/zero >small/fill
+  refused_as 3 'full|space' "$crosstalk" sample recall -n 1000 --out small/s
+  refused_as 3 'full|space' "$crosstalk" plot capacity runs/tiny --out small/figure
+  rm small/fill
+  left=$(ls -A small)
+  umount small
+  [ -z "$left" ]
+}
+
+@test "a store that is moved or deleted during a run: exit 3, nothing in its old place" {
+  for how in "mv store moved" "rm -rf store"; do
+    "$crosstalk" run longer.toml --set train.max_steps=100000000 --out store 2>err &
+    pid=$!
+    for _ in $(seq 600); do [ -e store/shards ] && break; sleep 0.05; done
+    sleep 0.5
+    $how
+    kill -TERM $pid
+    code=0
+    wait $pid || code=$?
+    cat err
+    [ "$code" -eq 3 ]
+    grep -q "moved or deleted" err
+    [ ! -e store ]
+    rm -rf moved
+    # and while records come
+    "$crosstalk" run longer.toml --set train.max_steps=2000 --set seeds="range(1,400)" --out store 2>err &
+    pid=$!
+    for _ in $(seq 600); do [ -n "$(find store/shards -size +8k 2>/dev/null)" ] && break; sleep 0.02; done
+    $how
+    code=0
+    wait $pid || code=$?
+    cat err
+    [ "$code" -eq 3 ]
+    [ ! -e store ]
+    rm -rf moved
+  done
+}
+
+@test "a file in the place of a folder, a pipe in the place of a file: refused, never waited for" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  cp -r runs/tiny store
+  rm -r store/shards && echo text >store/shards
+  for command in "status store" "export store" "plot capacity store" "run tiny.toml --out store"; do
+    # shellcheck disable=SC2086
+    refused_as 2 "shards' is not a folder" "$crosstalk" $command
+  done
+  mkfifo pipe.toml pipe.csv
+  for command in "plan pipe.toml" "plan /dev/zero" "compare runs/tiny --published pipe.csv" "status pipe.toml" \
+    "compare runs/tiny --published /dev/zero" "plot capacity runs/tiny --published pipe.csv"; do
+    # shellcheck disable=SC2086
+    refused_as 2 "no regular file|no such file" timeout 20 "$crosstalk" $command
+  done
+  rm runs/tiny/store.json && mkfifo runs/tiny/store.json
+  for command in "status runs/tiny" "run tiny.toml" "export runs/tiny"; do
+    # shellcheck disable=SC2086
+    refused_as 3 "no regular file" timeout 20 "$crosstalk" $command
+  done
+  rm runs/tiny/store.json && cp store/store.json runs/tiny
+  mkfifo runs/tiny/shards/pipe.jsonl && ln -s /dev/zero runs/tiny/shards/zero.jsonl
+  run -0 --separate-stderr timeout 20 "$crosstalk" run tiny.toml
+  [[ $stderr == *"no regular file"* ]]
+}
+
+@test "bench refuses seconds that are none" {
+  for seconds in x nan -1 0; do
+    refused_as 2 'seconds needs a number' "$crosstalk" bench tiny.toml --study-packs --seconds "$seconds"
+    refused_as 2 'seconds needs a number' "$crosstalk" bench tiny.toml --seconds "$seconds"
+  done
+}
+
+@test "a study of many labels is planned in seconds" {
+  python3 - <<'PY'
+text = open("tiny.toml").read()
+open("labels.toml", "w").write(text + "".join(f'[memories.l{i}]\nname = "softmax"\n' for i in range(60000)))
+PY
+  timeout 60 "$crosstalk" plan labels.toml --set seeds=1 --json >plan.json
+  timeout 60 "$crosstalk" plan labels.toml --set seeds=1 >plan.txt
+}
+
+@test "what kills leave of finished runs is swept, of others it stays" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  stop_half_way store
+  mkdir -p runs/tiny/checkpoints
+  cp store/checkpoints/*.state runs/tiny/checkpoints
+  id=$("$crosstalk" export runs/tiny | sed -n '2s/,.*//p')
+  echo x >"runs/tiny/checkpoints/$id.state"
+  echo x >"runs/tiny/checkpoints/.$id.state.host-1-0.tmp"
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  [ "$(ls -A runs/tiny/checkpoints | sort)" = "$(ls store/checkpoints | sort)" ]
 }

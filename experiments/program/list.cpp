@@ -73,7 +73,7 @@ Listing list_studies(const fs::path& folder, Console& console) {
                                {"runs", study.runs.size()},
                                {"product", study.product}});
     } catch (const ConfigError& error) {
-      console.err << error.what() << "\n";
+      print_plain(console, error.what());
     }
   }
   if (listing.items.empty()) print_note(console, fmt::format("no study files in {}", folder.string()));

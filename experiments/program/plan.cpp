@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
@@ -21,18 +22,19 @@ struct Row {
 
 std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
   std::vector<Row> rows;
+  std::unordered_map<std::string, std::size_t> places;
   const auto add = [&](const Run& run, const std::string& label) {
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.label == label; });
-    if (row == rows.end()) {
+    const auto [place, is_new] = places.emplace(label, rows.size());
+    if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
       rows.push_back({label, memory, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
-      row = rows.end() - 1;
     }
-    row->counts.add(state_of(run, contents));
-    row->min_d_dot = std::min(row->min_d_dot, run.d_dot);
-    row->max_d_dot = std::max(row->max_d_dot, run.d_dot);
-    row->min_state = std::min(row->min_state, run.state_size);
-    row->max_state = std::max(row->max_state, run.state_size);
+    Row& row = rows[place->second];
+    row.counts.add(state_of(run, contents));
+    row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
+    row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
+    row.min_state = std::min(row.min_state, run.state_size);
+    row.max_state = std::max(row.max_state, run.state_size);
   };
   for (const Run& run : study.runs)
     for (const std::string& label : run.labels) add(run, label);

@@ -76,10 +76,13 @@ int run_plot(const Arguments& arguments, Console& console) {
     paths = draw_figure(figure, rows, options, notes);
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
+  } catch (const FigureWriteError& problem) {
+    throw StoreError(fmt::format("plot {}: {}", figure, problem.what()));
   } catch (const std::runtime_error& problem) {
     wrong = problem.what();
   }
-  console.err << notes.str();
+  const std::string text = notes.str();
+  if (!text.empty()) print_plain(console, text.substr(0, text.find_last_not_of('\n') + 1));
   if (!wrong.empty()) throw UsageError(fmt::format("plot {}: {}", figure, wrong));
   for (const fs::path& path : paths) console.out << path.string() << "\n";
   return exit_done;

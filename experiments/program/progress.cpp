@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "experiments/program/text.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -82,7 +83,7 @@ void Progress::tick() {
 
 void Progress::announce(const std::string& text) {
   close();
-  err_ << text << std::flush;
+  err_ << printable(text) << std::flush;
 }
 
 void Progress::close() {

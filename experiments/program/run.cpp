@@ -16,6 +16,7 @@
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/program/workers.h"
+#include "results/checkpoint.h"
 
 namespace crosstalk::program {
 namespace {
@@ -126,6 +127,11 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     print_plan(part, before, store, false, console);
     return exit_done;
   }
+  sweep_checkpoints(store, [&](const std::string& id) {
+    const auto found = before.records.find(id);
+    return found != before.records.end() &&
+           (which == Which::missing || found->second.status != RunStatus::failed);
+  });
   const std::vector<Run> runs = select(named, before, which);
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 

@@ -11,6 +11,7 @@
 #include "experiments/study.h"
 #include "experiments/toml_reader.h"
 #include "kernels/base/error.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -82,6 +83,8 @@ int run_sample(const Arguments& arguments, Console& console) {
   const std::string folder = arguments.get("out");
   try {
     write_sample(folder, *task, request);
+  } catch (const SampleWriteError& error) {
+    throw StoreError(error.what());
   } catch (const std::runtime_error& error) {
     throw UsageError(fmt::format("--out {}: {}", folder, error.what()));
   }

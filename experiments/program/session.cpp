@@ -108,12 +108,18 @@ class Session {
     progress_.close();
     // A store that cannot be written is the cause, whatever the trainer threw while it was leaving.
     if (store_error_) std::rethrow_exception(store_error_);
+    if (!writer_->is_in_place())
+      throw StoreError(
+          fmt::format("{}: the store was moved or deleted while runs were trained into it; what was "
+                      "recorded lies where it is now, what was half-way is lost",
+                      path_.string()));
     if (error) std::rethrow_exception(error);
     if (black_hole_)
       throw DeviceError(fmt::format(
           "the first {} runs on {} of {} all failed, so this device is left out; others go on. Once it is "
           "mended, 'crosstalk retry' trains the failed runs again",
           options_.black_hole, options_.device, provenance_.value("host", "this machine")));
+    if (ended) sweep_checkpoints(path_, [this](const std::string& id) { return by_id_.count(id) != 0; });
     return result(ended);
   }
 

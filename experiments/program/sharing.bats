@@ -12,6 +12,7 @@ setup_file() {
   export crosstalk
   [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
   export OMP_NUM_THREADS=1
+  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
 }
 
 setup() {

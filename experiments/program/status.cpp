@@ -18,6 +18,7 @@
 #include "experiments/training/pack.h"
 #include "results/claims.h"
 #include "results/follow.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -25,21 +26,30 @@ namespace {
 namespace fs = std::filesystem;
 using Counts = std::vector<std::pair<std::string, StateCounts>>;
 
-StateCounts& counts_of(Counts& counts, const std::string& label) {
-  for (auto& [name, value] : counts)
-    if (name == label) return value;
-  return counts.emplace_back(label, StateCounts()).second;
-}
+/// Of each label, in the order in which they come.
+class Counter {
+ public:
+  void add(const std::string& label, const std::string& state) {
+    const auto [place, is_new] = places_.emplace(label, counts.size());
+    if (is_new) counts.emplace_back(label, StateCounts());
+    counts[place->second].second.add(state);
+  }
+  Counts counts;
+
+ private:
+  std::unordered_map<std::string, std::size_t> places_;
+};
 
 /// By label: in the study's order where there is one, else as the records come.
 Counts count(const Target& target, const StoreContents& contents) {
-  Counts counts;
+  Counter counter;
+  Counts& counts = counter.counts;
   if (target.study) {
     for (const Run& run : target.study->runs)
-      for (const std::string& label : run.labels) counts_of(counts, label).add(state_of(run, contents));
+      for (const std::string& label : run.labels) counter.add(label, state_of(run, contents));
   } else {
     for (const auto& [key, record] : all_rows(contents.records, read_asked(target.store)).rows)
-      counts_of(counts, record.label).add(to_text(record.status));
+      counter.add(record.label, to_text(record.status));
     std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
   return counts;
@@ -121,7 +131,9 @@ void print_json(const Status& status, Console& console) {
   json["count"] = total.total();
   json["states"] = to_json(total);
   json["labels"] = nlohmann::ordered_json::object();
-  for (const auto& [label, n] : count(status.target, contents)) json["labels"][label] = to_json(n);
+  // Labels are unique; json[label] would look through all of them each time.
+  auto& labels = json["labels"].get_ref<nlohmann::ordered_json::object_t&>();
+  for (const auto& [label, n] : count(status.target, contents)) labels.push_back({label, to_json(n)});
   json["others"] = count_others(status.target, contents);
   json["bad_lines"] = contents.bad_lines;
   json["torn_tails"] = contents.torn_tails;
@@ -157,8 +169,9 @@ void print_workers(const Status& status, Console& console) {
   double runs = 0, steps = 0;
   for (const ClaimingWorker& worker : status.workers) {
     runs += rate_of(worker, "ended"), steps += rate_of(worker, "steps");
-    cells.push_back({worker.process.host, fmt::format("{}", worker.process.pid), said_text(worker, "device"),
-                     worker.lives ? "works" : "lost", fmt::format("{:.0f}", said(worker, "ended")),
+    cells.push_back({printable_line(worker.process.host), fmt::format("{}", worker.process.pid),
+                     printable_line(said_text(worker, "device")), worker.lives ? "works" : "lost",
+                     fmt::format("{:.0f}", said(worker, "ended")),
                      fmt::format("{:.0f}", said(worker, "failed")), fmt::format("{}", worker.claims),
                      fmt::format("{:.3g}", rate_of(worker, "ended")),
                      fmt::format("{:.0f}", rate_of(worker, "steps"))});
@@ -192,8 +205,9 @@ void print_text(const Status& status, Console& console) {
                                plural(static_cast<std::int64_t>(contents.bad_lines), "damaged line"),
                                plural(static_cast<std::int64_t>(contents.torn_tails), "torn last line"));
   if (status.last)
-    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", finished_at(*status.last),
-                               status.last->label, status.last->id, status.last->eval_loss,
+    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n",
+                               printable_line(finished_at(*status.last)), printable_line(status.last->label),
+                               printable_line(status.last->id), status.last->eval_loss,
                                to_text(status.last->status));
   print_workers(status, console);
 }

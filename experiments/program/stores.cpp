@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "results/printable.h"
+
 #include "experiments/program/text.h"
 #include "results/select.h"
 
@@ -40,7 +42,7 @@ StoreContents load_store(const fs::path& path, Console& console) {
     return {};
   }
   StoreContents contents = read_store(path);
-  for (const std::string& warning : contents.warnings) print_warning(console, warning);
+  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
   return contents;
 }
 
@@ -77,7 +79,7 @@ StoreContents load_target(const Target& target, const std::string& name, Console
                     "store's path if it lies elsewhere",
                     name, target.store.string()));
   StoreContents contents = read_store(target.store);
-  for (const std::string& warning : contents.warnings) print_warning(console, warning);
+  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
   return contents;
 }
 

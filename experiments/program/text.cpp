@@ -7,6 +7,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "results/printable.h"
+
 namespace crosstalk::program {
 namespace {
 
@@ -34,7 +36,10 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
   return text;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+std::string table(const std::vector<std::vector<std::string>>& all, const std::string& indent) {
+  std::vector<std::vector<std::string>> rows = all;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable_line(cell);  // it must stay in its line
   std::vector<std::size_t> widths;
   std::vector<bool> right;
   for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -11,6 +11,7 @@ setup_file() {
   export crosstalk
   [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
   export OMP_NUM_THREADS=1
+  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
 }
 
 setup() {
@@ -266,7 +267,10 @@ assert len(rows) == 6 and all(r["in_flight"] == 4 and r["parameters"] > 0 and no
 for r in rows:
   share = r["model_steps_per_second"] * r["flop_per_step"] / 1e12
   assert abs(r["share_of_floor"] - share) <= 1e-9 * abs(share), r'
-  "$crosstalk" bench s.toml --study-packs --seconds 0.3 --set train.max_steps=1000000 --json >bench.json
+  for seconds in 0.3 3 30; do  # on a busy machine nothing may be trained in a third of a second
+    "$crosstalk" bench s.toml --study-packs --seconds $seconds --set train.max_steps=1000000 --json >bench.json
+    if ! grep -q '"model_steps": 0' bench.json; then break; fi
+  done
   python3 -c 'import json
 b = json.load(open("bench.json"))
 assert b["model_steps"] > 0 and b["packs_in_flight"] >= 1 and b["ended"] == 0 and b["seconds"] >= 0.3, b'

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Coverage-guided fuzzing of everything that reads a file: studies, --set, records, store.json, saved states.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<'HELP'
+usage: bash scripts/fuzz.sh [--runs N] [--seconds T] [--seed S] [TARGET...]
+
+Builds the fuzz targets (study, set, record, mark, state) with clang under AddressSanitizer and
+UndefinedBehaviorSanitizer in build/fuzz, and runs each until N executions (default 100000) or T seconds (default
+600) are over. Corpora stay in build/fuzz/corpus. Prints the executions of each. Exit code 0: no finding; 77: there
+is no clang with its fuzzer (apt install clang libclang-rt-14-dev).
+HELP
+}
+
+runs=100000 seconds=600 seed=1 targets=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --runs) runs=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    --seed) seed=$2; shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    study | set | record | mark | state) targets+=("$1"); shift ;;
+    *) usage >&2; die "unknown argument '$1'" ;;
+  esac
+done
+if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state); fi
+
+compiler=""
+probe=$(mktemp -d)
+trap 'rm -rf "$probe"' EXIT
+echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$probe/probe.cpp"
+for candidate in clang++ clang++-14 clang++-15 clang++-16 clang++-17 clang++-18; do
+  if "$candidate" -fsanitize=fuzzer,address,undefined "$probe/probe.cpp" -o "$probe/probe" 2>/dev/null; then
+    compiler=$candidate
+    break
+  fi
+done
+if [ -z "$compiler" ]; then
+  say "no clang with its fuzzer was found (apt install clang libclang-rt-14-dev)"
+  exit 77
+fi
+
+build=$root/build/fuzz
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCROSSTALK_FUZZ=ON -DCROSSTALK_TESTS=OFF \
+  -DCROSSTALK_CUDA=OFF -DCROSSTALK_WERROR=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo >"$probe/configure.log" 2>&1 ||
+  { cat "$probe/configure.log" >&2; die "configuring failed"; }
+ninja -C "$build" "${targets[@]/#/fuzz_}" >&2
+
+# Something good of each kind to begin with.
+seeds() { # seeds TARGET FOLDER
+  mkdir -p "$2"
+  case $1 in
+    study) cp "$root"/experiments/*.toml "$2" ;;
+    set) printf 'train.batch=32,64\0seeds=range(1,3)' >"$2/a"; printf 'memory=linear\0train.learning_rate=logrange(1,8)' >"$2/b" ;;
+    record) cat >"$2/a" <<'JSON'
+{"v":1,"id":"ct-1","study":"s","label":"l","status":"done","seed":1,"config":{"task.name":"recall"},"d_dot":1,"state_size":1,"steps":9,"eval_loss":0.5,"best_eval_loss":null,"eval_accuracy":1,"metrics":{"m":1e-3},"curves":{"c":{"x":[1],"y":[2.5]}},"profiles":{},"message":"","provenance":{"host":"h"}}
+JSON
+      truncate -s -1 "$2/a" ;;
+    mark) echo '{"format":1,"created_by":"crosstalk"}' >"$2/a" ;;
+    state) printf '%s\n%s' '{"version":1,"id":"ct-1","steps":15,"evaluations":1,"strikes":0,"best":[4602678819172646912],"report":[0,0,0,0,0,0,4617315517961601024,0],"bytes":4,"curves":{"eval_loss":{"x":[4621819117588971520],"y":[4602678819172646912]},"eval_accuracy":{"x":[4621819117588971520],"y":[0]},"eval_exact":{"x":[4621819117588971520],"y":[0]},"train_loss":{"x":[4621819117588971520],"y":[0]}}}' abcd >"$2/a" ;;
+  esac
+}
+
+printf 'target   executions  seed  corpus\n'
+for target in "${targets[@]}"; do
+  corpus=$build/corpus/$target
+  seeds "$target" "$corpus"
+  log=$build/$target.log
+  if ! (cd "$build" && ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 "./fuzz_$target" -runs="$runs" -max_total_time="$seconds" -seed="$seed" \
+    -max_len=4096 -len_control=20 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$build/finding-$target-" "$corpus") >"$log" 2>&1; then
+    tail -60 "$log" >&2
+    die "$target: a finding; the input is $build/finding-$target-*, the log $log"
+  fi
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  printf '%-8s %10s  %4s  %s\n' "$target" "$executions" "$seed" "$(find "$corpus" -type f | wc -l)"
+done
