@@ -4,6 +4,7 @@ crosstalk_library(crosstalk_program
     program/bench.cpp
     program/command.cpp
     program/commands.cpp
+    program/compact.cpp
     program/console.cpp
     program/describe.cpp
     program/devices.cpp
@@ -59,7 +60,7 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  foreach(file cli hostile workers)
+  foreach(file cli hostile sharing submit workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
     set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
     if(NOT BATS)
@@ -79,4 +80,8 @@ if(CROSSTALK_TESTS)
     set_tests_properties(program.share_${rounds} PROPERTIES TIMEOUT 300)
   endforeach()
   set_tests_properties(program.share_1000 PROPERTIES LABELS slow TIMEOUT 7200)
+  # A Slurm of two nodes on this machine, from the Debian package; skipped with its reason where that cannot be.
+  add_test(NAME program.slurm
+    COMMAND python3 "${CMAKE_SOURCE_DIR}/scripts/slurm_test.py" --crosstalk "$<TARGET_FILE:crosstalk>")
+  set_tests_properties(program.slurm PROPERTIES LABELS slow TIMEOUT 3600 SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endif()

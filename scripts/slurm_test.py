@@ -28,7 +28,7 @@ seeds = { range = [1, 50] }
 [base]
 task.name       = "recall"
 model.d_key     = 8
-train.max_steps = 1500
+train.max_steps = 6000
 train.stop_loss = 0
 train.patience  = 1000
 eval.every      = 50
