@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 /// A file that takes its name only when it is whole and durable.
 class NewShard {
  public:
-  NewShard(const fs::path& folder)
+  explicit NewShard(const fs::path& folder)
       : folder_(folder),
         temporary_(folder / fmt::format(".compact-{}.tmp", process_name())),
         file_(open_file(FileSystem::real(), temporary_, O_WRONLY | O_CREAT | O_TRUNC)) {
