@@ -30,6 +30,8 @@ std::string text_of(const Asked& asked) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+std::string name_of(const Asked& asked) { return fmt::format("{}@{}.json", asked.study, asked.version); }
+
 /// Throws for what is not such a file.
 Asked parse(const std::string& text) {
   if (nests_deeply(text)) throw std::invalid_argument("too deep");
@@ -79,7 +81,10 @@ std::vector<Asked> read_asked(const fs::path& store) {
     const std::string name = at->path().filename().string();
     if (name.find('@') == std::string::npos || at->path().extension() != ".json") continue;
     try {
-      versions.push_back(parse(read_file(FileSystem::real(), at->path())));
+      Asked asked = parse(read_file(FileSystem::real(), at->path()));
+      // A flipped bit would rename runs without a word.
+      if (asked.version != asked.checksum() || name != name_of(asked)) continue;
+      versions.push_back(std::move(asked));
     } catch (const std::exception&) {
       // Labels only: its records are shown under those that they were trained with.
     }
@@ -100,8 +105,7 @@ void keep_asked(const fs::path& store, Asked asked) {
   if (is_latest && text_of(*latest) == text_of(asked)) return;
   const fs::path folder = store / "studies";
   make_folders(FileSystem::real(), folder);
-  write_whole(FileSystem::real(), folder / fmt::format("{}@{}.json", asked.study, asked.version),
-              text_of(asked));
+  write_whole(FileSystem::real(), folder / name_of(asked), text_of(asked));
 }
 
 void LabelledRecords::merge(LabelledRecords other) {

@@ -78,6 +78,30 @@ TEST(Asked, KeepingTheLatestVersionAgainWritesNothing) {
   EXPECT_EQ(read_asked(store).size(), 1u);
 }
 
+// Labels and ids have a checksum, the study's name stands in the file's.
+TEST(Asked, DamagedVersionsArePassedOver) {
+  const TemporaryFolder folder;
+  const auto store = folder.path() / "s";
+  StoreWriter{store};
+  Asked asked;
+  asked.study = "study";
+  asked.labels = {{"linear", "", {"ct-1", "ct-2"}}};
+  keep_asked(store, asked);
+  ASSERT_EQ(read_asked(store).size(), 1u);
+  const auto path = std::filesystem::directory_iterator(store / "studies")->path();
+  const std::string good = testing::slurp(path);
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    testing::spill(path, damaged);
+    for (const Asked& version : read_asked(store)) {
+      EXPECT_EQ(version.study, "study") << at;
+      EXPECT_EQ(version.labels.at(0).label, "linear") << at;
+      EXPECT_EQ(version.labels.at(0).runs, asked.labels[0].runs) << at;
+    }
+  }
+}
+
 TEST(Asked, ExportsTellVersionsApartAndOtherwiseHaveNoSuchColumn) {
   const auto csv = [](const LabelledRecords& rows) {
     std::ostringstream out;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "results/crc32c.h"
+#include "results/mark_fuzz.h"
 #include "results/record_fuzz.h"
 #include "results/record_io.h"
 #include "results/test_records.h"
@@ -225,6 +226,19 @@ TEST(Record, DepthIsLimited) {
   Record record = make_record(3);
   record.message = std::string(1000, '[') + "\"" + std::string(1000, '{') + "\\";
   EXPECT_EQ(from_line(to_line(record)).record.value().message, record.message);
+}
+
+TEST(Mark, FuzzTargetOverMutations) {
+  const std::string text = mark_text();
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    check_mark_reader(text.substr(0, at));
+    check_mark_reader(text.substr(at));
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string changed = text;
+      changed[at] = static_cast<char>(byte);
+      check_mark_reader(changed);
+    }
+  }
 }
 
 // The fuzz target over a fixed set of mutations, for compilers without a fuzzer.

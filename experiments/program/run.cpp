@@ -23,9 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The runs that --only names (by id or a beginning of it); all without --only.
+/// The runs that --only names (by id or a beginning of it).
 std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& only) {
-  if (only.empty()) return study.runs;
   std::vector<Run> runs;
   for (const std::string& id : only) {
     const auto match = [&](const Run& run) { return run.id.rfind(id, 0) == 0; };
@@ -115,9 +114,14 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   if (which == Which::missing && !arguments.has("only"))
     options.request = Request{study.name, study.text, arguments.all("set")};
   if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
-  std::vector<Run> named = named_runs(study, arguments.all("only"));
+  const std::vector<std::string> only = arguments.all("only");
+  std::vector<Run> chosen;
+  if (!only.empty()) chosen = named_runs(study, only);
   if (arguments.has("shard"))
-    named = runs_of_shard(study, named, place_of(arguments.get("shard"), "--shard"));
+    chosen =
+        runs_of_shard(study, only.empty() ? study.runs : chosen, place_of(arguments.get("shard"), "--shard"));
+  const bool is_part = !only.empty() || arguments.has("shard");
+  const std::vector<Run>& named = is_part ? chosen : study.runs;  // no copy of a large study
   options.since =
       shard_positions(store);  // before the look at what is missing: nothing falls between the two
   const StoreContents before = load_heads(store, console).contents;

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "experiments/training/run_state.h"
+#include "experiments/training/run_state_fuzz.h"
 #include "experiments/training/training_fixture.h"
 
 namespace crosstalk::checks {
@@ -124,6 +124,21 @@ TEST(Resume, TextThatIsNoStateIsSetAside) {
     const Resumed resumed = resume(runs, {{runs[0].id, text}}, 2);
     EXPECT_TRUE(identical_records(resumed.records, alone)) << text.substr(0, 40);
     EXPECT_EQ(resumed.rejected.count(runs[0].id), 1u) << text.substr(0, 40);
+  }
+}
+
+// The fuzz target over mutations, for compilers without a fuzzer.
+TEST(Resume, FuzzTargetOverMutations) {
+  const auto runs = two_runs();
+  const std::string good = stopped_states(runs, 2).at(runs[0].id);
+  const std::size_t head = good.find('\n') + 1;
+  for (std::size_t at = 0; at < head; ++at) {
+    check_state_reader(good.substr(0, at));
+    for (const char byte : {'\0', '"', '{', '}', '[', ',', '9', '-', '.', 'e', '\x80'}) {
+      std::string changed = good.substr(0, head + 8);
+      changed[at] = byte;
+      check_state_reader(changed);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 // kernels of light packs go first, or each of their many steps would wait for long kernels of heavy ones,
 // which fill what is left. Results do not depend on any of this. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
@@ -26,9 +27,15 @@ constexpr double kMostUrgent = 0.8;
 /// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
 constexpr int spare_threads = 4;
 
+/// Of a million runs that wait, no configuration is copied.
+struct QueuedRun {
+  const Run* run = nullptr;
+  std::string state;  ///< as in PackRun
+};
+
 struct QueuedPack {
   double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
-  std::vector<PackRun> runs;
+  std::vector<QueuedRun> runs;
 };
 
 struct Queue {
@@ -54,11 +61,14 @@ std::int64_t phase_of(std::int64_t steps, const Options& config) {
   return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
 }
 
-// Runs of one pack have equal keys and, where they go on from a saved state, are in phase.
+// Runs of one pack have equal keys and, where they go on from a saved state, are in phase. Cut short by a
+// stop.
 std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
                                    const TrainingEvents& events) {
-  std::map<std::string, std::vector<PackRun>> groups;
+  const auto stopped = [&] { return events.stop && events.stop->load(); };
+  std::map<std::string, std::vector<QueuedRun>> groups;
   for (const Run& run : runs) {
+    if (stopped()) return {};
     std::string state = events.load ? events.load(run.id) : std::string();
     std::int64_t phase = 0;
     if (const std::string why = misfit(state, run); !why.empty()) {
@@ -66,16 +76,17 @@ std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
       state.clear();
     }
     if (!state.empty()) phase = phase_of(steps_of_state(state), run.config);
-    groups[pack_key(run.config) + std::to_string(phase)].push_back({run, std::move(state)});
+    groups[pack_key(run.config) + std::to_string(phase)].push_back({&run, std::move(state)});
   }
-  std::vector<std::pair<double, std::vector<PackRun>>> packs;
+  std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
   for (auto& [key, group] : groups) {
+    if (stopped()) return {};
+    const double cost = estimated_cost(*group[0].run);
     for (std::size_t begin = 0; begin < group.size(); begin += static_cast<std::size_t>(pack_size)) {
       const std::size_t end = std::min(group.size(), begin + static_cast<std::size_t>(pack_size));
-      std::vector<PackRun> pack(group.begin() + static_cast<std::ptrdiff_t>(begin),
-                                group.begin() + static_cast<std::ptrdiff_t>(end));
-      const double cost = estimated_cost(pack[0].run) * static_cast<double>(pack.size());
-      packs.emplace_back(cost, std::move(pack));
+      packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
+      std::move(group.begin() + static_cast<std::ptrdiff_t>(begin),
+                group.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(packs.back().second));
     }
   }
   std::stable_sort(packs.begin(), packs.end(),
@@ -141,18 +152,20 @@ class Scheduler {
 
   // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
   // is free.
-  std::vector<PackRun> wanted(std::vector<PackRun> runs) const {
+  std::vector<QueuedRun> wanted(std::vector<QueuedRun> runs) const {
     if (!events_.wanted) return runs;
-    std::vector<PackRun> kept;
-    for (PackRun& run : runs)
-      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run.id))
+    std::vector<QueuedRun> kept;
+    for (QueuedRun& run : runs)
+      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run->id))
         kept.push_back(std::move(run));
     return kept;
   }
 
   void train(QueuedPack queued) {
-    const std::vector<PackRun> pack = wanted(std::move(queued.runs));
-    if (pack.empty()) return;
+    const std::vector<QueuedRun> kept = wanted(std::move(queued.runs));
+    if (kept.empty()) return;
+    std::vector<PackRun> pack;
+    for (const QueuedRun& run : kept) pack.push_back({*run.run, run.state});
     std::vector<std::string> finished;
     PackEvents events;
     events.urgency = queued.urgency;
@@ -177,9 +190,9 @@ class Scheduler {
       };
     }
     const auto unfinished = [&] {
-      std::vector<PackRun> rest;
-      for (const PackRun& run : pack) {
-        if (std::find(finished.begin(), finished.end(), run.run.id) == finished.end()) rest.push_back(run);
+      std::vector<QueuedRun> rest;
+      for (const QueuedRun& run : kept) {
+        if (std::find(finished.begin(), finished.end(), run.run->id) == finished.end()) rest.push_back(run);
       }
       return rest;
     };
@@ -200,35 +213,35 @@ class Scheduler {
     } catch (const StopTraining&) {
       return;  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      for (const PackRun& run : unfinished()) report_failure(run.run, error.what());
+      for (const QueuedRun& run : unfinished()) report_failure(*run.run, error.what());
     }
   }
 
   // A pack that does not fit is halved; a run that does not fit alone has failed.
-  void out_of_memory(std::vector<PackRun> rest, const std::string& message) {
+  void out_of_memory(std::vector<QueuedRun> rest, const std::string& message) {
     if (rest.size() > 1) {
       const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
       const std::lock_guard lock(queue_.mutex);
       queue_.packs.push_back({0, {rest.begin(), middle}});
       queue_.packs.push_back({0, {middle, rest.end()}});
     } else if (!rest.empty()) {
-      report_failure(rest[0].run, message);
+      report_failure(*rest[0].run, message);
     }
   }
 
   // The run starts anew, in a pack of its own: it no longer stands where the others do.
-  void reject(std::vector<PackRun> rest, const MisfitState& error) {
+  void reject(std::vector<QueuedRun> rest, const MisfitState& error) {
     const auto found =
-        std::find_if(rest.begin(), rest.end(), [&](const PackRun& run) { return run.run.id == error.id; });
+        std::find_if(rest.begin(), rest.end(), [&](const QueuedRun& run) { return run.run->id == error.id; });
     if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
     {
       const std::lock_guard lock(event_mutex_);
       if (events_.reject) events_.reject(error.id, error.what());
     }
-    Run run = std::move(found->run);
+    const Run* run = found->run;
     rest.erase(found);
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({0, {{std::move(run), ""}}});
+    queue_.packs.push_back({0, {{run, ""}}});
     if (!rest.empty()) queue_.packs.push_back({0, std::move(rest)});
   }
 
@@ -283,8 +296,9 @@ bool train_runs(const std::string& study, const std::vector<Run>& runs, const Tr
     runs_a_pack = slots;
   }
   require_threads(packs_at_once(options) + spare_threads);
-  return Scheduler(study, options, packs_at_once(options), slots, events)
-      .run(make_packs(runs, runs_a_pack, events));
+  std::vector<QueuedPack> packs = make_packs(runs, runs_a_pack, events);
+  if (events.stop && events.stop->load()) return false;
+  return Scheduler(study, options, packs_at_once(options), slots, events).run(std::move(packs));
 }
 
 }  // namespace crosstalk
