@@ -115,7 +115,7 @@ if(NOT cuda_wanted STREQUAL "OFF")
 
     # No fast-math. -lineinfo costs nothing at run time and lets profilers name lines.
     target_compile_options(crosstalk_flags INTERFACE
-      $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra>)
+      $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr --extended-lambda -Xcompiler=-Wall,-Wextra>)
     if(CROSSTALK_WERROR)
       target_compile_options(crosstalk_flags INTERFACE
         "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")

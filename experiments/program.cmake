@@ -1,6 +1,7 @@
 # The program `crosstalk`: a library of its commands, so that tests can link it, and the executable.
 crosstalk_library(crosstalk_program
   SOURCES
+    program/apply.cpp
     program/bench.cpp
     program/command.cpp
     program/commands.cpp
@@ -69,6 +70,25 @@ if(CROSSTALK_TESTS)
   endforeach()
   if(NOT BATS)
     message(WARNING "bats was not found: the tests of the command line will not run (apt install bats)")
+  endif()
+  # `crosstalk apply` against numpy, with the first Python that has it.
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/program/apply.cpp")
+    set(numpy_python "")
+    foreach(python "$ENV{CROSSTALK_PYTHON}" "${Python3_EXECUTABLE}" /usr/bin/python3)
+      if(python AND NOT numpy_python)
+        execute_process(COMMAND "${python}" -c "import numpy" RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+        if(failed EQUAL 0)
+          set(numpy_python "${python}")
+        endif()
+      endif()
+    endforeach()
+    if(numpy_python)
+      add_test(NAME program.apply COMMAND "${numpy_python}" "${CMAKE_CURRENT_SOURCE_DIR}/program/apply_test.py"
+        "$<TARGET_FILE:crosstalk>")
+      set_tests_properties(program.apply PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+    else()
+      message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
+    endif()
   endif()
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")

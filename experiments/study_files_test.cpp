@@ -139,9 +139,9 @@ TEST(StudyFiles, SwapTrackingAndBeyondLength) {
 // old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
 TEST(StudyFiles, PinnedIds) {
   EXPECT_EQ(read("schlag2021_capacity", {"memory=dpfp1", "task.associations=100"}).runs[0].id,
-            "ct-16773d7fe4c6f6c68bfe30301994b2cc");
+            "ct-28fc0c0de64e8577b71aeda9b6e440ea");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
-            "ct-9f91d221b12d451d0ec4e1da9ced2734");
+            "ct-e808a5a19550d96936afe290187ebe6b");
 }
 
 }  // namespace

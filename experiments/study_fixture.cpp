@@ -74,10 +74,20 @@ Schema make_schema() {
   reassign.push_back({"update_fraction", 0.5, "Fraction of updates", 0, 1});
   schema.tasks = {{"recall", recall, resolve_recall, recall_sizes},
                   {"reassign", reassign, resolve_recall, recall_sizes}};
+  const auto memory = [](const char* name, std::vector<OptionSpec> options, auto resolve, auto d_dot,
+                         auto state) {
+    MemoryKind kind;
+    kind.name = name;
+    kind.options = std::move(options);
+    kind.resolve = resolve;
+    kind.d_dot = d_dot;
+    kind.state_size = state;
+    return kind;
+  };
   schema.memories = {
-      {"softmax", "", "", {}, nullptr, no_d_dot, cache_state},
-      {"linear_attention", "", "", feature_options("none"), resolve_features, feature_d_dot, matrix_state},
-      {"delta", "", "", feature_options("sum"), resolve_features, feature_d_dot, matrix_state}};
+      memory("softmax", {}, nullptr, no_d_dot, cache_state),
+      memory("linear_attention", feature_options("none"), resolve_features, feature_d_dot, matrix_state),
+      memory("delta", feature_options("sum"), resolve_features, feature_d_dot, matrix_state)};
   schema.memories[2].options.push_back({"beta_max", 1.0, "Largest write strength", 0, 2, {}, true});
   schema.model = {{"name", std::string("retrieval"), "Model", -1, 1, {"retrieval"}},
                   {"d_key", Int{64}, "Key dimension", 1, 4096},

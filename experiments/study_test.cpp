@@ -104,13 +104,13 @@ TEST(Study, GoldenExpansionOfTheExample) {
 // kSemantics.
 TEST(Study, PinnedIds) {
   const Study study = parse(example_study());
-  EXPECT_EQ(study.runs.front().id, "ct-b6f93d4d1967ac757b108b6d0aeca165");
-  EXPECT_EQ(study.runs.back().id, "ct-78b424dceb327be85331aff643d4625f");
+  EXPECT_EQ(study.runs.front().id, "ct-d887fead3e7304d9f516f83f804f317a");
+  EXPECT_EQ(study.runs.back().id, "ct-43d0334dd02c572c10890a078d2bf8fb");
   EXPECT_EQ(
       canonical_text(fixture_schema(), study.runs.front().config),
       "data_seed=1\neval.protocol=\"schlag2021\"\ninit_seed=1\nmemory.name=\"softmax\"\nmodel.d_key=16\n"
       "model.embedding=44\nmodel.name=\"retrieval\"\nseed=1\ntask.keys=20\ntask.name=\"recall\"\n"
-      "task.values=20\ntrain.learning_rate=0.003\nsemantics=1\n");
+      "task.values=20\ntrain.learning_rate=0.003\nsemantics=2\n");
 }
 
 TEST(Study, IdsDoNotDependOnHowTheFileIsWritten) {
@@ -285,17 +285,17 @@ TEST(Study, ReadsFiles) {
 TEST(RunId, NumbersAreNormalised) {
   Options config;
   config.set("x", -0.0);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.0\nsemantics=1\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.0\nsemantics=2\n");
   config.set("x", 1.0);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1.0\nsemantics=1\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1.0\nsemantics=2\n");
   config.set("x", 1e300);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1e+300\nsemantics=1\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=1e+300\nsemantics=2\n");
   config.set("x", 0.1 + 0.2);
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.30000000000000004\nsemantics=1\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=0.30000000000000004\nsemantics=2\n");
   config.set("x", Int{-4});
   config.set("y", true);
   config.set("z", std::string("a\"b\\c\nd"));
-  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=-4\ny=true\nz=\"a\\\"b\\\\c\\x0ad\"\nsemantics=1\n");
+  EXPECT_EQ(canonical_text(fixture_schema(), config), "x=-4\ny=true\nz=\"a\\\"b\\\\c\\x0ad\"\nsemantics=2\n");
   EXPECT_EQ(run_id(fixture_schema(), config).size(), 35u);
 }
 

@@ -17,14 +17,18 @@ struct FwmShape {
   int B, T, P, Q, V;
   double size = 1;  // of the keys
 };
-// One query with whole fours of up to 128 columns goes chunk by chunk in single precision. Of the first eight
-// shapes the last three do not fit in shared memory (in double precision: the last four).
+// One query with whole fours of up to 128 columns goes chunk by chunk in single precision.
 const FwmShape kFwmShapes[] = {
     {1, 1, 1, 1, 1},        {2, 7, 5, 3, 3},         {1, 9, 130, 2, 50},       {1, 5, 300, 1, 9},
     {1, 10, 100, 2, 301},   {1, 1, 128, 1, 600},     {1, 2, 128, 1, 600},      {1, 7, 128, 3, 601},
     {2, 20, 64, 1, 21},     {2, 1, 4, 1, 1},         {3, 16, 8, 1, 2, 1.5},    {5, 40, 12, 1, 17, 0.1},
     {3, 49, 64, 1, 100, 2}, {2, 33, 60, 1, 113, 4},  {2, 50, 128, 1, 112, 2},  {1, 37, 100, 1, 201, 0.2},
     {1, 48, 68, 1, 256, 2}, {2, 49, 64, 1, 100, 12}, {2, 50, 128, 1, 112, 60}, {2, 33, 64, 1, 30, 300}};
+
+/// Enough for either precision.
+int kept_states(int T, int Q, int P, int V) {
+  return std::max(fwm_states<float>(Device::cuda, T, Q, P, V), fwm_states<double>(Device::cuda, T, Q, P, V));
+}
 
 TEST_F(CudaOps, FwmForward) {
   for (auto [B, T, P, Q, V, size] : kFwmShapes) {
@@ -37,7 +41,7 @@ TEST_F(CudaOps, FwmForward) {
       f.in(a.tokens, {B, T, 2}, -1, V);
       f.in(a.position, {B, Q}, 0, T + 1);
       f.out(a.y, {B, Q, V});
-      f.work(a.checkpoints, {B, fwm_states<float>(Device::cuda, T, Q, P, V), V * P});
+      f.work(a.checkpoints, {B, kept_states(T, Q, P, V), V * P});
       f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
     });
   }
@@ -83,10 +87,10 @@ TEST_F(CudaOps, FwmBackward) {
         f.in(a.tokens, {B, T, 2}, -1, V);
         f.in(a.position, {B, Q}, 0, T + 1);
         f.work(a.y, {B, Q, V});
-        f.work(a.checkpoints, {B, fwm_states<float>(Device::cuda, T, Q, P, V), V * P});
+        f.work(a.checkpoints, {B, kept_states(T, Q, P, V), V * P});
         f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
         auto& b = both.backward;
-        f.work(b.workspace, {B, kFwmSegment + 2, V * P});
+        f.work(b.workspace, {B, fwm_workspace<double>(Device::cuda, Q, P, V), V * P});
         f.in(b.d_y, {B, Q, V});
         f.out(b.d_k, {B, T, P});
         f.out(b.d_q, {B, Q, P});

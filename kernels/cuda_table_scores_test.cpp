@@ -192,8 +192,8 @@ TEST_F(CudaTableScores, CutTeamsAndWarps) {
                           {M::identity, 3, 101, 2, 64, {9, 11}},
                           {M::relu, 2, 64, 1, 64, {9, 1}},
                           {M::tanh, 2, 37, 2, 64, {9, 7}},
-                          {M::elu1, 2, 70, 1, 64, {501, 30}},   // halves of the tables fit
-                          {M::elu1, 2, 70, 1, 64, {901, 900}},  // nothing does
+                          {M::elu1, 2, 70, 1, 64, {501, 30}},
+                          {M::elu1, 2, 70, 1, 64, {901, 900}},
                           {M::relu, 2, 70, 1, 100, {3, 50}},
                           {M::tanh, 2, 17, 4, 128, {6, 5}},
                           {M::dpfp, 2, 35, 1, 64, {9, 7}, 1},

@@ -1,7 +1,8 @@
-// A memory as the program sees it: name, options, feature dimension, state size. How it is built into a graph
-// is in models/memories/. SPDX-License-Identifier: Apache-2.0
+// A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is
+// built into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,37 +10,49 @@
 
 namespace crosstalk {
 
-template <class Real>
-struct Variable;
-template <class Real>
-struct ReadContext;  // models/memories/parts.h
-
 /// How the key and query projections of the retrieval model start.
 enum class ProjectionInit {
   uniform,  ///< U(-1/sqrt(d_key), 1/sqrt(d_key)) (Schlag, Irie, Schmidhuber 2021, linearAttention.py)
   xavier,   ///< U(-a, a), a = sqrt(6 / (inputs + d_key)) (the same, softmaxAttention.py)
 };
 
+/// What an input of a memory has a number for; "." stands for [B,T,H].
+enum class Per {
+  token,     ///< [.]
+  key,       ///< [.,K]
+  value,     ///< [.,V]
+  write,     ///< [B,T,N,H]: every write of a token
+  head,      ///< [H]
+  head_key,  ///< [H,K]
+};
+
+/// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
+/// by the memory's law; `crosstalk apply` reads it from a file.
+struct MemoryInput {
+  std::string name;
+  Per per = Per::token;
+  bool optional = false;
+};
+
 /// A registered memory: a preset over parts. Options live under "memory.".
 struct MemoryKind {
-  std::string name;         ///< "softmax", "linear_attention", "delta", "peng_gate", "fwm"
-  std::string summary;      ///< one line
-  std::string description;  ///< equations and source
-  std::vector<OptionSpec>
-      options;  ///< feature_map, nu, d_dot, features, key_norm, read_norm, beta, ...; without "name"
+  std::string name;                 ///< "softmax", "linear_attention", "delta", ...
+  std::string summary;              ///< one line
+  std::string equation;             ///< in plain text
+  std::string source;               ///< authors, year, arXiv number
+  std::string description;          ///< equation and source in sentences
+  std::vector<OptionSpec> options;  ///< feature_map, nu, d_dot, ...; without "name"
+  std::vector<MemoryInput> inputs;  ///< besides q, k, v
+  std::vector<std::string> states;  ///< what it carries from token to token
   /// Fills derived options in place and refuses combinations without meaning with the reason (OptionError).
-  /// Reads "model.d_key".
-  void (*resolve)(Options& options) = nullptr;
-  /// Dimension of phi(k); 0 for softmax, which has none.
-  std::int64_t (*d_dot)(const Options& options) = nullptr;
-  /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens (softmax: a
-  /// cache).
-  std::int64_t (*state_size)(const Options& options, std::int64_t values, std::int64_t length) = nullptr;
+  /// Reads "model.d_key" and "model.heads".
+  std::function<void(Options& options)> resolve;
+  /// Dimension of phi(k), all heads together; 0 for memories that keep their keys.
+  std::function<std::int64_t(const Options& options)> d_dot;
+  /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens, all heads.
+  std::function<std::int64_t(const Options& options, std::int64_t values, std::int64_t length)> state_size;
   ProjectionInit projection_init = ProjectionInit::uniform;
-  bool gated = false;  ///< uses a scalar gate, a projection of the token
-  /// Adds the memory to a graph: keys and queries in, values read [R,B,Q,V] out.
-  Variable<float>* (*build_float)(ReadContext<float>& context) = nullptr;
-  Variable<double>* (*build_double)(ReadContext<double>& context) = nullptr;
+  bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
 };
 
 const std::vector<MemoryKind>& memory_kinds();
@@ -52,7 +65,7 @@ struct FeatureMapInfo {
 };
 const std::vector<FeatureMapInfo>& feature_map_infos();
 
-/// Options of the retrieval model under "model." (name, d_key, embedding).
+/// Options of the retrieval model under "model." (name, d_key, heads, embedding).
 const std::vector<OptionSpec>& model_options();
 /// Derives model.embedding = int(1.1 (keys + values)) where it is 0.
 void resolve_model(Options& options, std::int64_t keys, std::int64_t values);

@@ -4,16 +4,18 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels/base/error.h"
 #include "kernels/ops/lookup.h"
-#include "models/memories/parts.h"
+#include "models/graph/passes.h"
+#include "models/memories/memory_file.h"
 
 namespace crosstalk {
 
 const std::vector<OptionSpec>& model_options() {
   static const std::vector<OptionSpec> options = {
       {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
-      {"d_key", std::int64_t{64}, "dimension of keys and queries before phi", 1, 4096},
+      {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
+      {"heads", std::int64_t{1},
+       "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
       {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
   };
   return options;
@@ -26,7 +28,7 @@ void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
 }
 
 template <class Real>
-void RetrievalGraph<Real>::select(int u) {
+void ModelGraph<Real>::select(int u) {
   const std::int64_t shift = u - selected_, queries = shift * batch.B * batch.Q;
   batch.tokens->data += shift * batch.B * batch.T * batch.C;
   batch.query->data += queries;
@@ -40,55 +42,191 @@ void RetrievalGraph<Real>::select(int u) {
 }
 
 template <class Real>
-void RetrievalGraph<Real>::prepare(const Exec& exec) const {
+void ModelGraph<Real>::prepare(const Exec& exec) const {
   for (const Buckets& lists : buckets)
     run(exec, BucketIds<Real>{*batch.tokens, lists.channel, batches, *lists.order, *lists.start});
 }
 
+namespace {
+
+int heads_of(const Options& options) {
+  return options.has("model.heads") ? static_cast<int>(options.get_int("model.heads")) : 1;
+}
+
+MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int values) {
+  MixerSizes s;
+  s.B = batch.B, s.T = batch.T, s.Q = batch.Q, s.V = values;
+  s.H = heads_of(options);
+  s.d = static_cast<int>(head_d_key(options));
+  s.K = static_cast<int>(head_d_dot(options));
+  s.N = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
+  return s;
+}
+
+/// Keys, queries and gates from tables; values are the tokens' ids.
+template <class Real>
+class RetrievalMixer final : public Mixer<Real> {
+ public:
+  using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
+  using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
+
+  RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
+                 int keys, int values, bool second_key)
+      : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, values)),
+        target_(target),
+        parameters_(parameters),
+        keys_(keys),
+        second_key_(second_key),
+        embedding_size_(static_cast<int>(options_.get_int("model.embedding"))),
+        inputs_(values + embedding_size_ * (second_key ? 2 : 1)),
+        init_(memory_named(options_.get_string("memory.name")).projection_init) {
+    embedding_ = leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
+    by_key_ = lists(channel_key, keys_);
+    by_value_ = lists(channel_value, values);
+    if (second_key_) by_second_ = lists(channel_second_key, keys_);
+    // The order of nodes is the order in which gradients of the embedding are summed: it stays.
+    queries_ = make_queries();
+    key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
+  }
+
+  Var<Real> keys() override {
+    return shaped_as(lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr), {B, T * N, H, d});
+  }
+
+  Var<Real> queries() override { return queries_; }
+
+  Var<Real> values() override {
+    OneHot<Real> op;
+    op.channel = channel_value;
+    op.ids = ids(target_.batch.tokens);
+    op.y.value = shaped<Real>(graph.replicas(), {B, T, 1, V});
+    const Var<Real> one{&graph, out(graph.add(op).y)};
+    return view(expand(one, {B, T, N * H, V}), {B, T * N, H, V});
+  }
+
+  Var<Real> gather(Var<Real> weights, std::optional<double> eps) override {
+    BatchTensors batch = target_.batch;
+    batch.Q = H * Q;
+    Var<Real> a = weights;
+    if (N > 1) a = fold(view(a, {B * H * Q, T, N, 1}), {B * H * Q, T, 1, 1});
+    auto* y = gather_values(graph, graph.view(a.variable, {B, H * Q, T}), V, batch, eps);
+    if (H == 1 || Q == 1) return shaped_as(y, {B, Q, H, V});
+    return swap(shaped_as(y, {B, H, Q, V}));
+  }
+
+  const BatchTensors* batch() const override { return &target_.batch; }
+  const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
+
+  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
+                  bool per_write) override {
+    const int n = per_write ? N : 1, columns = n * H * width;
+    const Init start = bias.value_or(fan_in(inputs_));
+    Variable<Real>* x = nullptr;
+    if (rank == 0) {
+      x = lookup<Real>(graph, target_.batch.tokens, tables(name, columns, fan_in(inputs_), start), nullptr);
+    } else {
+      auto* down = lookup<Real>(graph, target_.batch.tokens,
+                                tables(name + ".down", rank, fan_in(inputs_), {}), nullptr);
+      x = linear(graph, down, leaf(name + ".up", {columns, rank}, fan_in(rank)),
+                 leaf(name + ".bias", {columns}, start));
+    }
+    return shaped_as(x, {B, T * n, H, width});
+  }
+
+  Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
+    Variable<Real>* p = leaf("memory." + name, dims, init);
+    return shaped_as(p, {1, 1, H, static_cast<int>(p->value.size()) / H});
+  }
+
+  Variable<Real>* omega(int m) override {
+    return favor_features(graph, m, d, target_.feature_seed, target_.feature_draw, graph.train() ? 0u : 1u);
+  }
+
+  double scale() const override { return 1 / std::sqrt(static_cast<double>(d)); }
+
+ private:
+  static Init fan_in(int n) { return Init::uniform(1 / std::sqrt(static_cast<double>(n))); }
+  Init projection(int n) const {
+    return init_ == ProjectionInit::xavier ? Init::uniform(std::sqrt(6.0 / (n + H * d))) : fan_in(H * d);
+  }
+  Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
+    return graph.parameter(parameters_, parameters_.named(name, dims, init));
+  }
+  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
+    return {&graph, graph.view(x, dims)};
+  }
+
+  Var<Real> make_queries() {
+    Variable<Real>* weight =
+        leaf("query_projection.key", {H * d, embedding_size_}, projection(embedding_size_));
+    Variable<Real>* bias = leaf("query_projection.bias", {H * d}, fan_in(embedding_size_));
+    Variable<Real>* q = nullptr;
+    if (static_cast<std::int64_t>(B) * Q >= keys_) {  // a table of all keys is smaller than all queries
+      auto* table = linear(graph, embedding_, weight, bias);
+      q = lookup<Real>(graph, target_.batch.query, {{table, 0}}, nullptr);
+    } else {
+      auto* rows = lookup<Real>(graph, target_.batch.query, {{embedding_, 0}}, nullptr);
+      q = linear(graph, rows, weight, bias);
+    }
+    return shaped_as(q, {B, Q, H, d});
+  }
+
+  Buckets lists(int channel, int rows) {
+    if (!graph.train() || graph.device() == Device::cpu) return {};  // the CPU searches as fast
+    target_.buckets.push_back(
+        {channel, graph.integers({B * T}, target_.batches), graph.integers({rows + 1}, target_.batches)});
+    return target_.buckets.back();
+  }
+
+  // A projection of the token as tables of one row a key and one row a value. Every token has a key, so the
+  // bias stands in the key's table: its gradient is then a sum over keys, not over tokens.
+  std::vector<Table<Real>> tables(const std::string& name, int columns, Init weights,
+                                  std::optional<Init> bias) {
+    Variable<Real>* weight = leaf(name + ".key", {columns, embedding_size_}, weights);
+    Variable<Real>* value = leaf(name + ".value", {V, columns}, weights);
+    Variable<Real>* shift = bias ? leaf(name + ".bias", {columns}, *bias) : nullptr;
+    Variable<Real>* second =
+        second_key_ ? leaf(name + ".second_key", {columns, embedding_size_}, weights) : nullptr;
+    std::vector<Table<Real>> all = {{linear(graph, embedding_, weight, shift), channel_key, by_key_},
+                                    {value, channel_value, by_value_}};
+    if (second)
+      all.push_back({linear<Real>(graph, embedding_, second, nullptr), channel_second_key, by_second_});
+    return all;
+  }
+
+  ModelGraph<Real>& target_;
+  ParameterBlock<Real>& parameters_;
+  int keys_;
+  bool second_key_;
+  int embedding_size_, inputs_;
+  ProjectionInit init_;
+  Variable<Real>* embedding_ = nullptr;
+  Var<Real> queries_;
+  Buckets by_key_, by_value_, by_second_;
+  std::vector<Table<Real>> key_tables_;
+};
+
+}  // namespace
+
 template <class Real>
 RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int values, bool second_key,
                                      Device device, int R, Precision products)
-    : options_(options),
+    : Model<Real>(device, R),
+      options_(options),
       keys_(keys),
       values_(values),
-      d_key_(static_cast<int>(options.get_int("model.d_key"))),
       second_key_(second_key),
       device_(device),
       R_(R),
-      products_(products),
-      parameters_(device, R) {
-  const MemoryKind* memory = find_memory(options.get_string("memory.name"));
-  if (!memory)
-    throw std::logic_error("[retrieval_model] unknown memory " + options.get_string("memory.name"));
-  const int e = static_cast<int>(options.get_int("model.embedding"));
-  const int inputs = values + e * (second_key ? 2 : 1);  // fan-in of the token's projections
-  const auto uniform = [](double a) { return Init{Init::Kind::uniform, a}; };
-  const auto fan_in = [&](int n) { return uniform(1 / std::sqrt(static_cast<double>(n))); };
-  const auto projection = [&](int n) {
-    return memory->projection_init == ProjectionInit::xavier ? uniform(std::sqrt(6.0 / (n + d_key_)))
-                                                             : fan_in(d_key_);
-  };
-  embedding_ = parameters_.add("key_embedding", {keys, e}, {Init::Kind::normal, 1});
-  key_weight_ = parameters_.add("key_projection.key", {d_key_, e}, projection(inputs));
-  key_value_ = parameters_.add("key_projection.value", {values, d_key_}, projection(inputs));
-  key_bias_ = parameters_.add("key_projection.bias", {d_key_}, fan_in(inputs));
-  query_weight_ = parameters_.add("query_projection.key", {d_key_, e}, projection(e));
-  query_bias_ = parameters_.add("query_projection.bias", {d_key_}, fan_in(e));
-  if (second_key)
-    key_second_weight_ = parameters_.add("key_projection.second_key", {d_key_, e}, projection(inputs));
-  if (memory->gated) {
-    gate_weight_ = parameters_.add("gate.key", {1, e}, fan_in(inputs));
-    gate_value_ = parameters_.add("gate.value", {values, 1}, fan_in(inputs));
-    gate_bias_ = parameters_.add("gate.bias", {1}, fan_in(inputs));
-    if (second_key) gate_second_weight_ = parameters_.add("gate.second_key", {1, e}, fan_in(inputs));
-  }
+      products_(products) {
+  build(1, {1, second_key ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
   parameters_.allocate();
 }
 
 template <class Real>
-std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
-                                                                  int batches) {
-  auto result = std::make_unique<RetrievalGraph<Real>>(device_, R_, train);
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
+                                                              int batches) {
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
   BatchTensors& batch = result->batch;
@@ -101,65 +239,43 @@ std::unique_ptr<RetrievalGraph<Real>> RetrievalModel<Real>::graph(int B, Sequenc
   batch.query = g.integers({B, shape.Q, 1}, batches);
   batch.position = g.integers({B, shape.Q}, batches);
   batch.target = g.integers({B, shape.Q}, batches);
+  result->redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
   result->feature_seed = g.integers({2});
   result->feature_draw = g.integers({1});
 
-  const auto parameter = [&](int i) { return g.parameter(parameters_, i); };
-  auto* embedding = parameter(embedding_);
-  // Projection of the token, from tables of one row a key and one row a value. Every token has a key, so the
-  // bias stands in the key's table: its gradient is then a sum over keys, not over tokens.
-  const auto bucket_ids = [&](int channel, int rows) -> Buckets {
-    if (!train || device_ == Device::cpu) return {};  // the CPU searches as fast
-    result->buckets.push_back({channel, g.integers({B * shape.T}, batches), g.integers({rows + 1}, batches)});
-    return result->buckets.back();
-  };
-  const Buckets by_key = bucket_ids(channel_key, keys_), by_value = bucket_ids(channel_value, values_),
-                by_second = second_key_ ? bucket_ids(channel_second_key, keys_) : Buckets{};
-  const auto tables_of = [&](int weight, int second, int value, int bias) {
-    std::vector<Table<Real>> tables = {
-        {linear(g, embedding, parameter(weight), parameter(bias)), channel_key, by_key},
-        {parameter(value), channel_value, by_value}};
-    if (second >= 0)
-      tables.push_back(
-          {linear<Real>(g, embedding, parameter(second), nullptr), channel_second_key, by_second});
-    return tables;
-  };
-  Variable<Real>* query = nullptr;
-  if (static_cast<std::int64_t>(B) * shape.Q >= keys_) {  // a table of all keys is smaller than all queries
-    auto* table = linear(g, embedding, parameter(query_weight_), parameter(query_bias_));
-    query = lookup<Real>(g, batch.query, {{table, 0}}, nullptr);
-  } else {
-    auto* rows = lookup<Real>(g, batch.query, {{embedding, 0}}, nullptr);
-    query = linear(g, rows, parameter(query_weight_), parameter(query_bias_));
-  }
-  ReadContext<Real> context{
-      g,
-      options_,
-      batch,
-      tables_of(key_weight_, key_second_weight_, key_value_, key_bias_),
-      query,
-      values_,
-      [&] {
-        return lookup<Real>(g, batch.tokens,
-                            tables_of(gate_weight_, gate_second_weight_, gate_value_, gate_bias_), nullptr);
-      },
-      result->feature_seed,
-      result->feature_draw,
-      train ? 0u : 1u,
-      device_ == Device::cuda};
-  const MemoryKind* memory = find_memory(options_.get_string("memory.name"));
-  if constexpr (std::is_same_v<Real, float>) {
-    result->output = memory->build_float(context);
-  } else {
-    result->output = memory->build_double(context);
-  }
+  RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_);
+  const Var<Real> o = memory_named(options_.get_string("memory.name")).build(mixer);
+  result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
+  g.keep(result->output);
   result->loss = squared_loss(g, result->output, batch);
-  g.plan();
+  g.keep(result->loss.query_loss);
+  g.keep(result->loss.loss);
   return result;
 }
 
-template struct RetrievalGraph<float>;
-template struct RetrievalGraph<double>;
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceShape shape, bool train,
+                                                              int batches) {
+  auto result = build(B, shape, train, batches);
+  run_passes(result->graph);
+  result->graph.plan();
+  return result;
+}
+
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
+                                        Device device, int R, Precision products) {
+  return std::make_unique<RetrievalModel<Real>>(options, vocabulary.keys, vocabulary.values,
+                                                vocabulary.second_key, device, R, products);
+}
+
+template std::unique_ptr<Model<float>> make_model(const Options&, const ModelVocabulary&, Device, int,
+                                                  Precision);
+template std::unique_ptr<Model<double>> make_model(const Options&, const ModelVocabulary&, Device, int,
+                                                   Precision);
+template struct ModelGraph<float>;
+template struct ModelGraph<double>;
 template class RetrievalModel<float>;
 template class RetrievalModel<double>;
 

@@ -308,6 +308,7 @@ int run_bench(const Arguments& arguments, Console& console) {
   TrainingOptions training;
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   choose_device(arguments.get("device", "auto"), training);
+  choose_passes(arguments.all("no-pass"));
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (study.runs.empty()) throw UsageError("the study has no runs");
   return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
@@ -388,6 +389,7 @@ const Command bench_command = {
           {"replicas", "N,...", "Replicas in lockstep (default 1,16,128 on a GPU, 1 on the CPU)", false, {}},
           {"steps", "N", "Compares N and 2 N steps (default: as many as take a second)", false, {}},
           {"device", "DEVICE", "auto (a GPU if there is one), cpu, cuda or cuda:N", false, {}},
+          {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
           {"streams", "N", "Packs side by side (default 1; with --study-packs as 'run' does it)", false, {}},
           {"threads", "N", "Threads (default: all cores)", false, {}},
           {"floor-tflops",

@@ -5,13 +5,15 @@ namespace crosstalk::program {
 
 extern const Command run_command, plan_command, status_command, retry_command, work_command, submit_command,
     compact_command, verify_command, export_command, plot_command, compare_command, list_command,
-    describe_command, sample_command, bench_command, doctor_command, version_command, help_command;
+    describe_command, sample_command, apply_command, bench_command, doctor_command, version_command,
+    help_command;
 
 const std::vector<const Command*>& commands() {
   static const std::vector<const Command*> table = {
-      &run_command,      &plan_command,   &status_command, &retry_command,  &work_command,    &submit_command,
-      &compact_command,  &verify_command, &export_command, &plot_command,   &compare_command, &list_command,
-      &describe_command, &sample_command, &bench_command,  &doctor_command, &version_command, &help_command,
+      &run_command,     &plan_command,    &status_command,   &retry_command,  &work_command,
+      &submit_command,  &compact_command, &verify_command,   &export_command, &plot_command,
+      &compare_command, &list_command,    &describe_command, &sample_command, &apply_command,
+      &bench_command,   &doctor_command,  &version_command,  &help_command,
   };
   return table;
 }

@@ -1,5 +1,6 @@
 // crosstalk describe: everything the registries know of one name. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,9 @@
 #include "experiments/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
+#include "models/apply_model.h"
 #include "models/memory.h"
+#include "models/model.h"
 #include "plots/figure.h"
 #include "tasks/task.h"
 
@@ -22,7 +25,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidth = 96;
 /// Sizes at which a memory's state is shown.
-constexpr std::int64_t kValues = 100, kLength = 100;
+constexpr int kKeys = 100, kValues = 100;
+constexpr std::int64_t kLength = 100;
 
 /// A list of options under one prefix, and what it belongs to.
 struct Section {
@@ -114,6 +118,31 @@ std::optional<Sizes> default_sizes(const MemoryKind& kind) {
   }
 }
 
+struct ParameterInfo {
+  std::string name, init;
+  std::vector<int> dims;
+};
+std::optional<std::vector<ParameterInfo>> default_parameters(const MemoryKind& kind) {
+  Options options;
+  fill_defaults(options, "model", model_options());
+  fill_defaults(options, "memory", kind.options);
+  options.set("memory.name", kind.name);
+  resolve_model(options, kKeys, kValues);
+  try {
+    kind.resolve(options);
+    const auto model = make_model<float>(options, {kKeys, kValues, false}, Device::cpu, 1);
+    std::vector<ParameterInfo> all;
+    const auto& block = model->parameters();
+    for (int i = 0; i < block.count(); ++i) {
+      const Tensor<float> t = block.value(i);
+      all.push_back({block.name(i), block.init(i).text(), {t.dims, t.dims + t.rank}});
+    }
+    return all;
+  } catch (const OptionError&) {
+    return std::nullopt;
+  }
+}
+
 struct Description {
   std::string text;
   Json json;
@@ -151,6 +180,30 @@ Description describe(const MemoryKind& kind) {
   }
   described.text += options_text("memory", kind.options);
   described.json["options"] = options_json("memory", kind.options);
+  described.text += "\nInputs (crosstalk apply):";
+  Json inputs = Json::array();
+  for (const ApplyInput& input : apply_inputs(kind.name, {})) {
+    described.text += fmt::format(" {} {}{};", input.name, input.shape, input.optional ? " (optional)" : "");
+    inputs.push_back({{"name", input.name}, {"shape", input.shape}, {"optional", input.optional}});
+  }
+  described.text.back() = '\n';
+  described.json["inputs"] = inputs;
+  described.json["states"] = kind.states;
+  described.json["equation"] = kind.equation;
+  described.json["source"] = kind.source;
+  if (const auto parameters = default_parameters(kind)) {
+    described.text += fmt::format(
+        "\nParameters in the retrieval model ({} keys, {} values), and how they start:\n", kKeys, kValues);
+    for (const auto& parameter : *parameters) {
+      described.text +=
+          fmt::format("  {:<28} [{}]  {}\n", parameter.name, fmt::join(parameter.dims, ","), parameter.init);
+      described.json["parameters"].push_back(
+          {{"name", parameter.name}, {"shape", parameter.dims}, {"init", parameter.init}});
+    }
+  }
+  const std::vector<std::string> forms = apply_forms(kind.name);
+  described.json["forms"] = forms;
+  described.text += fmt::format("Forms: {}\n", join(forms, ", "));
   return described;
 }
 

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "experiments/program/command.h"
 #include "experiments/program/text.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "models/graph/passes.h"
 
 namespace crosstalk::program {
 namespace {
@@ -41,6 +43,14 @@ void check_gpu(const std::string& text, int index, int count) {
 }
 
 }  // namespace
+
+void choose_passes(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::find(pass_names().begin(), pass_names().end(), name) == pass_names().end())
+      throw UsageError(fmt::format("--no-pass takes {}, not '{}'", join(pass_names(), ", ", " and "), name));
+  }
+  switch_off_passes({names.begin(), names.end()});
+}
 
 void choose_device(const std::string& text, TrainingOptions& options) {
   if (text == "cpu") return;

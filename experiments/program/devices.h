@@ -11,6 +11,9 @@ namespace crosstalk::program {
 /// one. Throws UsageError and DeviceError.
 void choose_device(const std::string& text, TrainingOptions& options);
 
+/// Leaves out the passes that --no-pass names (models/graph/passes.h). Throws UsageError for others.
+void choose_passes(const std::vector<std::string>& names);
+
 /// The devices of worker processes, one each: "cuda:all" and "cuda:0,1" name GPUs, "cpu:all:N" (for tests) N
 /// processes on the CPU. Empty for what one process trains on. Throws UsageError and DeviceError.
 std::vector<std::string> worker_devices(const std::string& text);

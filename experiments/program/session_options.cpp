@@ -71,6 +71,7 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
   options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
   options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
   choose_device(workers.empty() ? arguments.get("device", "auto") : workers[0], options.training);
+  choose_passes(arguments.all("no-pass"));
   options.device = device_name(options.training);
   options.max_failures = arguments.integer("max-failures", 0, 1);
   options.grace = arguments.number("grace", 20, 0);
@@ -93,6 +94,7 @@ std::vector<CommandOption> session_option_list() {
        "auto (a GPU if there is one), cpu, cuda or cuda:N; cuda:all or cuda:0,1: a process for each GPU",
        false,
        {}},
+      {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
       {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
       {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
       {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},

@@ -17,7 +17,8 @@
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
 #include "kernels/ops/book_keeping.h"
-#include "models/retrieval_model.h"
+#include "models/memory.h"
+#include "models/model.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -41,8 +42,8 @@ class Pack {
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
         task_(find_task(config_.get_string("task.name"))->make(config_)),
         vocabulary_(task_->vocabulary()),
-        model_(config_, vocabulary_.keys, vocabulary_.values, vocabulary_.second_key, device, R_,
-               products_of(config_)),
+        model_(make_model<Real>(config_, {vocabulary_.keys, vocabulary_.values, vocabulary_.second_key},
+                                device, R_, products_of(config_))),
         baselines_(task_->baselines()),
         scalars_(device) {
     if (device == Device::cuda) stream_ = std::make_unique<CudaStream>(events.urgency);
@@ -50,9 +51,9 @@ class Pack {
     exec_.stream = stream_ ? stream_->get() : nullptr;
     for (const PackRun& run : runs) waiting_.push_back(&run);
     make_scalars();
-    train_graph_ = model_.graph(batch_, task_->shape(Split::train), true, unroll_);
+    train_graph_ = model_->graph(batch_, task_->shape(Split::train), true, unroll_);
     const SequenceShape shape = task_->shape(Split::eval, schlag_ ? kSchlagQueries : 0);
-    eval_graph_ = model_.graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
+    eval_graph_ = model_->graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
     bind(*train_graph_, step_);
     bind(*eval_graph_, evaluations_);
     slots_.resize(static_cast<std::size_t>(R_));
@@ -102,7 +103,7 @@ class Pack {
   }
 
  private:
-  using Graph = RetrievalGraph<Real>;
+  using Graph = ModelGraph<Real>;
 
   void make_scalars() {
     learning_rate_ = shaped<double>(R_, {1});
@@ -129,10 +130,8 @@ class Pack {
   // Random features are drawn anew in every forward pass (numbered by the counter), unless the study wants
   // them fixed.
   void bind(Graph& graph, const Tensor<std::int32_t>& counter) {
-    const bool fixed =
-        config_.has("memory.favor_redraw") && config_.get_string("memory.favor_redraw") == "fixed";
     *graph.feature_seed = seed_;
-    *graph.feature_draw = fixed ? zero_ : counter;
+    *graph.feature_draw = graph.redraws ? counter : zero_;
   }
 
   bool is_wanted(const Run& run) const { return !events_.wanted || events_.wanted(run.id); }
@@ -148,7 +147,7 @@ class Pack {
     slot.run = &next.run;
     const Options& config = slot.run->config;
     const auto seed = static_cast<std::uint64_t>(config.get_int("data_seed"));
-    model_.initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
+    model_->initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
     put(seed_, r, {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)});
     put(learning_rate_, r, {config.get_double("train.learning_rate")});
     put(step_, r, {0});
@@ -167,10 +166,10 @@ class Pack {
     slot.curves = state.curves;
     put(step_, r, {static_cast<std::int32_t>(state.steps)});
     put(evaluations_, r, {static_cast<std::int32_t>(state.evaluations)});
-    if (state.parameters.size() != model_.parameters().snapshot(r).size())
+    if (state.parameters.size() != model_->parameters().snapshot(r).size())
       throw MisfitState(state.id, "it has parameters of another model");
     scalars_.copy_from_host(report_.at(r), state.report.data(), sizeof(double) * kReportSize);
-    model_.parameters().restore(r, state.parameters);
+    model_->parameters().restore(r, state.parameters);
   }
 
   // Every unfinished run as it stands; waiting ones have not begun.
@@ -193,7 +192,7 @@ class Pack {
     state.best = slot.best;
     state.curves = slot.curves;
     state.report = copy_replica(report_, r, kReportSize);
-    state.parameters = model_.parameters().snapshot(r);
+    state.parameters = model_->parameters().snapshot(r);
     return state;
   }
 
@@ -228,7 +227,7 @@ class Pack {
     draw.stride = batch_;
     task_->draw(exec, draw);
     train_graph_->prepare(exec);
-    ParameterBlock<Real>& p = model_.parameters();
+    ParameterBlock<Real>& p = model_->parameters();
     for (int u = 0; u < unroll_; ++u) {
       train_graph_->select(u);
       train_graph_->graph.forward(exec);
@@ -332,7 +331,7 @@ class Pack {
     record.best_eval_loss = std::isfinite(slot.best) ? slot.best : kNaN;
     record.metrics = baselines_;
     record.metrics["eval_exact"] = slot.last.exact;
-    record.metrics["parameters"] = static_cast<double>(model_.parameters().trainable());
+    record.metrics["parameters"] = static_cast<double>(model_->parameters().trainable());
     if (record.d_dot > 0 && config_.get_string("task.name") == "recall") {
       const double load = static_cast<double>(config_.get_int("task.associations"));
       record.metrics["rank_bound"] = 0.5 * std::max(0.0, 1 - static_cast<double>(record.d_dot) / load);
@@ -341,6 +340,7 @@ class Pack {
     if (status == RunStatus::done) add_profiles(r, record);
     record.provenance = {
         {"pack", R_},
+        {"forms", train_graph_->graph.forms()},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
     };
     events_.finished(std::move(record));
@@ -390,7 +390,8 @@ class Pack {
   // Replica r on the test split of `task`, query by query.
   QueryResults test_results(const Task& task, int r) {
     const SequenceShape shape = task.shape(Split::test);
-    const auto graph = model_.graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
+    const auto graph =
+        model_->graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
     bind(*graph, zero_);
     Exec exec = exec_;
     if (device_ == Device::cpu) {
@@ -435,7 +436,7 @@ class Pack {
   Vocabulary vocabulary_;
   std::unique_ptr<CudaStream> stream_;
   Exec exec_;
-  RetrievalModel<Real> model_;
+  std::unique_ptr<Model<Real>> model_;
   std::map<std::string, double> baselines_;
   Arena scalars_;
   Tensor<double> learning_rate_, report_, workspace_;
@@ -466,7 +467,7 @@ double estimated_cost(const Run& run) {
   const double d = static_cast<double>(run.config.get_int("model.d_key"));
   const double p = std::max<double>(d, static_cast<double>(run.d_dot));
   const double batch = static_cast<double>(run.config.get_int("train.batch"));
-  const double state = run.config.get_string("memory.name") == "fwm" ? values : 1;
+  const double state = find_memory(run.config.get_string("memory.name"))->forms_state ? values : 1;
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
   const double steps = std::min<double>(5000, static_cast<double>(run.config.get_int("train.max_steps")));
   return (tables + 20 * batch * shape.T * p * state * shape.Q) * steps;

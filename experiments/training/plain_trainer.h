@@ -112,7 +112,7 @@ class PlainTrainer {
   }
 
  private:
-  using Graph = RetrievalGraph<double>;
+  using Graph = ModelGraph<double>;
 
   // Sequences first .. first + B - 1 and the random features of draw `draw`; metadata of the last one.
   std::vector<std::int32_t> fill(Graph& graph, const Task& task, Split split, std::int64_t first,

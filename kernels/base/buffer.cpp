@@ -72,20 +72,22 @@ void Arena::copy_from_host(void* target, const void* source, std::size_t bytes) 
 }
 
 void Arena::allocate() {
-  buffer_ = Buffer(device_, total_);
-  auto* base = static_cast<unsigned char*>(buffer_.data());
+  buffer_ = Buffer(device_, shared_bytes_ + total_);
+  auto* shared = static_cast<unsigned char*>(buffer_.data());
+  for (const Piece& piece : shared_) piece.bind(piece.tensor, shared + piece.offset);
+  auto* base = shared + shared_bytes_;
   for (const Piece& piece : pieces_) piece.bind(piece.tensor, base + piece.offset);
   if (device_ == Device::cuda) {
-    cuda_fill_byte(base, 0xFF, total_);  // all ones is a NaN in both precisions and -1 in integers
+    cuda_fill_byte(shared, 0xFF, bytes());  // all ones is a NaN in both precisions and -1 in integers
     return;
   }
-  std::memset(base, 0xFF, total_);
+  std::memset(shared, 0xFF, bytes());
   for (const Piece& piece : pieces_) std::memset(base + piece.offset + piece.bytes, kGuard, kGuardBytes);
 }
 
 void Arena::check_guards() const {
   if (device_ == Device::cuda || !buffer_.data()) return;
-  const auto* base = static_cast<const unsigned char*>(buffer_.data());
+  const auto* base = static_cast<const unsigned char*>(buffer_.data()) + shared_bytes_;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const auto* guard = base + pieces_[i].offset + pieces_[i].bytes;
     if (std::any_of(guard, guard + kGuardBytes, [](unsigned char c) { return c != kGuard; })) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,19 @@ class Arena {
                        tensor});
     total_ += bytes + kGuardBytes;
   }
+  /// A tensor at a place of its owner's choice within the part that reserve_shared() asks for. Its replica_stride is set.
+  template <class T>
+  void reserve_at(Tensor<T>* tensor, std::size_t offset) {
+    shared_.push_back({0, offset,
+                       [](void* t, void* data) { static_cast<Tensor<T>*>(t)->data = static_cast<T*>(data); },
+                       tensor});
+  }
+  void reserve_shared(std::size_t bytes) { shared_bytes_ = (bytes + 255) / 256 * 256; }
   /// Allocates and binds.
   void allocate();
   /// Throws std::logic_error if something wrote past the end of a piece (CPU only).
   void check_guards() const;
-  std::size_t bytes() const { return total_; }
+  std::size_t bytes() const { return total_ + shared_bytes_; }
 
   /// Copies between the host and memory of this arena; have happened when they return.
   void copy_from_host(void* target, const void* source, std::size_t bytes) const;
@@ -83,13 +92,15 @@ class Arena {
   static constexpr std::size_t kGuardBytes = 64;
   Device device_;
   Buffer buffer_;
-  std::vector<Piece> pieces_;
-  std::size_t total_ = 0;
+  std::vector<Piece> pieces_, shared_;
+  std::size_t total_ = 0, shared_bytes_ = 0;
 };
 
-/// A tensor shape from a list of dimensions (at most 4), without memory.
+/// A tensor shape from a list of dimensions (at most Tensor::kMaxRank), without memory.
 template <class T>
 Tensor<T> shaped(int R, std::initializer_list<int> dims) {
+  if (dims.size() > static_cast<std::size_t>(Tensor<T>::kMaxRank))
+    throw std::logic_error("[tensor] too many dimensions");
   Tensor<T> t;
   t.R = R;
   for (int d : dims) t.dims[t.rank++] = d;

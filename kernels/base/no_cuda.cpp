@@ -68,4 +68,16 @@ CudaGraph::operator bool() const { return false; }
   template void run_cuda(const Exec&, const Args<double>&);
 CROSSTALK_OPS(CROSSTALK_NO_CUDA)
 
+#define CROSSTALK_NO_CUDA_OP(Op)                     \
+  template <class Real>                              \
+  void forward_cuda(const Exec&, const Op<Real>&) {  \
+    none();                                          \
+  }                                                  \
+  template <class Real>                              \
+  void backward_cuda(const Exec&, const Op<Real>&) { \
+    none();                                          \
+  }                                                  \
+  CROSSTALK_INSTANTIATE(cuda, Op)
+CROSSTALK_WHOLE_OPS(CROSSTALK_NO_CUDA_OP)
+
 }  // namespace crosstalk

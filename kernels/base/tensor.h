@@ -12,12 +12,12 @@ namespace crosstalk {
 /// bits). Owns nothing.
 template <class T>
 struct Tensor {
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 5;
   T* data = nullptr;
   std::int64_t replica_stride = 0;
   int R = 0;
   int rank = 0;
-  int dims[kMaxRank] = {0, 0, 0, 0};  ///< without the replica dimension
+  int dims[kMaxRank] = {0, 0, 0, 0, 0};  ///< without the replica dimension
 
   CT_HD T* at(int r) const { return data + r * replica_stride; }
   CT_HD int dim(int i) const { return dims[i]; }

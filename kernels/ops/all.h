@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/adam.h"
+#include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
@@ -12,10 +14,13 @@
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
 #include "kernels/ops/prefix_dot.h"
+#include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
+#include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/scan.h"
+#include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
-#include "kernels/ops/table_recurrence.h"
 #include "kernels/ops/table_scores.h"
 
 // clang-format off
@@ -34,6 +39,10 @@
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(RecurrentReadForward) X(RecurrentReadBackward)                             \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
-  X(TableRecurrenceForward) X(TableRecurrenceBackward)                         \
   X(TableScoresForward) X(TableScoresBackward)
+
+/// Ops of one struct (kernels/base/op.h).
+#define CROSSTALK_WHOLE_OPS(X)                                                 \
+  X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
+  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
 // clang-format on

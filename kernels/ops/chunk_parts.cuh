@@ -29,38 +29,16 @@ __device__ __forceinline__ void barrier_arrive(int threads, int i = 0) {
   }
 }
 
-/// Those of W chain warps and N builders, each with a slot. kLeaves: the chain leaves gradients in slots.
-template <int W, int N, bool kLeaves>
+/// Those of W chain warps and N builders, each with a slot.
+template <int W, int N>
 struct ChunkBarriers {
-  static constexpr int kChain = 1 + N + N * (kLeaves ? W : 1);
+  static constexpr int kChain = 1 + 2 * N;
   static_assert(kChain < 16, "a block has 16 barriers");
   // A slot's keys and M are there; its keys are no longer needed.
   __device__ static void wait_filled(int builder) { barrier_wait<1, N>(32 * (W + 1), builder); }
   __device__ static void arrive_filled(int builder) { barrier_arrive<1, N>(32 * (W + 1), builder); }
   __device__ static void wait_emptied(int builder) { barrier_wait<1 + N, N>(32 * (W + 1), builder); }
   __device__ static void arrive_emptied(int builder) { barrier_arrive<1 + N, N>(32 * (W + 1), builder); }
-  // In place of the last two where gradients are left: each chain warp meets the builder, with a fence on
-  // either side. Those two would do, but compute-sanitizer's racecheck reports them (and without the fences
-  // now and then the first read behind the barriers). The builder is there long before the chain, so it costs
-  // little.
-  template <int w = 0>
-  __device__ static void wait_left(int builder) {
-    if constexpr (w < W) {
-      barrier_wait<1 + N + w * N, N>(64, builder);
-      wait_left<w + 1>(builder);
-    } else {
-      __threadfence_block();
-    }
-  }
-  template <int w = 0>
-  __device__ static void leave(int builder, int warp) {
-    if (w == 0) __threadfence_block();
-    if (w + 1 == W || w == warp) {
-      barrier_wait<1 + N + w * N, N>(64, builder);
-    } else if constexpr (w + 1 < W) {
-      leave<w + 1>(builder, warp);
-    }
-  }
   /// Of the chain alone.
   __device__ static void wait_chain() { barrier_wait<kChain>(32 * W); }
 };
@@ -75,13 +53,6 @@ __device__ __forceinline__ void copy4_async(Real* shared, const Real* global, bo
                  "l"(reinterpret_cast<const char*>(global) + i), "r"(valid ? 16 : 0)
                  : "memory");
   }
-}
-
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// All but the latest `kLater` groups that this thread committed have arrived.
-template <int kLater>
-__device__ __forceinline__ void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
 }
 
 /// Reads four aligned numbers; 0 unless `valid`.
@@ -101,10 +72,9 @@ __device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
   if (valid) *reinterpret_cast<Four<Real>*>(p) = four;
 }
 
-// Products of 16 (float) or 8 (double) rows with each other on the tensor cores. Lane l holds entries 4 (l %
-// 4) ..
-// + 3 of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries, their order does
-// not matter. Floats are split in two TF32 halves and three of the four products summed in float: what is
+// Products of 16 (float) or 8 (double) rows with each other on the tensor cores. Lane l holds four entries,
+// from 4 (l % 4) on, of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries, their
+// order does not matter. Floats are split in two TF32 halves and three of the four products summed in float: what is
 // left out is about 2^-22 of a product.
 struct Product16 {
   float sums[2][4] = {};
@@ -137,12 +107,10 @@ struct Product16 {
       }
     }
   }
-  /// Row i of the products to gram + i * stride, left of the diagonal; with scale of both factors, if any.
-  __device__ void store(float* gram, int stride, int lane, const float* scale) const {
+  /// Row i of the products to gram + i * stride, left of the diagonal.
+  __device__ void store(float* gram, int stride, int lane) const {
     const int i = lane / 4, j = lane % 4 * 2;
-    const auto put = [&](int row, int column, float x) {
-      gram[row * stride + column] = scale ? scale[row] * scale[column] * x : x;
-    };
+    const auto put = [&](int row, int column, float x) { gram[row * stride + column] = x; };
 #pragma unroll
     for (int x = 0; x < 2; ++x) {
       put(i, j + x, sums[0][x]);
@@ -162,11 +130,10 @@ struct Product8 {
           : "d"(rows[0][k]));
     }
   }
-  __device__ void store(double* gram, int stride, int lane, const double* scale) const {
+  __device__ void store(double* gram, int stride, int lane) const {
     const int i = lane / 4, j = lane % 4 * 2;
 #pragma unroll
-    for (int x = 0; x < 2; ++x)
-      gram[i * stride + j + x] = scale ? scale[i] * scale[j + x] * sums[x] : sums[x];
+    for (int x = 0; x < 2; ++x) gram[i * stride + j + x] = sums[x];
   }
 };
 

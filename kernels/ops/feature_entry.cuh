@@ -1,8 +1,6 @@
 // Feature maps of single entries on the device: phi(x), and phi'(x) times what comes in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <type_traits>
-
 #include "kernels/ops/feature_map.h"
 
 namespace crosstalk::device {
@@ -12,14 +10,6 @@ template <class Real>
 __device__ __forceinline__ Real rectified(Real x) {
   return x < 0 ? Real(0) : x;
 }
-
-/// The same in one instruction.
-__device__ __forceinline__ float positive_part(float x) {
-  float y;
-  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ double positive_part(double x) { return rectified(x); }
 
 template <class Real>
 __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
@@ -32,21 +22,6 @@ __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
       return rectified(x);
     default:
       return tanh(x);
-  }
-}
-
-/// Calls f(map as a type), so that one choice serves several entries.
-template <class F>
-__device__ __forceinline__ void with_map(FeatureMap map, F&& f) {
-  switch (map) {
-    case FeatureMap::identity:
-      return f(std::integral_constant<FeatureMap, FeatureMap::identity>());
-    case FeatureMap::elu1:
-      return f(std::integral_constant<FeatureMap, FeatureMap::elu1>());
-    case FeatureMap::relu:
-      return f(std::integral_constant<FeatureMap, FeatureMap::relu>());
-    default:
-      return f(std::integral_constant<FeatureMap, FeatureMap::tanh>());
   }
 }
 

@@ -1,7 +1,8 @@
 // The fast weight memory of Schlag, Munkhdalai, Schmidhuber (2021), as the synthetic code of Schlag et al.
 // (2021) has it:
-//   S_1 = beta_1 v_1 k_1^T;   S' = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T,   S_t = S' / (relu(|S'|_F - 1)
-//   + 1).
+//   S_1 = beta_1 v_1 k_1^T
+//   S'  = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T
+//   S_t = S' / (relu(|S'|_F - 1) + 1)
 // The rescaling makes it non-linear in S, so the state itself is formed. Values are one-hot (value ids).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -13,18 +14,20 @@ namespace crosstalk {
 constexpr int kFwmSegment = 16;
 constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
 
-/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, other CUDA versions
-/// `workspace`, the CPU neither.
+/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, the generic CUDA version
+/// (rescaled_walk.cuh) `workspace`, the CPU neither.
 template <class Real>
 constexpr bool fwm_chunked(Device device, int Q, int P, int V) {
   return device == Device::cuda && sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 &&
          V <= 256;
 }
-/// States in `checkpoints`: the chunked version may walk few tokens at a time.
+/// States in `checkpoints`: the chunked version may walk few tokens at a time, the generic one has the state
+/// that it works on behind the others.
 constexpr int kFwmFew = 4;
 template <class Real>
 constexpr int fwm_states(Device device, int T, int Q, int P, int V) {
-  return fwm_chunked<Real>(device, Q, P, V) ? (T + kFwmFew - 1) / kFwmFew : fwm_segments(T);
+  return fwm_chunked<Real>(device, Q, P, V) ? (T + kFwmFew - 1) / kFwmFew
+                                            : fwm_segments(T) + (device == Device::cuda ? 1 : 0);
 }
 /// Columns of `kept`.
 template <class Real>
@@ -34,7 +37,7 @@ constexpr int fwm_kept(Device device, int Q, int P, int V) {
 /// States in `workspace`.
 template <class Real>
 constexpr int fwm_workspace(Device device, int Q, int P, int V) {
-  return device == Device::cpu || fwm_chunked<Real>(device, Q, P, V) ? 0 : kFwmSegment + 2;
+  return device == Device::cpu || fwm_chunked<Real>(device, Q, P, V) ? 0 : kFwmSegment + 4;
 }
 
 /// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero
@@ -47,7 +50,8 @@ struct FwmReadForward {
   Tensor<std::int32_t> tokens, position;
 };
 
-/// workspace [R,B,fwm_workspace,V*P], for CUDA: the states of one segment, and two more.
+/// workspace [R,B,fwm_workspace,V*P], for CUDA: the states around the tokens of one segment, the gradient of
+/// the state, and two columns of it.
 template <class Real>
 struct FwmReadBackward {
   Tensor<Real> k, q, beta, checkpoints, kept, workspace, d_y, d_k, d_q, d_beta;

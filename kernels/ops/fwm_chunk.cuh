@@ -2,19 +2,28 @@
 //
 // S = X / c, where c collects the divisors. Inside a chunk, from the state S_0 before it (c_0 = 1), with the
 // Gram matrix G = K K^T, kappa_t = G_tt, e_t the one-hot value and u_t = e_t - S_{t-1} k_t = p_t / c_{t-1}:
-//   p = C e - Z,   C_ti = M_ti c_{i-1},   Z = M S_0 K^T,   M = (I + tril(G, -1) beta)^-1
-//   |X_t'|^2 = |X_{t-1}|^2 + (beta^2 kappa - 2 beta) N + 2 (beta - beta^2 kappa) c F + beta^2 kappa c^2,
-//   c_t = max(c_{t-1}, |X_t'|),   N = |X_{t-1} k_t|^2,   F = (X_{t-1} k_t)[v_t]
+//   p    = C e - Z
+//   M    = (I + tril(G, -1) beta)^-1
+//   C_ti = M_ti c_{i-1}
+//   Z    = M S_0 K^T
+//   |X_t'|^2 = |X_{t-1}|^2 + (beta^2 kappa - 2 beta) N + 2 (beta - beta^2 kappa) c F + beta^2 kappa c^2
+//   N    = |X_{t-1} k_t|^2
+//   F    = (X_{t-1} k_t)[v_t]
+//   c_t  = max(c_{t-1}, |X_t'|)
 // where N and F follow from |Z_t|^2 and entries of Z at the chunk's 16 values, so that the chain of divisors
 // is 16 steps of one warp on 16 x 16 numbers, and all else is matrix products.
 //
-// Backwards, with g_t = c_0 / c_{t-1}, s_t = c_{t-1} / c_t, r_t = [s_t < 1], end E:  d_t = <dL/dS_t, S_t>,
-//   A_t = s_t^2 (A_{t+1} + r_t d_t),   d_{t-1} = (1 - r_t) d_t - beta_t h_t[v_t],   h_t = q_t - A_t u_t,
-//   q = N' (g_E / g G_E K^T - A w),   w_j = e_j - (2 - beta_j kappa_j) u_j,
-//   N'_tj = (I + triu(G, 1) beta)^-1_tj g_j / g_t
+// Backwards, with g_t = c_0 / c_{t-1}, s_t = c_{t-1} / c_t, r_t = [s_t < 1], end E, d_t = <dL/dS_t, S_t>:
+//   N'_tj   = (I + triu(G, 1) beta)^-1_tj g_j / g_t
+//   w_j     = e_j - (2 - beta_j kappa_j) u_j
+//   q       = N' (g_E / g G_E K^T - A w)
+//   h_t     = q_t - A_t u_t
+//   A_t     = s_t^2 (A_{t+1} + r_t d_t)
+//   d_{t-1} = (1 - r_t) d_t - beta_t h_t[v_t]
 // (no sum over the state: u + S k is one-hot, and a rescaled state has no radial gradient);
-//   d_beta_t = q_t.u_t - A_t |u_t|^2,   G_0 = g_E G_E - A_1 S_0 - sum_t beta_t g_t q_t k_t^T,
-//   d_k_t = beta_t (g_E / g_t G_E^T u_t - g_t S_0^T q_t - sum_i theta_ti k_i),
+//   d_beta_t = q_t.u_t - A_t |u_t|^2
+//   G_0      = g_E G_E - A_1 S_0 - sum_t beta_t g_t q_t k_t^T
+//   d_k_t    = beta_t (g_E / g_t G_E^T u_t - g_t S_0^T q_t - sum_i theta_ti k_i)
 //   theta_ti = beta_i (g_t / g_i q_t.u_i  (i < t),  A_t |u_t|^2  (i = t),  g_i / g_t q_i.u_t  (i > t)).
 // All ratios of g there are at most 1.
 //

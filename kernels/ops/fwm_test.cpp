@@ -64,9 +64,12 @@ OpCase make(const std::string& name, Shape s, double size) {
   op.integers("tokens", {s.B, s.T, s.C}, integer_in(-1, s.V - 1))
       .integers("position", {s.B, s.Q}, positions(s.T));
   op.output("y", {s.B, s.Q, s.V})
-      .workspace("checkpoints", {s.B, fwm_states<float>(Device::cuda, s.T, s.Q, s.P, s.V), s.V * s.P});
+      .workspace("checkpoints", {s.B,
+                                 std::max(fwm_states<float>(Device::cuda, s.T, s.Q, s.P, s.V),
+                                          fwm_states<double>(Device::cuda, s.T, s.Q, s.P, s.V)),
+                                 s.V * s.P});
   op.workspace("kept", {s.B, s.T, fwm_kept<float>(Device::cuda, s.Q, s.P, s.V)});
-  op.workspace("workspace", {s.B, kFwmSegment + 2, s.V * s.P});
+  op.workspace("workspace", {s.B, fwm_workspace<double>(Device::cuda, s.Q, s.P, s.V), s.V * s.P});
   op.forward([](const Exec& exec, auto& x) {
     run(exec, FwmReadForward{x.real("k"), x.real("q"), x.real("beta"), x.real("y"), x.real("checkpoints"),
                              x.real("kept"), x.integer("tokens"), x.integer("position")});

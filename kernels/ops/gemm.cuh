@@ -112,22 +112,10 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
 
 /// Runs a product for R replicas of B matrices. Only M, N and K choose how.
 template <class Real, class Op>
-void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
-          Precision precision = Precision::full) {
-  [[maybe_unused]] constexpr bool kRounds = Op::kRounds;
+void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
   if constexpr (std::is_same_v<Real, float>) {
-    switch (precision) {
-      case Precision::full:
-        tensor_gemm<Precision::full>(exec, op, B, R);
-        break;
-      case Precision::tf32:
-        if constexpr (kRounds) tensor_gemm<Precision::tf32>(exec, op, B, R);
-        break;
-      case Precision::bf16:
-        if constexpr (kRounds) tensor_gemm<Precision::bf16>(exec, op, B, R);
-        break;
-    }
+    tensor_gemm<Precision::full>(exec, op, B, R);
   } else if (static_cast<std::int64_t>(op.M) * op.N >= 128 * 64 * 64) {
     const unsigned tiles = blocks_for(op.M, 64) * blocks_for(op.N, 64);
     gemm_kernel<Real, Op, 64, 64, 16, 1>
@@ -136,6 +124,22 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R,
     const unsigned tiles = blocks_for(op.M, 32) * blocks_for(op.N, 32);
     gemm_kernel<Real, Op, 32, 32, 32, 4>
         <<<dim3(tiles, static_cast<unsigned>(B), static_cast<unsigned>(R)), 256, 0, stream_of(exec)>>>(op);
+  }
+  check_launch(name);
+}
+
+/// The same with operands of floats rounded. A product must say that it may be (kRounds).
+template <class Real, class Op>
+void gemm(const Exec& exec, const char* name, const Op& op, int B, int R, Precision precision) {
+  static_assert(Op::kRounds, "this product has no version with rounded operands");
+  if (std::is_same_v<Real, double> || precision == Precision::full) return gemm<Real>(exec, name, op, B, R);
+  if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
+  if constexpr (std::is_same_v<Real, float>) {
+    if (precision == Precision::tf32) {
+      tensor_gemm<Precision::tf32>(exec, op, B, R);
+    } else {
+      tensor_gemm<Precision::bf16>(exec, op, B, R);
+    }
   }
   check_launch(name);
 }

@@ -2,8 +2,7 @@
 //
 //   sigmoid  y = scale / (1 + exp(-x))          beta in (0, scale)
 //   affine   y = scale x + shift                1 - beta
-//   erase    y_t = a_t / b_t, 0 where b_t = 0   beta_t / (z_{t-1}.k_t): no earlier key overlaps, so nothing
-//   to erase;
+//   erase    y_t = a_t / b_t, 0 where b_t = 0   beta_t / (z_{t-1}.k_t): no earlier key overlaps, so nothing to erase;
 //            y_0 = 0                            nor is there at the first step
 //   divide   y_nj = a_nj / (b_n + eps)          rows by their own denominator
 // SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,8 @@
 // From read weights over positions to values, the squared loss against one-hot targets, and its metrics.
 //
-//   y = sum_t w_t onehot(v_t),  w = a or a / (sum_t a_t + eps);   loss = 0.5 |y - onehot(target)|^2 (Schlag,
-//   Irie, Schmidhuber 2021, section 6.1)
+//   w    = a or a / (sum_t a_t + eps)
+//   y    = sum_t w_t onehot(v_t)
+//   loss = 0.5 |y - onehot(target)|^2        (Schlag, Irie, Schmidhuber 2021, section 6.1)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"

@@ -1,18 +1,19 @@
 // The undecayed recurrence read chunk by chunk: C tokens in one step of the chain, for one query a sequence.
 //
-// Inside a chunk, with tokens i in the order of the scan, G_ij = k_i . k_j (j < i) and s_i = k_i . r before
-// it,
-//   c_i = s_i - sum_{j<i} G_ij erase_j c_j,  that is  c = M s,  M = (I + G erase)^-1  (unit lower
-//   triangular).
-// M does not depend on r: "builder" warps, a chunk each, bring its keys into a slot of shared memory
-// (ops/chunk_keys.cuh) and compute M by forward substitution; the "chain" warps, four columns of r a
-// thread, do s (one sum over the team), c = M s and the rank-C update, and give the slot back. The adjoint
-// has the same form in forward time: h_i = k_i . rho_{t-1}, h = M (u + G (write d_a)), d_c = write d_a -
-// erase h. (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are zero
-// keys. Chunks start at multiples of C, so all sums depend on the shape and the position alone. P is a
-// multiple of 4. Short code matters here: sums unrolled in registers were bound by fetching instructions. So
-// does what a block holds of registers and shared memory: several blocks a multiprocessor hide each other's
-// chains. SPDX-License-Identifier: Apache-2.0
+// Inside a chunk, with tokens i in the order of the scan, G_ij = k_i . k_j (j < i) and s_i = k_i . r before it,
+//   c_i = s_i - sum_{j<i} G_ij erase_j c_j
+//   c   = M s,  M = (I + G erase)^-1 (unit lower triangular).
+// M does not depend on r: "builder" warps, a chunk each, bring its keys into a slot of shared memory and compute
+// M by forward substitution; the "chain" warps, four columns of r a thread, do s (one sum over the team), c = M s
+// and the rank-C update, and give the slot back. The adjoint has the same form in forward time, u_i = k_i . rho
+// before the chunk and h_i = k_i . rho_{i-1}:
+//   h   = M (u + G (write d_a))
+//   d_c = write d_a - erase h
+// (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are zero keys. Chunks
+// start at multiples of C, so all sums depend on the shape and the position alone. P is a multiple of 4. Short code
+// matters here: sums unrolled in registers were bound by fetching instructions. So does what a block holds of
+// registers and shared memory: several blocks a multiprocessor hide each other's chains.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <type_traits>
 
@@ -32,37 +33,55 @@ struct ChunkMemory {
   struct Slot {
     alignas(16) Real keys[C][kRow];        // in the order of the scan
     alignas(16) Real matrix[C * kStride];  // G, then M; column C: M G (write d_a)
-    Real scale[C], along[C];               // of keys that are made here: see MadeKeys
   } slot[N];
-  alignas(16) Real sums[2][W][2 * C];
+  alignas(16) Real sums[2][W][C];
 };
 
-/// One sequence. Keys: where keys come from and what becomes of their gradient.
-template <class Real, int W, int N, class Keys>
+/// One sequence.
+template <class Real, int W, int N>
 struct Chunked {
   using Memory = ChunkMemory<Real, W, N>;
   static constexpr int C = Memory::C, kStride = Memory::kStride;
   static constexpr int kGroup = 32 / C;  // lanes a token
 
-  const Keys& keys;
-  const Real *write, *erase, *d_a;  // write: null where 1
+  const Real *k, *write, *erase, *d_a;  // write: null where 1
   int P, seen, chunks;
 
-  using Barriers = ChunkBarriers<W, N, Keys::kMade>;
-  /// The chain needs a slot no longer. The builder waits for slots that it fills again, and for all if it has
-  /// to do with gradients in them.
-  template <bool kBackward>
-  __device__ void give_back(int chunk, int warp) const {
-    if constexpr (kBackward && Keys::kMade) {
-      Barriers::leave(chunk % N, warp);
-    } else if (chunk + N < chunks) {
-      Barriers::arrive_emptied(chunk % N);
-    }
+  using Barriers = ChunkBarriers<W, N>;
+  /// The chain needs a slot no longer. The builder waits for slots that it fills again.
+  __device__ void give_back(int chunk) const {
+    if (chunk + N < chunks) Barriers::arrive_emptied(chunk % N);
   }
 
   template <bool kBackward>
   __device__ int first_token(int chunk) const {
     return (kBackward ? chunk : chunks - 1 - chunk) * C;
+  }
+
+  /// Asks for the keys of a chunk, a turn ahead.
+  __device__ void prefetch(int first) const {
+    const char* from = reinterpret_cast<const char*>(k + static_cast<std::int64_t>(first) * P);
+    const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+  }
+  /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
+  template <bool kReversed>
+  __device__ void bring(typename Memory::Slot& slot, int first) const {
+    for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
+#pragma unroll
+      for (int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
+        Real rows[8][4];
+#pragma unroll
+        for (int u = 0; u < 8; ++u) {
+          const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
+          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < 8; ++u) put4(slot.keys[i0 + u] + p, true, rows[u]);
+      }
+    }
   }
 
   /// Keys and M of every N-th chunk of the scan's order. kBackward: in forward time, with column C.
@@ -71,28 +90,15 @@ struct Chunked {
     const int lane = threadIdx.x % 32;
     auto& slot = memory.slot[builder];
     Real* matrix = slot.matrix;
-    auto next = keys.template prepare<!kBackward>(first_token<kBackward>(builder), seen);
-    const auto await_chain = [&](int chunk) {  // which needs this chunk no longer
-      if constexpr (kBackward && Keys::kMade) {
-        const auto prepared = keys.template prepare<false>(chunk * C, seen);
-        Barriers::wait_left(builder);
-        keys.take_gradient(slot, prepared, chunk * C, seen);
-        __syncwarp();
-      } else {
-        Barriers::wait_emptied(builder);
-      }
-    };
-    // Gradients of the last chunks are taken in one more turn: a second copy of that code would not fit the
-    // instruction cache.
-    for (int chunk = builder; chunk < chunks + (kBackward && Keys::kMade ? N : 0); chunk += N) {
+    prefetch(first_token<kBackward>(builder));
+    for (int chunk = builder; chunk < chunks; chunk += N) {
       const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
       const bool valid = lane < C && token < seen;
       const Real erase_i = valid ? erase[token] : Real(0);
       const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
-      if (chunk >= N) await_chain(chunk - N);
-      if (chunk >= chunks) break;
-      keys.template bring<!kBackward>(slot, next, first, seen);
-      next = keys.template prepare<!kBackward>(first_token<kBackward>(min(chunk + N, chunks - 1)), seen);
+      if (chunk >= N) Barriers::wait_emptied(builder);
+      bring<!kBackward>(slot, first);
+      prefetch(first_token<kBackward>(min(chunk + N, chunks - 1)));
       __syncwarp();
       std::conditional_t<C == 16, Product16, Product8> product;
       for (int p0 = 0; p0 < P; p0 += 64) {
@@ -106,7 +112,7 @@ struct Chunked {
 #pragma unroll
         for (int part = 0; part < 4; ++part) product.add(rows[part]);
       }
-      product.store(matrix, kStride, lane, Keys::kMade ? slot.scale : nullptr);
+      product.store(matrix, kStride, lane);
       __syncwarp();
       // Column l of M in lane l; lane C: M G (write d_a).
       Real column[C], sums[C];
@@ -160,15 +166,14 @@ struct Chunked {
     }
   };
 
-  /// Sum over the chain warps of x, one a lane.
-  template <int kValues>
+  /// Sum over the chain warps of x, one a lane: kGroup lanes a token.
   __device__ Real total(Memory& memory, int chunk, Real x, int index) const {
     if constexpr (W == 1) {
-      return __shfl_sync(kFullWarp, x, index * (32 / kValues));
+      return __shfl_sync(kFullWarp, x, index * kGroup);
     } else {
       const int lane = threadIdx.x % 32;
-      Real(*sums)[2 * C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
-      if (lane % (32 / kValues) == 0) sums[threadIdx.x / 32][lane / (32 / kValues)] = x;
+      Real(*sums)[C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
+      if (lane % kGroup == 0) sums[threadIdx.x / 32][lane / kGroup] = x;
       Barriers::wait_chain();
       Real sum = 0;
 #pragma unroll
@@ -204,11 +209,10 @@ constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
                              : W == 1          ? 6
                                                : 3;
 
-template <class Real, int W, int N, class Keys>
+template <class Real, int W, int N>
 __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
-    chunked_forward(const __grid_constant__ RecurrentReadForward<Real> a,
-                    const __grid_constant__ typename Keys::Given given) {
-  using Team = Chunked<Real, W, N, Keys>;
+    chunked_forward(const __grid_constant__ RecurrentReadForward<Real> a) {
+  using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
@@ -217,8 +221,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
   const int seen = clamped(a.position.at(r)[b], T);
   Real* out = a.a.at(r) + sequence;
-  const Keys keys(given, r, sequence, P);
-  const Team team{keys,
+  const Team team{a.k.at(r) + sequence * P,
                   a.write ? a.write.at(r) + sequence : nullptr,
                   a.erase.at(r) + sequence,
                   nullptr,
@@ -256,13 +259,12 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     __syncwarp();
     scatter_sum<C>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real scale = Keys::kMade ? slot.scale[i_lane] : Real(1);
-    const Real c = row.times(scale * team.template total<C>(memory, chunk, sums[0], i_lane), lane);
+    const Real c = row.times(team.total(memory, chunk, sums[0], i_lane), lane);
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       out[now.t] = now.write * c;
       if (trail) trail[P + now.t] = c;
     }
-    const Real step = now.erase * c * scale;
+    const Real step = now.erase * c;
     int t = team.template first_token<false>(chunk) + C - 1;
     Real* kept = history + static_cast<std::int64_t>(t) * P + p;
 #pragma unroll 4
@@ -274,17 +276,16 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
 #pragma unroll
       for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
     }
-    team.template give_back<false>(chunk, warp);
+    team.give_back(chunk);
   }
   if (trail) put4(trail + p, p < P, state);
 }
 
-/// kTrail: r_t is made again from the trail; else it is read from the history.
-template <class Real, int W, int N, class Keys, bool kTrail>
-__global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> : 1)
-    chunked_backward(const __grid_constant__ RecurrentReadBackward<Real> a,
-                     const __grid_constant__ typename Keys::Given given) {
-  using Team = Chunked<Real, W, N, Keys>;
+/// r_t is made again from the trail.
+template <class Real, int W, int N>
+__global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
+    chunked_backward(const __grid_constant__ RecurrentReadBackward<Real> a) {
+  using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
@@ -292,13 +293,11 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
   const int b = blockIdx.x, r = blockIdx.y, T = a.d_a.dim(2), P = a.q.dim(2);
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
   const int seen = clamped(a.position.at(r)[b], T);
-  const Real* history = kTrail ? nullptr : a.history.at(r) + sequence * P;
-  const Real* trail = kTrail ? a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns() : nullptr;
+  const Real* trail = a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns();
   Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
   Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
   Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
-  const Keys keys(given, r, sequence, P);
-  const Team team{keys,
+  const Team team{a.k.at(r) + sequence * P,
                   a.write ? a.write.at(r) + sequence : nullptr,
                   a.erase.at(r) + sequence,
                   a.d_a.at(r) + sequence,
@@ -309,7 +308,6 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
   if (warp >= W) {
     const int thread = static_cast<int>(threadIdx.x) - 32 * W;
     // Tokens that the query does not see.
-    if constexpr (Keys::kMade) keys.clear_gradient(seen, T, thread, 32 * N);
     if (d_k && a.write_k == Write::overwrite) {
       for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
            i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
@@ -324,37 +322,18 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
-  // Each thread copies its own columns of the history, a chunk ahead: no barrier.
-  constexpr int kStage = C * Memory::kColumns;
-  Real* stages = reinterpret_cast<Real*>(dynamic + sizeof(Memory)) + p;  // [2][C][kColumns]
-  const auto fetch = [&](int chunk) {
-    if constexpr (!kTrail) {
-      const Real* from = history + static_cast<std::int64_t>(chunk) * C * P + p;
-      const int count = p < P && chunk < team.chunks ? seen - chunk * C : 0;
-#pragma unroll
-      for (int i = 0; i < C; ++i, from += P)
-        copy4_async(stages + chunk % 2 * kStage + i * Memory::kColumns, i < count ? from : history,
-                    i < count);
-      commit_copies();
-    }
-  };
   const int limit = d_k && p < P ? seen : 0;
-  const Real* kept_c = kTrail ? trail + P : nullptr;
-  Real rho[4] = {}, r_t[4] = {};  // r_t for kTrail
-  if (kTrail) take4(trail + p, p < P, r_t);
-  fetch(0);
+  const Real* kept_c = trail + P;
+  Real rho[4] = {}, r_t[4];
+  take4(trail + p, p < P, r_t);
   auto next = team.template token<true>(0, kept_c);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const auto now = next;
     next = team.template token<true>(chunk + 1, kept_c);
-    fetch(chunk + 1);
-    auto& slot = memory.slot[chunk % N];
-    Real* stage = slot.keys[0] + p;
-    const Real* states = stages + chunk % 2 * kStage;
-    if constexpr (!kTrail) wait_copies<1>();
+    const auto& slot = memory.slot[chunk % N];
+    const Real* stage = slot.keys[0] + p;
     Team::Barriers::wait_filled(chunk % N);
-    constexpr int kSums = kTrail ? C : 2 * C;
-    Real sums[kSums];
+    Real sums[C];
 #pragma unroll
     for (int i = 0; i < C; ++i) {
       Real key[4];
@@ -362,67 +341,36 @@ __global__ void __launch_bounds__(32 * (W + N), kTrail ? kChunkBlocks<Real, W> :
       sums[i] = 0;
 #pragma unroll
       for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
-      if constexpr (!kTrail) {
-        Real at[4];
-        take4(states + i * Memory::kColumns, true, at);
-        sums[C + i] = 0;
-#pragma unroll
-        for (int x = 0; x < 4; ++x) sums[C + i] += key[x] * at[x];
-      }
     }
     __syncwarp();
-    scatter_sum<kSums>(sums);
+    scatter_sum<C>(sums);
     const typename Team::Row row(slot.matrix, lane);
-    const Real scale = Keys::kMade ? slot.scale[i_lane] : Real(1);
-    const Real u = scale * team.template total<kSums>(memory, chunk, sums[0], i_lane);
-    Real c;
-    if constexpr (kTrail) {
-      c = now.c;
-    } else if constexpr (W == 1) {
-      c = __shfl_sync(kFullWarp, sums[0], (C + i_lane) * (16 / C));
-    } else {
-      c = 0;
-#pragma unroll
-      for (int w = 0; w < W; ++w) c += memory.sums[chunk % 2][w][C + i_lane];
-    }
+    const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
     const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
       if (d_write) put(a.write_write, d_write + now.t, c * now.d_a);
       if (d_erase) put(a.write_erase, d_erase + now.t, -c * key_rho);
     }
-    if constexpr (Keys::kMade) {  // k . d_k, from k . r_t = c and k . rho
-      if (threadIdx.x < 32 && lane % Team::kGroup == 0)
-        slot.along[i_lane] = d_c * c - now.erase * c * key_rho;
-    }
-    const Real step = scale * now.erase * c, change = scale * d_c;
+    const Real step = now.erase * c;
     Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
 #pragma unroll 4
     for (int i = 0; i < C; ++i, put_at += P) {
-      const Real d_c_i = __shfl_sync(kFullWarp, change, i * Team::kGroup),
+      const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
                  step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
       const bool there = chunk * C + i < limit;
-      Real key[4], at[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
+      Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
-      if constexpr (kTrail) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) at[x] = r_t[x] += step_i * key[x];
-      } else {
-        take4(states + i * Memory::kColumns, true, at);
-      }
-      take4(put_at, !Keys::kMade && there && a.write_k == Write::add, d_key);
+      take4(put_at, there && a.write_k == Write::add, d_key);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        d_key[x] += d_c_i * at[x] - step_i * rho[x];
+        r_t[x] += step_i * key[x];
+        d_key[x] += d_c_i * r_t[x] - step_i * rho[x];
         rho[x] += d_c_i * key[x];
       }
-      if constexpr (Keys::kMade) {
-        put4(stage + i * Memory::kRow, true, d_key);
-      } else {
-        put4(put_at, there, d_key);
-      }
+      put4(put_at, there, d_key);
     }
     __syncwarp();
-    team.template give_back<true>(chunk, warp);
+    team.give_back(chunk);
   }
   if (a.write_q == Write::none) return;
 #pragma unroll
@@ -436,27 +384,24 @@ constexpr int kBuilders = W == 1   ? 3
                           : W == 2 ? 4
                                    : 2;
 
-template <int W, class Keys, class Real>
-void launch_chunks(const Exec& exec, const RecurrentReadForward<Real>& a, const typename Keys::Given& given) {
+template <int W, class Real>
+void launch_chunks(const Exec& exec, const RecurrentReadForward<Real>& a) {
   constexpr int N = kBuilders<W>;
-  const auto kernel = chunked_forward<Real, W, N, Keys>;
+  const auto kernel = chunked_forward<Real, W, N>;
   const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(static_cast<unsigned>(a.q.dim(0)), static_cast<unsigned>(a.q.R)), 32 * (W + N), bytes,
-           stream_of(exec)>>>(a, given);
+           stream_of(exec)>>>(a);
 }
 
-template <int W, class Keys, bool kTrail, class Real>
-void launch_chunks(const Exec& exec, const RecurrentReadBackward<Real>& a,
-                   const typename Keys::Given& given) {
+template <int W, class Real>
+void launch_chunks(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   constexpr int N = kBuilders<W>;
-  using Memory = ChunkMemory<Real, W, N>;
-  const auto kernel = chunked_backward<Real, W, N, Keys, kTrail>;
-  const std::size_t history = kTrail ? 0 : sizeof(Real) * 2 * Memory::C * Memory::kColumns,
-                    bytes = sizeof(Memory) + history;
+  const auto kernel = chunked_backward<Real, W, N>;
+  const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(static_cast<unsigned>(a.q.dim(0)), static_cast<unsigned>(a.q.R)), 32 * (W + N), bytes,
-           stream_of(exec)>>>(a, given);
+           stream_of(exec)>>>(a);
 }
 
 }  // namespace crosstalk::device

@@ -4,7 +4,6 @@
 // cycles each in one warp); keys are fetched kAhead steps early, and replicas and sequences fill the GPU. The
 // backward pass of several queries walks them one after the other in one team, so that what they add to d_k
 // meets in a fixed order. SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/chunk_keys.cuh"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/recurrence_chunked.cuh"
 #include "kernels/ops/team.cuh"
@@ -203,8 +202,7 @@ void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& a) {
                  R = static_cast<unsigned>(a.k.R);
   if (B == 0 || Q == 0 || R == 0) return;
   if (by_chunks(a)) {
-    with_warps(a.k.dim(2),
-               [&](auto warps) { launch_chunks<decltype(warps)::value, TensorKeys<Real>>(exec, a, a.k); });
+    with_warps(a.k.dim(2), [&](auto warps) { launch_chunks<decltype(warps)::value>(exec, a); });
     return check_launch("recurrent read");
   }
   with_team("recurrent read", a.k.dim(2), [&](auto warps, auto entries) {
@@ -218,15 +216,8 @@ template <class Real>
 void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
   const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
   if (B == 0 || R == 0) return;
-  if (by_chunks(a) && aligned(a.d_k)) {
-    with_warps(a.k.dim(2), [&](auto warps) {
-      constexpr int W = decltype(warps)::value;
-      if (a.trail) {
-        launch_chunks<W, TensorKeys<Real>, true>(exec, a, a.k);
-      } else {
-        launch_chunks<W, TensorKeys<Real>, false>(exec, a, a.k);
-      }
-    });
+  if (by_chunks(a) && a.trail && aligned(a.d_k)) {
+    with_warps(a.k.dim(2), [&](auto warps) { launch_chunks<decltype(warps)::value>(exec, a); });
     return check_launch("recurrent read backward");
   }
   with_team("recurrent read backward", a.k.dim(2), [&](auto warps, auto entries) {

@@ -53,7 +53,7 @@ __device__ __forceinline__ Real negative_part(Real x) {
 
 /// kFull: rows fill all lanes, aligned; else they are shorter.
 template <class Real_, int kLanes_, int kGroups_, bool kFull_>
-struct Team {
+struct RowTeam {
   using Real = Real_;
   static constexpr int kLanes = kLanes_, kGroups = kGroups_, kWidth = 4 * kLanes * kGroups,
                        kTeams = 32 / kLanes;

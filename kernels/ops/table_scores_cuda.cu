@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"
-#include "kernels/ops/table_scores_staged.h"
 #include "kernels/ops/table_scores_team.cuh"
 
 namespace crosstalk {
@@ -59,8 +58,8 @@ template <class Real>
 void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
   const int d = a.keys.table[0].columns(), m = a.keys.projected[0].columns();
   if (d > kTableScoresColumns) refuse_shape("table scores", "columns", d, kTableScoresColumns);
-  using Full = Team<Real, 8, 2, true>;
-  using Any = Team<Real, 32, 1, false>;
+  using Full = RowTeam<Real, 8, 2, true>;
+  using Any = RowTeam<Real, 32, 1, false>;
   if (d != Full::kWidth || m % Full::kWidth != 0) return forward_favor<Any, Any, 3>(exec, a);
   if (a.keys.tables == 2) return forward_favor<Full, Full, 2>(exec, a);
   if (a.keys.tables == 3) return forward_favor<Full, Full, 3>(exec, a);
@@ -175,13 +174,13 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
   const std::integral_constant<int, 2> two;
   const std::integral_constant<int, 3> three;
   if (d == 64 && keys.tables == 2) {
-    with_nu(Team<Real, 8, 2, true>(), two);
+    with_nu(RowTeam<Real, 8, 2, true>(), two);
   } else if (d == 64 && keys.tables == 3) {
-    with_nu(Team<Real, 8, 2, true>(), three);
+    with_nu(RowTeam<Real, 8, 2, true>(), three);
   } else if (d <= 64) {
-    with_nu(Team<Real, 8, 2, false>(), three);
+    with_nu(RowTeam<Real, 8, 2, false>(), three);
   } else {
-    with_nu(Team<Real, 32, 1, false>(), three);
+    with_nu(RowTeam<Real, 32, 1, false>(), three);
   }
 }
 
@@ -190,9 +189,6 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
-  if constexpr (std::is_same_v<Real, float>) {
-    if (staged_scores(exec, a)) return;
-  }
   run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
   if (is_favor(a.keys.map)) {
     forward_favor(exec, a);
@@ -213,15 +209,10 @@ void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
     });
     return;
   }
-  bool query = a.write_query != Write::none, rows = true;  // what is left to do
-  if constexpr (std::is_same_v<Real, float>) {
-    query = query && !staged_query_gradient(exec, a);
-    rows = !staged_table_gradients(exec, a);
-  }
-  if (!query && !rows) return;
   with_team<false>(a.keys, [&](auto team, auto nu, auto tables) {
-    if (query) backward_query<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
-    if (rows) backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);
+    constexpr int kNu = decltype(nu)::value, kTables = decltype(tables)::value;
+    if (a.write_query != Write::none) backward_query<decltype(team), kNu, kTables>(exec, a);
+    backward_tables<decltype(team), kNu, kTables>(exec, a);
   });
 }
 

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kScoreThreads)
 
 constexpr int kFavorColumns = 64;  // of m, a block
 template <class Real, bool kFull>
-using FavorTeam = Team<Real, 8, 2, kFull>;
+using FavorTeam = RowTeam<Real, 8, 2, kFull>;
 
 /// d_q = scale sum_t d_a_t phi(k_t): blockIdx.x is the slice of columns. Teams walk the tokens of a sequence,
 /// then teams and warps are added in their order. kFull: m is a multiple of 64.

@@ -60,6 +60,30 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], unsigned a0, unsigned a1
       : "r"(a0), "r"(a1), "r"(b));
 }
 
+/// The same, 16 k at once.
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four 8 x 8 matrices of 16-bit numbers from shared memory, as mma takes them. Lane l names row l % 8 of
+/// matrix l / 8. kTurned: their transposes.
+template <bool kTurned>
+__device__ __forceinline__ void load_matrices(unsigned (&x)[4], const std::uint16_t* row) {
+  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (kTurned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(at));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(at));
+  }
+}
+
 /// Adds the products of 32 rows and 32 columns at 8 k: x[i][j] is row (column) i of this lane at its k j.
 template <Precision kPrecision>
 __device__ __forceinline__ void multiply(const float (&a)[4][2], const float (&b)[4][2],

@@ -1,18 +1,22 @@
 // A static graph with reverse-mode derivatives: nodes in the order of their making, memory planned once.
 //
-// Build: make variables and nodes (functions of models/graph/nodes.h), then plan(). Run: forward(),
-// backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first (overwrite)
-// and who later (add), so gradients are never cleared. SPDX-License-Identifier: Apache-2.0
+// Build: make variables and nodes (functions of models/graph/nodes.h, or add() of an op), then plan(). Run:
+// forward(), backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first
+// (overwrite) and who later (add), so gradients are never cleared; and where memory is shared, which tensors
+// are never needed at the same time. SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <any>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/exec.h"
+#include "kernels/base/op.h"
 #include "kernels/base/precision.h"
 #include "kernels/base/tensor.h"
 #include "models/graph/parameters.h"
@@ -26,18 +30,56 @@ struct Variable {
   bool needs_gradient = false;
   bool owned = true;              ///< memory comes from the graph's arena (else from a parameter block)
   bool gradient_written = false;  ///< some node writes the gradient in backward()
+  bool kept = false;              ///< somebody outside the graph looks at it after the pass
+  Variable* view_of = nullptr;    ///< the same memory in another shape
+  int parameter = -1;             ///< index in the parameter block
+
+  Variable* root() { return view_of ? view_of : this; }
+};
+
+template <class Real>
+class Graph;
+
+/// A variable and its graph: what memories calculate with.
+template <class Real>
+struct Var {
+  Graph<Real>* graph = nullptr;
+  Variable<Real>* variable = nullptr;
+  explicit operator bool() const { return variable != nullptr; }
+  int dim(int i) const { return variable->value.dim(i); }
+};
+
+/// How the arena is cut.
+enum class Sharing {
+  none,      ///< a place of its own for everything: overruns and reads of what nobody wrote show
+  lifetime,  ///< tensors that are never needed at the same time share a place
 };
 
 template <class Real>
 class Graph {
  public:
-  using Var = Variable<Real>;
   using Writes = std::vector<Write>;
   using Forward = std::function<void(const Exec&)>;
   using Backward = std::function<void(const Exec&, const Writes&)>;
 
+  struct Node {
+    std::string name;
+    std::vector<Variable<Real>*> inputs, outputs;
+    Forward forward;
+    Backward backward;
+    std::any info = {};                            ///< what passes want to know of it
+    std::function<void(const Writes&)> bind = {};  ///< called when there is memory
+    Writes writes = {};
+    bool runs_backward = false;
+  };
+
   /// `train` false: no gradients are planned, backward() may not be called.
-  Graph(Device device, int R, bool train) : device_(device), R_(R), train_(train), arena_(device) {}
+  Graph(Device device, int R, bool train)
+      : device_(device),
+        R_(R),
+        train_(train),
+        sharing_(device == Device::cuda ? Sharing::lifetime : Sharing::none),
+        arena_(device) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
@@ -47,13 +89,22 @@ class Graph {
   /// What linear maps made from now on round the operands of their products to.
   void set_products(Precision precision) { products_ = precision; }
   Precision products() const { return products_; }
+  void set_sharing(Sharing sharing) { sharing_ = sharing; }
 
   /// A leaf whose memory is that of parameter i.
-  Var* parameter(const ParameterBlock<Real>& block, int i);
-  /// A tensor [R, dims...] that a node writes. `differentiable` false: its gradient is never wanted.
-  Var* variable(std::initializer_list<int> dims, bool differentiable = true);
+  Variable<Real>* parameter(const ParameterBlock<Real>& block, int i);
+  /// A tensor [R, dims...] that a node writes, or, without a node, whoever uses the graph. `differentiable`
+  /// false: its gradient is never wanted.
+  Variable<Real>* variable(std::initializer_list<int> dims, bool differentiable = true);
+  Variable<Real>* tensor(const Tensor<Real>& shape, bool differentiable = true) {
+    return shape_of(shape, differentiable);
+  }
   /// A tensor with the leading dimensions of `like` and a last dimension of `columns`.
-  Var* like(const Var* model, int columns);
+  Variable<Real>* like(const Variable<Real>* model, int columns);
+  /// The same memory in another shape of equal size.
+  Variable<Real>* view(Variable<Real>* variable, std::initializer_list<int> dims);
+  /// Somebody looks at it after forward(): its place is not given to another.
+  void keep(Variable<Real>* variable) { variable->root()->kept = true; }
   /// Integers or scratch [R, dims...]; bound by plan(). `copies`: memory for so many of them, one after the
   /// other.
   Tensor<std::int32_t>* integers(std::initializer_list<int> dims, int copies = 1);
@@ -62,8 +113,17 @@ class Graph {
   /// Adds a node. `inputs` may hold nullptr (an absent optional input: its Write is none). A node runs
   /// backward only if the gradient of an output was written by a later node, or if it has no outputs (a
   /// loss).
-  void node(std::string name, std::vector<Var*> inputs, std::vector<Var*> outputs, Forward forward,
-            Backward backward);
+  void node(std::string name, std::vector<Variable<Real>*> inputs, std::vector<Variable<Real>*> outputs,
+            Forward forward, Backward backward, std::any info = {});
+
+  /// Adds an op: checks its shapes, makes what it writes, and returns it with its outputs' variables in
+  /// place.
+  template <class Op>
+  const Op& add(Op op);
+
+  /// Nodes in order, for passes that replace chains of them before plan().
+  std::deque<Node>& nodes() { return nodes_; }
+  const std::deque<Node>& nodes() const { return nodes_; }
 
   void plan();
   void forward(const Exec& exec) const;
@@ -73,29 +133,137 @@ class Graph {
   void check_guards() const { arena_.check_guards(); }
   /// Names of the nodes in order, to look at.
   std::vector<std::string> node_names() const;
+  /// What computes the graph: the kinds of its nodes in the order in which they first occur, for records.
+  std::string forms() const;
 
  private:
-  struct Node {
-    std::string name;
-    std::vector<Var*> inputs, outputs;
-    Forward forward;
-    Backward backward;
-    Writes writes;
-    bool runs_backward = false;
-  };
-  Device device_;
-  int R_;
-  bool train_;
-  Precision products_ = Precision::full;
-  Arena arena_;
-  std::deque<Var> variables_;
   struct Integers {
     Tensor<std::int32_t> tensor;
     int copies;
   };
+  Variable<Real>* shape_of(const Tensor<Real>& shape, bool differentiable);
+  void plan_gradients();
+  void place();
+  void place_by_lifetime();
+
+  Device device_;
+  int R_;
+  bool train_, planned_ = false;
+  Sharing sharing_;
+  Precision products_ = Precision::full;
+  Arena arena_;
+  std::deque<Variable<Real>> variables_;
   std::deque<Integers> integers_;
   std::deque<Tensor<double>> doubles_;
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;
 };
+
+/// An op's field from a variable, or absent.
+template <class Real>
+In<Real> in(Variable<Real>* v) {
+  In<Real> field;
+  if (!v) return field;
+  field.value = v->value;
+  field.variable = v;
+  return field;
+}
+template <class Real>
+In<Real> in(const Var<Real>& v) {
+  return in(v.variable);
+}
+inline Ids ids(const Tensor<std::int32_t>* tensor) {
+  Ids field;
+  if (tensor) field.value = *tensor, field.source = tensor;
+  return field;
+}
+/// The variable that add() made for an output.
+template <class Real>
+Variable<Real>* out(const Out<Real>& field) {
+  return static_cast<Variable<Real>*>(field.variable);
+}
+
+namespace detail {
+/// A graph moves from batch to batch: ids lie where their source says now.
+struct RefreshIds {
+  void operator()(const char*, Ids& f) const {
+    if (f.source) f.value = *f.source;
+  }
+  template <class Field>
+  void operator()(const char*, Field&) const {}
+};
+}  // namespace detail
+
+template <class Real>
+template <class Op>
+const Op& Graph<Real>::add(Op prototype) {
+  prototype.plan();
+  auto op = std::make_shared<Op>(std::move(prototype));
+  std::vector<Variable<Real>*> inputs, outputs;
+  struct Make {
+    Graph& graph;
+    std::vector<Variable<Real>*>&inputs, &outputs;
+    void operator()(const char*, In<Real>& f) const {
+      inputs.push_back(static_cast<Variable<Real>*>(f.variable));
+    }
+    void operator()(const char*, Out<Real>& f) const {
+      if (f)
+        output(
+            f.value, f.variable, !requires { Op::kWithoutGradient; });
+    }
+    void operator()(const char*, Saved<Real>& f) const {
+      if (f.value.R > 0 && graph.train_) output(f.value, f.variable, false);
+    }
+    void operator()(const char*, Work<Real>& f) const {
+      if (f.value.R > 0) output(f.value, f.variable, false);
+    }
+    void operator()(const char*, Ids&) const {}
+    void output(const Tensor<Real>& shape, void*& made, bool differentiable) const {
+      outputs.push_back(graph.shape_of(shape, differentiable));
+      made = outputs.back();
+    }
+  };
+  op->fields(Make{*this, inputs, outputs});
+  struct Bind {
+    const Writes& writes;
+    std::size_t* next;
+    static Variable<Real>* of(void* v) { return static_cast<Variable<Real>*>(v); }
+    void operator()(const char*, In<Real>& f) const {
+      f.write = writes[(*next)++];
+      if (!f.variable) return;
+      f.value = of(f.variable)->value;
+      f.gradient = of(f.variable)->gradient;
+    }
+    void operator()(const char*, Out<Real>& f) const {
+      if (!f.variable) return;
+      f.value = of(f.variable)->value;
+      f.gradient = of(f.variable)->gradient;  // without memory where nobody differentiates this output
+    }
+    void operator()(const char*, Saved<Real>& f) const {
+      if (f.variable) f.value = of(f.variable)->value;
+    }
+    void operator()(const char*, Work<Real>& f) const {
+      if (f.variable) f.value = of(f.variable)->value;
+    }
+    void operator()(const char*, Ids&) const {}
+  };
+  std::string name = Op::kName;
+  if constexpr (requires { op->form_name(); }) name += std::string(":") + op->form_name();
+  node(
+      std::move(name), inputs, outputs,
+      [op](const Exec& exec) {
+        op->fields(detail::RefreshIds{});
+        crosstalk::forward(exec, *op);
+      },
+      [op](const Exec& exec, const Writes&) {
+        op->fields(detail::RefreshIds{});
+        crosstalk::backward(exec, *op);
+      },
+      std::shared_ptr<const Op>(op));
+  nodes_.back().bind = [op](const Writes& writes) {
+    std::size_t next = 0;
+    op->fields(Bind{writes, &next});
+  };
+  return *op;
+}
 
 }  // namespace crosstalk

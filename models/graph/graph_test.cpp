@@ -19,8 +19,8 @@ using Var = Variable<double>;
 // A [1, 2] parameter w under a graph whose loss is the mean of 0.5 (y_0^2 + y_1^2), y = the graph's output.
 struct Toy {
   explicit Toy(bool train = true) : block(Device::cpu, 1), graph(Device::cpu, 1, train) {
-    block.add("w", {1, 1, 2}, {Init::Kind::normal, 1});
-    block.add("idle", {1, 1, 2}, {Init::Kind::normal, 1});
+    block.add("w", {1, 1, 2}, Init::normal(1));
+    block.add("idle", {1, 1, 2}, Init::normal(1));
     block.allocate();
     block.initialise(0, 3);
     w = graph.parameter(block, 0);

@@ -50,7 +50,8 @@ Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Rea
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, FeatureMapBackward<Real>{map, nu, x->value, value(omega), y->value, y->gradient, x->gradient,
                                         m[0]});
-      });
+      },
+      FeatureMapNode<Real>{map, nu, x, omega});
   return y;
 }
 
@@ -66,7 +67,8 @@ Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Rea
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, NormalizeBackward<Real>{norm, y->value, inverse->value, y->gradient, x->gradient, m[0]});
-      });
+      },
+      NormalizeNode<Real>{norm, eps, x});
   return y;
 }
 
@@ -110,7 +112,8 @@ Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, ScoresBackward<Real>{scale, k->value, q->value, a->gradient, k->gradient, q->gradient,
                                     *position, m[0], m[1]});
-      });
+      },
+      ScoresNode<Real>{scale, k, q, batch});
   return a;
 }
 

@@ -24,7 +24,7 @@ template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
 /// Lists of where each id of a channel stands (ops/lookup.h), shared by all lookups of the channel. No node
-/// makes them: whoever fills the ids does (RetrievalGraph::prepare).
+/// makes them: whoever fills the ids does (ModelGraph::prepare).
 struct Buckets {
   int channel = 0;
   Tensor<std::int32_t>*order = nullptr, *start = nullptr;
@@ -42,12 +42,38 @@ template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
 
+/// What passes (models/graph/passes.h) want to know of nodes that they replace.
+template <class Real>
+struct LookupNode {
+  const Tensor<std::int32_t>* ids;
+  std::vector<Table<Real>> tables;
+  Variable<Real>* bias;
+};
+template <class Real>
+struct FeatureMapNode {
+  FeatureMap map;
+  int nu;
+  Variable<Real>*x, *omega;
+};
+template <class Real>
+struct NormalizeNode {
+  RowNorm norm;
+  double eps;
+  Variable<Real>* x;
+};
+template <class Real>
+struct ScoresNode {
+  double scale;
+  Variable<Real>*k, *q;
+  BatchTensors batch;
+};
+
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
-/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised.
+/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
-                               const RowNorm* norm, double eps);
+                               const RowNorm* norm, double eps, Variable<Real>* y = nullptr);
 
 /// phi of rows: [R,B,N,d] -> [R,B,N,p]. omega [R,m,d] for FAVOR+, else nullptr.
 template <class Real>
@@ -69,11 +95,11 @@ template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
                        const BatchTensors& batch);
 /// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
-/// (ops/table_scores.h). In training the tables must have buckets.
+/// (ops/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
-                             Variable<Real>* query, const BatchTensors& batch);
+                             Variable<Real>* query, const BatchTensors& batch, Variable<Real>* a = nullptr);
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
 
@@ -83,12 +109,6 @@ template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
                                Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
                                bool contracting = false);
-/// recurrent_read() with write = erase = beta over table_features(), normalised, in one op that writes no
-/// features (ops/table_recurrence.h): one query a sequence, beta <= 2.
-template <class Real>
-Variable<Real>* table_recurrent_read(Graph<Real>& g, const std::vector<Table<Real>>& tables, FeatureMap map,
-                                     int nu, RowNorm norm, double eps, Variable<Real>* q,
-                                     Variable<Real>* beta, const BatchTensors& batch);
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>

@@ -20,14 +20,65 @@ std::uint32_t stream_of(const std::string& name) {
 
 }  // namespace
 
+std::string Init::text() const {
+  switch (law) {
+    case Law::uniform:
+      return fmt::format("U({:.4g}, {:.4g})", low, high);
+    case Law::normal:
+      return fmt::format("N({:.4g}, {:.4g}^2)", low, high);
+    case Law::constant:
+      return fmt::format("{:.4g}", low);
+    case Law::log_uniform:
+      return fmt::format("log U({:.4g}, {:.4g})", low, high);
+    case Law::inverse_softplus:
+      return fmt::format("softplus^-1(exp U(log {:.4g}, log {:.4g}))", low, high);
+  }
+  return "";
+}
+
+double Init::value(double u) const {
+  switch (law) {
+    case Law::uniform:
+      return (low + high) / 2 + (high - low) / 2 * (2 * u - 1);
+    case Law::normal:
+      return low + high * normal_from_uniform(u);
+    case Law::constant:
+      return low;
+    case Law::log_uniform:
+      return portable_log(low + (high - low) * u);
+    case Law::inverse_softplus: {
+      const double y = portable_exp(portable_log(low) + u * (portable_log(high) - portable_log(low)));
+      return y + portable_log(1 - portable_exp(-y));
+    }
+  }
+  return 0;
+}
+
 template <class Real>
-int ParameterBlock<Real>::add(const std::string& name, std::initializer_list<int> dims, Init init) {
+int ParameterBlock<Real>::add(const std::string& name, std::vector<int> dims, Init init) {
   for (const Entry& entry : entries_) {
     if (entry.name == name) throw std::logic_error(fmt::format("[parameters] {} was added twice", name));
   }
-  entries_.push_back({name, shaped<Real>(R_, dims), init, size_});
-  size_ += padded<Real>(entries_.back().shape.size());
+  if (allocated())
+    throw std::logic_error(fmt::format("[parameters] {} was added after the memory was shared out", name));
+  Tensor<Real> shape;
+  shape.R = R_;
+  for (const int d : dims) shape.dims[shape.rank++] = d;
+  entries_.push_back({name, shape, init, size_});
+  size_ += padded<Real>(shape.size());
   return count() - 1;
+}
+
+template <class Real>
+int ParameterBlock<Real>::named(const std::string& name, const std::vector<int>& dims, Init init) {
+  for (int i = 0; i < count(); ++i) {
+    const Entry& entry = entries_[static_cast<std::size_t>(i)];
+    if (entry.name != name) continue;
+    if (std::vector<int>(entry.shape.dims, entry.shape.dims + entry.shape.rank) != dims)
+      throw std::logic_error(fmt::format("[parameters] {} is asked for in two shapes", name));
+    return i;
+  }
+  return add(name, dims, init);
 }
 
 template <class Real>
@@ -48,9 +99,8 @@ void ParameterBlock<Real>::initialise(int r, std::uint64_t init_seed) {
   for (const Entry& entry : entries_) {
     RandomStream stream(init_seed, RandomDomain::initialisation, stream_of(entry.name));
     for (std::int64_t i = 0; i < entry.shape.size(); ++i) {
-      const double u = stream.uniform();
-      const double x = entry.init.kind == Init::Kind::normal ? normal_from_uniform(u) : 2 * u - 1;
-      host[static_cast<std::size_t>(entry.offset + i)] = static_cast<Real>(entry.init.scale * x);
+      host[static_cast<std::size_t>(entry.offset + i)] =
+          static_cast<Real>(entry.init.value(stream.uniform()));
     }
   }
   values_.copy_from_host(host.data(), bytes, offset);

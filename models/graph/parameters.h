@@ -11,10 +11,23 @@
 
 namespace crosstalk {
 
-/// How a parameter starts: normal(0, scale) or uniform(-scale, scale).
+/// How a parameter starts. Drawn without libm, so that the bits are the same everywhere (L2).
 struct Init {
-  enum class Kind { normal, uniform } kind = Kind::uniform;
-  double scale = 1;
+  enum class Law { uniform, normal, constant, log_uniform, inverse_softplus } law = Law::uniform;
+  double low = -1, high = 1;  ///< normal: mean and standard deviation; constant: low
+
+  static Init uniform(double scale) { return {Law::uniform, -scale, scale}; }
+  static Init normal(double deviation) { return {Law::normal, 0, deviation}; }
+  static Init constant(double value) { return {Law::constant, value, value}; }
+  /// log U(low, high): A_log of Mamba-2.
+  static Init log_uniform(double low, double high) { return {Law::log_uniform, low, high}; }
+  /// softplus^-1 of exp U(log low, log high): dt_bias of Mamba-2.
+  static Init inverse_softplus(double low, double high) { return {Law::inverse_softplus, low, high}; }
+  /// "U(-0.1, 0.1)", for describe.
+  std::string text() const;
+  /// The value that a uniform number in (0, 1) stands for.
+  double value(double u) const;
+  friend bool operator==(const Init&, const Init&) = default;
 };
 
 /// Layout first (add), then memory (allocate), then values (initialise). Shared by all graphs of a pack.
@@ -25,7 +38,10 @@ class ParameterBlock {
 
   /// Adds a parameter and returns its index. Names are unique ("key_embedding"); they key the initialisation
   /// stream.
-  int add(const std::string& name, std::initializer_list<int> dims, Init init);
+  int add(const std::string& name, std::vector<int> dims, Init init);
+  /// The parameter of that name; added if there is none yet, which must be before allocate().
+  int named(const std::string& name, const std::vector<int>& dims, Init init);
+  bool allocated() const { return values_.data() != nullptr; }
   void allocate();
 
   /// Draws every parameter of replica r: a pure function of (init_seed, name). Clears gradient and moments.
@@ -38,6 +54,7 @@ class ParameterBlock {
 
   Tensor<Real> value(int i) const { return view(values_, i); }
   Tensor<Real> gradient(int i) const { return view(gradients_, i); }
+  const Init& init(int i) const { return entries_[static_cast<std::size_t>(i)].init; }
   const std::string& name(int i) const { return entries_[static_cast<std::size_t>(i)].name; }
   int count() const { return static_cast<int>(entries_.size()); }
 

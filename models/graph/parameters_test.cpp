@@ -14,7 +14,7 @@
 namespace crosstalk::checks {
 namespace {
 
-const Init kNormal{Init::Kind::normal, 1}, kUniform{Init::Kind::uniform, 0.25};
+const Init kNormal = Init::normal(1), kUniform = Init::uniform(0.25);
 
 template <class Real>
 std::vector<Real> copy(const Tensor<Real>& t, int r) {
@@ -55,7 +55,7 @@ TEST(ParameterInit, FloatIsRoundedDouble) {
   ParameterBlock<double> wide(Device::cpu, 1);
   ParameterBlock<float> narrow(Device::cpu, 1);
   for (const Init init : {kNormal, kUniform}) {
-    const std::string name = init.kind == Init::Kind::normal ? "n" : "u";
+    const std::string name = init.law == Init::Law::normal ? "n" : "u";
     wide.add(name, {33}, init);
     narrow.add(name, {33}, init);
   }
@@ -86,7 +86,7 @@ TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
 
 TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
   constexpr int n = 40000;
-  for (const Init init : {Init{Init::Kind::normal, 2}, Init{Init::Kind::uniform, 0.3}}) {
+  for (const Init init : {Init::normal(2), Init::uniform(0.3)}) {
     ParameterBlock<double> block(Device::cpu, 1);
     block.add("w", {n}, init);
     block.allocate();
@@ -100,8 +100,8 @@ TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
       largest = std::max(largest, std::abs(x[i]));
       if (i > 0) neighbours += x[i] * x[i - 1];
     }
-    const bool normal = init.kind == Init::Kind::normal;
-    const double variance = normal ? init.scale * init.scale : init.scale * init.scale / 3;
+    const bool normal = init.law == Init::Law::normal;
+    const double variance = normal ? init.high * init.high : init.high * init.high / 3;
     const double kurtosis = normal ? 3 : 9. / 5;
     const double sigma = 5 / std::sqrt(n);  // five standard errors; the draw is fixed
     EXPECT_NEAR(sum / n, 0, sigma * std::sqrt(variance));
@@ -109,11 +109,11 @@ TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
     EXPECT_NEAR(square / n / variance, 1, sigma * std::sqrt(kurtosis - 1));
     EXPECT_NEAR(fourth / n / variance / variance, kurtosis, normal ? sigma * 10 : sigma * 2);
     if (normal) {
-      EXPECT_GT(largest, 3.5 * init.scale);
-      EXPECT_LT(largest, 6 * init.scale);
+      EXPECT_GT(largest, 3.5 * init.high);
+      EXPECT_LT(largest, 6 * init.high);
     } else {
-      EXPECT_LT(largest, init.scale);
-      EXPECT_GT(largest, init.scale * 0.999);
+      EXPECT_LT(largest, init.high);
+      EXPECT_GT(largest, init.high * 0.999);
     }
   }
 }
@@ -149,15 +149,17 @@ TEST(ParameterInit, OfTheRetrievalModelKeepsItsBounds) {
         const bool xavier = kind.projection_init == ProjectionInit::xavier;
         const bool query = name.rfind("query_projection", 0) == 0;
         const double inputs = query ? e : token;
-        if (name.find("bias") != std::string::npos || name.rfind("gate", 0) == 0)
+        if (name.find("bias") != std::string::npos || name.find("projection") == std::string::npos)
           return 1 / std::sqrt(inputs);
         return xavier ? std::sqrt(6 / (inputs + d_key)) : 1 / std::sqrt(static_cast<double>(d_key));
       };
       const auto& block = run.model.parameters();
-      int gates = 0;
       for (int i = 0; i < block.count(); ++i) {
         const std::string& name = block.name(i);
-        gates += name.rfind("gate", 0) == 0;
+        if (name.rfind("memory.", 0) == 0 || name.find(".up") != std::string::npos)
+          continue;  // laws of their own
+        if (name.find(".bias") != std::string::npos && block.init(i).law != Init::Law::uniform) continue;
+        if (name.find(".bias") != std::string::npos && block.init(i).low != -block.init(i).high) continue;
         const Tensor<float> t = block.value(i);
         const double largest = magnitude(t.at(0), t.size());
         if (name == "key_embedding") {
@@ -169,8 +171,28 @@ TEST(ParameterInit, OfTheRetrievalModelKeepsItsBounds) {
           EXPECT_GT(largest, 0.8 * bound(name)) << name;
         }
       }
-      EXPECT_EQ(gates > 0, kind.gated);
     }
+  }
+}
+
+// Laws that gates start by: where they lie, and what a softplus or an exponential makes of them.
+TEST(ParameterInit, LawsOfGatesKeepTheirRanges) {
+  for (int i = 0; i < 1000; ++i) {
+    const double u = (i + 0.5) / 1000;
+    const double a = std::exp(Init::log_uniform(1, 16).value(u));
+    EXPECT_NEAR(a, 1 + 15 * u, 1e-13 * a);
+    const double step = std::log1p(std::exp(Init::inverse_softplus(1e-3, 0.1).value(u)));
+    EXPECT_NEAR(step, 1e-3 * std::pow(100, u), 1e-12);
+    EXPECT_EQ(Init::constant(0.85).value(u), 0.85);
+    const double low = Init{Init::Law::uniform, -6, -1}.value(u);
+    EXPECT_NEAR(low, -6 + 5 * u, 1e-14);
+  }
+}
+
+TEST(ParameterInit, PortableFunctionsAreThoseOfTheLibrary) {
+  for (double x = -40; x < 40; x += 0.37) {
+    EXPECT_NEAR(portable_exp(x) / std::exp(x), 1, 1e-14) << x;
+    EXPECT_NEAR(portable_log(std::exp(x)), x, 1e-13) << x;
   }
 }
 

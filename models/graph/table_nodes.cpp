@@ -28,17 +28,18 @@ Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
         args.d_bias = gradient(bias);
         args.write_bias = m.back();
         run(e, args);
-      });
+      },
+      LookupNode<Real>{ids, tables, bias});
   return y;
 }
 
 template <class Real>
 Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
-                               const RowNorm* norm, double eps) {
+                               const RowNorm* norm, double eps, Variable<Real>* y) {
   const std::vector<Variable<Real>*> inputs = checked_tables("table_features", *ids, tables);
   const int d = inputs[0]->value.columns(), B = ids->dim(0), T = ids->dim(1);
-  auto* y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
+  if (!y) y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
   auto* inverse = g.variable({B, T}, false);
   auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
   const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
@@ -65,11 +66,11 @@ template Variable<float>* lookup(Graph<float>&, const Tensor<std::int32_t>*, con
                                  Variable<float>*);
 template Variable<float>* table_features(Graph<float>&, const Tensor<std::int32_t>*,
                                          const std::vector<Table<float>>&, FeatureMap, int, const RowNorm*,
-                                         double);
+                                         double, Variable<float>*);
 template Variable<double>* lookup(Graph<double>&, const Tensor<std::int32_t>*,
                                   const std::vector<Table<double>>&, Variable<double>*);
 template Variable<double>* table_features(Graph<double>&, const Tensor<std::int32_t>*,
                                           const std::vector<Table<double>>&, FeatureMap, int, const RowNorm*,
-                                          double);
+                                          double, Variable<double>*);
 
 }  // namespace crosstalk

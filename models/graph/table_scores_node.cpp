@@ -6,7 +6,7 @@ namespace crosstalk {
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
-                             Variable<Real>* query, const BatchTensors& batch) {
+                             Variable<Real>* query, const BatchTensors& batch, Variable<Real>* a) {
   std::vector<Variable<Real>*> inputs = checked_tables("table_scores", *batch.tokens, tables);
   for (const auto& table : tables) {
     if (g.train() && !table.buckets.order)
@@ -23,7 +23,7 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
   const int p = feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0);
   auto* q = g.variable({batch.B, batch.Q, p}, false);
   auto* d_q = g.variable({g.train() ? batch.B : 1, batch.Q, p}, false);
-  auto* a = g.variable({batch.B, batch.Q, batch.T});
+  if (!a) a = g.variable({batch.B, batch.Q, batch.T});
   auto* shift = omega ? g.variable({batch.B, batch.T}, false) : nullptr;
   const auto *tokens = batch.tokens, *position = batch.position;
   const auto keys_of = [=] {
@@ -60,9 +60,9 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
 
 template Variable<float>* table_scores(Graph<float>&, double, FeatureMap, int,
                                        const std::vector<Table<float>>&, Variable<float>*, Variable<float>*,
-                                       const BatchTensors&);
+                                       const BatchTensors&, Variable<float>*);
 template Variable<double>* table_scores(Graph<double>&, double, FeatureMap, int,
                                         const std::vector<Table<double>>&, Variable<double>*,
-                                        Variable<double>*, const BatchTensors&);
+                                        Variable<double>*, const BatchTensors&, Variable<double>*);
 
 }  // namespace crosstalk

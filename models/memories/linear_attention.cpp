@@ -1,33 +1,32 @@
 // The sum rule: S_t = S_{t-1} + v_t phi(k_t)^T, o = S phi(q) / (z.phi(q) + 1e-6), z = sum_t phi(k_t)
 // (Katharopoulos et al. 2020; with read_norm none the fast weights of Schmidhuber 1991).
 // SPDX-License-Identifier: Apache-2.0
-#include "models/memories/parts.h"
-#include "models/memories/registry.h"
+#include "models/memories/memory_file.h"
 
-namespace crosstalk {
-namespace {
+namespace crosstalk::memories {
 
-template <class Real>
-Variable<Real>* build(ReadContext<Real>& c) {
-  const bool attention = c.text("read_norm") == "attention";
-  const auto eps = attention ? std::optional(kReadEps) : std::nullopt;
-  return normalize_read(c, gather_values(c.graph, key_scores(c, 1), c.values, c.batch, eps));
+Memory linear_attention() {
+  return {.name = "linear_attention",
+          .summary = "sum rule: adds up outer products, never erases",
+          .equation =
+              "S_t = S_{t-1} + v_t phi(k_t)^T, o = S phi(q); with read_norm attention divided by z.phi(q) + "
+              "1e-6, "
+              "z = sum phi(k)",
+          .source =
+              "Katharopoulos et al. 2020, arXiv 2006.16236 (elu1); Schlag, Irie, Schmidhuber 2021, arXiv "
+              "2102.11174 "
+              "(dpfp); Choromanski et al. 2021, arXiv 2009.14794 (favor)",
+          .notes = "At most d_dot associations can be told apart.",
+          .parts = {feature_map("elu1"), key_norm("none"),
+                    read_norm("attention", {"none", "attention", "layernorm"})},
+          .states = {"S", "z"},
+          .state = state::matrix_and_sum,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const bool attention = m.text("read_norm") == "attention";
+            return normalised_read(
+                m, read(m, q, {.key = k}, attention ? std::optional(m.read_eps()) : std::nullopt));
+          }};
 }
 
-}  // namespace
-
-MemoryKind linear_attention_memory() {
-  MemoryKind kind = memory_of_features("elu1", "none", "attention");
-  kind.name = "linear_attention";
-  kind.summary = "sum rule: adds up outer products, never erases";
-  kind.description =
-      "S_t = S_{t-1} + v_t phi(k_t)^T, read o = S phi(q); with read_norm attention divided by z.phi(q) + "
-      "1e-6, z = sum phi(k). At most d_dot associations can be told apart. feature_map elu1: linear "
-      "attention (Katharopoulos et al. 2020, arXiv 2006.16236); dpfp: Schlag, Irie, Schmidhuber 2021, arXiv "
-      "2102.11174; favor: Performer (Choromanski et al. 2021).";
-  kind.build_float = build<float>;
-  kind.build_double = build<double>;
-  return kind;
-}
-
-}  // namespace crosstalk
+}  // namespace crosstalk::memories

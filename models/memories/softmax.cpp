@@ -1,39 +1,27 @@
-// Softmax attention: o = sum_t softmax_t(q.k_t / sqrt(d_key)) v_t (Vaswani et al. 2017; baseline of Schlag et
-// al. 2021). SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+// Softmax attention: o = sum_t softmax_t(q.k_t / sqrt(d)) v_t (Vaswani et al. 2017; baseline of Schlag et
+// al. 2021).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
 
-#include "models/memories/parts.h"
-#include "models/memories/registry.h"
+namespace crosstalk::memories {
 
-namespace crosstalk {
-namespace {
-
-template <class Real>
-Variable<Real>* build(ReadContext<Real>& c) {
-  const double scale = 1 / std::sqrt(static_cast<double>(c.d_key()));
-  auto* weights = softmax(c.graph, key_scores(c, scale), c.batch);
-  return gather_values(c.graph, weights, c.values, c.batch);
+Memory softmax() {
+  return {.name = "softmax",
+          .summary = "softmax attention: keeps every key and value",
+          .equation = "o = sum_t softmax_t(q.k_t / sqrt(d_key)) v_t over the tokens seen",
+          .source =
+              "Vaswani et al. 2017, arXiv 1706.03762; as in Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174",
+          .notes =
+              "No feature map bounds it; its state is the cache of all keys and values. The projections of "
+              "keys and queries start Xavier-uniform.",
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = state::cache,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            return m.mix(attend(m, q, k, {.scale = m.scale()}));
+          }};
 }
 
-}  // namespace
-
-MemoryKind softmax_memory() {
-  MemoryKind kind;
-  kind.name = "softmax";
-  kind.summary = "softmax attention over all stored pairs";
-  kind.description =
-      "o = sum_t softmax_t(q.k_t / sqrt(d_key)) v_t. Keeps every pair, so its state grows with the sequence "
-      "and no d_dot bounds it. Projections start Xavier-uniform. Vaswani et al. 2017, arXiv 1706.03762; as "
-      "in Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174.";
-  kind.resolve = [](Options&) {};
-  kind.d_dot = [](const Options&) -> std::int64_t { return 0; };
-  kind.state_size = [](const Options& o, std::int64_t values, std::int64_t length) {
-    return length * (o.get_int("model.d_key") + values);
-  };
-  kind.projection_init = ProjectionInit::xavier;
-  kind.build_float = build<float>;
-  kind.build_double = build<double>;
-  return kind;
-}
-
-}  // namespace crosstalk
+}  // namespace crosstalk::memories

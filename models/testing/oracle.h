@@ -231,8 +231,7 @@ class Oracle {
     double beta = 1;
     if (kind != "linear_attention") {
       const double logit = project("gate", gate_weight_, x)[0];
-      const double top =
-          options_.has("memory.beta_max") ? static_cast<double>(options_.get_int("memory.beta_max")) : 1;
+      const double top = options_.has("memory.beta_max") ? options_.get_double("memory.beta_max") : 1;
       beta = top / (1 + std::exp(-logit));
     }
     if (kind == "linear_attention") {

@@ -39,13 +39,21 @@ inline Options resolved(const MemoryKind& kind, Options options) {
 inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   std::vector<OptionValue> values;
   for (const std::string& choice : spec.choices) values.emplace_back(choice);
-  if (spec.name == "beta_max") {
-    for (std::int64_t v : {1, 2}) values.emplace_back(v);
-  }
+  if (std::holds_alternative<bool>(spec.default_value)) values = {false, true};
+  const auto whole = [&](std::initializer_list<std::int64_t> numbers) {
+    values.assign(numbers.begin(), numbers.end());
+  };
+  if (spec.name == "beta_max") values = {1.0, 2.0};
+  if (spec.name == "window") whole({1, 3});
+  if (spec.name == "writes") whole({1, 2});
+  if (spec.name == "order") whole({1, 2, 3});
+  if (spec.name == "digits") whole({0, 1});
+  if (spec.name == "tau") values = {1.0, 3.0};
   return values;
 }
 
-/// All combinations, refused ones too. What steers only one feature map is varied with that map.
+/// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory
+/// with very many of them, every option in turn. Forms are equal, and held against each other elsewhere.
 inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int keys, int values,
                                          int embedding = 0) {
   std::vector<Setting> settings = {{kind.name, memory_options(kind, d_key, keys, values, embedding)}};
@@ -66,8 +74,27 @@ inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int 
     }
     settings = next;
   };
+  std::size_t combinations = 1;
   for (const OptionSpec& spec : kind.options) {
-    if (spec.name == "favor_redraw") continue;  // when the trainer draws, not what a graph computes
+    if (spec.name != "form") combinations *= std::max<std::size_t>(1, settings_of(spec).size());
+  }
+  if (combinations > 1000) {
+    const Setting defaults = settings[0];
+    for (const OptionSpec& spec : kind.options) {
+      if (spec.name == "form") continue;
+      for (const OptionValue& value : settings_of(spec)) {
+        if (value == spec.default_value) continue;
+        Setting one = defaults;
+        one.options.set("memory." + spec.name, value);
+        one.name += " " + spec.name + "=" + to_text(value);
+        settings.push_back(one);
+      }
+    }
+    return settings;
+  }
+  for (const OptionSpec& spec : kind.options) {
+    if (spec.name == "favor_redraw" || spec.name == "form")
+      continue;  // when the trainer draws, and how: not what a graph computes
     const auto choices = settings_of(spec);
     if (spec.name == "nu") {
       multiply(spec.name, {std::int64_t{1}, std::int64_t{2}}, "dpfp");
@@ -80,6 +107,23 @@ inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int 
     }
   }
   return settings;
+}
+
+/// Whether differences can check its gradient anywhere: no kinks, no roundings, no denominators that change
+/// sign.
+inline bool smooth(const Options& o) {
+  const auto is = [&](const char* key, std::initializer_list<const char*> values) {
+    return o.has(key) && std::any_of(values.begin(), values.end(),
+                                     [&](const char* value) { return o.get_string(key) == value; });
+  };
+  if (is("memory.feature_map", {"relu", "dpfp"})) return false;
+  for (const auto& [kernel, norm] :
+       {std::pair{"memory.kernel", "memory.row_norm"}, std::pair{"memory.kappa1", "memory.row_norm1"},
+        std::pair{"memory.kappa2", "memory.row_norm2"}}) {
+    if (is(kernel, {"relu", "relu2", "round"})) return false;
+    if (is(norm, {"sum"}) && !is(kernel, {"exp", "cosine_exp"})) return false;
+  }
+  return true;
 }
 
 /// Those that resolve, resolved.
@@ -100,6 +144,14 @@ inline auto every_memory() {
   std::vector<std::string> names;
   for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
   return ::testing::ValuesIn(names);
+}
+/// Those of 2021, which models/testing/oracle.h knows with their normalisations.
+inline bool of_2021(const std::string& name) {
+  return name == "softmax" || name == "linear_attention" || name == "delta" || name == "peng_gate" ||
+         name == "fwm";
+}
+inline auto every_memory_of_2021() {
+  return ::testing::Values("softmax", "linear_attention", "delta", "peng_gate", "fwm");
 }
 inline std::string memory_name(const ::testing::TestParamInfo<std::string>& info) { return info.param; }
 

@@ -1,0 +1,296 @@
+// crosstalk apply: one memory, forward and backward, on tensors from files. SPDX-License-Identifier:
+// Apache-2.0
+#include "models/apply_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "experiments/npy.h"
+#include "experiments/program/command.h"
+#include "experiments/program/devices.h"
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/text.h"
+#include "experiments/study.h"
+#include "experiments/toml_reader.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk::program {
+namespace {
+
+namespace fs = std::filesystem;
+using Array = NpyArray<double>;
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+const MemoryKind& memory_of(const std::string& name) {
+  if (const MemoryKind* kind = find_memory(name)) return *kind;
+  std::vector<std::string> names;
+  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  const std::string near = nearest_name(name, names);
+  throw UsageError(fmt::format(
+      "apply: unknown memory '{}'; {}", name,
+      near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
+}
+
+/// float64 or float32, as double; nothing if there is no such file.
+std::optional<Array> read_array(const fs::path& path) {
+  if (!fs::exists(path)) return std::nullopt;
+  if (!fs::is_regular_file(path)) throw UsageError(fmt::format("apply: {} is not a file", path.string()));
+  Array array;
+  try {
+    array = read_npy<double>(path.string());
+  } catch (const std::runtime_error& other) {
+    if (std::string(other.what()).find("holds elements of type '<f4'") == std::string::npos)
+      throw UsageError(
+          fmt::format("apply: {}; inputs are little-endian float64 or float32 in C order", other.what()));
+    const NpyArray<float> single = read_npy<float>(path.string());
+    array.shape = single.shape;
+    array.data.assign(single.data.begin(), single.data.end());
+  }
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    if (!std::isfinite(array.data[i]))
+      throw UsageError(fmt::format("apply: {} holds {} at element {}; all must be finite", path.string(),
+                                   array.data[i], i));
+  }
+  return array;
+}
+
+struct Inputs {
+  ApplySizes sizes;
+  std::map<std::string, Array> arrays;
+  std::vector<std::string> present;
+  std::optional<Array> cotangent;
+};
+
+std::vector<std::int64_t> wide(const std::vector<int>& dims) { return {dims.begin(), dims.end()}; }
+
+void expect_shape(const fs::path& path, const Array& array, const std::vector<std::int64_t>& dims,
+                  const std::string& letters) {
+  if (array.shape != dims)
+    throw UsageError(fmt::format("apply: {} has shape {}; expected {} = {}", path.string(),
+                                 shape_text(array.shape), letters, shape_text(dims)));
+}
+
+/// Sizes from q, k and v, then every input against its shape.
+Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw UsageError(fmt::format("apply: --in {} is not a folder", folder.string()));
+  Inputs inputs;
+  const auto file = [&](const std::string& name) { return folder / (name + ".npy"); };
+  const auto expected = [&](const std::string& name) {
+    for (const ApplyInput& input : apply_inputs(kind.name, inputs.sizes))
+      if (input.name == name) return input.shape;
+    return std::string();
+  };
+  const auto needed = [&](const std::string& name) {
+    auto array = read_array(file(name));
+    if (!array)
+      throw UsageError(fmt::format("apply: {} is missing; {} needs {} of shape {}", file(name).string(),
+                                   kind.name, name, expected(name)));
+    return *array;
+  };
+  const auto size = [&](const std::string& name, const Array& array, std::size_t rank) {
+    if (array.shape.size() != rank)
+      throw UsageError(fmt::format("apply: {} has shape {}; expected {}", file(name).string(),
+                                   shape_text(array.shape), expected(name)));
+    for (const std::int64_t n : array.shape) {
+      if (n < 1 || n > 1 << 28)
+        throw UsageError(fmt::format("apply: {} has shape {}; every size must be at least 1",
+                                     file(name).string(), shape_text(array.shape)));
+    }
+  };
+  const Array q = needed("q"), v = needed("v");
+  size("q", q, 4);
+  const std::size_t rank_v = expected("v").find('N') == std::string::npos ? 4 : 5;
+  size("v", v, rank_v);
+  const auto at = [](const Array& array, std::size_t i) { return static_cast<int>(array.shape[i]); };
+  inputs.sizes = {.B = at(q, 0),
+                  .T = at(q, 1),
+                  .H = at(q, 2),
+                  .K = at(q, 3),
+                  .V = at(v, rank_v - 1),
+                  .N = rank_v == 5 ? at(v, 2) : 1};
+  for (const ApplyInput& input : apply_inputs(kind.name, inputs.sizes)) {
+    auto array = read_array(file(input.name));
+    if (!array && !input.optional) array = needed(input.name);
+    if (!array) continue;
+    expect_shape(file(input.name), *array, wide(input.dims), input.shape);
+    if (input.optional) inputs.present.push_back(input.name);
+    inputs.arrays[input.name] = std::move(*array);
+  }
+  const ApplySizes& s = inputs.sizes;
+  inputs.cotangent = read_array(file("d_o"));
+  if (inputs.cotangent) expect_shape(file("d_o"), *inputs.cotangent, {s.B, s.T, s.H, s.V}, "[B,T,H,V]");
+  return inputs;
+}
+
+std::map<std::string, OptionValue> settings_of(const MemoryKind& kind, const Arguments& arguments) {
+  std::vector<OptionSpec> specs = kind.options;
+  const std::vector<OptionSpec> extra = apply_extra_options(kind.name);
+  specs.insert(specs.end(), extra.begin(), extra.end());
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : specs) names.push_back(spec.name);
+  std::map<std::string, OptionValue> given;
+  for (const std::string& set : arguments.all("set")) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("apply: --set {}: needs OPTION=VALUE, for example scale=0.125", set));
+    std::string name = set.substr(0, equals);
+    const std::string text = set.substr(equals + 1);
+    if (name.rfind("memory.", 0) == 0) name = name.substr(7);
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      const std::string near = nearest_name(name, names);
+      throw UsageError(fmt::format("apply: --set {}: {} has no option {}; {}", set, kind.name, name,
+                                   near.empty() ? "its options are " + join(names, ", ", " and ")
+                                                : fmt::format("did you mean {}?", near)));
+    }
+    try {
+      given[name] = check_option(specs[static_cast<std::size_t>(at - names.begin())], "memory",
+                                 parse_toml_scalar(text).value_or(text));
+    } catch (const OptionError& error) {
+      throw UsageError(fmt::format("apply: --set {}: {}", set, error.what()));
+    }
+  }
+  return given;
+}
+
+template <class Real>
+Array array_of(const Tensor<Real>& tensor, std::vector<std::int64_t> shape, Device device) {
+  std::vector<Real> host(static_cast<std::size_t>(tensor.size()));
+  copy_to_host(device, host.data(), tensor.at(0), host.size() * sizeof(Real));
+  return {std::move(shape), {host.begin(), host.end()}};
+}
+
+template <class Real>
+void fill(const Tensor<Real>& tensor, const Array& array, Device device) {
+  const std::vector<Real> host(array.data.begin(), array.data.end());
+  if (device == Device::cuda) {
+    cuda_copy_to_device(tensor.at(0), host.data(), host.size() * sizeof(Real));
+  } else {
+    std::copy(host.begin(), host.end(), tensor.at(0));
+  }
+}
+
+/// o, state_NAME, and d_NAME of every input where there is a d_o.
+template <class Real>
+std::map<std::string, Array> compute(const MemoryKind& kind, const Options& options, const Inputs& inputs,
+                                     Device device, Precision products) {
+  const bool train = inputs.cotangent.has_value();
+  ApplyModel<Real> model(kind.name, options, inputs.sizes, inputs.present, device, train, products);
+  for (const auto& [name, array] : inputs.arrays) fill(model.input(name), array, device);
+  if (train) fill(model.cotangent(), *inputs.cotangent, device);
+  std::optional<CudaStream> stream;
+  Exec exec;
+  exec.device = device;
+  if (device == Device::cuda) exec.stream = stream.emplace().get();
+  model.graph().forward(exec);
+  if (train) model.graph().backward(exec);
+  if (stream) stream->synchronise();
+  const ApplySizes& s = inputs.sizes;
+  std::map<std::string, Array> results;
+  results["o"] = array_of(model.output(), {s.B, s.T, s.H, s.V}, device);
+  for (const auto& [name, state] : model.states()) {
+    const Tensor<Real>& t = state->value;
+    std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
+    if (name == "z") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
+    results["state_" + name] = array_of(t, shape, device);
+  }
+  for (const auto& [name, array] : inputs.arrays) {
+    if (!train) continue;
+    if (model.differentiated(name)) {
+      results["d_" + name] = array_of(model.gradient(name), array.shape, device);
+    } else {
+      results["d_" + name] = {array.shape,
+                              std::vector<double>(array.data.size(), 0)};  // o does not depend on it
+    }
+  }
+  return results;
+}
+
+int run_apply(const Arguments& arguments, Console& console) {
+  const MemoryKind& kind = memory_of(arguments.positional.at(0));
+  if (!arguments.has("in") || !arguments.has("out"))
+    throw UsageError("apply: needs --in DIR with q.npy, k.npy, v.npy and the memory's gates, and --out DIR");
+  std::map<std::string, OptionValue> given = settings_of(kind, arguments);
+  const std::string form = arguments.get("form", "automatic"), precision = arguments.get("precision", "fp64");
+  if (form != "automatic") {
+    const std::vector<std::string> forms = apply_forms(kind.name);
+    if (std::find(forms.begin(), forms.end(), form) == forms.end())
+      throw UsageError(
+          fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
+    if (forms.size() > 1) given["form"] = form;
+  }
+  TrainingOptions chosen;
+  choose_device(arguments.get("device", "cpu"), chosen);
+  if (chosen.device == Device::cuda) cuda_set_device(chosen.cuda_device);
+  const Inputs inputs = read_inputs(kind, arguments.get("in"));
+  std::map<std::string, Array> results;
+  try {
+    const Options options = apply_options(kind.name, inputs.sizes, given);
+    const Precision products = precision == "tf32"   ? Precision::tf32
+                               : precision == "bf16" ? Precision::bf16
+                                                     : Precision::full;
+    results = precision == "fp64" ? compute<double>(kind, options, inputs, chosen.device, Precision::full)
+                                  : compute<float>(kind, options, inputs, chosen.device, products);
+  } catch (const OptionError& error) {
+    throw UsageError(fmt::format("apply: {}: {}", error.key, error.what()));
+  }
+  const fs::path out = arguments.get("out");
+  std::error_code problem;
+  fs::create_directories(out, problem);
+  if (problem) throw UsageError(fmt::format("apply: --out {}: {}", out.string(), problem.message()));
+  try {
+    for (const auto& [name, array] : results) {
+      const std::string path = (out / (name + ".npy")).string();
+      if (precision == "fp64") {
+        write_npy(path, array);
+      } else {
+        write_npy(path, NpyArray<float>{array.shape, {array.data.begin(), array.data.end()}});
+      }
+      console.out << path << "\n";
+    }
+  } catch (const std::runtime_error& error) {
+    throw UsageError(fmt::format("apply: {}", error.what()));
+  }
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command apply_command;
+const Command apply_command = {
+    "apply",
+    "run one memory on given tensors, forward and backward",
+    "MEMORY --in DIR --out DIR [--form FORM] [--precision P] [--device D] [--set OPTION=VALUE]...",
+    "Holds a memory against your own code. What stands in the files goes into the equation: no\n"
+    "hidden scale, normalisation, feature map or bias; options switch them on. Reads q.npy\n"
+    "[B,T,H,K], k.npy, v.npy [B,T,H,V] and the inputs that 'crosstalk describe MEMORY' lists\n"
+    "(float64 or float32, C order), optionally s0.npy [B,H,V,K]. Writes o.npy and each state as\n"
+    "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"
+    "Examples:\n"
+    "  crosstalk apply gated_delta --in tensors --out results\n"
+    "  crosstalk apply delta --in tensors --out results --form chunk --precision fp32 --set key_norm=l2\n",
+    1,
+    1,
+    "needs a memory, for example: crosstalk apply delta --in tensors --out results",
+    {
+        {"in,i", "DIR", "Folder of the inputs", false, {}},
+        {"out,o", "DIR", "Folder to write results to", false, {}},
+        {"form", "FORM", "automatic (default), recurrent, chunk, parallel or query", false, form_names()},
+        {"precision", "P", "fp64 (default), fp32, tf32 or bf16", false, {"fp64", "fp32", "tf32", "bf16"}},
+        {"device", "D", "cpu (default), cuda or cuda:N", false, {}},
+        {"set", "OPTION=VALUE", "Set an option of the memory, or scale, eps, denominator", true, {}},
+    },
+    run_apply,
+};
+
+}  // namespace crosstalk::program

@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+"""Reference of `crosstalk apply` in numpy: each memory's recurrence by plain loops, a head of a sequence at a time.
+
+    forward(memory, inputs, options)                    -> o [B,T,H,V], states {name: array}
+    gradients(memory, inputs, options, d_o)             -> {input: gradient of sum(o * d_o)}, by complex step
+    directional(memory, inputs, options, d_o, towards)  -> derivative of sum(o * d_o) along one change of the inputs
+
+The functions of the memories work on complex numbers as they are differentiable functions: what looks at the size of a
+number (relu, maximum, absolute value, round) looks at its real part, so that a step of 1e-30 i gives the derivative to
+the last bit.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+
+STEP = 1e-30
+
+# Shapes by letters: B sequences, T tokens, N writes a token, H heads, K and V the sizes of keys and values.
+COMMON = {"q": "BTHK", "k": "BTHK", "v": "BTHV"}
+
+
+def spec(optional=(), states=("S",), **further):
+    return {"inputs": {**COMMON, **further}, "optional": set(optional), "states": states}
+
+
+SPECS = {
+    "softmax": spec(states=()),
+    "sliding_window": spec(states=()),
+    "alibi": spec(states=(), slope="H"),
+    "fox": spec(states=(), log_decay="BTH"),
+    "kernel_attention": spec(states=()),
+    "linear_attention": spec(),
+    "retnet": spec(log_decay="H"),
+    "peng_gate": spec(beta="BTH"),
+    "mamba2": spec(log_decay="BTH", step="BTH"),
+    "mlstm": spec(states=("S", "n", "m"), log_decay="BTH", log_input="BTH"),
+    "gla": spec(log_decay="BTHK"),
+    "hgrn2": spec(log_decay="BTHK"),
+    "dfw": spec(log_decay="BTHK", log_decay_v="BTHV"),
+    "rwkv6": spec(log_decay="BTHK", bonus="HK"),
+    "rwkv7": spec(log_decay="BTHK", erase_key="BTHK", in_context_rate="BTHK"),
+    "delta": spec(beta="BTH"),
+    "longhorn": spec(beta="BTH"),
+    "gated_delta": spec(log_decay="BTH", beta="BTH"),
+    "comba": spec(optional=["correction"], log_decay="BTH", beta="BTH", erase_key="BTHK", correction="H"),
+    "kda": spec(log_decay="BTHK", beta="BTH"),
+    "gated_delta2": spec(log_decay="BTHK", erase_gate="BTHK", write_gate="BTHV"),
+    "delta_product": spec(optional=["log_decay"], k="BTNHK", v="BTNHV", beta="BTNH", log_decay="BTH"),
+    "deltaformer": spec(optional=["beta"], states=(), beta="BTH"),
+    "dplr": spec(log_decay="BTHK", a="BTHK", b="BTHK"),
+    "fwm": spec(beta="BTH"),
+    "mamba1": spec(step="BTHV", log_rate="VK"),
+    "rwkv4": spec(states=(), k="BTHV", log_decay="V", bonus="V"),
+}
+del SPECS["hgrn2"]["inputs"]["k"]
+del SPECS["rwkv4"]["inputs"]["q"]
+for name in SPECS:  # the state before the first token
+    if "S" in SPECS[name]["states"]:
+        SPECS[name]["inputs"]["s0"] = "BHVK"
+        SPECS[name]["optional"].add("s0")
+
+
+# --- functions that a complex step may pass through ---
+
+def relu(x):
+    return np.where(np.real(x) > 0, x, 0)
+
+
+def larger(a, b):
+    return a if np.real(a) >= np.real(b) else b
+
+
+def absolute(x):
+    return x if np.real(x) >= 0 else -x
+
+
+def length(x):
+    return np.sqrt(np.sum(x * x))
+
+
+def rounded(x, digits):
+    """Rounded to decimals, with the gradient of x (straight through)."""
+    return np.round(np.real(x), digits) + (x - np.real(x))
+
+
+def layer_norm(x):
+    centred = x - np.mean(x)
+    return centred / np.sqrt(np.mean(centred * centred) + 1e-5)
+
+
+FEATURE_MAPS = {
+    "identity": lambda x: x,
+    "elu1": lambda x: np.where(np.real(x) > 0, x + 1, np.exp(np.where(np.real(x) > 0, 0, x))),
+    "relu": relu,
+    "tanh": np.tanh,
+}
+
+
+def features(x, options):
+    """A row of q or k after feature_map and key_norm."""
+    y = FEATURE_MAPS[options.get("feature_map", "identity")](x)
+    norm = options.get("key_norm", "none")
+    return y / np.sum(y) if norm == "sum" else y / length(y) if norm == "l2" else y
+
+
+# --- attention ---
+
+def softmax_row(logits):
+    e = np.exp(logits - np.max(np.real(logits)))
+    return e / np.sum(e)
+
+
+def kernel_row(name, x, keys, options):
+    """kappa(scale x.k_j) for every key."""
+    s = options.get("scale", 1.0) * (keys @ x)
+    order = options.get("order", 2)
+    if name == "linear":
+        return s
+    if name == "relu":
+        return relu(s)
+    if name == "relu2":
+        return relu(s) ** 2
+    if name == "round":
+        return rounded(s, options.get("digits", 0))
+    if name == "exp":
+        return np.exp(s)
+    if name == "power":
+        return (1 + s / order) ** order
+    if name == "cosine_exp":
+        cosine = np.array([k @ x / (length(k) * length(x)) for k in keys], dtype=s.dtype)
+        return np.exp(options.get("tau", 1.0) * (cosine - 1))
+    assert name == "taylor", name
+    total = term = np.ones_like(s)
+    for m in range(1, order + 1):
+        term = term * s / m
+        total = total + term
+    return total
+
+
+def weights_of(name, norm, x, keys, options):
+    if len(keys) == 0:
+        return np.zeros(0)
+    if norm == "sum" and name == "exp":
+        return softmax_row(options.get("scale", 1.0) * (keys @ x))
+    row = kernel_row(name, x, keys, options)
+    return row / np.sum(row) if norm == "sum" else row
+
+
+def attention(x, options, seen, bias):
+    """Softmax over the tokens seen(t) of scale q.k plus bias(t, j)."""
+    rows = []
+    for t, q in enumerate(x["q"]):
+        js = seen(t)
+        if not js:
+            rows.append(np.zeros_like(x["v"][0]))
+            continue
+        logits = np.array([options.get("scale", 1.0) * (q @ x["k"][j]) + bias(t, j) for j in js])
+        rows.append(softmax_row(logits) @ x["v"][js])
+    return rows, {}
+
+
+def softmax(x, options):
+    strict = options.get("strict", False)
+    return attention(x, options, lambda t: list(range(t if strict else t + 1)), lambda t, j: 0)
+
+
+def sliding_window(x, options):
+    return attention(x, options, lambda t: list(range(max(0, t - options["window"] + 1), t + 1)), lambda t, j: 0)
+
+
+def alibi(x, options):
+    return attention(x, options, lambda t: list(range(t + 1)), lambda t, j: -x["slope"] * (t - j))
+
+
+def fox(x, options):
+    return attention(x, options, lambda t: list(range(t + 1)), lambda t, j: np.sum(x["log_decay"][j + 1:t + 1]))
+
+
+def kernel_attention(x, options):
+    kernel, norm = options.get("kernel", "linear"), options.get("row_norm", "none")
+    return [weights_of(kernel, norm, q, x["k"][:t + 1], options) @ x["v"][:t + 1] for t, q in enumerate(x["q"])], {}
+
+
+def deltaformer(x, options):
+    u, rows = [], []
+    for t, q in enumerate(x["q"]):
+        asks = q if options.get("solve_with", "key") == "query" else x["k"][t]
+        beta = x["beta"][t] if "beta" in x else 1.0
+        new = (beta if options.get("beta_on_write", False) else 1.0) * x["v"][t]
+        if t > 0:
+            row = weights_of(options.get("kappa1", "exp"), options.get("row_norm1", "sum"), asks, x["k"][:t], options)
+            new = new - beta * (row @ np.array(u))
+        u.append(new)
+        row = weights_of(options.get("kappa2", "exp"), options.get("row_norm2", "sum"), q, x["k"][:t + 1], options)
+        rows.append(row @ np.array(u))
+    return rows, {}
+
+
+# --- recurrences: how token t changes the state S [V,K] ---
+
+def delta_step(state, t, x, beta=None):
+    beta = x["beta"][t] if beta is None else beta
+    return state + beta * np.outer(x["v"][t] - state @ x["k"][t], x["k"][t])
+
+
+def rwkv7_step(state, t, x, _):
+    erase = x["erase_key"][t]
+    return (state * np.exp(x["log_decay"][t]) - np.outer(state @ erase, x["in_context_rate"][t] * erase)
+            + np.outer(x["v"][t], x["k"][t]))
+
+
+def longhorn_step(state, t, x, _):
+    k = x["k"][t]
+    return delta_step(state, t, x, x["beta"][t] / (1 + x["beta"][t] * (k @ k)))
+
+
+def gated_delta_step(state, t, x, options):
+    faded = np.exp(x["log_decay"][t]) * state
+    predicts = state if options.get("predict", "decayed") == "undecayed" else faded
+    return faded + x["beta"][t] * np.outer(x["v"][t] - predicts @ x["k"][t], x["k"][t])
+
+
+def comba_step(state, t, x, _):
+    return (np.exp(x["log_decay"][t]) * state
+            + x["beta"][t] * np.outer(x["v"][t] - state @ x["erase_key"][t], x["k"][t]))
+
+
+def kda_step(state, t, x, _):
+    return delta_step(state * np.exp(x["log_decay"][t]), t, x)
+
+
+def gated_delta2_step(state, t, x, _):
+    faded = state * np.exp(x["log_decay"][t])
+    k = x["k"][t]
+    return faded + np.outer(x["write_gate"][t] * x["v"][t] - faded @ (x["erase_gate"][t] * k), k)
+
+
+def delta_product_step(state, t, x, _):
+    if "log_decay" in x:
+        state = np.exp(x["log_decay"][t]) * state
+    for n in range(len(x["k"][t])):
+        k = x["k"][t][n]
+        state = state + x["beta"][t][n] * np.outer(x["v"][t][n] - state @ k, k)
+    return state
+
+
+def dplr_step(state, t, x, _):
+    return (state * np.exp(x["log_decay"][t]) + np.outer(state @ x["a"][t], x["b"][t])
+            + np.outer(x["v"][t], x["k"][t]))
+
+
+def fwm_step(state, t, x, _):
+    if t == 0:
+        return x["beta"][0] * np.outer(x["v"][0], x["k"][0])
+    new = delta_step(state, t, x)
+    return new / (relu(length(new) - 1) + 1)
+
+
+def dfw_step(state, t, x, _):
+    return (np.exp(x["log_decay_v"][t])[:, None] * state * np.exp(x["log_decay"][t])
+            + np.outer(x["v"][t], x["k"][t]))
+
+
+def hgrn2_step(state, t, x, _):
+    alpha = np.exp(x["log_decay"][t])
+    return state * alpha + np.outer(x["v"][t], 1 - alpha)
+
+
+def mamba1_step(state, t, x, _):
+    decay = np.exp(-x["step"][t][:, None] * np.exp(x["log_rate"]))
+    return decay * state + np.outer(x["step"][t] * x["v"][t], x["k"][t])
+
+
+def outer_step(decay, write):
+    """S_t = decay_t S_{t-1} + write_t v_t k_t^T."""
+    return lambda state, t, x, _: decay(x, t) * state + write(x, t) * np.outer(x["v"][t], x["k"][t])
+
+
+STEPS = {
+    "linear_attention": outer_step(lambda x, t: 1, lambda x, t: 1),
+    "retnet": outer_step(lambda x, t: np.exp(x["log_decay"]), lambda x, t: 1),
+    "peng_gate": outer_step(lambda x, t: 1 - x["beta"][t], lambda x, t: x["beta"][t]),
+    "mamba2": outer_step(lambda x, t: np.exp(x["log_decay"][t]), lambda x, t: x["step"][t]),
+    "gla": outer_step(lambda x, t: np.exp(x["log_decay"][t]), lambda x, t: 1),
+    "rwkv6": outer_step(lambda x, t: np.exp(x["log_decay"][t]), lambda x, t: 1),
+    "hgrn2": hgrn2_step,
+    "dfw": dfw_step,
+    "rwkv7": rwkv7_step,
+    "delta": lambda state, t, x, _: delta_step(state, t, x),
+    "longhorn": longhorn_step,
+    "gated_delta": gated_delta_step,
+    "comba": comba_step,
+    "kda": kda_step,
+    "gated_delta2": gated_delta2_step,
+    "delta_product": delta_product_step,
+    "dplr": dplr_step,
+    "fwm": fwm_step,
+    "mamba1": mamba1_step,
+}
+
+
+def recurrence(memory, x, options):
+    T, V = len(x["v"]), x["v"].shape[-1]
+    state = x["s0"] if "s0" in x else np.zeros((V, x["q"].shape[-1]))
+    z = 0
+    rows = []
+    for t in range(T):
+        q = options.get("scale", 1.0) * x["q"][t]
+        if memory == "rwkv6":  # reads before it writes
+            rows.append(state @ q + x["v"][t] * ((x["bonus"] * x["k"][t]) @ q))
+        if memory == "comba" and "correction" in x:
+            q = options.get("scale", 1.0) * (x["q"][t] - x["correction"] * x["erase_key"][t])
+        state = STEPS[memory](state, t, x, options)
+        if memory == "rwkv6":
+            continue
+        o = state @ q
+        if options.get("denominator", False):
+            beta = x["beta"][t] if memory == "peng_gate" else None
+            z = z + x["k"][t] if beta is None else (1 - beta) * z + beta * x["k"][t]
+            o = o / (z @ q + options.get("eps", 0.0))
+        rows.append(layer_norm(o) if options.get("read_norm", "none") == "layernorm" else o)
+    return rows, {"S": state, "z": z} if options.get("denominator", False) else {"S": state}
+
+
+def mlstm(x, options):
+    state, n, m = np.zeros((x["v"].shape[-1], x["q"].shape[-1])), 0, -np.inf
+    rows = []
+    for t, row in enumerate(x["q"]):
+        q = options.get("scale", 1.0) * row
+        before, own = x["log_decay"][t] + m, x["log_input"][t]
+        m = own if np.isinf(np.real(before)) else larger(before, own)
+        f, i = (0 if t == 0 else np.exp(before - m)), np.exp(own - m)
+        state = f * state + i * np.outer(x["v"][t], x["k"][t])
+        n = f * n + i * x["k"][t]
+        rows.append(state @ q / larger(absolute(n @ q), np.exp(-m)))
+    return rows, {"S": state, "n": n, "m": m}
+
+
+def rwkv4(x, _):
+    rows = []
+    for t in range(len(x["v"])):
+        weights = [np.exp((t - 1 - j) * x["log_decay"] + x["k"][j]) for j in range(t)]
+        weights.append(np.exp(x["bonus"] + x["k"][t]))
+        rows.append(sum(w * v for w, v in zip(weights, x["v"])) / sum(weights))
+    return rows, {}
+
+
+OWN = {"softmax": softmax, "sliding_window": sliding_window, "alibi": alibi, "fox": fox, "mlstm": mlstm,
+       "kernel_attention": kernel_attention, "deltaformer": deltaformer, "rwkv4": rwkv4}
+
+
+# --- heads and sequences ---
+
+def one_head(memory, inputs, b, h):
+    """What head h of sequence b is given: arrays without B and H."""
+    x = {}
+    for name, array in inputs.items():
+        letters = SPECS[memory]["inputs"][name]
+        at = tuple(b if c == "B" else h if c == "H" else slice(None) for c in letters)
+        x[name] = array[at]
+    return x
+
+
+def head_forward(memory, x, options):
+    if memory != "rwkv4":  # its k is no key that queries are held against
+        x = dict(x)
+        for name in ("q", "k"):
+            if name in x:
+                flat = x[name].reshape(-1, x[name].shape[-1])
+                x[name] = np.array([features(row, options) for row in flat]).reshape(x[name].shape)
+    rows, states = OWN[memory](x, options) if memory in OWN else recurrence(memory, x, options)
+    return np.array(rows), states
+
+
+def sizes(memory, inputs):
+    B, T = inputs["v"].shape[:2]
+    return B, T, inputs["v"].shape[-2], inputs["v"].shape[-1]
+
+
+def forward(memory, inputs, options):
+    B, T, H, V = sizes(memory, inputs)
+    o, states = np.zeros((B, T, H, V)), {}
+    for b in range(B):
+        for h in range(H):
+            o[b, :, h], end = head_forward(memory, one_head(memory, inputs, b, h), options)
+            for name, value in end.items():
+                value = np.asarray(value)
+                states.setdefault(name, np.zeros((B, H) + value.shape))[b, h] = value
+    return o, states
+
+
+def gradients(memory, inputs, options, d_o):
+    B, _, H, _ = sizes(memory, inputs)
+    result = {name: np.zeros(array.shape) for name, array in inputs.items()}
+    for b in range(B):
+        for h in range(H):
+            x = one_head(memory, inputs, b, h)
+            parts = one_head(memory, result, b, h)  # views, or numbers where nothing is left to index
+            for name in x:
+                value = np.atleast_1d(np.asarray(x[name]))
+                gradient = np.zeros(value.shape)
+                for i in np.ndindex(value.shape):
+                    stepped = value.astype(complex)
+                    stepped[i] += 1j * STEP
+                    o, _ = head_forward(memory, {**x, name: stepped.reshape(np.shape(x[name]))[()]}, options)
+                    gradient[i] = np.sum(np.imag(o) / STEP * d_o[b, :, h])
+                if np.ndim(parts[name]) == 0:
+                    result[name][h] += gradient[0]  # one number a head
+                else:
+                    parts[name] += gradient
+    return result
+
+
+def directional(memory, inputs, options, d_o, towards):
+    B, _, H, _ = sizes(memory, inputs)
+    total = 0.0
+    for b in range(B):
+        for h in range(H):
+            x = one_head(memory, inputs, b, h)
+            for name, change in one_head(memory, towards, b, h).items():
+                x[name] = x[name] + 1j * STEP * change
+            o, _ = head_forward(memory, x, options)
+            total += np.sum(np.imag(o) / STEP * d_o[b, :, h])
+    return total

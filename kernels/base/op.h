@@ -1,0 +1,99 @@
+// An op: one struct with named tensors, forward and backward together.
+//
+//   template <class Real> struct Scale {
+//     double factor = 1;
+//     In<Real> x;   // [R,N,D]
+//     Out<Real> y;  // [R,N,D]
+//     template <class F> void fields(F&& f) { f("x", x); f("y", y); }
+//     static constexpr const char* kName = "scale";
+//   };
+//   CROSSTALK_OP(Scale)
+//
+// declares its four versions. forward_cpu and backward_cpu stand in x_cpu.cpp (the specification), forward_cuda and
+// backward_cuda in x_cuda.cu. Ops never allocate device memory and never synchronise; what forward keeps for backward is
+// Saved, what one call needs for itself is Work. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/exec.h"
+
+namespace crosstalk {
+
+/// An input and what backward does to its gradient. Absent (optional) inputs have no value and Write::none.
+template <class Real>
+struct In {
+  Tensor<Real> value, gradient;
+  Write write = Write::none;
+  void* variable = nullptr;  ///< whose value this is; for the graph
+  CT_HD explicit operator bool() const { return value.R > 0; }
+  /// Whether backward has something to write.
+  CT_HD bool wanted() const { return write != Write::none; }
+};
+
+/// An output and its incoming gradient. An output that nobody differentiates has a gradient without memory
+/// (gradient.data is null). An op with `kWithoutGradient` is never differentiated.
+template <class Real>
+struct Out {
+  Tensor<Real> value, gradient;
+  void* variable = nullptr;
+  CT_HD explicit operator bool() const { return value.R > 0; }
+};
+
+/// Written by forward for backward. Has no memory in a graph that does not train: then forward leaves it alone.
+template <class Real>
+struct Saved {
+  Tensor<Real> value;
+  void* variable = nullptr;
+  CT_HD explicit operator bool() const { return value.data != nullptr; }
+};
+
+/// Scratch memory of one call of forward or backward, with nothing in it before or after.
+template <class Real>
+struct Work {
+  Tensor<Real> value;
+  void* variable = nullptr;
+  CT_HD explicit operator bool() const { return value.data != nullptr; }
+};
+
+/// Integers that the batch brings. `source`: where they lie now, since a graph moves from batch to batch.
+struct Ids {
+  Tensor<std::int32_t> value;
+  const Tensor<std::int32_t>* source = nullptr;
+  CT_HD explicit operator bool() const { return value.R > 0; }
+};
+
+/// Declares the four versions of an op.
+#define CROSSTALK_OP(Op)                                \
+  template <class Real>                                 \
+  void forward_cpu(const Exec& exec, const Op<Real>&);  \
+  template <class Real>                                 \
+  void backward_cpu(const Exec& exec, const Op<Real>&); \
+  template <class Real>                                 \
+  void forward_cuda(const Exec& exec, const Op<Real>&); \
+  template <class Real>                                 \
+  void backward_cuda(const Exec& exec, const Op<Real>&);
+
+/// Instantiates one device's versions for both precisions: CROSSTALK_INSTANTIATE(cpu, Scale).
+#define CROSSTALK_INSTANTIATE(device, Op)                              \
+  template void forward_##device(const Exec& exec, const Op<float>&);  \
+  template void forward_##device(const Exec& exec, const Op<double>&); \
+  template void backward_##device(const Exec& exec, const Op<float>&); \
+  template void backward_##device(const Exec& exec, const Op<double>&);
+
+template <class Op>
+void forward(const Exec& exec, const Op& op) {
+  if (exec.device == Device::cuda) {
+    forward_cuda(exec, op);
+  } else {
+    forward_cpu(exec, op);
+  }
+}
+
+template <class Op>
+void backward(const Exec& exec, const Op& op) {
+  if (exec.device == Device::cuda) {
+    backward_cuda(exec, op);
+  } else {
+    backward_cpu(exec, op);
+  }
+}
+
+}  // namespace crosstalk

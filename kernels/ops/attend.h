@@ -1,0 +1,116 @@
+// Attention as a matrix: scores of every query with every token it sees, through a kernel, a bias and a row norm.
+//
+//   s_ij = scale x_i . k_j,   N_ij = kappa(s_ij) e^{b_ij},   A_ij = N_ij / (sum_l N_il + eps)   (normalised) or N_ij
+//   b_ij = sum_{s = j+1 .. p_i - 1} g_s  -  slope_h (p_i - 1 - j)
+//
+// where query i sees the p_i first tokens and stands at token p_i - 1; `strict` takes that token itself away, `window` leaves
+// its last tokens (the own one counted). kappa:
+//   identity  s            relu  max(0, s)       relu2  max(0, s)^2     exp    e^s
+//   round     s rounded to `digits` decimals, gradient straight through
+//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; scale is not used
+//   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
+// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b), so that they neither overflow nor
+// vanish. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
+// ones. A row that sees nothing, or whose sum and eps are 0, is 0.
+// Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; kernels: Zhong et al. 2025 (DeltaFormer).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
+
+namespace crosstalk {
+
+enum class Kernel : int { identity, exp, relu, relu2, round, cosine_exp, taylor, power };
+
+template <class Real>
+struct Attend {
+  Kernel kernel = Kernel::exp;
+  bool normalised = true;
+  double eps = 0, scale = 1, tau = 1;
+  bool strict = false;
+  bool before = false;  ///< without positions: query t stands at token t - 1, and sees t tokens
+  int window = 0;       ///< 0: all
+  int order = 2, digits = 0;
+
+  In<Real> x;          ///< [R,B,Q,H,K]: queries
+  In<Real> k;          ///< [R,B,T,H,K]
+  In<Real> log_decay;  ///< g [R,B,T,H]; absent: 0
+  In<Real> slope;      ///< [R,H]; absent: 0
+  Ids position;     ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
+  Out<Real> a;      ///< [R,B,H,Q,T], 0 for tokens not seen
+  Saved<Real> row;  ///< [R,B,H,Q,2]: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
+  Work<Real> d_s;   ///< [R,B,H,Q,T]: gradients of the scores (backward, CUDA)
+
+  static constexpr const char* kName = "attend";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("position", position), f("a", a),
+        f("row", row), f("d_s", d_s);
+  }
+  void plan() {
+    if (!x || !k || x.value.rank != 4 || k.value.rank != 4 || x.value.dim(0) != k.value.dim(0) ||
+        x.value.dim(2) != k.value.dim(2) || x.value.dim(3) != k.value.dim(3) ||
+        (!position && x.value.dim(1) != k.value.dim(1)) ||
+        (log_decay && log_decay.value.size() != k.value.rows()) ||
+        (slope && slope.value.size() != k.value.dim(2)))
+      throw std::logic_error("[attend] shapes do not fit");
+    const int B = k.value.dim(0), H = k.value.dim(2), Q = x.value.dim(1), T = k.value.dim(1);
+    a.value = shaped<Real>(k.value.R, {B, H, Q, T});
+    row.value = shaped<Real>(k.value.R, {B, H, Q, 2});
+    d_s.value = shaped<Real>(k.value.R, {B, H, Q, T});
+  }
+};
+CROSSTALK_OP(Attend)
+
+/// y = a (I + Diag(gain) l)^{-1} with l strictly lower: how much of each *value* a query reads where token i writes
+/// u_i = v_i - gain_i sum_{j<i} l_ij u_j (DeltaNet, DeltaFormer: Zhong et al. 2025, arXiv 2505.19488).
+/// By substitution from the last column: y_j = a_j - sum_{i>j} y_i gain_i l_ij.
+template <class Real>
+struct Solve {
+  In<Real> a;     ///< [R,B,H,Q,T]
+  In<Real> l;     ///< [R,B,H,T,T]; entries on and above the diagonal are not looked at, their gradient is 0
+  In<Real> gain;  ///< [R,B,T,H]; absent: 1
+  Out<Real> y;    ///< [R,B,H,Q,T]
+  Work<Real> z;   ///< [R,B,H,Q,T]: the gradient of a (backward, CUDA)
+
+  static constexpr const char* kName = "solve";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("l", l), f("gain", gain), f("y", y), f("z", z);
+  }
+  void plan() {
+    const int T = a.value.columns();
+    if (!a || !l || a.value.rank != 4 || l.value.rank != 4 || l.value.dim(3) != T || l.value.dim(2) != T ||
+        l.value.dim(0) != a.value.dim(0) || l.value.dim(1) != a.value.dim(1) ||
+        (gain && gain.value.size() != static_cast<std::int64_t>(a.value.dim(0)) * a.value.dim(1) * T))
+      throw std::logic_error("[solve] shapes do not fit");
+    y.value = shaped<Real>(a.value.R, {a.value.dim(0), a.value.dim(1), a.value.dim(2), T});
+    z.value = y.value;
+  }
+};
+CROSSTALK_OP(Solve)
+
+/// o = a v per head: read weights to values.
+template <class Real>
+struct Mix {
+  In<Real> a;   ///< [R,B,H,Q,T]
+  In<Real> v;   ///< [R,B,T,H,V]
+  Out<Real> o;  ///< [R,B,Q,H,V]
+
+  static constexpr const char* kName = "mix";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("v", v), f("o", o);
+  }
+  void plan() {
+    if (!a || !v || a.value.rank != 4 || v.value.rank != 4 || v.value.dim(0) != a.value.dim(0) ||
+        v.value.dim(1) != a.value.dim(3) || v.value.dim(2) != a.value.dim(1))
+      throw std::logic_error("[mix] shapes do not fit");
+    o.value = shaped<Real>(a.value.R, {a.value.dim(0), a.value.dim(2), a.value.dim(1), v.value.dim(3)});
+  }
+};
+CROSSTALK_OP(Mix)
+
+}  // namespace crosstalk

@@ -1,0 +1,272 @@
+// The algebra of gates: elementwise maps, sums and products that broadcast, sums over dimensions, one-hot
+// rows.
+//
+//   map      y = scale f(x) + shift
+//   combine  y = scale_a a + scale_b b   or   a b         a dimension of 1 is repeated
+//   fold     y = sum of x over the dimensions where y has 1
+//   expand   y = x, repeated where x has 1
+//   swap     the second and the third dimension change places
+//   constant numbers of the model
+//   one_hot  y_n = onehot(id_n), 0 where the id is absent
+//
+// Sums run in a fixed order. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
+
+namespace crosstalk {
+
+enum class MapKind : int { affine, exp, log, sigmoid, softplus, log_sigmoid, tanh, relu, silu, reciprocal };
+
+/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails. log is that of at least 1e-30:
+/// a gate that has closed for good, 1 - 1, keeps a finite logarithm and gradient.
+template <class Real>
+CT_HD inline Real mapped(MapKind map, Real x) {
+  using std::exp, std::log, std::log1p, std::tanh;
+  switch (map) {
+    case MapKind::affine:
+      return x;
+    case MapKind::exp:
+      return exp(x);
+    case MapKind::log:
+      return log(x > Real(1e-30) ? x : Real(1e-30));
+    case MapKind::sigmoid:
+      return 1 / (1 + exp(-x));
+    case MapKind::softplus:
+      return (x > 0 ? x : Real(0)) + log1p(exp(x > 0 ? -x : x));
+    case MapKind::log_sigmoid:
+      return -((x < 0 ? -x : Real(0)) + log1p(exp(x < 0 ? x : -x)));
+    case MapKind::tanh:
+      return tanh(x);
+    case MapKind::relu:
+      return x > 0 ? x : Real(0);
+    case MapKind::silu:
+      return x / (1 + exp(-x));
+    case MapKind::reciprocal:
+      return 1 / x;
+  }
+  return x;
+}
+
+/// f'(x).
+template <class Real>
+CT_HD inline Real map_slope(MapKind map, Real x) {
+  using std::exp, std::tanh;
+  switch (map) {
+    case MapKind::affine:
+      return 1;
+    case MapKind::exp:
+      return exp(x);
+    case MapKind::log:
+      return 1 / (x > Real(1e-30) ? x : Real(1e-30));
+    case MapKind::sigmoid: {
+      const Real s = 1 / (1 + exp(-x));
+      return s * (1 - s);
+    }
+    case MapKind::softplus:
+      return 1 / (1 + exp(-x));
+    case MapKind::log_sigmoid:
+      return 1 / (1 + exp(x));
+    case MapKind::tanh: {
+      const Real t = tanh(x);
+      return 1 - t * t;
+    }
+    case MapKind::relu:
+      return x > 0 ? Real(1) : Real(0);
+    case MapKind::silu: {
+      const Real s = 1 / (1 + exp(-x));
+      return s * (1 + x * (1 - s));
+    }
+    case MapKind::reciprocal:
+      return -1 / (x * x);
+  }
+  return 1;
+}
+
+/// x and y of equal shape.
+template <class Real>
+struct Map {
+  MapKind map = MapKind::affine;
+  double scale = 1, shift = 0;
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "map";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() {
+    y.value = x.value;
+    y.value.data = nullptr;
+  }
+};
+CROSSTALK_OP(Map)
+
+/// Where element i of a tensor of dims `full` lies in one of dims `part`, whose dimensions of 1 are repeated.
+/// Rank 4.
+struct Broadcast {
+  std::int32_t full[4], part[4];
+  CT_HD std::int64_t index(std::int64_t i) const {
+    std::int64_t at[4];
+    for (int d = 3; d >= 0; --d) at[d] = i % full[d], i /= full[d];
+    std::int64_t j = 0;
+    for (int d = 0; d < 4; ++d) j = j * part[d] + (part[d] == 1 ? 0 : at[d]);
+    return j;
+  }
+  /// Elements of `full` that share one of `part`, and the n-th of those that share element j.
+  CT_HD std::int64_t repeats() const {
+    std::int64_t n = 1;
+    for (int d = 0; d < 4; ++d) n *= part[d] == 1 ? full[d] : 1;
+    return n;
+  }
+  CT_HD std::int64_t element(std::int64_t j, std::int64_t n) const {
+    std::int64_t at[4];
+    for (int d = 3; d >= 0; --d) {
+      if (part[d] == 1) {
+        at[d] = n % full[d], n /= full[d];
+      } else {
+        at[d] = j % part[d];
+      }
+      j /= part[d];
+    }
+    return ((at[0] * full[1] + at[1]) * full[2] + at[2]) * full[3] + at[3];
+  }
+};
+
+/// The dims of `part` against those of `full`, both of rank 4. Throws where they do not fit.
+template <class Real>
+CT_HD inline Broadcast broadcast(const Tensor<Real>& full, const Tensor<Real>& part) {
+  Broadcast b{};
+  for (int d = 0; d < 4; ++d) b.full[d] = full.dims[d], b.part[d] = part.dims[d];
+  return b;
+}
+template <class Real>
+bool broadcasts(const Tensor<Real>& full, const Tensor<Real>& part) {
+  if (full.rank != 4 || part.rank != 4) return false;
+  for (int d = 0; d < 4; ++d) {
+    if (part.dims[d] != 1 && part.dims[d] != full.dims[d]) return false;
+  }
+  return true;
+}
+
+enum class CombineKind : int { add, multiply };
+
+/// a, b of rank 4, dimensions equal or 1; y has the larger of each.
+template <class Real>
+struct Combine {
+  CombineKind kind = CombineKind::add;
+  double scale_a = 1, scale_b = 1;  ///< add only
+  In<Real> a, b;
+  Out<Real> y;
+  static constexpr const char* kName = "combine";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("b", b), f("y", y);
+  }
+  void plan() {
+    y.value = a.value;
+    y.value.data = nullptr;
+    for (int d = 0; d < 4; ++d) y.value.dims[d] = std::max(a.value.dims[d], b.value.dims[d]);
+    if (!broadcasts(y.value, a.value) || !broadcasts(y.value, b.value))
+      throw std::logic_error("[combine] shapes do not fit");
+  }
+};
+CROSSTALK_OP(Combine)
+
+/// y's shape is set before plan(): of rank 4, with 1 where x is summed.
+template <class Real>
+struct Fold {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "fold";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() const {
+    if (!broadcasts(x.value, y.value)) throw std::logic_error("[fold] shapes do not fit");
+  }
+};
+CROSSTALK_OP(Fold)
+
+/// y repeats x where x has 1; its shape is set before plan().
+template <class Real>
+struct Expand {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "expand";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() const {
+    if (!broadcasts(y.value, x.value)) throw std::logic_error("[expand] shapes do not fit");
+  }
+};
+CROSSTALK_OP(Expand)
+
+/// x [R,A,B,C,D] -> y [R,A,C,B,D].
+template <class Real>
+struct Swap {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "swap";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() {
+    if (x.value.rank != 4) throw std::logic_error("[swap] wants four dimensions");
+    y.value = shaped<Real>(x.value.R, {x.value.dims[0], x.value.dims[2], x.value.dims[1], x.value.dims[3]});
+  }
+  /// Where element i of y lies in x.
+  CT_HD std::int64_t index(std::int64_t i) const {
+    const std::int64_t D = x.value.dims[3], B = x.value.dims[1], C = x.value.dims[2];
+    const std::int64_t column = i % D, b = i / D % B, c = i / D / B % C, a = i / D / B / C;
+    return ((a * B + b) * C + c) * D + column;
+  }
+};
+CROSSTALK_OP(Swap)
+
+/// Numbers that a model fixes, one a head; without a gradient.
+template <class Real>
+struct Constant {
+  static constexpr int kMost = 64;
+  double number[kMost] = {};
+  Out<Real> y;  ///< its shape, at most kMost elements, is set before plan()
+  static constexpr const char* kName = "constant";
+  static constexpr bool kWithoutGradient = true;
+  template <class F>
+  void fields(F&& f) {
+    f("y", y);
+  }
+  void plan() const {
+    if (y.value.size() > kMost) throw std::logic_error("[constant] too many numbers");
+  }
+};
+CROSSTALK_OP(Constant)
+
+/// ids int32 [R,..,C] -> y [R,..,size] of channel `channel`; without a gradient.
+template <class Real>
+struct OneHot {
+  int channel = 0;
+  Ids ids;
+  Out<Real> y;  ///< its shape is set before plan()
+  static constexpr const char* kName = "one_hot";
+  static constexpr bool kWithoutGradient = true;
+  template <class F>
+  void fields(F&& f) {
+    f("ids", ids), f("y", y);
+  }
+  void plan() const {
+    if (!ids || y.value.rows() != ids.value.rows() || channel >= ids.value.columns())
+      throw std::logic_error("[one_hot] shapes do not fit");
+  }
+};
+CROSSTALK_OP(OneHot)
+
+}  // namespace crosstalk

@@ -1,0 +1,51 @@
+// The chunkwise state whose key channels decay each by itself: sizes up to 64, reads after the write, erase
+// after the decay.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/state_channels_backward.cuh"
+#include "kernels/ops/state_chunk.cuh"
+#include "kernels/ops/state_chunk_launch.cuh"
+
+namespace crosstalk::device {
+namespace {
+
+/// Calls f with the tile of this op.
+template <class F>
+auto with_tile(const StateRead<float>& op, F&& f) {
+  return with_format(op, [&](auto format) {
+    constexpr Precision kFormat = decltype(format)::value;
+    if (op.K() <= 32 && op.V() <= 32) {
+      return whole(op) ? f(StateTile<kFormat, 32, true, true, 32>{})
+                       : f(StateTile<kFormat, 32, false, true, 32>{});
+    }
+    return whole(op) ? f(StateTile<kFormat, 64, true, true, 32>{})
+                     : f(StateTile<kFormat, 64, false, true, 32>{});
+  });
+}
+
+}  // namespace
+
+bool channel_read_covers(const StateRead<float>& op) {
+  if (op.K() > 64 || op.V() > 64 || op.before || !op.decayed) return false;
+  return with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    const std::size_t limit = shared_memory_limit();
+    return bytes_of<ChannelForwardMemory, Tile>(op) <= limit &&
+           bytes_of<ChannelBackwardMemory, Tile>(op) <= limit;
+  });
+}
+
+void channel_read_forward(const Exec& exec, const StateRead<float>& op) {
+  with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    launch(exec, op, channel_forward<Tile>, Tile::kThreads, bytes_of<ChannelForwardMemory, Tile>(op));
+  });
+}
+
+void channel_read_backward(const Exec& exec, const StateRead<float>& op) {
+  with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    launch(exec, op, channel_backward<Tile>, Tile::kThreads, bytes_of<ChannelBackwardMemory, Tile>(op));
+  });
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,138 @@
+// The chunkwise state whose key channels decay each by itself, forward. Equations: state_chunk_forward.cuh,
+// with the decays inside the sums over channels (state_channels.cuh). SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/state_channels.cuh"
+
+namespace crosstalk::device {
+
+template <class Tile>
+struct ChannelForwardMemory {
+  using Type = typename Tile::Type;
+  static constexpr int C = Tile::C, kTokens = C * Tile::kRow;
+  using Inverse = ChunkInverse<C, Tile::W>;
+  ChannelParts<Tile> parts;
+  Type *state, *written, *rest, *scores, *inverse;
+  float *write, *erase, *solving, *scratch;
+  std::size_t bytes;
+
+  CT_HD ChannelForwardMemory(unsigned char* base, bool, bool solves, bool tied) {
+    Carve carve{base};
+    parts.take(carve, false, solves, tied);
+    state = carve.take<Type>(Tile::D * Tile::kRow);
+    written = carve.take<Type>(kTokens);
+    scores = carve.take<Type>(C * Tile::kSide);
+    rest = solves ? carve.take<Type>(kTokens) : nullptr;
+    inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
+    solving = solves ? carve.take<float>(C * Inverse::kStride) : nullptr;
+    scratch = solves ? carve.take<float>(Inverse::kScratch) : nullptr;
+    write = carve.take<float>(C);
+    erase = carve.take<float>(C);
+    bytes = carve.used;
+  }
+};
+
+/// By one warp: w and e of a chunk of 32 tokens; 0 beyond its end.
+template <class Tile>
+__device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
+                                           int valid, float* write, float* erase) {
+  const int i = threadIdx.x % 32;
+  const float* w = walk.rows(op.write_gain.value, first, 1);
+  const float* e = op.erase == Erase::delta ? w : walk.rows(op.erase_gain.value, first, 1);
+  write[i] = i < valid ? (w ? w[static_cast<std::int64_t>(i) * walk.H] : 1.0f) : 0.0f;
+  erase[i] = i < valid ? (e ? e[static_cast<std::int64_t>(i) * walk.H] : 1.0f) : 0.0f;
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                      ? 4
+                                                  : Tile::kFormat == Precision::bf16 ? 2
+                                                                                     : 1)
+    channel_forward(const __grid_constant__ StateRead<float> op) {
+  using Op = typename Tile::Op;
+  using Matrix = typename Tile::Matrix;
+  using Memory = ChannelForwardMemory<Tile>;
+  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  const StateWalk<Tile> walk(op);
+  const int K = walk.K, V = walk.V, H = walk.H, chunks = (walk.T + C - 1) / C;
+  const Memory memory(dynamic, true, walk.solves, walk.tied);
+  const auto& parts = memory.parts;
+  const Matrix state_at{memory.state, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
+      scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
+  const typename Memory::Inverse inverting{memory.solving, memory.scratch};
+  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
+
+  typename Tile::State state;
+  if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int first = chunk * C, valid = min(C, walk.T - first);
+    if (threadIdx.x < ChannelParts<Tile>::kWorkers) parts.prepare(walk, op, first, valid);
+    if (threadIdx.x >= Tile::kThreads - 32) {
+      fill_gains(walk, op, first, valid, memory.write, memory.erase);
+    }
+    state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
+    if (op.states) {
+      state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
+                                       V, K);
+    }
+    if (const int soon = min(C, walk.T - first - C); soon > 0) {
+      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.log_decay.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
+    }
+    typename Tile::Rows given;  // v
+    given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
+    __syncthreads();
+
+    given.scale(memory.write);
+    if (walk.solves) {
+      parts.template score<true>(memory.scores, memory.solving, inverting.kStride, memory.erase);
+      typename Tile::Rows r;
+      r.template add<false, false, D>(Matrix{parts.x_read, kRow}, state_at);
+      r.scale(memory.erase);
+      given.subtract(r);
+      given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
+    } else {
+      parts.template score<false>(memory.scores, nullptr, 0, nullptr);
+      given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
+    }
+    __syncthreads();
+
+    typename Tile::Rows o;
+    if (walk.solves) inverting.diagonal();
+    o.template add<false, false, D>(Matrix{parts.q_read, kRow}, state_at);
+    if (walk.solves) {
+      __syncthreads();
+      inverting.merge_all();
+      float* kept = walk.kept(op.inverse.value, chunks, chunk, C * C);
+      for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
+        const int row = i / (C / 4), column = i % (C / 4) * 4;
+        const float4 four =
+            *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
+        const float values[4] = {four.x, four.y, four.z, four.w};
+        Op::put4(memory.inverse + row * kSide + column, values);
+        if (kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
+      }
+      __syncthreads();
+      typename Tile::Rows u;
+      u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
+      u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
+      if (op.solved) {
+        u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
+                                     V);
+      }
+      __syncthreads();
+    }
+
+    o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
+    o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
+    state.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
+    state.template add<true, true, C>(written, Matrix{parts.k_left, kRow});
+    __syncthreads();
+  }
+  if (op.end.value) {
+    state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.end.value, 1, 0, V * K), K, V, K);
+  }
+}
+
+}  // namespace crosstalk::device

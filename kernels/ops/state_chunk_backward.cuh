@@ -1,0 +1,414 @@
+// The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's
+// gradient D in registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times
+// their decays) are the gradients of the two score matrices before their decays.
+//
+//   dU = scores^T dO + e^{G_end - G} K D^T     dR = (I + A)^-T dU     dv = w dR
+//   dq = e^G dO S + P K        da = -e^G dR S + N K          (a = e x; dx = e da, de = x . da)
+//   dk = e^{G_end - G} U D + P^T Q + N^T (e X)
+//   D' = e^{G_end} D + (e^G dO)^T Q - (e e^G dR)^T X
+//
+// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of
+// the state after it, and pairs on either side of it. No differences of large sums, which low precision would
+// not survive.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/state_chunk_forward.cuh"
+
+namespace crosstalk::device {
+
+template <class Tile>
+struct BackwardMemory {
+  using Type = typename Tile::Type;
+  static constexpr int C = Tile::C, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
+  static constexpr int kSums = Tile::Rows::kAcross * C;
+  /// The state would not fit as floats beside its gradient: it is read from where it is kept.
+  static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
+  ChunkGates<C>* gates;
+  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
+      *look;
+  float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
+  float *crossing, *parts;
+  std::size_t bytes;
+
+  CT_HD BackwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
+    Carve carve{base};
+    gates = carve.take<ChunkGates<C>>(1);
+    q = carve.take<Type>(kTokens);
+    k = carve.take<Type>(kTokens);
+    x = tied ? carve.take<Type>(kTokens) : k;
+    d_o = carve.take<Type>(kTokens);
+    written = carve.take<Type>(kTokens);
+    state = carve.take<Type>(kStateStaged ? Tile::D * Tile::kRow : 0);
+    d_state = carve.take<Type>(Tile::D * Tile::kRow);
+    scores = carve.take<Type>(kPairs);
+    inverse = solves ? carve.take<Type>(kPairs) : nullptr;
+    d_rest = carve.take<Type>(kTokens);
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase, &of_pairs}) {
+      *sums = carve.take<float>(kSums);
+    }
+    parts = carve.take<float>(Tile::W);
+    // One after the other: dU, products of pairs with their gradients (gates), what follows.
+    const std::size_t shared = carve.used;
+    crossing = carve.take<float>(gated ? C * (C + 1) : 0);
+    bytes = carve.used;
+    carve.used = shared;
+    look = carve.take<Type>(solves ? kPairs : 0);
+    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);
+    if (carve.used > bytes) bytes = carve.used;
+  }
+};
+
+/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
+/// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
+/// and ends with barriers.
+template <int C, int kThreads>
+__device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __syncthreads();
+  for (int i = warp; i < C; i += kThreads / 32) {  // row sums of what stands before each column
+    float* row = pairs + i * (C + 1);
+    float x[C / 32], sum = 0;
+#pragma unroll
+    for (int n = 0; n < C / 32; ++n) {
+      x[n] = sum;
+      sum += row[lane * (C / 32) + n];
+    }
+    float running = sum;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const float other = __shfl_up_sync(kFullWarp, running, offset);
+      if (lane >= offset) running += other;
+    }
+    float before = __shfl_up_sync(kFullWarp, running, 1);
+    if (lane == 0) before = 0;
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < C / 32; ++n) row[lane * (C / 32) + n] = before + x[n];
+  }
+  __syncthreads();
+  const int t = threadIdx.x % C, part = threadIdx.x / C;
+  constexpr int kParts = 2, kEach = C / kParts;
+  if (part < kParts) {
+    float sum = add ? to[part * C + t] : 0;
+#pragma unroll 8
+    for (int i = part * kEach; i < (part + 1) * kEach; ++i) {
+      const float x = pairs[i * (C + 1) + t];
+      sum += i >= t + late ? x : 0;
+    }
+    to[part * C + t] = sum;
+  }
+  __syncthreads();
+}
+
+/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows.
+template <class Tile>
+__device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
+                                                   const StateRead<float>& op, float* to, int H, int valid) {
+  using Rows = typename Tile::Rows;
+  constexpr int C = Tile::C, kEach = C / 32;
+  const ChunkGates<C>& gates = *memory.gates;
+  const int lane = threadIdx.x % 32;
+  const bool solves = op.erase != Erase::none;
+  float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const int i = lane * kEach + n;
+    writes[n] = Rows::total(memory.of_write, i);
+    reads[n] = Rows::total(memory.of_read, i);
+    looks[n] = solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
+    sums[0] += writes[n], sums[1] += reads[n], sums[2] += looks[n];
+  }
+  // What lanes before (writes) and after (reads, looks) this one have.
+  float running[3] = {sums[0], sums[1], sums[2]};
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const float before = __shfl_up_sync(kFullWarp, running[0], offset);
+    const float read = __shfl_down_sync(kFullWarp, running[1], offset);
+    const float look = __shfl_down_sync(kFullWarp, running[2], offset);
+    if (lane >= offset) running[0] += before;
+    if (lane + offset < 32) running[1] += read, running[2] += look;
+  }
+  float before = __shfl_up_sync(kFullWarp, running[0], 1), read = __shfl_down_sync(kFullWarp, running[1], 1),
+        look = __shfl_down_sync(kFullWarp, running[2], 1);
+  if (lane == 0) before = 0;
+  if (lane == 31) read = look = 0;
+  float through = 0;
+#pragma unroll
+  for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
+  through *= gates.all;
+  float after[kEach];
+#pragma unroll
+  for (int n = kEach - 1; n >= 0; --n) {
+    after[n] = (op.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
+    read += reads[n], look += looks[n];
+  }
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const int i = lane * kEach + n;
+    const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
+    if (i < valid) {
+      put(op.log_decay.write, to + static_cast<std::int64_t>(i) * H, through + before + after[n] + pairs);
+    }
+    before += writes[n];
+  }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
+    chunk_backward(const __grid_constant__ StateRead<float> op) {
+  using Op = typename Tile::Op;
+  using Matrix = typename Tile::Matrix;
+  using Rows = typename Tile::Rows;
+  using Side = typename Tile::Side;
+  using Memory = BackwardMemory<Tile>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
+  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  const StateWalk<Tile> walk(op);
+  const int K = walk.K, V = walk.V, H = walk.H;
+  const Memory memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  ChunkGates<C>& gates = *memory.gates;
+  const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
+      written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
+      inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
+      d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
+  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
+  const int chunks = (walk.T + C - 1) / C;
+
+  typename Tile::State d_state;
+  if (op.end.gradient) {
+    d_state.template take<Tile::kWhole>(walk.kept(op.end.gradient, 1, 0, V * K), K, V, K);
+  }
+  for (int chunk = chunks - 1; chunk >= 0; --chunk) {
+    const int first = chunk * C, valid = min(C, walk.T - first);
+    const float* kept = walk.kept(op.states.value, chunks, chunk, V * K);
+    const float* v_at = walk.rows(op.v.value, first, V);
+    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
+    {
+      Fetched<Tile> q_in, k_in, d_o_in, written_in;
+      q_in.fetch(walk.rows(op.q.value, first, K), stride_k, valid, K);
+      k_in.fetch(walk.rows(op.k.value, first, K), stride_k, valid, K);
+      const bool has_gradient = static_cast<bool>(op.o.gradient);
+      d_o_in.fetch(has_gradient ? walk.rows(op.o.gradient, first, V) : v_at, stride_v, valid, V);
+      written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
+      if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+      q_in.put(memory.q, valid);
+      k_in.put(memory.k, valid);
+      d_o_in.put(memory.d_o, has_gradient ? valid : 0);
+      written_in.put(memory.written, valid, kRow,
+                     walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
+    }
+    if constexpr (Memory::kStateStaged) {
+      Fetched<Tile, D> state_in;
+      state_in.fetch(kept, K, V, K);
+      state_in.put(memory.state, V);
+    }
+    if (walk.solves) {
+      Fetched<WholeTile, C, C> inverse_in;
+      inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
+      inverse_in.put(memory.inverse, C, kSide);
+    }
+    if (walk.tied) {
+      Fetched<Tile> look_in;
+      look_in.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look_in.put(memory.x, valid);
+    }
+    if (chunk > 0) {
+      prefetch_rows<Tile>(walk.rows(op.q.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first - C, K), stride_k, C);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first - C, V), stride_v, C);
+      if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
+      prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
+      if (walk.solves) {
+        prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
+        prefetch_rows<Tile, C>(walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C);
+      }
+    }
+    __syncthreads();
+
+    const auto decayed = [&](int kind, int i, int j, int last, float a) {
+      return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
+    };
+    {
+      Side s;
+      s.template add<false, false, D>(q, k);
+      s.pairs([&](int i, int j, float a, float b) {
+        const int last = op.before ? i - 1 : i;
+        Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
+      });
+    }
+    Rows d_u;  // dU, or dR where nothing is solved
+    d_u.template add<false, false, D>(k, d_state_at);
+    if (walk.gated()) d_u.scale(gates.left);
+    __syncthreads();
+    Rows given;  // v
+    given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
+    d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
+    if (walk.solves) {
+      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
+      __syncthreads();
+      d_u.clear();
+      d_u.template add<true, true, C>(inverse, d_written, d_u.first_row(), C);
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
+    }
+    given.multiply(d_u);
+    given.row_sums(memory.of_value);
+    if (op.v.wanted()) {
+      given = d_u;
+      given.scale(gates.write);
+      given.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
+    }
+    __syncthreads();
+
+    {
+      Side p;
+      p.template add<false, false, D>(d_o, written);
+      p.pairs([&](int i, int j, float& a, float& b) {
+        const int last = op.before ? i - 1 : i;
+        a = decayed(1, i, j, last, a), b = decayed(1, i, j + 1, last, b);
+        Op::put2(memory.scores + i * kSide + j, a, b);
+      });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(q, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.before ? 1 : 0, false);
+      }
+    }
+    if (walk.solves) {
+      Side p;
+      p.template add<false, false, D>(d_rest, written);
+      p.pairs([&](int i, int j, float& a, float& b) {
+        a = decayed(2, i, j, i - 1, a), b = decayed(2, i, j + 1, i - 1, b);
+        Op::put2(memory.inverse + i * kSide + j, a, b);
+      });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(x, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          const float e = -gates.erase[i];
+          memory.crossing[i * (C + 1) + j] = e * a, memory.crossing[i * (C + 1) + j + 1] = e * b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
+      }
+      p.pairs([&](int i, int j, float a, float b) {
+        const float e = gates.erase[i];
+        Op::put2(memory.look + i * kSide + j, e * a, e * b);
+      });
+      d_u.pairs([&](int i, int v, float a, float b) {
+        const float f = -gates.erase[i] * gates.look[i];
+        Op::put2(memory.d_rest_aged + i * kRow + v, f * a, f * b);
+      });
+    }
+    __syncthreads();
+
+    const auto with = [&](const typename Tile::Type* rows) {  // a row's product with a row of operands
+      return [rows](int i, int c, float a, float b) {
+        return a * Op::value(rows[i * kRow + c]) + b * Op::value(rows[i * kRow + c + 1]);
+      };
+    };
+    const auto add_state = [&](Rows& rows, Matrix a) {
+      if constexpr (Memory::kStateStaged) {
+        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
+      } else {
+        rows.template add<false, true, D>(a, Unstaged{kept, K, V});
+      }
+    };
+    {
+      Rows d_q;
+      add_state(d_q, d_o);
+      if (walk.gated()) {
+        d_q.scale(gates.read);
+        d_q.row_sums(memory.of_read, with(memory.q));
+      }
+      d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
+      if (op.q.wanted()) {
+        d_q.template put<Tile::kWhole>(op.q.write, walk.rows(op.q.gradient, first, K), stride_k, valid, K);
+      }
+    }
+    Rows d_k, d_a;  // d_a: -da
+    d_k.template add<false, true, D>(written, d_state_at);
+    if (walk.gated()) {
+      d_k.scale(gates.left);
+      d_k.row_sums(memory.of_write, with(memory.k));
+    }
+    d_k.template add<true, true, C>(scores, q, d_k.first_row(), C);
+    if (walk.solves) {
+      d_a.template add<true, true, C>(look, x, d_a.first_row(), C);
+      d_k.subtract(d_a);
+      d_a.clear();
+      add_state(d_a, d_rest);
+      if (walk.gated()) {
+        d_a.scale(gates.look);
+        d_a.row_sums(memory.of_look, with(memory.x));
+      }
+      d_a.template add<false, true, C>(inverse, k, 0, d_a.first_row() + d_a.kRows);
+      d_a.row_sums(memory.of_erase, with(memory.x));
+      d_a.scale(gates.erase);
+      if (!walk.tied) d_k.subtract(d_a);
+    }
+    if (op.k.wanted()) {
+      d_k.template put<Tile::kWhole>(op.k.write, walk.rows(op.k.gradient, first, K), stride_k, valid, K);
+    }
+    if (walk.tied && op.erase_read.wanted()) {
+      d_a.each(d_a, [](float& x, float y) { x = -y; });
+      d_a.template put<Tile::kWhole>(op.erase_read.write, walk.rows(op.erase_read.gradient, first, K),
+                                     stride_k, valid, K);
+    }
+    if (walk.gated()) {  // S . D
+      float sum = 0;
+      d_state.pairs([&](int v, int c, float& a, float& b) {
+        if constexpr (Memory::kStateStaged) {
+          const typename Tile::Type* s = memory.state + v * kRow + c;
+          sum += a * Op::value(s[0]) + b * Op::value(s[1]);
+        } else {
+          const float* s = kept + static_cast<std::int64_t>(v) * K + c;
+          if (v < V && c < K) sum += a * s[0];
+          if (v < V && c + 1 < K) sum += b * s[1];
+        }
+        a *= gates.all, b *= gates.all;
+      });
+      sum = warp_sum(sum);
+      if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (walk.gated()) {  // dO is of no more use as it is
+      for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
+        const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
+        float values[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
+        Op::put4(memory.d_o + at, values);
+      }
+      __syncthreads();
+    }
+
+    if (threadIdx.x < 32) {
+      if (walk.gated() && op.log_decay.wanted()) {
+        put_decay_gradient<Tile>(memory, op, walk.rows(op.log_decay.gradient, first, 1), H, valid);
+      }
+    } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
+      const std::int64_t at = static_cast<std::int64_t>(i) * H;
+      const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
+      if (op.write_gain.wanted()) {
+        put(op.write_gain.write, walk.rows(op.write_gain.gradient, first, 1) + at,
+            Rows::total(memory.of_value, i) + (walk.tied ? 0 : d_erase));
+      }
+      if (walk.tied && op.erase_gain.wanted()) {
+        put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + at, d_erase);
+      }
+    }
+    d_state.template add<true, true, C>(d_o, q);
+    if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
+    __syncthreads();
+  }
+  if (op.start.wanted()) {
+    d_state.template put<Tile::kWhole>(op.start.write, walk.kept(op.start.gradient, 1, 0, V * K), K, V, K);
+  }
+}
+
+}  // namespace crosstalk::device

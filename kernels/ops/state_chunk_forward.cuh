@@ -1,0 +1,183 @@
+// The chunkwise state, forward: a block walks the chunks of one replica, sequence and head, the state in
+// registers.
+//
+//   A_ij = e_i (x_i . k_j) e^{G_i - G_j}, j < i        (I + A) U = R,  R_i = w_i v_i - e_i e^{G_i} S x_i
+//   o_i = sum_{j <= i} (q_i . k_j) e^{G_i - G_j} u_j + e^{G_i} S q_i
+//   S' = e^{G_end} S + sum_j e^{G_end - G_j} u_j k_j^T
+//
+// (Yang et al. 2024, arXiv 2406.06484 and 2412.06464.) What it keeps: S before each chunk, U, (I + A)^-1.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/ops/state_chunk_parts.cuh"
+
+namespace crosstalk::device {
+
+template <class Tile>
+struct ForwardMemory {
+  using Type = typename Tile::Type;
+  static constexpr int C = Tile::C, kTokens = C * Tile::kRow;
+  ChunkGates<C>* gates;
+  Type *q, *k, *x, *state, *written, *aged, *rest, *scores, *inverse;
+  float *solving, *scratch;
+  std::size_t bytes;
+
+  CT_HD ForwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
+    Carve carve{base};
+    gates = carve.take<ChunkGates<C>>(1);
+    q = carve.take<Type>(kTokens);
+    k = carve.take<Type>(kTokens);
+    x = tied ? carve.take<Type>(kTokens) : k;
+    state = carve.take<Type>(Tile::D * Tile::kRow);
+    written = carve.take<Type>(kTokens);
+    aged = gated ? carve.take<Type>(kTokens) : written;
+    scores = carve.take<Type>(C * Tile::kSide);
+    rest = solves ? carve.take<Type>(kTokens) : nullptr;
+    inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
+    solving = solves ? carve.take<float>(C * ChunkInverse<C, Tile::W>::kStride) : nullptr;
+    scratch = solves ? carve.take<float>(ChunkInverse<C, Tile::W>::kScratch) : nullptr;
+    bytes = carve.used;
+  }
+};
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
+    chunk_forward(const __grid_constant__ StateRead<float> op) {
+  using Op = typename Tile::Op;
+  using Matrix = typename Tile::Matrix;
+  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  const StateWalk<Tile> walk(op);
+  const int K = walk.K, V = walk.V, H = walk.H;
+  const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  ChunkGates<C>& gates = *memory.gates;
+  const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, state_at{memory.state, kRow},
+      written{memory.written, kRow}, aged{memory.aged, kRow}, rest{memory.rest, kRow},
+      scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
+  const ChunkInverse<C, Tile::W> inverting{memory.solving, memory.scratch};
+  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
+
+  typename Tile::State state;
+  if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
+  const int chunks = (walk.T + C - 1) / C;
+  Fetched<Tile> next_q, next_k;  // on their way while the chunk before is at work
+  next_q.fetch(walk.rows(op.q.value, 0, K), stride_k, min(C, walk.T), K);
+  next_k.fetch(walk.rows(op.k.value, 0, K), stride_k, min(C, walk.T), K);
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const int first = chunk * C, valid = min(C, walk.T - first), soon = min(C, walk.T - first - C);
+    next_q.put(memory.q, valid);
+    next_k.put(memory.k, valid);
+    if (walk.tied) {
+      Fetched<Tile> look;
+      look.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look.put(memory.x, valid);
+    }
+    state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
+    if (op.states) {
+      state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
+                                       V, K);
+    }
+    if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+    if (soon > 0) {
+      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
+      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
+    }
+    typename Tile::Rows given;  // v
+    given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
+    __syncthreads();
+
+    {  // scores of the reads
+      typename Tile::Side s;
+      s.template add<false, false, D>(q, k);
+      s.pairs([&](int i, int j, float a, float b) {
+        const int seen = op.before ? i - 1 : i;
+        a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
+        if (walk.gated()) {
+          if (j <= seen) a *= gates.between(1, i, j);
+          if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
+        }
+        Op::put2(memory.scores + i * kSide + j, a, b);
+      });
+    }
+    if (walk.solves) {
+      {  // A
+        typename Tile::Side s;
+        s.template add<false, false, D>(x, k);
+        s.pairs([&](int i, int j, float a, float b) {
+          const float e = gates.erase[i];
+          a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
+          if (walk.gated()) {
+            if (j < i) a *= gates.between(2, i, j);
+            if (j + 1 < i) b *= gates.between(2, i, j + 1);
+          }
+          *reinterpret_cast<float2*>(memory.solving + i * inverting.kStride + j) = make_float2(a, b);
+        });
+      }
+      typename Tile::Rows r;
+      r.template add<false, false, D>(x, state_at);
+      const auto combine = [&](int i, float r_i, float v_i) {
+        return gates.write[i] * v_i - gates.erase[i] * gates.look[i] * r_i;
+      };
+      r.pairs_with(given, [&](int i, int v, float a, float b, float x_v, float y_v) {
+        Op::put2(memory.rest + i * kRow + v, combine(i, a, x_v), combine(i, b, y_v));
+      });
+    } else {
+      given.scale(gates.write);
+      given.pairs([&](int i, int v, float a, float b) {
+        const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+      });
+    }
+    __syncthreads();
+
+    typename Tile::Rows o;
+    if (walk.solves) inverting.diagonal();
+    o.template add<false, false, D>(q, state_at);
+    if (walk.gated()) o.scale(gates.read);
+    if (walk.solves) {
+      __syncthreads();
+      inverting.merge_all();
+      float* kept = walk.kept(op.inverse.value, chunks, chunk, C * C);
+      for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
+        const int row = i / (C / 4), column = i % (C / 4) * 4;
+        const float4 four =
+            *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
+        const float values[4] = {four.x, four.y, four.z, four.w};
+        Op::put4(memory.inverse + row * kSide + column, values);
+        if (kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
+      }
+      __syncthreads();
+      typename Tile::Rows u;
+      u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
+      u.pairs([&](int i, int v, float a, float b) {
+        const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+      });
+      if (op.solved) {
+        u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
+                                     V);
+      }
+      __syncthreads();
+    }
+
+    if (soon > 0) {
+      next_q.fetch(walk.rows(op.q.value, first + C, K), stride_k, min(C, soon), K);
+      next_k.fetch(walk.rows(op.k.value, first + C, K), stride_k, min(C, soon), K);
+    }
+    o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
+    o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
+    if (walk.gated()) {
+      const float all = gates.all;
+      state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
+    }
+    state.template add<true, true, C>(aged, k);
+    __syncthreads();
+  }
+  if (op.end.value) {
+    state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.end.value, 1, 0, V * K), K, V, K);
+  }
+}
+
+}  // namespace crosstalk::device

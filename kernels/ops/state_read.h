@@ -1,0 +1,140 @@
+// The recurrence engine: a matrix state that fades, erases and writes, read by queries. Values are dense.
+//
+//   S' = S_{t-1} Diag(e^{g_t})                                           g_t <= 0, a number or one a key channel
+//   S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T                       S'' = S' (decayed) or S_{t-1}
+//   o = S_n q after n tokens
+//
+// with S in R^{V x K}, a state of its own for every replica, sequence and head. A token may make several
+// writes (micro-steps n = 1 .. N, each with its own k, v, w, x, y, e); its decay comes before the first of
+// them, and reads see all or none. Members: linear attention, RetNet, Mamba-2, GLA, RWKV-6 and -7, DeltaNet,
+// Gated DeltaNet, Comba, KDA, DeltaProduct, ... Every form computes the same function; which one runs is
+// `form`, chosen by the graph from shapes alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
+#include "kernels/base/precision.h"
+
+namespace crosstalk {
+
+/// What a write takes out before it adds.
+enum class Erase : int {
+  none,   ///< nothing
+  delta,  ///< x = y = k, e = w: the delta rule
+  tied,   ///< y = k; x and e are given
+  free,   ///< x, y and e are given
+};
+
+/// How the recurrence is walked.
+enum class StateForm : int {
+  recurrent,  ///< token after token: the specification
+  chunkwise,  ///< chunks of tokens by products of matrices, the state carried from chunk to chunk
+};
+
+/// Tokens (micro-steps) of a chunk, by the sizes of the state and the operands' format alone: as many as keep
+/// a multiprocessor's shared memory and tensor cores busy.
+constexpr int state_chunk(int K, int V, Precision products) {
+  const int size = K > V ? K : V;
+  return size <= 32 ? 32 : size <= 64 || products == Precision::bf16 ? 64 : 32;
+}
+
+/// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in
+/// the order of fields() overwrites its gradient, the later ones add, so backward writes gradients in that
+/// order.
+template <class Real>
+struct StateRead {
+  StateForm form = StateForm::recurrent;
+  Erase erase = Erase::none;
+  int writes = 1;       ///< N
+  bool decayed = true;  ///< the erase of a token's first micro-step looks into S' (else S_{t-1})
+  bool before = false;  ///< without positions: query t sees the tokens before t (else t itself too)
+  Precision products =
+      Precision::full;  ///< of the chunkwise form's products; states and sums are Real always
+
+  In<Real> q;            ///< [R,B,Q,H,K]
+  In<Real> k;            ///< [R,B,M,H,K]
+  In<Real> v;            ///< [R,B,M,H,V]
+  In<Real> write_gain;   ///< w [R,B,M,H]; absent: 1
+  In<Real> log_decay;    ///< g [R,B,T,H,1] or [R,B,T,H,K]; absent: 0
+  In<Real> erase_read;   ///< x [R,B,M,H,K]: tied, free
+  In<Real> erase_write;  ///< y [R,B,M,H,K]: free
+  In<Real> erase_gain;   ///< e [R,B,M,H]: tied, free; absent: 1
+  In<Real> start;        ///< S_0 [R,B,H,V,K]; absent: 0
+  Ids position;        ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
+  Out<Real> o;         ///< [R,B,Q,H,V]
+  Out<Real> end;       ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
+  Saved<Real> states;  ///< [R,B,H,chunks,V*K]: the state before each chunk, for both forms
+  Saved<Real>
+      solved;  ///< [R,B,M,H,V] with erase. Chunkwise: what is really written; recurrent on CUDA: S'' x
+  Saved<Real> inverse;  ///< [R,B,H,chunks,C*C] chunkwise with erase: (I + A)^-1 of each chunk
+  Work<Real> work;      ///< of the backward pass on CUDA
+
+  static constexpr const char* kName = "state_read";
+  const char* form_name() const { return form == StateForm::chunkwise ? "chunk" : "recurrent"; }
+  template <class F>
+  void fields(F&& f) {
+    f("q", q), f("k", k), f("v", v), f("write_gain", write_gain), f("log_decay", log_decay);
+    f("erase_read", erase_read), f("erase_write", erase_write), f("erase_gain", erase_gain),
+        f("start", start);
+    f("position", position), f("o", o), f("end", end), f("states", states), f("solved", solved),
+        f("inverse", inverse), f("work", work);
+  }
+
+  CT_HD int B() const { return k.value.dim(0); }
+  CT_HD int M() const { return k.value.dim(1); }
+  CT_HD int T() const { return k.value.dim(1) / writes; }
+  CT_HD int Q() const { return q.value.dim(1); }
+  CT_HD int H() const { return k.value.dim(2); }
+  CT_HD int K() const { return k.value.dim(3); }
+  CT_HD int V() const { return v.value.dim(3); }
+  /// Micro-steps of a chunk: whole tokens.
+  int chunk() const {
+    const bool channels = log_decay && log_decay.value.dim(3) > 1;  // whose scores cost more
+    const int c = channels ? 32 : state_chunk(K(), V(), products);
+    return c >= writes ? c / writes * writes : writes;
+  }
+  int chunks() const { return (M() + chunk() - 1) / chunk(); }
+
+  /// Checks the shapes of the inputs and sets those of the others.
+  void plan() {
+    const auto want = [](bool ok, const char* what) {
+      if (!ok) throw std::logic_error(std::string("[state_read] ") + what);
+    };
+    const auto per_write = [&](const In<Real>& f, int columns) {
+      return f.value.rank >= 3 && f.value.dim(0) == B() && f.value.dim(1) == M() && f.value.dim(2) == H() &&
+             f.value.size() == static_cast<std::int64_t>(B()) * M() * H() * columns;
+    };
+    want(q && k && v, "q, k and v are needed");
+    want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
+    want(writes >= 1 && M() % writes == 0,
+         "the number of micro-steps is no multiple of the writes of a token");
+    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
+    want(per_write(v, V()), "v and k do not fit");
+    want(position || Q() == T(), "without positions every token is read: Q = T");
+    want(!write_gain || per_write(write_gain, 1), "write_gain is [B,M,H]");
+    want(!log_decay || (log_decay.value.rank == 4 && log_decay.value.dim(0) == B() &&
+                        log_decay.value.dim(1) == T() && log_decay.value.dim(2) == H() &&
+                        (log_decay.value.dim(3) == 1 || log_decay.value.dim(3) == K())),
+         "log_decay is [B,T,H,1] or [B,T,H,K]");
+    const bool reads = erase == Erase::tied || erase == Erase::free;
+    want(static_cast<bool>(erase_read) == reads && (!reads || per_write(erase_read, K())),
+         "erase_read is [B,M,H,K]");
+    want(static_cast<bool>(erase_write) == (erase == Erase::free) &&
+             (!erase_write || per_write(erase_write, K())),
+         "erase_write is [B,M,H,K]");
+    want(!erase_gain || (reads && per_write(erase_gain, 1)), "erase_gain is [B,M,H]");
+    const int R = k.value.R;
+    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    states.value = shaped<Real>(R, {B(), H(), chunks(), V() * K()});
+    if (erase != Erase::none) solved.value = shaped<Real>(R, {B(), M(), H(), V()});
+    if (erase != Erase::none && form == StateForm::chunkwise)
+      inverse.value = shaped<Real>(R, {B(), H(), chunks(), chunk() * chunk()});
+    const int of_channels = log_decay && log_decay.value.dim(3) == 1 ? T() * K() : 0;
+    work.value = shaped<Real>(R, {B(), H(), M() * V() * (erase == Erase::free ? 2 : 1) + of_channels});
+  }
+};
+CROSSTALK_OP(StateRead)
+
+}  // namespace crosstalk

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/apply_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/base/error.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+namespace {
+
+std::vector<int> dims_of(Per per, const ApplySizes& s) {
+  switch (per) {
+    case Per::token:
+      return {s.B, s.T, s.H};
+    case Per::key:
+      return {s.B, s.T, s.H, s.K};
+    case Per::value:
+      return {s.B, s.T, s.H, s.V};
+    case Per::write:
+      return {s.B, s.T, s.N, s.H};
+    case Per::head:
+      return {s.H};
+    case Per::head_key:
+      return {s.H, s.K};
+  }
+  return {};
+}
+
+const char* shape_of(Per per) {
+  switch (per) {
+    case Per::token:
+      return "[B,T,H]";
+    case Per::key:
+      return "[B,T,H,K]";
+    case Per::value:
+      return "[B,T,H,V]";
+    case Per::write:
+      return "[B,T,N,H]";
+    case Per::head:
+      return "[H]";
+    case Per::head_key:
+      return "[H,K]";
+  }
+  return "";
+}
+
+bool writes_often(const std::string& memory) {
+  const auto& options = find_memory(memory)->options;
+  return std::any_of(options.begin(), options.end(), [](const OptionSpec& o) { return o.name == "writes"; });
+}
+
+}  // namespace
+
+std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& s) {
+  const MemoryKind& kind = *find_memory(memory);
+  std::vector<ApplyInput> inputs = {{"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"}};
+  if (writes_often(memory)) {
+    inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
+    inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
+  } else {
+    inputs.push_back({"k", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
+    inputs.push_back({"v", {s.B, s.T, s.H, s.V}, "[B,T,H,V]"});
+  }
+  for (const MemoryInput& input : kind.inputs)
+    inputs.push_back({input.name, dims_of(input.per, s), shape_of(input.per), input.optional});
+  if (std::count(kind.states.begin(), kind.states.end(), "S") > 0)
+    inputs.push_back({"s0", {s.B, s.H, s.V, s.K}, "[B,H,V,K]", true});
+  return inputs;
+}
+
+std::vector<OptionSpec> apply_extra_options(const std::string& memory) {
+  std::vector<OptionSpec> options = {
+      {"scale", 1.0, "what q.k is multiplied by"},
+      {"eps", 0.0, "added to denominators of reads", 0},
+      {"denominator", false, "reads are divided by z.q + eps (memories with a state z)"}};
+  // Every memory may be given mapped and normalised keys and queries.
+  const auto& own = find_memory(memory)->options;
+  const auto add = [&](const char* name, const Part& part) {
+    if (std::any_of(own.begin(), own.end(), [&](const OptionSpec& o) { return o.name == name; })) return;
+    options.insert(options.end(), part.options.begin(), part.options.end());
+  };
+  add("feature_map", feature_map("identity"));
+  add("key_norm", key_norm("none"));
+  if (find_memory(memory)->states.empty())
+    options.push_back({"strict", false, "a token does not see itself (row 0 reads 0)"});
+  return options;
+}
+
+Options apply_options(const std::string& memory, const ApplySizes& sizes,
+                      const std::map<std::string, OptionValue>& given) {
+  const MemoryKind& kind = *find_memory(memory);
+  Options options;
+  options.set("memory.name", kind.name);
+  options.set("model.d_key", std::int64_t{sizes.K} * sizes.H);
+  options.set("model.heads", std::int64_t{sizes.H});
+  fill_defaults(options, "memory", kind.options);
+  fill_defaults(options, "memory", apply_extra_options(memory));
+  for (const auto& [name, value] :
+       std::map<std::string, OptionValue>{{"feature_map", std::string("identity")},
+                                          {"key_norm", std::string("none")},
+                                          {"read_norm", std::string("none")},
+                                          {"writes", std::int64_t{sizes.N}}}) {
+    if (options.has("memory." + name)) options.set("memory." + name, value);
+  }
+  for (const auto& [name, value] : given) options.set("memory." + name, value);
+  if (options.get_bool("memory.denominator")) {
+    if (std::count(kind.states.begin(), kind.states.end(), "z") == 0)
+      throw OptionError("memory.denominator",
+                        fmt::format("{} has no denominator: it carries no sum of keys z", memory));
+    options.set("memory.read_norm", std::string("attention"));
+  }
+  feature_map("identity").resolve(options);
+  kind.resolve(options);
+  return options;
+}
+
+std::vector<std::string> apply_forms(const std::string& memory) {
+  ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1};
+  if (!apply_options(memory, sizes, {}).has("memory.form"))
+    return {find_memory(memory)->forms_state ? "recurrent" : "parallel"};
+  std::vector<std::string> forms;
+  for (const std::string& form : form_names()) {
+    if (form == name_of(Form::automatic)) continue;
+    try {
+      const Options options = apply_options(memory, sizes, {{"form", form}});
+      ApplyModel<double>(memory, options, sizes, {}, Device::cpu, false);
+      forms.push_back(form);
+    } catch (const OptionError&) {  // does not cover it
+    }
+  }
+  return forms;
+}
+
+template <class Real>
+class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
+ public:
+  using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
+  using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::K, Mixer<Real>::V, Mixer<Real>::N;
+
+  ApplyMixer(ApplyModel& model, const Options& options_, const ApplySizes& s)
+      : Mixer<Real>(model.graph_, options_,
+                    {s.B, s.T, s.T, s.H, s.K, static_cast<int>(head_d_dot(options_)), s.V, s.N}),
+        model_(model) {}
+
+  Var<Real> keys() override { return leaf("k", {B, T * N, H, d}); }
+  Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
+  Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
+  const Tensor<std::int32_t>* position() const override { return nullptr; }
+  Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }
+  Var<Real> parameter(const std::string& name, std::vector<int>, Init) override { refuse(name); }
+
+  Var<Real> input(const std::string& name, const std::function<Var<Real>()>&) override {
+    const auto& inputs = find_memory(options.get_string("memory.name"))->inputs;
+    const auto found =
+        std::find_if(inputs.begin(), inputs.end(), [&](const MemoryInput& i) { return i.name == name; });
+    if (found == inputs.end()) refuse(name);
+    switch (found->per) {
+      case Per::token:
+        return leaf(name, {B, T, H, 1});
+      case Per::key:
+        return leaf(name, {B, T, H, K});
+      case Per::value:
+        return leaf(name, {B, T, H, V});
+      case Per::write:
+        return leaf(name, {B, T * N, H, 1});
+      case Per::head:
+        return leaf(name, {1, 1, H, 1});
+      case Per::head_key:
+        return leaf(name, {1, 1, H, K});
+    }
+    refuse(name);
+  }
+
+  Variable<Real>* omega(int m) override {
+    Tensor<std::int32_t>*seeds = graph.integers({2}), *draw = graph.integers({1});
+    return favor_features(graph, m, d, seeds, draw, 0u);
+  }
+
+  // Attention scales its products, a recurrence its queries.
+  double scale() const override { return options.get_double("memory.scale"); }
+  bool strict() const override { return options.has("memory.strict") && options.get_bool("memory.strict"); }
+  double query_scale() const override {
+    return find_memory(options.get_string("memory.name"))->states.empty()
+               ? 1
+               : options.get_double("memory.scale");
+  }
+  double read_eps() const override { return options.get_double("memory.eps"); }
+  /// Nothing hidden: just enough that a row of zeros stays one.
+  double norm_eps() const override { return sizeof(Real) == sizeof(double) ? 1e-300 : 1e-37; }
+  bool learned() const override { return false; }
+  bool has_input(const std::string& name) const override { return model_.inputs_.count(name) != 0; }
+  Var<Real> start(const std::string& state) override {
+    if (state != "S" || !has_input("s0")) return {};
+    return leaf("s0", {B, H, V, K});
+  }
+  bool wants_end() const override { return true; }
+  void end(const std::string& state, Var<Real> value) override {
+    graph.keep(value.variable);
+    model_.states_[state] = value.variable;
+  }
+
+ private:
+  Var<Real> leaf(const std::string& name, std::initializer_list<int> dims) {
+    return {&graph, graph.view(model_.inputs_.at(name), dims)};
+  }
+  [[noreturn]] static void refuse(const std::string& name) {
+    throw std::logic_error("[apply] the memory asks for `" + name + "` outside of an input's law");
+  }
+  ApplyModel& model_;
+};
+
+template <class Real>
+ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
+                             const std::vector<std::string>& present, Device device, bool backward,
+                             Precision products)
+    : graph_(device, 1, backward) {
+  graph_.set_products(products);
+  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+    if (input.optional && std::count(present.begin(), present.end(), input.name) == 0) continue;
+    Tensor<Real> shape;
+    shape.R = 1;
+    for (const int n : input.dims) shape.dims[shape.rank++] = n;
+    inputs_[input.name] = graph_.tensor(shape);
+  }
+  ApplyMixer mixer(*this, options, sizes);
+  const Var<Real> o = memory_named(memory).build(mixer);
+  output_ = o.variable;
+  graph_.keep(output_);
+  cotangent_ = graph_.variable({sizes.B, sizes.T, sizes.H, sizes.V}, false);
+  if (backward) {
+    // The gradient of the read is what the caller gives.
+    Variable<Real>*output = output_, *cotangent = cotangent_;
+    graph_.node(
+        "cotangent", {output}, {}, [](const Exec&) {},
+        [output, cotangent](const Exec& exec, const std::vector<Write>&) {
+          Map<Real> copy;
+          copy.x.value = cotangent->value;
+          copy.y.value = output->gradient;
+          crosstalk::forward(exec, copy);
+        });
+  }
+  graph_.plan();
+}
+
+template class ApplyModel<float>;
+template class ApplyModel<double>;
+
+}  // namespace crosstalk

@@ -1,0 +1,71 @@
+// One memory on given tensors: what stands in q, k, v and the gates goes into its equation, with nothing
+// hidden.
+//
+// Every head of every sequence is a memory of its own. Forward gives what is read after (or, as the memory
+// says, before) every token and the states at the end; backward gives the gradient of sum(o * d_o) for every
+// input. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/memories/memory_file.h"
+
+namespace crosstalk {
+
+/// Sizes of the tensors: N writes a token.
+struct ApplySizes {
+  int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
+};
+
+/// An input of a memory: its name, its shape, and whether it may be left out.
+struct ApplyInput {
+  std::string name;
+  std::vector<int> dims;
+  std::string shape;  ///< "[B,T,H,K]"
+  bool optional = false;
+};
+/// Everything that a memory reads, q, k, v and the states before the first token among it.
+std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& sizes);
+
+/// Options of a memory as `apply` starts from: identity feature map, no normalisation, eps 0, then `given`
+/// on top; resolved.
+/// Throws OptionError for what the memory refuses.
+Options apply_options(const std::string& memory, const ApplySizes& sizes,
+                      const std::map<std::string, OptionValue>& given);
+
+/// The forms that compute a memory.
+std::vector<std::string> apply_forms(const std::string& memory);
+
+/// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm
+/// where it has none.
+std::vector<OptionSpec> apply_extra_options(const std::string& memory);
+
+template <class Real>
+class ApplyModel {
+ public:
+  /// `present`: the optional inputs that are given. `backward`: gradients are wanted.
+  ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
+             const std::vector<std::string>& present, Device device, bool backward,
+             Precision products = Precision::full);
+
+  /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to
+  /// fill.
+  Tensor<Real> input(const std::string& name) const { return inputs_.at(name)->value; }
+  Tensor<Real> gradient(const std::string& name) const { return inputs_.at(name)->gradient; }
+  bool differentiated(const std::string& name) const { return inputs_.at(name)->gradient_written; }
+  Tensor<Real> output() const { return output_->value; }
+  Tensor<Real> cotangent() const { return cotangent_->value; }
+  const std::map<std::string, Variable<Real>*>& states() const { return states_; }
+  Graph<Real>& graph() { return graph_; }
+
+ private:
+  class ApplyMixer;
+  Graph<Real> graph_;
+  std::map<std::string, Variable<Real>*> inputs_, states_;
+  Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;
+};
+
+}  // namespace crosstalk

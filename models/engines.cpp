@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/engines.h"
+
+#include <stdexcept>
+
+#include "kernels/base/error.h"
+#include "kernels/ops/read_weights.h"
+#include "kernels/ops/rescaled_read.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+namespace {
+
+// What nodes of few queries beside a sequence want to know of the batch.
+template <class Real>
+BatchTensors batch_of(const Mixer<Real>& m) {
+  BatchTensors batch;
+  batch.B = m.B, batch.T = m.writes(), batch.Q = m.Q;
+  batch.position = const_cast<Tensor<std::int32_t>*>(m.position());
+  return batch;
+}
+
+// [B,T,1,K] as the nodes of one head want it.
+template <class Real>
+Variable<Real>* rows(Var<Real> x) {
+  return x ? view(x, {x.dim(0), x.dim(1), x.dim(3)}).variable : nullptr;
+}
+
+template <class Real>
+Var<Real> ones(Mixer<Real>& m, std::initializer_list<int> dims) {
+  return expand(m.constant([](int) { return 1.0; }), dims);
+}
+
+// g as [B,T,H,1] or [B,T,H,K], or absent.
+template <class Real>
+Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
+  const Var<Real> g = r.decay ? log(r.decay) : r.log_decay;
+  return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
+}
+
+// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself
+// erases, and what is erased is read before it fades.
+template <class Real>
+bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  const bool gains = r.erase == Erase::none || (r.erase == Erase::delta ? r.gain : r.erase_gain);
+  const bool decayed = r.decay && r.erase != Erase::none && r.decayed;
+  return m.H == 1 && m.N == 1 && m.position() && gains && !r.log_decay && !decayed &&
+         (!r.erase_read || r.erase_read.variable == r.key.variable) && !r.erase_write && !r.before;
+}
+
+template <class Real>
+Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
+                     Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true) {
+  StateRead<Real> op;
+  op.form = form;
+  op.products = m.graph.products();
+  op.erase = r.erase;
+  op.writes = m.N;
+  op.decayed = r.decayed;
+  op.before = r.before;
+  op.q = in(q), op.k = in(r.key), op.v = in(values);
+  op.write_gain = in(r.gain), op.log_decay = in(log_decay);
+  op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
+  op.start = in(m.start(state));
+  op.position = ids(m.position());
+  ends = ends && m.wants_end();
+  if (ends) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, values.dim(3), m.K});
+  const auto& added = m.graph.add(op);
+  if (ends) m.end(state, {&m.graph, out(added.end)});
+  return {&m.graph, out(added.o)};
+}
+
+template <class Real>
+Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_decay) {
+  const Attention linear{.kernel = Kernel::identity, .normalised = false};
+  Attention strict = linear,
+            before = linear;  // before: as strict, and what the own token fades is not yet felt
+  strict.strict = true;
+  before.before = true;
+  const Var<Real> a = attend(m, q, r.key, r.before ? before : linear, log_decay);
+  if (r.erase == Erase::none) return a;
+  const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
+  const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
+  return solve(a, b, r.erase == Erase::delta ? r.gain : r.erase_gain);
+}
+
+}  // namespace
+
+const std::vector<std::string>& form_names() {
+  static const std::vector<std::string> names = {"automatic", "query", "parallel", "chunk", "recurrent"};
+  return names;
+}
+const char* name_of(Form form) { return form_names()[static_cast<std::size_t>(form)].c_str(); }
+Form form_of(const std::string& name) {
+  for (std::size_t i = 0; i < form_names().size(); ++i) {
+    if (form_names()[i] == name) return static_cast<Form>(i);
+  }
+  throw std::logic_error("[engines] there is no form " + name);
+}
+
+template <class Real>
+bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
+  if (form != Form::parallel) return true;
+  const bool scalar = !r.log_decay || r.log_decay.dim(3) == 1;
+  return scalar && m.N == 1 && r.erase != Erase::free;
+}
+
+template <class Real>
+Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  if (m.has("form")) {
+    const Form wanted = form_of(m.text("form"));
+    if (wanted != Form::automatic) return wanted;
+  }
+  if (m.batch()) return Form::query;
+  if (m.graph.device() == Device::cpu) return Form::recurrent;
+  if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r))
+    return Form::parallel;
+  return Form::chunk;
+}
+
+template <class Real>
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
+  Graph<Real>& g = m.graph;
+  if (plain(m, r)) {
+    const BatchTensors batch = batch_of(m);
+    Variable<Real>* a = nullptr;
+    if (r.erase == Erase::none && !r.gain && !r.decay) {
+      a = scores(g, 1, rows(r.key), rows(q), batch);
+    } else {
+      Variable<Real>* erase = r.erase == Erase::none    ? nullptr
+                              : r.erase == Erase::delta ? r.gain.variable
+                                                        : r.erase_gain.variable;
+      a = recurrent_read(g, rows(r.key), rows(q), r.gain.variable, erase, r.decay.variable, batch,
+                         r.contracting);
+    }
+    return {&g, g.view(a, {m.B, 1, m.Q, m.T})};
+  }
+  ReadWeights<Real> op;
+  op.erase = r.erase;
+  op.writes = m.N;
+  op.decayed = r.decayed;
+  op.before = r.before;
+  op.q = in(q), op.k = in(r.key), op.write_gain = in(r.gain), op.log_decay = in(full_log_decay(m, r));
+  op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
+  op.position = ids(m.position());
+  return {&g, out(g.add(op).a)};
+}
+
+template <class Real>
+Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
+  const Form form = choose_form(m, r);
+  if (!covers(form, m, r))
+    throw OptionError("memory.form",
+                      std::string("memory.form = \"") + name_of(form) +
+                          "\" does not cover this memory: its decay has channels, it writes several times a "
+                          "token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
+  const auto value_of_one = [&] { return ones(m, {m.B, m.writes(), m.H, 1}); };
+  // States that a form without any must still give (crosstalk apply).
+  const auto carry = [&](Var<Real> log_decay) {
+    if (!m.wants_end()) return;
+    state_read(m, StateForm::recurrent, q, r, log_decay, m.values(), "S");
+    if (eps) state_read(m, StateForm::recurrent, q, r, log_decay, value_of_one(), "z");
+  };
+  // What a state before the first token adds to reads, which are linear in it, and what divides both.
+  const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
+    Var<Real> o = m.mix(weights, {}, gain);
+    const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, m.writes(), m.H, m.V});
+    o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, "S", false);
+    if (!eps) return o;
+    if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.writes()});
+    return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
+  };
+  if (form == Form::query) {
+    const Var<Real> weights = read_weights(m, q, r);
+    carry(full_log_decay(m, r));
+    if (m.start("S")) return from_start(weights, {}, full_log_decay(m, r));
+    // The sum rule divides where it gathers, the others before.
+    if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay)) return m.mix(weights, eps);
+    return m.mix({&m.graph, normalize(m.graph, RowNorm::sum, *eps, weights.variable)});
+  }
+  const Var<Real> log_decay = full_log_decay(m, r);
+  if (form == Form::parallel) {
+    Var<Real> weights = parallel_weights(m, q, r, log_decay);
+    carry(log_decay);
+    if (m.start("S")) return from_start(weights, r.gain, log_decay);
+    if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
+    return m.mix(weights, eps, eps ? Var<Real>{} : r.gain);
+  }
+  const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
+  const Var<Real> o = state_read(m, walk, q, r, log_decay, m.values(), "S");
+  if (!eps) return o;
+  return o * map(MapKind::reciprocal, *eps + state_read(m, walk, q, r, log_decay, value_of_one(), "z"));
+}
+
+template <class Real>
+Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay,
+                 Var<Real> slope, bool between_tokens) {
+  Graph<Real>& g = m.graph;
+  const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
+                             !m.strict() && how.window == 0 && !log_decay && !slope;
+  if (softmax_alone && !between_tokens && m.H == 1 && m.position()) {
+    const BatchTensors batch = batch_of(m);
+    Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
+    return {&g, g.view(softmax(g, s, batch), {m.B, 1, m.Q, m.T})};
+  }
+  Attend<Real> op;
+  op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
+  op.tau = how.tau;
+  op.strict = how.strict || (!between_tokens && m.strict()), op.before = how.before, op.window = how.window,
+  op.order = how.order, op.digits = how.digits;
+  op.x = in(x), op.k = in(k);
+  if (log_decay) op.log_decay = in(expand(log_decay, {m.B, m.T, m.H, 1}));
+  if (slope) op.slope = in(slope);
+  if (!between_tokens) op.position = ids(m.position());
+  return {&g, out(g.add(op).a)};
+}
+
+template <class Real>
+Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
+  Solve<Real> op;
+  op.a = in(a), op.l = in(b), op.gain = in(gain);
+  return {a.graph, out(a.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
+  if (m.batch() && m.H == 1) {  // values are ids: they are never formed
+    auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
+    return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
+  }
+  RescaledRead<Real> op;
+  op.q = in(q), op.k = in(k), op.v = in(m.values()), op.beta = in(beta), op.start = in(m.start("S"));
+  op.position = ids(m.position());
+  if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, m.V, m.K});
+  const auto& added = m.graph.add(op);
+  if (m.wants_end()) m.end("S", {&m.graph, out(added.end)});
+  return {&m.graph, out(added.o)};
+}
+
+#define CROSSTALK_ENGINES(Real)                                                                         \
+  template bool covers(Form, const Mixer<Real>&, const Recurrence<Real>&);                              \
+  template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
+  template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&);                    \
+  template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>, \
+                            bool);                                                                      \
+  template Var<Real> rescaled_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                      \
+  template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);
+CROSSTALK_ENGINES(float)
+CROSSTALK_ENGINES(double)
+
+}  // namespace crosstalk

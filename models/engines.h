@@ -1,0 +1,85 @@
+// What a memory is a choice of: a recurrence over a matrix state, or attention with an optional solve.
+//
+//   Recurrence   S' = S_{t-1} Diag(e^{g_t})
+//                S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T     S'' = S' (decayed) or S_{t-1}
+//                o = S_n q after n tokens
+//   attend       A_ij = N_i(kappa(scale x_i.k_j) e^{b_ij})
+//   solve        A (I + Diag(gain) B)^{-1}, B strictly lower
+//   mix          A V
+//
+// An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph
+// can say which ran (forms()). SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/attend.h"
+#include "kernels/ops/state_read.h"
+#include "models/mixer.h"
+
+namespace crosstalk {
+
+/// Forms of the recurrence.
+enum class Form {
+  automatic,  ///< whatever choose_form() says
+  query,      ///< weights over tokens from the query's side, no state: few reads, wide one-hot values
+  parallel,   ///< weights as a T x T matrix, by a triangular solve where the memory erases
+  chunk,      ///< states carried from chunk to chunk, products of matrices inside
+  recurrent,  ///< token after token
+};
+const char* name_of(Form form);
+/// "automatic", "query", "parallel", "chunk", "recurrent".
+const std::vector<std::string>& form_names();
+Form form_of(const std::string& name);
+
+template <class Real>
+struct Recurrence {
+  Var<Real> key;             ///< k [B,M,H,K]
+  Var<Real> gain = {};       ///< w [B,M,H,1]; absent: 1
+  Var<Real> log_decay = {};  ///< g, [B,T,H,1|K] or with dimensions of 1
+  Var<Real> decay = {};      ///< e^g itself, [B,T,H,1], instead of log_decay
+  Erase erase = Erase::none;
+  Var<Real> erase_read = {}, erase_write = {};  ///< x, y [B,M,H,K], as `erase` wants
+  Var<Real> erase_gain = {};                    ///< e [B,M,H,1]: tied, free; absent: 1
+  bool decayed = true;
+  bool before = false;       ///< a query at a token reads the state before that token
+  bool contracting = false;  ///< erasing never makes anything longer (e |k|^2 <= 2): less need be kept
+};
+
+/// Whether a form can compute this recurrence.
+template <class Real>
+bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r);
+/// The form that runs: from shapes, the kind of values and the device alone.
+template <class Real>
+Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r);
+
+/// Values read [B,Q,H,V]. With eps, divided by (z.q + eps), z the same recurrence with values of 1.
+template <class Real>
+Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps = {});
+/// The weights that queries give to writes, [B,H,Q,M]: form query.
+template <class Real>
+Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r);
+
+/// How scores become weights (kernels/ops/attend.h).
+struct Attention {
+  Kernel kernel = Kernel::exp;
+  bool normalised = true;
+  double eps = 0, scale = 1, tau = 1;
+  bool strict = false, before = false;
+  int window = 0, order = 2, digits = 0;
+};
+/// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent.
+/// between_tokens: x stands at the tokens (a T x T matrix), wherever queries stand.
+template <class Real>
+Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay = {},
+                 Var<Real> slope = {}, bool between_tokens = false);
+/// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/ops/fwm.h):
+/// [B,Q,H,V].
+template <class Real>
+Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
+/// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.
+template <class Real>
+Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
+
+}  // namespace crosstalk

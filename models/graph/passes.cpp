@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/graph/passes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+
+#include "kernels/ops/table_scores.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+namespace {
+
+std::set<std::string>& switched_off() {
+  static std::set<std::string> names;
+  return names;
+}
+
+/// Who makes a variable, and how many nodes read it.
+template <class Real>
+class Links {
+ public:
+  using Node = typename Graph<Real>::Node;
+  explicit Links(Graph<Real>& graph) {
+    for (Node& node : graph.nodes()) {
+      for (Variable<Real>* output : node.outputs) made_by_[output->root()] = &node;
+      for (Variable<Real>* input : node.inputs) {
+        if (input) ++readers_[input->root()];
+      }
+    }
+  }
+  /// What made x, if it is a node of this kind and nobody else reads x.
+  template <class Info>
+  const Info* alone(Variable<Real>* x) const {
+    const auto found = made_by_.find(x->root());
+    if (found == made_by_.end() || readers_.at(x->root()) != 1 || x->root()->kept) return nullptr;
+    return std::any_cast<Info>(&found->second->info);
+  }
+  Node* maker(Variable<Real>* x) const { return made_by_.at(x->root()); }
+
+ private:
+  std::map<Variable<Real>*, Node*> made_by_;
+  std::map<Variable<Real>*, int> readers_;
+};
+
+/// Calls make(), which adds nodes at the end of the graph, moves them to where `last` stands and removes the
+/// nodes of `chain`.
+template <class Real, class Make>
+void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>& chain, const Make& make) {
+  auto& nodes = graph.nodes();
+  const std::size_t before = nodes.size();
+  const auto gone = [&](const typename Graph<Real>::Node& node) {
+    return std::find(chain.begin(), chain.end(), &node) != chain.end();
+  };
+  std::vector<bool> removed;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < before; ++i) {
+    removed.push_back(gone(nodes[i]));
+    if (removed.back()) last = i;
+  }
+  make();
+  std::deque<typename Graph<Real>::Node> next;
+  for (std::size_t i = 0; i < before; ++i) {
+    if (i == last)
+      std::move(nodes.begin() + static_cast<std::ptrdiff_t>(before), nodes.end(), std::back_inserter(next));
+    if (!removed[i]) {
+      next.push_back(std::move(nodes[i]));
+      continue;
+    }
+    if (i == last) continue;  // its output is that of the new nodes
+    for (Variable<Real>* output : nodes[i].outputs)
+      output->owned = false;  // without memory: nobody reads it any more
+  }
+  nodes = std::move(next);
+}
+
+bool is_favor(FeatureMap map) {
+  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+}
+
+/// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys
+/// pay.
+/// FAVOR+ then projects tables, not keys.
+template <class Real>
+bool scores_from_tables(const LookupNode<Real>& lookup, const ScoresNode<Real>& scores, FeatureMap map,
+                        int nu) {
+  constexpr int kMostQueries = 4;
+  std::int64_t rows = 0;
+  for (const auto& table : lookup.tables) {
+    if (!table.buckets.order) return false;
+    rows += table.rows->value.rows();
+  }
+  const int d = lookup.tables[0].rows->value.columns();
+  return !lookup.bias && scores.batch.Q <= kMostQueries && table_scores_cover(map, d, nu) &&
+         (!is_favor(map) || rows <= static_cast<std::int64_t>(scores.batch.B) * scores.batch.T);
+}
+
+template <class Real>
+bool table_scores_once(Graph<Real>& graph) {
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* scores = std::any_cast<ScoresNode<Real>>(&node.info);
+    if (!scores) continue;
+    FeatureMapNode<Real> key{FeatureMap::identity, 1, scores->k, nullptr},
+        query{FeatureMap::identity, 1, scores->q, nullptr};
+    std::vector<typename Graph<Real>::Node*> chain = {&node};
+    if (const auto* map = links.template alone<FeatureMapNode<Real>>(scores->k)) {
+      const auto* asked = links.template alone<FeatureMapNode<Real>>(scores->q);
+      if (!asked || asked->map != map->map || asked->nu != map->nu) continue;
+      key = *map, query = *asked;
+      chain.push_back(links.maker(scores->k));
+      chain.push_back(links.maker(scores->q));
+    }
+    const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
+    if (!lookup || !scores_from_tables(*lookup, *scores, key.map, key.nu)) continue;
+    chain.push_back(links.maker(key.x));
+    // Copies: the nodes go.
+    const ScoresNode<Real> kept = *scores;
+    const std::vector<Table<Real>> tables = lookup->tables;
+    BatchTensors batch = kept.batch;
+    batch.tokens = const_cast<Tensor<std::int32_t>*>(lookup->ids);
+    Variable<Real>* a = node.outputs[0];
+    Variable<Real>* asked = graph.view(query.x, {batch.B, batch.Q, query.x->value.columns()});
+    replace(graph, chain,
+            [&] { table_scores(graph, kept.scale, key.map, key.nu, tables, key.omega, asked, batch, a); });
+    return true;
+  }
+  return false;
+}
+
+template <class Real>
+bool table_features_once(Graph<Real>& graph, bool normalised) {
+  constexpr int kLargest = 2048;  // a warp's features lie in shared memory
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* norm = std::any_cast<NormalizeNode<Real>>(&node.info);
+    const auto* map = norm ? links.template alone<FeatureMapNode<Real>>(norm->x)
+                           : std::any_cast<FeatureMapNode<Real>>(&node.info);
+    if (normalised ? !norm : norm || !map) continue;
+    Variable<Real>* y = node.outputs[0];
+    FeatureMapNode<Real> key{FeatureMap::identity, 1, norm ? norm->x : nullptr, nullptr};
+    std::vector<typename Graph<Real>::Node*> chain = {&node};
+    if (map) {
+      key = *map;
+      if (norm) chain.push_back(links.maker(norm->x));
+    }
+    const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
+    // One head: a row of features is one row of the tables.
+    if (!lookup || lookup->bias || key.omega || y->value.columns() > kLargest ||
+        lookup->tables[0].rows->value.columns() != key.x->value.columns())
+      continue;
+    chain.push_back(links.maker(key.x));
+    const std::vector<Table<Real>> tables = lookup->tables;
+    const auto* ids = lookup->ids;
+    const RowNorm row_norm = norm ? norm->norm : RowNorm::sum;
+    const double eps = norm ? norm->eps : 0;
+    replace(graph, chain, [&] {
+      table_features(graph, ids, tables, key.map, key.nu, normalised ? &row_norm : nullptr, eps, y);
+    });
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const std::vector<std::string>& pass_names() {
+  static const std::vector<std::string> names = {"table_scores", "table_features"};
+  return names;
+}
+
+void switch_off_passes(const std::set<std::string>& names) { switched_off() = names; }
+
+template <class Real>
+int run_pass(Graph<Real>& graph, const std::string& name) {
+  int count = 0;
+  if (name == "table_scores") {
+    while (table_scores_once(graph)) ++count;
+  } else if (name == "table_features") {
+    while (table_features_once(graph, true)) ++count;  // the longer chain first
+    while (table_features_once(graph, false)) ++count;
+  } else {
+    throw std::logic_error("[passes] there is no pass " + name);
+  }
+  return count;
+}
+
+template <class Real>
+void run_passes(Graph<Real>& graph) {
+  if (graph.device() != Device::cuda) return;
+  for (const std::string& name : pass_names()) {
+    if (switched_off().count(name) == 0) run_pass(graph, name);
+  }
+}
+
+template int run_pass(Graph<float>&, const std::string&);
+template int run_pass(Graph<double>&, const std::string&);
+template void run_passes(Graph<float>&);
+template void run_passes(Graph<double>&);
+
+}  // namespace crosstalk

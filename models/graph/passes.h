@@ -1,0 +1,33 @@
+// Passes: chains of nodes replaced by one op, before a graph is planned.
+//
+// A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched
+// off, and what it makes is tested against the chain that it replaces:
+//
+//   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few
+// queries)
+//   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.h"
+
+namespace crosstalk {
+
+/// Names of all passes, in the order in which they run.
+const std::vector<std::string>& pass_names();
+
+/// Passes that this process leaves out (crosstalk --no-pass). Set before graphs are built.
+void switch_off_passes(const std::set<std::string>& names);
+
+/// Runs the passes that are on and fit the graph's device.
+template <class Real>
+void run_passes(Graph<Real>& graph);
+/// One pass, whatever the device and the switches: how often it replaced something.
+template <class Real>
+int run_pass(Graph<Real>& graph, const std::string& name);
+
+}  // namespace crosstalk

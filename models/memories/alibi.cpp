@@ -1,0 +1,30 @@
+// Softmax attention with linear biases: logits - slope_h (t - j), slope_h = 2^{-8 (h + 1) / H} (Press, Smith,
+// Lewis 2022, arXiv 2108.12409). SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory alibi() {
+  return {.name = "alibi",
+          .summary = "softmax attention that prefers what is recent, at a constant slope a head",
+          .equation =
+              "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) - slope_h (t - j)) v_j, slope_h = 2^(-8 (h + 1) / H)",
+          .source = "Press, Smith, Lewis 2022, arXiv 2108.12409",
+          .inputs = {{"slope", Per::head}},
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = state::cache,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const int heads = m.H;
+            const auto slope = m.input("slope", [&] {
+              return m.constant([heads](int h) { return std::exp2(-8.0 * (h + 1) / heads); });
+            });
+            return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
+          }};
+}
+
+}  // namespace crosstalk::memories

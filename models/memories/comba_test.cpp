@@ -1,0 +1,48 @@
+// Comba (Hu et al. 2025, arXiv 2506.02475): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)
+Matrix comba(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    const Vector &p = s.row("erase_key", t), held = times(state, p);
+    state = times(std::exp(s.number("log_decay", t)), state);
+    state = plus_outer(state, s.number("beta", t), minus(s.value(t), held), s.key(t));
+    const double correction = s.has("correction") ? s.number("correction") : 0;
+    o.push_back(
+        scaled(s.real("scale", 1), times(state, plus(s.q.at(static_cast<std::size_t>(t)), -correction, p))));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(comba, comba);
+
+TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.k = unit_rows(s.k);
+  s.in["log_decay"] = uniform_rows(6, 1, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
+  s.in["erase_key"] = s.k;
+  const Options undecayed = option("predict", std::string("undecayed"));
+  expect_close(read("comba", s), read("gated_delta", with_options(s, undecayed)));
+  for (int t = 0; t < 6; ++t) {
+    Vector& p = s.in["erase_key"][static_cast<std::size_t>(t)];
+    p = scaled(std::exp(s.number("log_decay", t)), p);
+  }
+  expect_close(read("comba", s), read("gated_delta", s));
+}
+
+TEST(CombaOracle, TheCorrectionMovesTheQuery) {
+  Sequence s = random_sequence(no_options(), 5, 4, 3, 4);
+  s.in["log_decay"] = uniform_rows(5, 1, -1, 0, 5), s.in["beta"] = constant_rows(5, 1, 0.5);
+  s.in["erase_key"] = normal_rows(5, 4, 6), s.in["correction"] = {{0.3}};
+  const Matrix o = read("comba", s);
+  for (std::size_t t = 0; t < 5; ++t) s.q[t] = plus(s.q[t], -0.3, s.in["erase_key"][t]);
+  s.in.erase("correction");
+  expect_close(read("comba", s), o);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,38 @@
+// DeltaProduct: N delta steps a token, each with its own key and rate; the state fades before the first,
+// reads come after the last (Siems et al. 2025, arXiv 2502.10297). SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory delta_product() {
+  return {.name = "delta_product",
+          .summary = "several delta steps a token: products of reflections, hence rotations",
+          .equation =
+              "S' = alpha_t S_{t-1}; for n = 1 .. N: S' = S' + beta_tn (v_t - S' k_tn) k_tn^T; S_t = S', o = "
+              "S q, "
+              "beta_tn = beta_max sigmoid(w_n.token + b_n)",
+          .source = "Siems et al. 2025, arXiv 2502.10297",
+          .notes =
+              "decay \"mamba\" fades as Gated DeltaNet does, \"none\" not at all. In the retrieval model a "
+              "token's steps "
+              "share its value.",
+          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+          .options = {{"writes", std::int64_t{2}, "delta steps a token (N)", 1, 16},
+                      {"decay",
+                       std::string("none"),
+                       "whether the state fades before a token's steps",
+                       0,
+                       0,
+                       {"none", "mamba"}}},
+          .inputs = {{"beta", Per::write}, {"log_decay", Per::token, true}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto beta = m.input(
+                "beta", [&] { return sigmoid(m.token("beta", 1, {}, 0, true), m.number("beta_max")); });
+            const bool fades = m.learned() ? m.text("decay") == "mamba" : m.has_input("log_decay");
+            const auto g = fades ? mamba_decay(m) : decltype(beta){};
+            return read(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta});
+          }};
+}
+
+}  // namespace crosstalk::memories

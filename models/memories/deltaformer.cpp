@@ -1,0 +1,53 @@
+// DeltaFormer: u_t = w_t v_t - beta_t sum_{j<t} N1(kappa1(x_t.k_j)) u_j, o_n = sum_{j<=n} N2(kappa2(q.k_j))
+// u_j, x = k or q (Zhong et al. 2025, arXiv 2505.19488). SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/error.h"
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory deltaformer() {
+  return {.name = "deltaformer",
+          .summary = "kernel attention that first takes out what earlier tokens hold",
+          .equation =
+              "u_t = v_t - beta_t sum_{j<t} N1(kappa1(k_t.k_j / sqrt(d))) u_j, o = sum_j N2(kappa2(q.k_j / "
+              "sqrt(d))) u_j, "
+              "beta_t = beta_max sigmoid(w.token + b)",
+          .source = "Zhong et al. 2025, arXiv 2505.19488",
+          .parts = {kernels({{"kappa1", "exp"}, {"kappa2", "exp"}}), row_norm("row_norm1", "sum"),
+                    row_norm("row_norm2", "sum"), key_norm("none"), beta_max()},
+          .options = {{"solve_with",
+                       std::string("key"),
+                       "whose products with earlier keys are taken out",
+                       0,
+                       0,
+                       {"key", "query"}},
+                      {"beta_on_write", false, "whether beta scales the value that is written too"}},
+          .inputs = {{"beta", Per::token, true}},
+          .states = {},
+          .keeps_keys = true,
+          .state = state::cache,
+          .resolve =
+              [](Options& o) {
+                if (o.get_string("memory.solve_with") == "key" || !o.has("model.name") ||
+                    o.get_string("model.name") != "retrieval")
+                  return;
+                throw OptionError(
+                    "memory.solve_with",
+                    "memory.solve_with = \"query\" needs a query at every token; in the retrieval model "
+                    "queries stand beside the sequence: use \"key\"");
+              },
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                Attention write = kernel_of(m, "kappa1", "row_norm1", m.scale());
+                write.strict = true;
+                const auto b = attend(m, m.text("solve_with") == "query" ? q : k, k, write, {}, {}, true);
+                const auto a = attend(m, q, k, kernel_of(m, "kappa2", "row_norm2", m.scale()));
+                const bool rated = m.learned() || m.has_input("beta");
+                const auto beta = rated ? beta_gate(m) : decltype(a){};
+                const auto weights = solve(a, b, beta);
+                return m.mix(weights, {}, rated && m.flag("beta_on_write") ? beta : decltype(a){});
+              }};
+}
+
+}  // namespace crosstalk::memories

@@ -1,0 +1,87 @@
+// DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/kernel_oracle.h"
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// u_t = w_t v_t - beta_t sum_{j<t} N1(kappa1(x_t.k_j)) u_j, o_t = sum_{j<=t} N2(kappa2(q_t.k_j)) u_j
+Matrix deltaformer(const Sequence& s) {
+  Matrix u, o;
+  for (int t = 0; t < s.T; ++t) {
+    const Vector& q = s.q.at(static_cast<std::size_t>(t));
+    const Vector& x = s.text("solve_with", "key") == "query" ? q : s.key(t);
+    const double beta = s.has("beta") ? s.number("beta", t) : 1;
+    const Vector seen = row_weights(s, s.text("kappa1", "exp"), s.text("row_norm1", "sum"), x, t);
+    Vector written = scaled(s.flag("beta_on_write") ? beta : 1, s.value(t));
+    for (std::size_t j = 0; j < u.size(); ++j) written = plus(written, -beta * seen[j], u[j]);
+    u.push_back(written);
+    const Vector weights = row_weights(s, s.text("kappa2", "exp"), s.text("row_norm2", "sum"), q, t + 1);
+    o.push_back(Vector(static_cast<std::size_t>(s.V), 0));
+    for (std::size_t j = 0; j < u.size(); ++j) o.back() = plus(o.back(), weights[j], u[j]);
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(deltaformer, deltaformer);
+
+Options kernels(const char* kappa, const char* norm) {
+  Options options = option("kappa1", std::string(kappa), option("kappa2", std::string(kappa)));
+  return option("row_norm1", std::string(norm), option("row_norm2", std::string(norm), options));
+}
+
+TEST(DeltaformerOracle, LinearKernelsWithBetaOnTheWriteAreDelta) {
+  const Options linear = option("beta_on_write", true, kernels("linear", "none"));
+  Sequence s = random_sequence(linear, 6, 4, 3, 1);
+  s.k = unit_rows(s.k), s.in["beta"] = uniform_rows(6, 1, 0, 2, 2);
+  expect_close(read("deltaformer", s), read("delta", s));
+}
+
+TEST(DeltaformerOracle, BetaZeroIsAttention) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 3);
+  s.in["beta"] = constant_rows(6, 1, 0);
+  expect_close(read("deltaformer", s), read("softmax", s));
+}
+
+// Keys 0 1 0 2 3 0: an indicator reads the last value that key 0 was given.
+Sequence repeated(const Options& options) {
+  Sequence s = random_sequence(options, 6, 4, 3, 4);
+  const int keys[] = {0, 1, 0, 2, 3, 0};
+  for (std::size_t t = 0; t < 6; ++t) s.k[t] = unit(4, keys[t]);
+  s.q = s.k;
+  return s;
+}
+TEST(DeltaformerOracle, AnIndicatorKernelReadsTheLastValue) {
+  const Options round = kernels("round", "none");
+  const Sequence s = repeated(round);
+  expect_close(read("deltaformer", s), s.v);
+}
+
+// With the row divided by its sum the reads of one key written at 0, 2 and 5 weigh its values 0, 1/6 and 1/3.
+TEST(DeltaformerOracle, DividedRowsDoNotOverwrite) {
+  const Options sharp = option("scale", 1e3, kernels("exp", "sum"));
+  const Sequence s = repeated(sharp);
+  EXPECT_GT(dot(minus(read("deltaformer", s)[5], s.v[5]), minus(read("deltaformer", s)[5], s.v[5])), 1e-3);
+  expect_close(read("deltaformer", s)[5], plus(scaled(1.0 / 3, s.v[5]), 1.0 / 6, s.v[2]));
+}
+
+TEST(DeltaformerOracle, SoftmaxSolveNeverAmplifies) {
+  Sequence s = random_sequence(no_options(), 40, 4, 1, 5);
+  for (Vector& k : s.k) k = scaled(5, k);
+  for (int j = 0; j < 40; ++j) {
+    s.v = zeros(40, 1), s.v[static_cast<std::size_t>(j)] = {1};
+    for (const Vector& o : read("deltaformer", s)) EXPECT_LE(std::abs(o[0]), 1 + 1e-12);
+  }
+}
+
+TEST(DeltaformerOracle, SolvesWithTheQueryIfTold) {
+  const Options with_query = option("solve_with", std::string("query"));
+  Sequence s = random_sequence(with_query, 5, 4, 3, 6);
+  const Matrix o = read("deltaformer", s);
+  s.q = s.k;
+  expect_close(read("deltaformer", s), read("deltaformer", with_options(s, no_options())));
+  EXPECT_NE(read("deltaformer", s), o);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

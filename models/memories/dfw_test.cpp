@@ -1,0 +1,40 @@
+// Fast weights with decay on both sides (Mao 2022, arXiv 2210.04243): their oracle and their laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = Diag(alpha_v) S_{t-1} Diag(alpha_k) + v_t k_t^T
+Matrix dfw(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    const Vector alpha_k = exponential(s.row("log_decay", t)), alpha_v = exponential(s.row("log_decay_v", t));
+    for (std::size_t i = 0; i < state.size(); ++i)
+      state[i] = scaled(alpha_v[i], elementwise(state[i], alpha_k));
+    state = plus_outer(state, 1, s.value(t), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(dfw, dfw);
+
+TEST(DfwOracle, WithoutDecayOfValuesIsGla) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = uniform_rows(6, 4, -2, 0, 2), s.in["log_decay_v"] = constant_rows(6, 3, 0);
+  expect_close(read("dfw", s), read("gla", s));
+}
+
+TEST(DfwOracle, KeysAndValuesChangePlacesInTheTransposedState) {
+  Sequence s = random_sequence(no_options(), 4, 3, 3, 3);
+  s.in["log_decay"] = uniform_rows(4, 3, -2, 0, 4), s.in["log_decay_v"] = uniform_rows(4, 3, -2, 0, 5);
+  Sequence transposed = s;
+  std::swap(transposed.k, transposed.v);
+  std::swap(transposed.in["log_decay"], transposed.in["log_decay_v"]);
+  const Vector x = s.q[3], y = s.q[0];  // y^T S x = x^T S^T y
+  transposed.q[3] = y;
+  EXPECT_NEAR(dot(y, read("dfw", s)[3]), dot(x, read("dfw", transposed)[3]), 1e-12);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

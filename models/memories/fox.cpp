@@ -1,0 +1,26 @@
+// Forgetting transformer: logits + sum of log f between the tokens, f_t = sigmoid(w.x_t + b); the bias is not
+// scaled (Lin et al. 2025, arXiv 2503.02130). SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory fox() {
+  return {
+      .name = "fox",
+      .summary = "softmax attention that forgets as the tokens say",
+      .equation =
+          "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) + sum_{s=j+1..t} log f_s) v_j, f_s = sigmoid(w.token + b)",
+      .source = "Lin et al. 2025, arXiv 2503.02130",
+      .inputs = {{"log_decay"}},
+      .states = {},
+      .keeps_keys = true,
+      .projection_init = ProjectionInit::xavier,
+      .state = state::cache,
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
+        return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
+      }};
+}
+
+}  // namespace crosstalk::memories

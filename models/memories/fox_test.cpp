@@ -1,0 +1,49 @@
+// Forgetting attention (Lin et al. 2025, arXiv 2503.02130): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// o_t = sum_{j<=t} softmax_j(scale q_t.k_j + c_t - c_j) v_j, c the inclusive sum of log_decay
+Matrix fox(const Sequence& s) {
+  Matrix o;
+  for (int t = 0; t < s.T; ++t) {
+    Vector logits(static_cast<std::size_t>(t) + 1);
+    double bias = 0;
+    for (int j = t; j >= 0; --j) {
+      logits.at(static_cast<std::size_t>(j)) = dot(s.query(t), s.key(j)) + bias;
+      bias += s.number("log_decay", j);
+    }
+    o.push_back(softmax_average(logits, s.v, 0, s.V));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(fox, fox);
+
+TEST(FoxOracle, OpenGateIsSoftmax) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = constant_rows(6, 1, 0);
+  expect_close(read("fox", s), read("softmax", s));
+}
+
+TEST(FoxOracle, ShutGateForgetsAllTokensBefore) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 2);
+  s.in["log_decay"] = constant_rows(6, 1, 0);
+  s.in["log_decay"][4] = {-200};
+  Sequence rest = random_sequence(no_options(), 2, 4, 3, 2);
+  rest.q = {s.q[4], s.q[5]}, rest.k = {s.k[4], s.k[5]}, rest.v = {s.v[4], s.v[5]};
+  const Matrix o = read("fox", s);
+  expect_close(Matrix{o[4], o[5]}, read("softmax", rest));
+}
+
+TEST(FoxOracle, TheFirstGateIsNeverSeen) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 3);
+  s.in["log_decay"] = uniform_rows(6, 1, -2, 0, 4);
+  const Matrix o = read("fox", s);
+  s.in["log_decay"][0] = {-50};
+  expect_close(read("fox", s), o);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

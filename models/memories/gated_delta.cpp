@@ -1,0 +1,37 @@
+// Gated DeltaNet: S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, o_t = S_t q_t (Yang,
+// Kautz, Hatamizadeh 2024, arXiv 2412.06464, eq. 10); alpha_t as in Mamba-2. SPDX-License-Identifier:
+// Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory gated_delta() {
+  return {.name = "gated_delta",
+          .summary = "delta rule in a state that fades as the token says",
+          .equation =
+              "S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q, alpha_t = exp(-e^A "
+              "softplus(w.token + b)), beta_t = beta_max sigmoid(w'.token + b')",
+          .source = "Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464",
+          .notes = "predict \"undecayed\": what is taken out is S_{t-1} k_t, as in Comba.",
+          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+          .options = {{"predict",
+                       std::string("decayed"),
+                       "which state the prediction of v_t reads",
+                       0,
+                       0,
+                       {"decayed", "undecayed"}}},
+          .inputs = {{"log_decay"}, {"beta"}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto beta = beta_gate(m);
+            const auto g = mamba_decay(m);
+            return read(m, q,
+                        {.key = k,
+                         .gain = beta,
+                         .log_decay = g,
+                         .erase = Erase::delta,
+                         .decayed = m.text("predict") == "decayed"});
+          }};
+}
+
+}  // namespace crosstalk::memories

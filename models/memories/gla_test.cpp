@@ -1,0 +1,37 @@
+// Gated linear attention (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
+Matrix gla(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    state = times_diagonal(state, exponential(s.row("log_decay", t)));
+    state = plus_outer(state, 1, s.value(t), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(gla, gla);
+
+TEST(GlaOracle, EqualChannelsAreMamba2) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["step"] = constant_rows(6, 1, 1);
+  s.in["log_decay"] = uniform_rows(6, 1, -2, 0, 2);
+  const Matrix o = read("mamba2", s);
+  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
+  expect_close(read("gla", s), o);
+}
+
+TEST(GlaOracle, ChannelsFadeOnTheirOwn) {
+  Sequence s = random_sequence(no_options(), 2, 2, 3, 3);
+  s.k = {Vector{1, 1}, Vector{0, 0}}, s.q = {Vector{1, 1}, Vector{2, 5}};
+  s.in["log_decay"] = {{0, 0}, {std::log(0.5), std::log(0.1)}};
+  expect_close(read("gla", s)[1], scaled(1.5, s.v[0]));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

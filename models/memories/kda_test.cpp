@@ -1,0 +1,37 @@
+// Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
+Matrix kda(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    const Matrix faded = times_diagonal(state, exponential(s.row("log_decay", t)));
+    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), times(faded, s.key(t))), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(kda, kda);
+
+TEST(KdaOracle, EqualChannelsAreGatedDelta) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.k = unit_rows(s.k);
+  s.in["log_decay"] = uniform_rows(6, 1, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
+  const Matrix o = read("gated_delta", s);
+  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
+  expect_close(read("kda", s), o);
+}
+
+TEST(KdaOracle, UnitKeyAndBetaOneOverwriteExactlyAtAnyDecay) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 4);
+  s.k = unit_rows(s.k), s.q = s.k;
+  s.in["log_decay"] = uniform_rows(6, 4, -3, 0, 5), s.in["beta"] = constant_rows(6, 1, 1);
+  expect_close(read("kda", s), s.v);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

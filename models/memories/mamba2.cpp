@@ -1,0 +1,28 @@
+// Mamba-2's memory: S_t = alpha_t S_{t-1} + step_t v_t k_t^T, alpha_t = e^{-A step_t} (Dao and Gu 2024,
+// arXiv 2405.21060;
+// q, k, v are its C, B, x). SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory mamba2() {
+  return {.name = "mamba2",
+          .summary = "sum rule whose step decides both how much is written and how much fades",
+          .equation =
+              "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, o = S phi(q), step_t = softplus(w.token + b), "
+              "alpha_t = exp(-e^A step_t)",
+          .source = "Dao and Gu 2024, arXiv 2405.21060",
+          .parts = {feature_map("identity"), key_norm("none")},
+          .inputs = {{"log_decay"}, {"step"}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto step = m.input(
+                "step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
+            const auto g = m.input("log_decay", [&] {
+              return -(exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16))) * step);
+            });
+            return read(m, q, {.key = k, .gain = step, .log_decay = g});
+          }};
+}
+
+}  // namespace crosstalk::memories

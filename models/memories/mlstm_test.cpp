@@ -1,0 +1,60 @@
+// mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// m_t = max(log_decay_t + m_{t-1}, log_input_t), m_0 = -inf
+// f = exp(log_decay_t + m_{t-1} - m_t), i = exp(log_input_t - m_t)
+// S_t = f S_{t-1} + i v_t k_t^T, n_t = f n_{t-1} + i k_t, o_t = S_t q_t / max(|n_t.q_t|, exp(-m_t))
+Matrix mlstm(const Sequence& s) {
+  Matrix state = start(s), o;
+  Vector n(static_cast<std::size_t>(s.K), 0);
+  double m = -std::numeric_limits<double>::infinity();
+  for (int t = 0; t < s.T; ++t) {
+    const double before = s.number("log_decay", t) + m, input = s.number("log_input", t);
+    m = std::max(before, input);
+    const double f = std::exp(before - m), i = std::exp(input - m);
+    state = plus_outer(times(f, state), i, s.value(t), s.key(t));
+    n = plus(scaled(f, n), i, s.key(t));
+    const double divisor = std::max(std::abs(dot(n, s.query(t))), std::exp(-m));
+    o.push_back(scaled(1 / divisor, times(state, s.query(t))));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(mlstm, mlstm);
+
+TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
+  Sequence s = random_sequence(no_options(), 8, 4, 3, 1);
+  s.in["log_decay"] = uniform_rows(8, 1, -1, 0, 2), s.in["log_input"] = uniform_rows(8, 1, -2, 2, 3);
+  Matrix state = zeros(3, 4), want;
+  Vector n(4, 0);
+  for (int t = 0; t < 8; ++t) {
+    const double f = std::exp(s.number("log_decay", t)), i = std::exp(s.number("log_input", t));
+    state = plus_outer(times(f, state), i, s.value(t), s.key(t));
+    n = plus(scaled(f, n), i, s.key(t));
+    want.push_back(scaled(1 / std::max(std::abs(dot(n, s.query(t))), 1.0), times(state, s.query(t))));
+  }
+  expect_close(read("mlstm", s), want);
+}
+
+TEST(MlstmOracle, AConstantOnAllInputGatesDropsOutOnceTheDenominatorRules) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 4);
+  s.k = uniform_rows(6, 4, 0.5, 1, 5), s.q = uniform_rows(6, 4, 0.5, 1, 6);  // n.q far from 0
+  s.in["log_decay"] = constant_rows(6, 1, 0), s.in["log_input"] = constant_rows(6, 1, 1);
+  const Matrix o = read("mlstm", s);
+  s.in["log_input"] = constant_rows(6, 1, 700);
+  expect_close(read("mlstm", s), o);
+}
+
+TEST(MlstmOracle, StaysFiniteAtHugeGates) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 7);
+  s.in["log_decay"] = constant_rows(6, 1, -30);
+  s.in["log_input"] = {{500}, {-500}, {0}, {300}, {-300}, {800}};
+  for (const Vector& o : read("mlstm", s))
+    for (const double e : o) EXPECT_TRUE(std::isfinite(e));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,26 @@
+// RetNet's retention: S_t = gamma_h S_{t-1} + v_t k_t^T, o_t = S_t q_t (Sun et al. 2023, arXiv 2307.08621,
+// eq. 6).
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory retnet() {
+  return {.name = "retnet",
+          .summary = "sum rule that forgets at a constant rate, one a head",
+          .equation = "S_t = gamma_h S_{t-1} + v_t phi(k_t)^T, o = S phi(q), gamma_h = 1 - 2^(-5-h)",
+          .source = "Sun et al. 2023, arXiv 2307.08621",
+          .parts = {feature_map("identity"), key_norm("none")},
+          .inputs = {{"log_decay", Per::head}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto log_gamma = m.input("log_decay", [&] {
+              return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
+            });
+            return read(m, q, {.key = k, .log_decay = log_gamma});
+          }};
+}
+
+}  // namespace crosstalk::memories

@@ -1,0 +1,33 @@
+// RetNet's retention (Sun et al. 2023, arXiv 2307.08621): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = alpha S_{t-1} + v_t k_t^T, one alpha for the head
+Matrix retnet(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    state = plus_outer(times(std::exp(s.number("log_decay")), state), 1, s.value(t), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(retnet, retnet);
+
+TEST(RetnetOracle, WithoutDecayIsLinearAttention) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = {{0}};
+  expect_close(read("retnet", s), read("linear_attention", s));
+}
+
+TEST(RetnetOracle, AWriteFadesByAlphaAToken) {
+  Sequence s = random_sequence(no_options(), 4, 4, 3, 2);
+  s.k = Matrix(4, unit(4, 1)), s.k[0] = unit(4, 0), s.q = Matrix(4, unit(4, 0));
+  s.in["log_decay"] = {{std::log(0.5)}};
+  expect_close(read("retnet", s)[3], scaled(0.125, s.v[0]));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,45 @@
+// RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t) (a_t * kappa_t)^T + v_t k_t^T
+Matrix rwkv7(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    const Vector &kappa = s.row("erase_key", t), held = times(state, kappa);
+    state = times_diagonal(state, exponential(s.row("log_decay", t)));
+    state = plus_outer(state, -1, held, elementwise(s.row("in_context_rate", t), kappa));
+    state = plus_outer(state, 1, s.value(t), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(rwkv7, rwkv7);
+
+TEST(Rwkv7Oracle, RateZeroIsGla) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = uniform_rows(6, 4, -1, 0, 2);
+  s.in["erase_key"] = unit_rows(normal_rows(6, 4, 3)), s.in["in_context_rate"] = constant_rows(6, 4, 0);
+  expect_close(read("rwkv7", s), read("gla", s));
+}
+
+TEST(Rwkv7Oracle, EqualRatesWithoutDecayAreTheDeltaRule) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 4);
+  s.k = unit_rows(s.k);
+  s.in["beta"] = uniform_rows(6, 1, 0, 1, 5);
+  const Matrix o = read("delta", s);
+  s.in["log_decay"] = constant_rows(6, 4, 0), s.in["erase_key"] = s.k;
+  s.in["in_context_rate"] = s.in["beta"];
+  for (Vector& rate : s.in["in_context_rate"]) rate = Vector(4, rate[0]);
+  for (int t = 0; t < 6; ++t) {
+    Vector& k = s.k[static_cast<std::size_t>(t)];
+    k = scaled(s.number("beta", t), k);
+  }
+  expect_close(read("rwkv7", s), o);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,27 @@
+// Softmax attention over the last tokens: o_t = sum_{t - window < j <= t} softmax_j(q_t.k_j / sqrt(d)) v_j
+// (Beltagy, Peters, Cohan 2020, arXiv 2004.05150). SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory sliding_window() {
+  return {.name = "sliding_window",
+          .summary = "softmax attention over the last tokens only",
+          .equation = "o_t = sum_j softmax_j(q_t.k_j / sqrt(d)) v_j over t - window < j <= t",
+          .source = "Beltagy, Peters, Cohan 2020, arXiv 2004.05150",
+          .options = {{"window", std::int64_t{16}, "tokens that are kept, the newest counted", 1, 1 << 20}},
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = [](const Options& o, std::int64_t K, std::int64_t V,
+                      std::int64_t T) { return std::min(T, o.get_int("memory.window")) * (K + V); },
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                return m.mix(attend(m, q, k, {.scale = m.scale(), .window = m.integer("window")}));
+              }};
+}
+
+}  // namespace crosstalk::memories

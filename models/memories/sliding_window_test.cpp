@@ -1,0 +1,45 @@
+// Softmax attention in a window (Beltagy et al. 2020, arXiv 2004.05150): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// o_t = sum_{t-window<j<=t} softmax_j(scale q_t.k_j) v_j
+Matrix sliding_window(const Sequence& s) {
+  Matrix o;
+  for (int t = 0; t < s.T; ++t) {
+    const int first = std::max(0, t - s.integer("window") + 1);
+    Vector logits;
+    for (int j = first; j <= t; ++j) logits.push_back(dot(s.query(t), s.key(j)));
+    o.push_back(softmax_average(logits, s.v, first, s.V));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(sliding_window, sliding_window);
+
+TEST(SlidingWindowOracle, WindowOfOneReadsTheTokenItself) {
+  const Options one = option("window", std::int64_t{1});
+  const Sequence s = random_sequence(one, 6, 4, 3, 1);
+  expect_close(read("sliding_window", s), s.v);
+}
+
+TEST(SlidingWindowOracle, WindowOfTheWholeSequenceIsSoftmax) {
+  const Options all = option("window", std::int64_t{6});
+  const Sequence s = random_sequence(all, 6, 4, 3, 2);
+  expect_close(read("sliding_window", s), read("softmax", s));
+}
+
+TEST(SlidingWindowOracle, ForgetsWhatLeftTheWindow) {
+  const Options two = option("window", std::int64_t{2});
+  Sequence s = random_sequence(two, 6, 4, 3, 3);
+  const Matrix before = read("sliding_window", s);
+  s.v[2] = Vector(3, 100);
+  const Matrix after = read("sliding_window", s);
+  for (const int t : {0, 1, 4, 5})
+    expect_close(after.at(static_cast<std::size_t>(t)), before.at(static_cast<std::size_t>(t)));
+  EXPECT_NE(after[3], before[3]);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

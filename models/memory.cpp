@@ -1,0 +1,88 @@
+// Registered memories as the program sees them. SPDX-License-Identifier: Apache-2.0
+#include "models/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/base/error.h"
+#include "models/memories/memory_file.h"
+
+namespace crosstalk {
+namespace {
+
+std::int64_t heads_of(const Options& options) {
+  return options.has("model.heads") ? options.get_int("model.heads") : 1;
+}
+
+void check_heads(const Options& options) {
+  const std::int64_t heads = heads_of(options), d = options.get_int("model.d_key");
+  if (d % heads != 0)
+    throw OptionError(
+        "model.heads",
+        fmt::format("model.heads = {} does not divide model.d_key = {}; give a divisor of it", heads, d));
+}
+
+MemoryKind kind_of(const Memory& memory) {
+  MemoryKind kind;
+  kind.name = memory.name;
+  kind.summary = memory.summary;
+  kind.equation = memory.equation;
+  kind.source = memory.source;
+  kind.description = fmt::format("{}. {}{}.", memory.equation, memory.notes.empty() ? "" : memory.notes + " ",
+                                 memory.source);
+  kind.inputs = memory.inputs;
+  kind.states = memory.states;
+  kind.projection_init = memory.projection_init;
+  kind.forms_state = memory.forms_state;
+  for (const Part& part : memory.parts)
+    kind.options.insert(kind.options.end(), part.options.begin(), part.options.end());
+  kind.options.insert(kind.options.end(), memory.options.begin(), memory.options.end());
+  if (!memory.keeps_keys && !memory.forms_state) {
+    kind.options.push_back({"form", form_names().front(),
+                            "which of the equal forms computes it (automatic: by shapes)", 0, 0,
+                            form_names()});
+  }
+  kind.resolve = [parts = memory.parts, own = memory.resolve](Options& options) {
+    check_heads(options);
+    for (const Part& part : parts) {
+      if (part.resolve) part.resolve(options);
+    }
+    if (own) own(options);
+  };
+  kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
+    return keeps ? 0 : heads_of(options) * head_d_dot(options);
+  };
+  kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
+    return heads_of(options) * state(options, head_d_dot(options), values, length);
+  };
+  return kind;
+}
+
+}  // namespace
+
+const std::vector<MemoryKind>& memory_kinds() {
+  static const std::vector<MemoryKind> kinds = [] {
+    std::vector<MemoryKind> all;
+    for (const Memory& memory : all_memories()) all.push_back(kind_of(memory));
+    return all;
+  }();
+  return kinds;
+}
+
+const MemoryKind* find_memory(const std::string& name) {
+  const auto& kinds = memory_kinds();
+  const auto it =
+      std::find_if(kinds.begin(), kinds.end(), [&](const MemoryKind& kind) { return kind.name == name; });
+  return it == kinds.end() ? nullptr : &*it;
+}
+
+const Memory& memory_named(const std::string& name) {
+  for (const Memory& memory : all_memories()) {
+    if (memory.name == name) return memory;
+  }
+  throw std::logic_error("[memory] there is no memory " + name);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixer.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/ops/attend.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+namespace {
+
+template <class Real>
+Var<Real> combine(CombineKind kind, Var<Real> a, Var<Real> b, double scale_b = 1) {
+  Combine<Real> op;
+  op.kind = kind;
+  op.scale_b = scale_b;
+  op.a = in(a);
+  op.b = in(b);
+  return {a.graph, out(a.graph->add(op).y)};
+}
+
+}  // namespace
+
+template <class Real>
+Var<Real> operator+(Var<Real> a, Var<Real> b) {
+  return combine(CombineKind::add, a, b);
+}
+
+template <class Real>
+Var<Real> operator-(Var<Real> a, Var<Real> b) {
+  return combine(CombineKind::add, a, b, -1);
+}
+
+template <class Real>
+Var<Real> operator*(Var<Real> a, Var<Real> b) {
+  return combine(CombineKind::multiply, a, b);
+}
+
+template <class Real>
+Var<Real> map(MapKind kind, Var<Real> x, double scale, double shift) {
+  Map<Real> op;
+  op.map = kind, op.scale = scale, op.shift = shift;
+  op.x = in(x);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> sigmoid(Var<Real> x, double scale) {
+  return {x.graph, sigmoid(*x.graph, scale, x.variable)};
+}
+
+template <class Real>
+Var<Real> expand(Var<Real> x, std::initializer_list<int> dims) {
+  const Tensor<Real> shape = shaped<Real>(x.graph->replicas(), dims);
+  if (shape.size() == x.variable->value.size()) return view(x, dims);
+  Expand<Real> op;
+  op.x = in(x);
+  op.y.value = shape;
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> fold(Var<Real> x, std::initializer_list<int> dims) {
+  const Tensor<Real> shape = shaped<Real>(x.graph->replicas(), dims);
+  if (shape.size() == x.variable->value.size()) return view(x, dims);
+  Fold<Real> op;
+  op.x = in(x);
+  op.y.value = shape;
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> view(Var<Real> x, std::initializer_list<int> dims) {
+  return {x.graph, x.graph->view(x.variable, dims)};
+}
+
+template <class Real>
+Var<Real> unit(Var<Real> x) {
+  return {x.graph, normalize(*x.graph, RowNorm::l2, 1e-6, x.variable)};
+}
+
+template <class Real>
+Var<Real> swap(Var<Real> x) {
+  if (x.dim(1) == 1 || x.dim(2) == 1) return view(x, {x.dim(0), x.dim(2), x.dim(1), x.dim(3)});
+  Swap<Real> op;
+  op.x = in(x);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Real> gain) {
+  if (gain) weights = weights * view(swap(gain), {B, H, 1, writes()});
+  if (batch()) return gather(weights, eps);
+  if (eps) weights = {&graph, normalize(graph, RowNorm::sum, *eps, weights.variable)};
+  Mix<Real> op;
+  op.a = in(weights);
+  op.v = in(values());
+  return {&graph, out(graph.add(op).o)};
+}
+
+template <class Real>
+Var<Real> Mixer<Real>::gather(Var<Real>, std::optional<double>) {
+  throw std::logic_error("[mixer] a model whose values are ids gathers them");
+}
+
+template <class Real>
+double Mixer<Real>::scale() const {
+  return 1 / std::sqrt(static_cast<double>(d));
+}
+
+template <class Real>
+Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
+  Constant<Real> op;
+  op.y.value = shaped<Real>(graph.replicas(), {1, 1, H, 1});
+  for (int h = 0; h < H && h < Constant<Real>::kMost; ++h) op.number[h] = f(h);
+  return {&graph, out(graph.add(op).y)};
+}
+
+#define CROSSTALK_MIXER(Real)                                       \
+  template Var<Real> operator+(Var<Real>, Var<Real>);               \
+  template Var<Real> operator-(Var<Real>, Var<Real>);               \
+  template Var<Real> operator*(Var<Real>, Var<Real>);               \
+  template Var<Real> map(MapKind, Var<Real>, double, double);       \
+  template Var<Real> sigmoid(Var<Real>, double);                    \
+  template Var<Real> expand(Var<Real>, std::initializer_list<int>); \
+  template Var<Real> fold(Var<Real>, std::initializer_list<int>);   \
+  template Var<Real> view(Var<Real>, std::initializer_list<int>);   \
+  template Var<Real> swap(Var<Real>);                               \
+  template Var<Real> unit(Var<Real>);                               \
+  template class Mixer<Real>;
+CROSSTALK_MIXER(float)
+CROSSTALK_MIXER(double)
+
+}  // namespace crosstalk

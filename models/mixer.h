@@ -1,0 +1,170 @@
+// What the model around a memory offers it: keys, queries and values, projections of the token, parameters.
+//
+// Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token
+// and M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value
+// size. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/elementwise.h"
+#include "models/graph/graph.h"
+#include "models/graph/nodes.h"
+#include "models/memory.h"
+
+namespace crosstalk {
+
+// Gates are calculated with these; dimensions of 1 are repeated.
+template <class Real>
+Var<Real> operator+(Var<Real> a, Var<Real> b);
+template <class Real>
+Var<Real> operator-(Var<Real> a, Var<Real> b);
+template <class Real>
+Var<Real> operator*(Var<Real> a, Var<Real> b);
+/// scale f(x) + shift.
+template <class Real>
+Var<Real> map(MapKind kind, Var<Real> x, double scale = 1, double shift = 0);
+template <class Real>
+Var<Real> operator*(double scale, Var<Real> x) {
+  return map(MapKind::affine, x, scale);
+}
+template <class Real>
+Var<Real> operator+(double shift, Var<Real> x) {
+  return map(MapKind::affine, x, 1, shift);
+}
+template <class Real>
+Var<Real> operator-(double shift, Var<Real> x) {
+  return map(MapKind::affine, x, -1, shift);
+}
+template <class Real>
+Var<Real> operator-(Var<Real> x) {
+  return map(MapKind::affine, x, -1);
+}
+template <class Real>
+Var<Real> exp(Var<Real> x) {
+  return map(MapKind::exp, x);
+}
+template <class Real>
+Var<Real> log(Var<Real> x) {
+  return map(MapKind::log, x);
+}
+template <class Real>
+Var<Real> softplus(Var<Real> x) {
+  return map(MapKind::softplus, x);
+}
+template <class Real>
+Var<Real> log_sigmoid(Var<Real> x) {
+  return map(MapKind::log_sigmoid, x);
+}
+/// scale / (1 + e^-x).
+template <class Real>
+Var<Real> sigmoid(Var<Real> x, double scale = 1);
+/// The second and the third dimension change places.
+template <class Real>
+Var<Real> swap(Var<Real> x);
+/// x with the dimensions of 1 repeated to `dims`, and summed over the dimensions where `dims` has 1.
+template <class Real>
+Var<Real> expand(Var<Real> x, std::initializer_list<int> dims);
+template <class Real>
+Var<Real> fold(Var<Real> x, std::initializer_list<int> dims);
+/// The same numbers in another shape.
+template <class Real>
+Var<Real> view(Var<Real> x, std::initializer_list<int> dims);
+/// Rows of the last dimension divided by their length, sqrt(|x|^2 + 1e-6).
+template <class Real>
+Var<Real> unit(Var<Real> x);
+
+/// Sizes of a read.
+struct MixerSizes {
+  int B = 0, T = 0, Q = 0, H = 1, d = 0, K = 0, V = 0, N = 1;
+};
+
+template <class Real>
+class Mixer {
+ public:
+  Mixer(Graph<Real>& graph_, const Options& options_, const MixerSizes& sizes)
+      : graph(graph_),
+        options(options_),
+        B(sizes.B),
+        T(sizes.T),
+        Q(sizes.Q),
+        H(sizes.H),
+        d(sizes.d),
+        K(sizes.K),
+        V(sizes.V),
+        N(sizes.N) {}
+  virtual ~Mixer() = default;
+  Mixer(const Mixer&) = delete;
+
+  Graph<Real>& graph;
+  const Options& options;  ///< resolved; the memory's own under "memory."
+  const int B, T, Q, H, d, K, V, N;
+  int writes() const { return T * N; }
+
+  /// Keys [B,M,H,d] and queries [B,Q,H,d] before the feature map.
+  virtual Var<Real> keys() = 0;
+  virtual Var<Real> queries() = 0;
+  /// Values [B,M,H,V].
+  virtual Var<Real> values() = 0;
+  /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
+  /// [B,M,H,1] scales the values.
+  Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {});
+  /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr
+  /// where values are dense.
+  virtual const BatchTensors* batch() const { return nullptr; }
+  /// int32 [B,Q]: tokens that a query sees; nullptr: query t stands at token t and sees it and those before.
+  virtual const Tensor<std::int32_t>* position() const = 0;
+  /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that
+  /// starts as `bias` says (default: as the weights). rank > 0: through so many numbers.
+  virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {}, int rank = 0,
+                          bool per_write = false) = 0;
+  /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n].
+  virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
+  /// What the memory calls `name`: by its law, or given.
+  virtual Var<Real> input(const std::string& /*name*/, const std::function<Var<Real>()>& law) {
+    return law();
+  }
+  /// Random features omega [m,d] of FAVOR+.
+  virtual Variable<Real>* omega(int m) = 0;
+  /// What scores q.k are multiplied by where the memory scales them: 1/sqrt(d) by default.
+  virtual double scale() const;
+  /// eps of the denominators of reads.
+  virtual double read_eps() const { return 1e-6; }
+  /// Whether attention leaves out the token at which a query stands.
+  virtual bool strict() const { return false; }
+  /// What queries are multiplied by after features(), whatever the memory.
+  virtual double query_scale() const { return 1; }
+  /// eps of the normalisation of keys and queries.
+  virtual double norm_eps() const { return 1e-6; }
+  /// Whether gates follow their laws from the token (a model), or are given as they are.
+  virtual bool learned() const { return true; }
+  /// Whether an optional input is there.
+  virtual bool has_input(const std::string& /*name*/) const { return at_tokens(); }
+  /// The state before the first token (S [B,H,V,K], z [B,H,1,K]), or none; and what to do with that after
+  /// the last.
+  virtual Var<Real> start(const std::string& /*state*/) { return {}; }
+  virtual bool wants_end() const { return false; }
+  virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}
+
+  /// One number a head, [1,1,H,1].
+  Var<Real> constant(const std::function<double(int head)>& f);
+  /// Whether a query stands at a token of its own (a language model), not beside the sequence.
+  bool at_tokens() const { return position() == nullptr; }
+
+  bool has(const char* name) const { return options.has(key(name)); }
+  const std::string& text(const char* name) const { return options.get_string(key(name)); }
+  int integer(const char* name) const { return static_cast<int>(options.get_int(key(name))); }
+  double number(const char* name) const { return options.get_double(key(name)); }
+  bool flag(const char* name) const { return options.get_bool(key(name)); }
+
+ protected:
+  /// mix() where batch() holds ids.
+  virtual Var<Real> gather(Var<Real> weights, std::optional<double> eps);
+
+ private:
+  static std::string key(const char* name) { return std::string("memory.") + name; }
+};
+
+}  // namespace crosstalk

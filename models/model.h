@@ -1,0 +1,67 @@
+// What a trainer sees of a model, whatever it is: parameters of R replicas, and a graph for every batch
+// shape.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+
+#include "kernels/base/options.h"
+#include "kernels/batch.h"
+#include "models/graph/nodes.h"
+
+namespace crosstalk {
+
+/// A graph of the model over one batch shape, with what callers fill and read.
+template <class Real>
+struct ModelGraph {
+  ModelGraph(Device device, int R, bool train) : graph(device, R, train) {}
+  Graph<Real> graph;
+  BatchTensors batch;  ///< tokens [R,B,T,C], query [R,B,Q,1], position, target [R,B,Q]
+  Tensor<std::int32_t>* feature_seed = nullptr;  ///< [R,2] low and high word of the seed of random features
+  Tensor<std::int32_t>* feature_draw = nullptr;  ///< [R,1] number of the draw (step, or evaluation)
+  SquaredLoss<Real> loss;
+  Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
+
+  bool redraws = true;  ///< random features are drawn anew in every forward pass
+
+  int batches = 1;  ///< batches that the integer tensors hold, one after the other
+  /// What follows from the integers of all batches: run it whenever they have been filled, with batch 0
+  /// selected.
+  void prepare(const Exec& exec) const;
+  /// Makes the graph read batch u: which one is fixed when ops are queued.
+  void select(int u);
+  std::vector<Buckets> buckets;  ///< of the tokens' channels, for gradients of tables
+
+ private:
+  int selected_ = 0;
+};
+
+/// Sizes of what tokens are made of.
+struct ModelVocabulary {
+  int keys = 0, values = 0;
+  bool second_key = false;
+};
+
+template <class Real>
+class Model {
+ public:
+  Model(Device device, int R) : parameters_(device, R) {}
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+
+  ParameterBlock<Real>& parameters() { return parameters_; }
+  void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
+  /// A planned graph for batches of B sequences; shares the parameters. Its integer tensors hold `batches`
+  /// batches.
+  virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
+                                                  int batches = 1) = 0;
+
+ protected:
+  ParameterBlock<Real> parameters_;
+};
+
+/// The model that the resolved options name. `products`: what the operands of products are rounded to.
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
+                                        Device device, int R, Precision products = Precision::full);
+
+}  // namespace crosstalk

@@ -1,0 +1,194 @@
+// A memory on random tensors, in every form, beside its oracle. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/base/random.h"
+#include "kernels/testing/compare.h"
+#include "models/apply_model.h"
+#include "models/testing/sequence.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+
+/// A memory with options, and which of the optional inputs are given.
+struct ApplyCase {
+  std::string memory, name;
+  ApplySizes sizes;
+  std::map<std::string, OptionValue> given;
+  std::vector<std::string> present;
+  Options options() const { return apply_options(memory, sizes, given); }
+};
+
+/// Every own option of a memory in turn, with all optional inputs and with none.
+inline std::vector<ApplyCase> apply_cases(const std::string& memory, const ApplySizes& sizes) {
+  const MemoryKind& kind = *find_memory(memory);
+  std::vector<std::string> optional;
+  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+    if (input.optional && input.name != "s0") optional.push_back(input.name);
+  }
+  std::vector<ApplyCase> cases = {{memory, "defaults", sizes, {}, {}}};
+  if (!optional.empty()) cases.push_back({memory, "optional inputs", sizes, {}, optional});
+  for (const OptionSpec& spec : kind.options) {
+    for (const OptionValue& value : settings_of(spec)) {
+      if (spec.name == "form" || spec.name == "feature_map" || spec.name == "favor_variant" ||
+          spec.name == "favor_redraw" || spec.name == "beta_max" || value == spec.default_value)
+        continue;
+      cases.push_back({memory, spec.name + "=" + to_text(value), sizes, {{spec.name, value}}, optional});
+      // Whole numbers add up to 0 now and then, and nothing divides by that.
+      if (value == OptionValue(std::string("round"))) cases.back().given["digits"] = std::int64_t{4};
+    }
+  }
+  std::vector<ApplyCase> valid;
+  for (ApplyCase& one : cases) {
+    try {
+      one.options();
+      ApplyModel<double>(memory, one.options(), sizes, one.present, Device::cpu, true);
+      valid.push_back(one);
+    } catch (const OptionError&) {  // what has no meaning is refused; resolve_test.cpp looks at that
+    }
+  }
+  return valid;
+}
+
+/// Forms that a memory can be asked for.
+inline std::vector<std::string> forms_of(const ApplyCase& one) {
+  if (!one.options().has("memory.form")) return {""};
+  std::vector<std::string> forms;
+  for (const std::string& form : form_names()) {
+    ApplyCase asked = one;
+    asked.given["form"] = form;
+    try {
+      ApplyModel<double>(one.memory, asked.options(), one.sizes, one.present, Device::cpu, true);
+      forms.push_back(form);
+    } catch (const OptionError&) {
+    }
+  }
+  return forms;
+}
+
+/// Numbers for every input, in ranges where the equations make sense.
+using ApplyData = std::map<std::string, Vector>;
+inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
+  ApplyData data;
+  std::uint32_t stream = 0;
+  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+    RandomStream random(seed, RandomDomain::initialisation, stream++);
+    std::int64_t n = 1;
+    for (const int d : input.dims) n *= d;
+    Vector& x = data[input.name];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double u = random.uniform(), z = normal_from_uniform(random.uniform());
+      if (input.name == "log_decay" || input.name == "log_decay_v") {
+        x.push_back(i % 17 == 5 ? -20 : -1.5 * u - 0.01);
+      } else if (input.name == "beta" || input.name == "in_context_rate" || input.name == "step" ||
+                 input.name == "slope" || input.name.find("gate") != std::string::npos) {
+        x.push_back(0.05 + 0.9 * u);
+      } else if (input.name == "k" || input.name == "erase_key" || input.name == "a" || input.name == "b") {
+        x.push_back(0.5 * z);
+      } else {
+        x.push_back(z);
+      }
+    }
+  }
+  RandomStream random(seed, RandomDomain::initialisation, 999);
+  for (int i = 0; i < one.sizes.B * one.sizes.T * one.sizes.H * one.sizes.V; ++i)
+    data["d_o"].push_back(normal_from_uniform(random.uniform()));
+  return data;
+}
+
+template <class Real>
+void put(const Tensor<Real>& t, const Vector& x) {
+  for (std::int64_t i = 0; i < t.size(); ++i) t.at(0)[i] = static_cast<Real>(x[static_cast<std::size_t>(i)]);
+}
+template <class Real>
+Vector copy(const Tensor<Real>& t) {
+  return Vector(t.at(0), t.at(0) + t.size());
+}
+
+/// o, states, and gradients d_NAME.
+using ApplyResult = std::map<std::string, Vector>;
+template <class Real>
+ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data) {
+  ApplyCase asked = one;
+  if (!form.empty()) asked.given["form"] = form;
+  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, Device::cpu, true);
+  ApplyResult result;
+  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+    if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
+    put(model.input(input.name), data.at(input.name));
+  }
+  put(model.cotangent(), data.at("d_o"));
+  model.graph().forward({});
+  model.graph().backward({});
+  model.graph().check_guards();
+  result["o"] = copy(model.output());
+  for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value);
+  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+    if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
+    if (model.differentiated(input.name)) result["d_" + input.name] = copy(model.gradient(input.name));
+  }
+  return result;
+}
+
+/// The oracle's read of every head of every sequence, as o lies.
+inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
+  const ApplySizes& s = one.sizes;
+  const Options options = one.options();
+  Vector o(static_cast<std::size_t>(s.B * s.T * s.H * s.V));
+  for (int b = 0; b < s.B; ++b) {
+    for (int h = 0; h < s.H; ++h) {
+      Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+      for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+        if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
+        const Vector& x = data.at(input.name);
+        Matrix rows;
+        const auto row = [&](std::int64_t at, int n) {
+          rows.emplace_back(x.begin() + static_cast<std::ptrdiff_t>(at),
+                            x.begin() + static_cast<std::ptrdiff_t>(at + n));
+        };
+        if (input.name == "s0") {
+          for (int v = 0; v < s.V; ++v) row(((std::int64_t{b} * s.H + h) * s.V + v) * s.K, s.K);
+        } else if (input.dims[0] == s.H && input.dims.size() <= 2 && input.shape[1] == 'H') {
+          const int n = input.dims.size() == 2 ? input.dims[1] : 1;
+          row(std::int64_t{h} * n, n);
+        } else {
+          const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
+          const bool per_write = input.shape.find('N') != std::string::npos;
+          const int n = wide ? input.dims.back() : 1, M = s.T * (per_write ? s.N : 1);
+          for (int t = 0; t < M; ++t) row(((std::int64_t{b} * M + t) * s.H + h) * n, n);
+        }
+        if (input.name == "q") {
+          sequence.q = rows;
+        } else if (input.name == "k") {
+          sequence.k = rows;
+        } else if (input.name == "v") {
+          sequence.v = rows;
+        } else {
+          sequence.in[input.name] = rows;
+        }
+      }
+      if (options.has("memory.key_norm") && options.get_string("memory.key_norm") != "none") {
+        const bool l2 = options.get_string("memory.key_norm") == "l2";
+        for (Matrix* rows : {&sequence.q, &sequence.k}) {
+          for (Vector& row : *rows) {
+            double sum = 0;
+            for (const double e : row) sum += l2 ? e * e : e;
+            row = scaled(1 / (l2 ? std::sqrt(sum) : sum), row);
+          }
+        }
+      }
+      const Matrix read = find_oracle(one.memory)(sequence);
+      for (int t = 0; t < s.T; ++t) {
+        for (int v = 0; v < s.V; ++v)
+          o[static_cast<std::size_t>(((b * s.T + t) * s.H + h) * s.V + v)] =
+              read[static_cast<std::size_t>(t)][static_cast<std::size_t>(v)];
+      }
+    }
+  }
+  return o;
+}
+
+}  // namespace crosstalk::checks

@@ -1,0 +1,228 @@
+// Every memory of the registry on given tensors: its oracle, its forms against each other, gradients against differences,
+// single precision against double, states carried over. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/apply_check.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "models/testing/hard_cases.h"
+
+namespace crosstalk::checks {
+namespace {
+
+const ApplySizes kSizes{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = 1};
+
+class MemoryApply : public ::testing::TestWithParam<std::string> {
+ protected:
+  ApplySizes sizes() const {
+    ApplySizes s = kSizes;
+    for (const OptionSpec& o : find_memory(GetParam())->options) {
+      if (o.name == "writes") s.N = 2;
+    }
+    return s;
+  }
+};
+
+double largest(const Vector& x) {
+  double m = 1e-3;
+  for (const double e : x) m = std::max(m, std::abs(e));
+  return m;
+}
+
+void expect_close(const std::string& what, const Vector& got, const Vector& want, double limit) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  ASSERT_TRUE(
+      close(what, got.data(), want.data(), static_cast<std::int64_t>(want.size()), limit * largest(want)));
+}
+
+TEST_P(MemoryApply, HasAnOracle) {
+  EXPECT_NE(find_oracle(GetParam()), nullptr)
+      << "models/memories/" << GetParam() << "_test.cpp registers no oracle";
+}
+
+TEST_P(MemoryApply, EveryFormIsTheOracle) {
+  int checked = 0;
+  for (const ApplyCase& one : apply_cases(GetParam(), sizes())) {
+    const ApplyData data = apply_data(one, 3);
+    const Vector want = oracle_read(one, data);
+    for (const std::string& form : forms_of(one)) {
+      SCOPED_TRACE(fmt::format("{} {} {}", one.memory, one.name, form));
+      ASSERT_NO_FATAL_FAILURE(expect_close("o", apply<double>(one, form, data).at("o"), want, 1e-12));
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 0);
+}
+
+TEST_P(MemoryApply, FormsAgreeInGradientsAndStates) {
+  for (const ApplyCase& one : apply_cases(GetParam(), sizes())) {
+    const ApplyData data = apply_data(one, 5);
+    const auto forms = forms_of(one);
+    const ApplyResult want = apply<double>(one, forms.back(), data);
+    for (const std::string& form : forms) {
+      SCOPED_TRACE(fmt::format("{} {} {}", one.memory, one.name, form));
+      const ApplyResult got = apply<double>(one, form, data);
+      ASSERT_EQ(got.size(), want.size());
+      for (const auto& [name, x] : want) ASSERT_NO_FATAL_FAILURE(expect_close(name, got.at(name), x, 1e-10));
+    }
+  }
+}
+
+TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
+  ApplySizes small = sizes();
+  small.B = 1, small.T = 4;
+  for (const ApplyCase& one : apply_cases(GetParam(), small)) {
+    if (!smooth(one.options())) continue;
+    SCOPED_TRACE(fmt::format("{} {}", one.memory, one.name));
+    ApplyData data = apply_data(one, 7);
+    for (double& x : data["log_decay"]) x = std::max(x, -2.0);  // differences see nothing of e^-20
+    ApplyModel<double> model(one.memory, one.options(), small, one.present, Device::cpu, true);
+    const ApplyResult analytic = apply<double>(one, "", data);
+    const auto loss = [&] {
+      model.graph().forward({});
+      const Tensor<double> o = model.output();
+      double sum = 0;
+      for (std::int64_t i = 0; i < o.size(); ++i)
+        sum += o.at(0)[i] * data.at("d_o")[static_cast<std::size_t>(i)];
+      return sum;
+    };
+    const auto& d_o = data.at("d_o");
+    const double noise = 1e-2 * std::max(1.0, largest(d_o));
+    for (const auto& [name, gradient] : analytic) {
+      if (name.rfind("d_", 0) != 0) continue;
+      const std::string input = name.substr(2);
+      for (const auto& [other, x] : data) {
+        if (other != "d_o" && analytic.count("d_" + other) != 0) put(model.input(other), x);
+      }
+      const Tensor<double> x = model.input(input);
+      Vector numeric;
+      constexpr double h = 6e-5;
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        const double at = x.at(0)[i];
+        double slope = 0;
+        for (const auto& [steps, weight] :
+             std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+          x.at(0)[i] = at + steps * h;
+          slope += weight * loss() / (12 * h);
+        }
+        x.at(0)[i] = at;
+        numeric.push_back(slope);
+      }
+      ASSERT_TRUE(close(name, gradient.data(), numeric.data(), static_cast<std::int64_t>(numeric.size()),
+                        1e-8 * std::max(noise, largest(numeric))));
+    }
+  }
+}
+
+TEST_P(MemoryApply, SinglePrecisionAgreesWithDouble) {
+  for (const ApplyCase& one : apply_cases(GetParam(), sizes())) {
+    if (!smooth(one.options())) continue;  // a rounding may go the other way
+    // LayerNorm of three values divides by what may be small.
+    const double limit = one.name.find("layernorm") == std::string::npos ? 2e-5 : 1e-3;
+    ApplyData data = apply_data(one, 9);
+    for (auto& [name, x] : data) {
+      for (double& e : x) e = static_cast<float>(e);
+    }
+    for (const std::string& form : forms_of(one)) {
+      SCOPED_TRACE(fmt::format("{} {} {}", one.memory, one.name, form));
+      const ApplyResult want = apply<double>(one, form, data), got = apply<float>(one, form, data);
+      for (const auto& [name, x] : want) ASSERT_NO_FATAL_FAILURE(expect_close(name, got.at(name), x, limit));
+    }
+  }
+}
+
+// The data of models/testing/hard_cases.h: every form is the oracle, finite in both precisions, gradients too.
+TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
+  ApplySizes s = sizes();
+  s.B = s.H = 1, s.T = 70, s.K = 5, s.V = 3;
+  ApplyCase one{GetParam(), "hard", s, {}, {}};
+  for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+    if (input.optional && input.name != "s0") one.present.push_back(input.name);
+  }
+  const Options options = one.options();
+  for (const HardCase& hard : hard_cases()) {
+    // A gate that fades by 1 - beta has no meaning for beta = 2.
+    if (GetParam() == "peng_gate" && std::string(hard.name).find("reflections") != std::string::npos)
+      continue;
+    ApplyData data = apply_data(one, 13);
+    Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
+    std::map<std::string, Matrix*> rows;
+    for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+      if (input.name == "s0") continue;
+      Matrix& to = input.name == "q"   ? sequence.q
+                   : input.name == "k" ? sequence.k
+                   : input.name == "v" ? sequence.v
+                                       : sequence.in[input.name];
+      rows[input.name] = &to;
+      const bool wide = input.shape[input.shape.size() - 2] != 'H';
+      const auto n = static_cast<std::ptrdiff_t>(wide ? input.dims.back() : 1);
+      const Vector& x = data.at(input.name);
+      for (auto at = x.begin(); at != x.end(); at += n) to.emplace_back(at, at + n);
+    }
+    hard.change(sequence);
+    for (const auto& [name, from] : rows) {
+      Vector& x = data[name];
+      x.clear();
+      for (const Vector& row : *from) x.insert(x.end(), row.begin(), row.end());
+    }
+    const Vector want = oracle_read(one, data);
+    const bool explodes =
+        largest(want) > 1e12;  // a state that grows without bound: only its numbers' ratio counts
+    for (const std::string& form : forms_of(one)) {
+      SCOPED_TRACE(fmt::format("{} {} {}", one.memory, hard.name, form));
+      const ApplyResult precise = apply<double>(one, form, data), single = apply<float>(one, form, data);
+      ASSERT_NO_FATAL_FAILURE(expect_close("o", precise.at("o"), want, 1e-9));
+      for (const auto& [name, x] : precise) {
+        for (const double e : x) ASSERT_TRUE(std::isfinite(e)) << name;
+        if (explodes) continue;
+        for (const double e : single.at(name))
+          ASSERT_TRUE(std::isfinite(e)) << name << " in single precision";
+      }
+    }
+  }
+}
+
+// h tokens, their state, and the rest from there are as the whole.
+TEST_P(MemoryApply, GoesOnFromACarriedState) {
+  const auto& states = find_memory(GetParam())->states;
+  if (std::count(states.begin(), states.end(), "S") == 0) GTEST_SKIP() << "keeps its keys, not a state";
+  ApplySizes whole = sizes();
+  whole.B = 1;
+  ApplyCase all{GetParam(), "whole", whole, {}, {}};
+  const ApplyData data = apply_data(all, 11);
+  if (find_memory(GetParam())->forms_state)
+    GTEST_SKIP() << "its first token, without a state before it, is another";
+  for (const char* form : {"recurrent", "chunk"}) {
+    const ApplyResult want = apply<double>(all, form, data);
+    for (int h = 1; h < whole.T; h += 2) {
+      SCOPED_TRACE(fmt::format("{} {} split at {}", GetParam(), form, h));
+      Vector o;
+      ApplyResult part;
+      for (const bool second : {false, true}) {
+        ApplyCase piece = all;
+        piece.sizes.T = second ? whole.T - h : h;
+        if (second) piece.present = {"s0"};
+        ApplyData rows = data;
+        const auto shapes = apply_inputs(GetParam(), whole);
+        for (const ApplyInput& input : shapes) {
+          if (input.name == "s0" || input.shape.find('T') == std::string::npos) continue;
+          const auto n = static_cast<std::ptrdiff_t>(data.at(input.name).size()) / whole.T;
+          const auto begin = data.at(input.name).begin();
+          rows[input.name] =
+              second ? Vector(begin + h * n, data.at(input.name).end()) : Vector(begin, begin + h * n);
+        }
+        rows["d_o"] = Vector(static_cast<std::size_t>(piece.sizes.T * whole.H * whole.V), 1);
+        if (second) rows["s0"] = part.at("state_S");
+        part = apply<double>(piece, form, rows);
+        o.insert(o.end(), part.at("o").begin(), part.at("o").end());
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_close("o", o, want.at("o"), 1e-12));
+      ASSERT_NO_FATAL_FAILURE(expect_close("state", part.at("state_S"), want.at("state_S"), 1e-12));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryApply, every_memory(), memory_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

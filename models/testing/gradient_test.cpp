@@ -1,0 +1,136 @@
+// Whole models with every memory: gradients of all parameters against central differences, and unused query
+// slots. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "kernels/testing/compare.h"
+#include "models/testing/model_run.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+class MemoryGradient : public ::testing::TestWithParam<std::string> {
+ protected:
+  const MemoryKind& kind() const { return *find_memory(GetParam()); }
+};
+
+// (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h for parameter p, element j, by replica.
+std::vector<double> difference(ModelRun<double>& run, const Tensor<double>& p, std::int64_t j, int R) {
+  const double h = 6e-5;
+  std::vector<double> result(static_cast<std::size_t>(R), 0), x;
+  for (int r = 0; r < R; ++r) x.push_back(p.at(r)[j]);
+  for (const auto& [steps, weight] :
+       std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+    for (int r = 0; r < R; ++r) p.at(r)[j] = x[static_cast<std::size_t>(r)] + steps * h;
+    run.forward();
+    for (int r = 0; r < R; ++r) result[static_cast<std::size_t>(r)] += weight * run.loss(r) / (12 * h);
+  }
+  for (int r = 0; r < R; ++r) p.at(r)[j] = x[static_cast<std::size_t>(r)];
+  return result;
+}
+
+TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
+  // Shapes take turns: Q = 1 keeps what Q > 1 recomputes, and few queries are projected one by one.
+  const std::vector<ModelShape> shapes = {{kKeys, kValues, true, kB, {kT, 3, 1}},
+                                          {kKeys, kValues, false, kB, {kT, 2, 3}},
+                                          {kKeys, kValues, false, kB, {kT, 2, 1}},
+                                          {kKeys, kValues, true, kB, {kT, 3, 3}}};
+  std::size_t turn = 0;
+  for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, 3)) {
+    if (!of_2021(kind().name) && !smooth(setting.options)) continue;
+    for (const std::size_t s : {turn % 4, (turn + 1) % 4}) {
+      const ModelShape& shape = shapes[s];
+      SCOPED_TRACE(fmt::format("{}, shape {}", setting.name, s));
+      constexpr int R = 2;
+      ModelRun<double> run(setting.options, shape, R, true);
+      for (int r = 0; r < R; ++r)
+        give(run, r, find_example(setting.options, shape, 500 + turn * 2 + static_cast<std::size_t>(r), 0));
+      run.forward();
+      run.backward();
+      auto& block = run.model.parameters();
+      std::vector<std::vector<double>> analytic;
+      for (int i = 0; i < block.count(); ++i) {
+        for (int r = 0; r < R; ++r)
+          analytic.emplace_back(block.gradient(i).at(r), block.gradient(i).at(r) + block.gradient(i).size());
+      }
+      for (int i = 0; i < block.count(); ++i) {
+        const Tensor<double> p = block.value(i);
+        std::vector<std::vector<double>> numeric(R);
+        for (std::int64_t j = 0; j < p.size(); ++j) {
+          const auto d = difference(run, p, j, R);
+          for (std::size_t r = 0; r < R; ++r) numeric[r].push_back(d[r]);
+        }
+        for (std::size_t r = 0; r < R; ++r) {
+          // Rounding of the loss, divided by the step, is 1e-10 of the loss at most.
+          const double noise = 1e-2 * std::max(1., run.loss(static_cast<int>(r)));
+          const double scale = std::max(noise, magnitude(numeric[r].data(), p.size()));
+          const auto& got = analytic[static_cast<std::size_t>(i) * R + r];
+          ASSERT_TRUE(close("gradient of " + block.name(i), got.data(), numeric[r].data(), p.size(),
+                            1e-8 * scale, std::vector<int>(p.dims, p.dims + p.rank)));
+        }
+      }
+      run.graph->graph.check_guards();
+    }
+    ++turn;
+  }
+  EXPECT_GT(turn, 0u);
+}
+
+// A second pass through the same graph must not remember the first: gradients are overwritten, not added up.
+TEST_P(MemoryGradient, IsTheSameInEveryPass) {
+  const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, 3}};
+  for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, kEmbedding)) {
+    SCOPED_TRACE(setting.name);
+    const Example first = find_example(setting.options, shape, 11, 0),
+                  second = find_example(setting.options, shape, 12, 0);
+    ModelRun<double> used(setting.options, shape, 1, true), fresh(setting.options, shape, 1, true);
+    give(used, 0, first);
+    used.forward();
+    used.backward();
+    for (auto* run : {&used, &fresh}) {
+      give(*run, 0, second);
+      run->forward();
+      run->backward();
+    }
+    const auto a = used.model.parameters().gradients(), b = fresh.model.parameters().gradients();
+    ASSERT_TRUE(identical("gradients", a.at(0), b.at(0), a.size()));
+  }
+}
+
+// What unused slots hold must not matter, and slots all unused but one are as if there were one.
+TEST_P(MemoryGradient, UnusedSlotsLeaveNoTrace) {
+  const ModelShape one{kKeys, kValues, false, 1, {kT, 2, 1}}, three{kKeys, kValues, false, 1, {kT, 2, 3}};
+  for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, kEmbedding)) {
+    SCOPED_TRACE(setting.name);
+    const Example example = find_example(setting.options, one, 21, 0);
+    HandBatch padded(1, three.sequence);
+    padded.tokens = example.batch.tokens;
+    padded.ask(0, 0, example.batch.query_at(0, 0), example.batch.target_at(0, 0),
+               example.batch.position_at(0, 0));
+    padded.ask(0, 1, 0, -1, 0);
+    padded.ask(0, 2, 0, -1, 0);
+    ModelRun<double> alone(setting.options, one, 1, true), beside(setting.options, three, 1, true);
+    give(alone, 0, example);
+    give(beside, 0,
+         example.batch.shape.Q == 1 ? Example{example.parameters, padded, example.omega, example.feature_seed,
+                                              example.feature_draw, 1}
+                                    : example);
+    for (auto* run : {&alone, &beside}) {
+      run->forward();
+      run->backward();
+    }
+    const double got = beside.loss(0), want = alone.loss(0);
+    ASSERT_TRUE(close("loss", &got, &want, 1, 1e-13 * example.peak));
+    const auto &a = beside.model.parameters(), &b = alone.model.parameters();
+    for (int i = 0; i < a.count(); ++i) {
+      const double scale = std::max(1., magnitude(b.gradient(i).at(0), b.gradient(i).size()));
+      ASSERT_TRUE(close("gradient of " + a.name(i), a.gradient(i).at(0), b.gradient(i).at(0),
+                        b.gradient(i).size(), 1e-12 * scale));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryGradient, every_memory(), memory_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

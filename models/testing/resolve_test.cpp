@@ -1,0 +1,252 @@
+// What settings of memories mean: derived dimensions, refusals with their reasons, descriptions.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, OptionValue>>;
+
+Options with(const std::string& memory, const Settings& settings, int d_key = 8) {
+  Options options = memory_options(*find_memory(memory), d_key, 5, 4);
+  for (const auto& [name, value] : settings) options.set("memory." + name, value);
+  return options;
+}
+OptionValue word(const char* text) { return std::string(text); }
+OptionValue number(std::int64_t n) { return n; }
+
+// Message of the refusal; fails the test where there is none or it blames another key.
+std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
+                    int d_key = 8) {
+  Options options = with(memory, settings, d_key);
+  try {
+    find_memory(memory)->resolve(options);
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, key) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << memory << " accepts what it should refuse at " << key;
+  return "";
+}
+
+std::int64_t d_dot_of(const std::string& memory, const Settings& settings, int d_key = 8) {
+  const MemoryKind& kind = *find_memory(memory);
+  const Options options = resolved(kind, with(memory, settings, d_key));
+  EXPECT_EQ(options.get_int("memory.d_dot"), kind.d_dot(options));
+  return kind.d_dot(options);
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> with_feature_maps() {
+  std::vector<std::string> names;
+  for (const MemoryKind& kind : memory_kinds()) {
+    for (const OptionSpec& spec : kind.options) {
+      if (spec.name == "feature_map") names.push_back(kind.name);
+    }
+  }
+  return names;
+}
+
+TEST(Resolve, DerivesTheFeatureDimension) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    const OptionValue none = word("none");
+    const Settings plain = {{"key_norm", none}, {"read_norm", none}};
+    const auto plus = [&](Settings more) {
+      more.insert(more.end(), plain.begin(), plain.end());
+      return more;
+    };
+    for (const char* map : {"identity", "elu1", "relu", "tanh"})
+      EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word(map)}})), 8) << map;
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("dpfp")}})), 16);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("dpfp")}, {"nu", number(3)}})), 48);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")}})), 16);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")}, {"features", number(20)}})), 40);
+    EXPECT_EQ(d_dot_of(memory, plus({{"feature_map", word("favor")},
+                                     {"features", number(20)},
+                                     {"favor_variant", word("positive")}})),
+              20);
+  }
+}
+
+TEST(Resolve, SolvesDDotForNuAndFeatures) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    const MemoryKind& kind = *find_memory(memory);
+    const OptionValue none = word("none");
+    Options dpfp = resolved(
+        kind, with(memory, {{"feature_map", word("dpfp")}, {"d_dot", number(48)}, {"read_norm", none}}));
+    EXPECT_EQ(dpfp.get_int("memory.nu"), 3);
+    EXPECT_EQ(kind.d_dot(dpfp), 48);
+    Options favor = resolved(
+        kind, with(memory, {{"feature_map", word("favor")}, {"d_dot", number(48)}, {"read_norm", none}}));
+    EXPECT_EQ(favor.get_int("memory.features"), 24);
+    Options positive = resolved(kind, with(memory, {{"feature_map", word("favor")},
+                                                    {"favor_variant", word("positive")},
+                                                    {"d_dot", number(48)},
+                                                    {"read_norm", none}}));
+    EXPECT_EQ(positive.get_int("memory.features"), 48);
+    EXPECT_EQ(d_dot_of(memory, {{"feature_map", word("elu1")}, {"d_dot", number(8)}, {"read_norm", none}}),
+              8);
+    // Agreeing twice is no contradiction.
+    EXPECT_EQ(
+        d_dot_of(
+            memory,
+            {{"feature_map", word("dpfp")}, {"nu", number(2)}, {"d_dot", number(32)}, {"read_norm", none}}),
+        32);
+  }
+}
+
+TEST(Resolve, RefusesDDotWithoutSolution) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    const OptionValue none = word("none");
+    const std::string odd = refusal(
+        memory, {{"feature_map", word("dpfp")}, {"d_dot", number(40)}, {"read_norm", none}}, "memory.d_dot");
+    EXPECT_TRUE(has(odd, "40") && has(odd, "16")) << odd;  // what was asked, and the step that it must obey
+    refusal(memory, {{"feature_map", word("elu1")}, {"d_dot", number(16)}, {"read_norm", none}},
+            "memory.d_dot");
+    refusal(memory, {{"feature_map", word("favor")}, {"d_dot", number(33)}, {"read_norm", none}},
+            "memory.d_dot");
+    refusal(memory,
+            {{"feature_map", word("dpfp")}, {"nu", number(2)}, {"d_dot", number(48)}, {"read_norm", none}},
+            "memory.d_dot");
+  }
+}
+
+TEST(Resolve, RefusesNuBeyondItsLargestUse) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    const OptionValue none = word("none");
+    EXPECT_EQ(d_dot_of(memory, {{"feature_map", word("dpfp")}, {"nu", number(15)}, {"read_norm", none}}),
+              240);
+    const std::string message = refusal(
+        memory, {{"feature_map", word("dpfp")}, {"nu", number(16)}, {"read_norm", none}}, "memory.nu");
+    EXPECT_TRUE(has(message, "15")) << message;  // rolls of 2 d_key = 16 numbers repeat after 15
+  }
+}
+
+TEST(Resolve, RefusesOptionsOfAnotherFeatureMap) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    const OptionValue none = word("none");
+    EXPECT_TRUE(has(
+        refusal(memory, {{"feature_map", word("elu1")}, {"nu", number(2)}, {"read_norm", none}}, "memory.nu"),
+        "dpfp"));
+    refusal(memory, {{"feature_map", word("favor")}, {"nu", number(2)}, {"read_norm", none}}, "memory.nu");
+    EXPECT_TRUE(
+        has(refusal(memory, {{"feature_map", word("dpfp")}, {"features", number(16)}, {"read_norm", none}},
+                    "memory.features"),
+            "favor"));
+  }
+}
+
+TEST(Resolve, RefusesSumsThatCanVanish) {
+  for (const std::string& memory : with_feature_maps()) {
+    SCOPED_TRACE(memory);
+    for (const char* map : {"identity", "tanh"}) {
+      const std::string sum = refusal(
+          memory, {{"feature_map", word(map)}, {"key_norm", word("sum")}, {"read_norm", word("none")}},
+          "memory.key_norm");
+      EXPECT_TRUE(has(sum, map) && has(sum, "sum")) << sum;
+      if (memory == "fwm") continue;
+      const std::string read = refusal(
+          memory, {{"feature_map", word(map)}, {"key_norm", word("none")}, {"read_norm", word("attention")}},
+          "memory.read_norm");
+      EXPECT_TRUE(has(read, map) && has(read, "sum")) << read;
+      EXPECT_EQ(d_dot_of(memory,
+                         {{"feature_map", word(map)}, {"key_norm", word("l2")}, {"read_norm", word("none")}}),
+                8);
+    }
+  }
+}
+
+TEST(Resolve, FwmHasNoAttentionNormalisation) {
+  refusal("fwm",
+          {{"feature_map", word("elu1")}, {"key_norm", word("none")}, {"read_norm", word("attention")}},
+          "memory.read_norm");
+}
+
+// Every combination is either built or refused with an option's name and a reason; and enough of each.
+TEST(Resolve, EveryCombinationIsAcceptedOrRefusedByName) {
+  for (const MemoryKind& kind : memory_kinds()) {
+    SCOPED_TRACE(kind.name);
+    std::set<std::string> names = {"model.d_key"};
+    for (const OptionSpec& spec : kind.options) names.insert("memory." + spec.name);
+    int accepted = 0, refused = 0;
+    for (const Setting& setting : all_settings(kind, 4, 5, 4)) {
+      try {
+        const Options once = resolved(kind, setting.options);
+        EXPECT_EQ(resolved(kind, once), once) << "resolving twice changes " << setting.name;
+        if (kind.d_dot(once) != 0) {
+          EXPECT_GT(kind.d_dot(once), 0);
+        }
+        EXPECT_GT(kind.state_size(once, 4, 5), 0);
+        ++accepted;
+      } catch (const OptionError& error) {
+        EXPECT_TRUE(names.count(error.key)) << error.key << ": " << error.what();
+        EXPECT_GT(std::string(error.what()).size(), 30u) << error.what();
+        ++refused;
+      }
+    }
+    RecordProperty(kind.name + "_accepted", accepted);
+    RecordProperty(kind.name + "_refused", refused);
+    EXPECT_GT(accepted, 0);
+    if (kind.options.size() > 3) {
+      EXPECT_GT(refused, 0);
+    }
+  }
+}
+
+TEST(Describe, EveryMemoryNamesItsSource) {
+  std::set<std::string> names;
+  for (const MemoryKind& kind : memory_kinds()) {
+    EXPECT_TRUE(names.insert(kind.name).second) << kind.name << " is registered twice";
+    EXPECT_EQ(find_memory(kind.name), &kind);
+    EXPECT_FALSE(kind.summary.empty()) << kind.name;
+    EXPECT_TRUE(has(kind.description, "arXiv")) << kind.name << ": " << kind.description;
+    EXPECT_TRUE(kind.d_dot && kind.state_size && kind.resolve) << kind.name;
+    EXPECT_FALSE(kind.equation.empty() || kind.source.empty()) << kind.name;
+    for (const OptionSpec& spec : kind.options) {
+      EXPECT_GT(spec.help.size(), 8u) << kind.name << "." << spec.name;
+      EXPECT_NE(spec.help.back(), '.') << kind.name << "." << spec.name;
+      EXPECT_NO_THROW(check_option(spec, "memory", spec.default_value)) << kind.name << "." << spec.name;
+    }
+  }
+  EXPECT_EQ(find_memory("no such memory"), nullptr);
+}
+
+TEST(Describe, EveryFeatureMapIsListedAndUsable) {
+  std::set<std::string> listed;
+  for (const FeatureMapInfo& info : feature_map_infos()) {
+    listed.insert(info.name);
+    EXPECT_FALSE(info.formula.empty() || info.d_dot.empty() || info.source.empty()) << info.name;
+  }
+  for (const MemoryKind& kind : memory_kinds()) {
+    for (const OptionSpec& spec : kind.options) {
+      if (spec.name != "feature_map") continue;
+      EXPECT_EQ(std::set<std::string>(spec.choices.begin(), spec.choices.end()), listed) << kind.name;
+    }
+  }
+}
+
+TEST(Describe, EmbeddingSizeIsThatOfTheReleasedCode) {
+  for (const auto& [keys, values, want] :
+       std::vector<std::tuple<int, int, int>>{{20, 20, 44}, {5, 4, 9}, {100, 100, 220}, {300, 301, 661}}) {
+    Options options;
+    fill_defaults(options, "model", model_options());
+    resolve_model(options, keys, values);
+    EXPECT_EQ(options.get_int("model.embedding"), want);
+    options.set("model.embedding", std::int64_t{7});
+    resolve_model(options, keys, values);
+    EXPECT_EQ(options.get_int("model.embedding"), 7);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
