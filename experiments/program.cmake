@@ -11,14 +11,17 @@ crosstalk_library(crosstalk_program
     program/devices.cpp
     program/dispatch.cpp
     program/doctor.cpp
+    program/draw.cpp
     program/compare.cpp
     program/export.cpp
     program/help.cpp
     program/list.cpp
+    program/new.cpp
     program/plan.cpp
     program/plot.cpp
     program/progress.cpp
     program/provenance.cpp
+    program/reference.cpp
     program/requests.cpp
     program/retry.cpp
     program/run.cpp
@@ -29,9 +32,11 @@ crosstalk_library(crosstalk_program
     program/shares.cpp
     program/signals.cpp
     program/status.cpp
+    program/table.cpp
     program/stores.cpp
     program/submit.cpp
     program/text.cpp
+    program/topics.cpp
     program/verify.cpp
     program/version.cpp
     program/work.cpp
@@ -85,7 +90,10 @@ if(CROSSTALK_TESTS)
     if(numpy_python)
       add_test(NAME program.apply COMMAND "${numpy_python}" "${CMAKE_CURRENT_SOURCE_DIR}/program/apply_test.py"
         "$<TARGET_FILE:crosstalk>")
-      set_tests_properties(program.apply PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+      # docs/apply.md: its example and its table.
+      add_test(NAME program.apply_page COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-apply-page.py"
+        "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
+      set_tests_properties(program.apply program.apply_page PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
     else()
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()

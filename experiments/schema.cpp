@@ -72,6 +72,12 @@ std::string Schema::unknown_key(const std::string& key) const {
     for (const std::string& sibling : siblings) ends.push_back(sibling.substr(prefix.size()));
     if (const std::string end = nearest_name(last, ends); !end.empty()) near = prefix + end;
   }
+  if (near.empty() && prefix.empty()) {  // no prefix at all: whatever lies behind one
+    std::vector<std::string> ends;
+    for (const std::string& known : all) ends.push_back(known.substr(known.find('.') + 1));
+    if (const std::string end = nearest_name(last, ends); !end.empty())
+      near = all[static_cast<std::size_t>(std::find(ends.begin(), ends.end(), end) - ends.begin())];
+  }
   if (near.empty()) near = nearest_name(key, all);
   if (!near.empty()) return fmt::format("unknown key {}; did you mean {}?", key, near);
   if (!siblings.empty()) return fmt::format("unknown key {}; it could be {}", key, join_names(siblings));

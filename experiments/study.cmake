@@ -14,6 +14,9 @@ crosstalk_test(experiments_study_test
   LIBS crosstalk_study_core)
 crosstalk_test(experiments_study_files_test SOURCES study_files_test.cpp LIBS crosstalk_study)
 
+# Theory of results/ against sequences of tasks/, which may not include each other.
+crosstalk_test(theory_test SOURCES theory_test.cpp LIBS crosstalk_tasks crosstalk_results Eigen3::Eigen)
+
 set(study_reader fuzz_study.cpp study_fixture.cpp run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp
   study_expand.cpp study_file.cpp study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
   ../kernels/base/options.cpp)

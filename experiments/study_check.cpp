@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -122,6 +123,11 @@ OptionValue option_value(const OptionSpec& spec, const std::string& key, const S
   if (setting.from.set >= 0 && wants_text && !std::holds_alternative<std::string>(setting.value)) {
     return check_option(spec, prefix, to_text(setting.value));  // --set eval.length_factors=2 needs no quotes
   }
+  // 1e4 is a number to TOML; where a whole one is wanted, it is one.
+  if (const auto* number = std::get_if<double>(&setting.value);
+      number && std::holds_alternative<std::int64_t>(spec.default_value) && std::abs(*number) < 1e15 &&
+      std::floor(*number) == *number)
+    return check_option(spec, prefix, static_cast<std::int64_t>(*number));
   return check_option(spec, prefix, setting.value);
 }
 

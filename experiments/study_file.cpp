@@ -264,7 +264,7 @@ class Reader {
       add(memory.settings, key, setting);
       if (const OptionSpec* spec = find_option(schema_, "", memory.name, key)) {
         try {
-          check_option(*spec, key.substr(0, key.find('.')), setting.value);
+          option_value(*spec, key, setting);
         } catch (const OptionError& error) {
           blame_.fail(setting.from, error.what());
         }

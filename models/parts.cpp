@@ -92,8 +92,12 @@ void resolve_feature_map(Options& options) {
   options.set("memory.d_dot", d_dot);
 }
 
+// Whether a model makes keys and queries; what `crosstalk apply` is given may have been mapped before.
+bool in_a_model(const Options& options) { return options.has("model.name"); }
+
 // Refuses sum and attention normalisation over features that may be negative: their sums can vanish.
 void refuse_vanishing_sums(const Options& options) {
+  if (!in_a_model(options)) return;
   const std::string& map = options.get_string("memory.feature_map");
   if (info_of(map).positive) return;
   for (const char* key : {"memory.key_norm", "memory.read_norm"}) {
@@ -168,7 +172,8 @@ Part key_norm(const std::string& default_norm) {
             0,
             {"none", "sum", "l2"}}},
           [](Options& o) {
-            if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map")) return;
+            if (o.get_string("memory.key_norm") != "sum" || o.has("memory.feature_map") || !in_a_model(o))
+              return;
             throw OptionError("memory.key_norm",
                               "memory.key_norm = \"sum\" has no meaning without a positive feature map: keys "
                               "change sign, so the "

@@ -1,13 +1,17 @@
-// Figures of capacity (the largest load that a memory solves) against d_dot and against state size.
+// Figures of capacity (the largest load that a memory solves) against d_dot, state size and parameters.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <ostream>
 #include <set>
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "results/theory.h"
 
 namespace crosstalk {
 namespace {
@@ -18,8 +22,10 @@ constexpr const char* kLoad = "task.associations";
 struct Measured {
   const RecordLine* line = nullptr;
   Capacity capacity;
-  double state_size = 0;  ///< at the load of its capacity (values, and softmax's cache, grow with the load)
+  double size = 0;  ///< x, at the load of its capacity (values, and softmax's cache, grow with the load)
 };
+
+enum class Against { d_dot, state, parameters };
 
 std::vector<RecordLine> lines_by_size(const FigureInput& input, const char* figure) {
   auto lines = make_lines(
@@ -31,42 +37,42 @@ std::vector<RecordLine> lines_by_size(const FigureInput& input, const char* figu
   return lines;
 }
 
-Measured measure(const RecordLine& line, double threshold) {
+double size_of(const Record& record, Against against) {
+  if (against == Against::d_dot) return static_cast<double>(record.d_dot);
+  if (against == Against::state) return static_cast<double>(record.state_size);
+  const auto parameters = record.metrics.find("parameters");
+  return parameters == record.metrics.end() ? 0 : parameters->second;
+}
+
+Measured measure(const RecordLine& line, const Metric& metric, double threshold, Against against) {
   std::vector<LoadPoint> points;
   for (const auto& [load, records] : line.points)
     for (const Record* record : results_of(records))
-      points.push_back({load, record->seed, has_diverged(*record) ? kNone : record->eval_loss});
+      points.push_back({load, record->seed, value_of(*record, metric)});
   Measured measured;
   measured.line = &line;
   if (!points.empty()) measured.capacity = capacity(points, threshold);
   const auto at = line.points.find(measured.capacity.capacity);
   const RecordList& records = at != line.points.end() ? at->second : line.points.begin()->second;
-  measured.state_size = static_cast<double>(records.front()->state_size);
+  measured.size = size_of(*records.front(), against);
   return measured;
 }
 
 /// A legend entry a label: its worst count of seeds and all its diverged runs.
-void add_label_legend(Drawing& drawing, const std::vector<Measured>& all,
-                      const std::map<std::string, LabelStyle>& styles, int expected) {
-  std::vector<std::string> order;
-  std::map<std::string, SeedCount> counts;
+void add_label_legend(Drawing& drawing, const std::vector<Measured>& all, int expected) {
   for (const Measured& measured : all) {
     const SeedCount count = count_seeds(*measured.line, expected);
-    const auto [entry, is_new] = counts.emplace(measured.line->label, count);
-    if (is_new) {
-      order.push_back(measured.line->label);
+    const auto known = std::find_if(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
+      return line.label == measured.line->label;
+    });
+    if (known == drawing.lines.end()) {
+      drawing.lines.push_back({measured.line->label, measured.line->d_dot, "", count, ""});
       continue;
     }
-    entry->second.least = std::min(entry->second.least, count.least);
-    entry->second.most = std::max(entry->second.most, count.most);
-    entry->second.diverged += count.diverged;
-  }
-  for (const std::string& label : order) {
-    const SeedCount& count = counts[label];
-    const std::string name = legend_name(label, "", count);
-    drawing.lines.emplace_back(python_text(label), fmt::format("({}, {}, {})", python_text(name),
-                                                               python_text(styles.at(label).colour),
-                                                               python_text(styles.at(label).marker)));
+    known->count.least = std::min(known->count.least, count.least);
+    known->count.most = std::max(known->count.most, count.most);
+    known->count.diverged += count.diverged;
+    known->count.runs += count.runs;
   }
 }
 
@@ -82,82 +88,119 @@ std::vector<double> log_limits(const std::vector<double>& values) {
   return {std::floor(low / 1.3 * 100) / 100, std::ceil(high * 1.5)};
 }
 
-Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, bool against_ddot) {
-  Drawing drawing = begin_drawing(kPointsTemplate, input.options, against_ddot ? "d_key" : "state_size");
-  drawing.censored_column = true;
+/// The bound of the rank on capacity, within the sizes and loads of the records: for each size the largest
+/// load that a memory of so many features can solve to within the threshold.
+void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double threshold) {
+  std::map<double, double> bounds;
+  double last_load = 0;
+  for (const RecordLine& line : lines) last_load = std::max(last_load, line.points.rbegin()->first);
+  for (const RecordLine& line : lines)
+    if (const auto bound = rank_capacity(*line.points.begin()->second.front(), threshold)) {
+      const auto size = static_cast<double>(line.d_dot);
+      // Where two settings differ, neither line is a theorem for both.
+      if (const auto [at, is_new] = bounds.emplace(size, *bound); !is_new && at->second != *bound) return;
+    }
+  std::erase_if(bounds, [&](const auto& bound) { return bound.second > last_load; });
+  if (bounds.size() < 2) return;
+  const std::string label = "theory: capacity of the rank bound";
+  for (const auto& [size, bound] : bounds)
+    drawing.rows.push_back({label, static_cast<std::int64_t>(size), kNone, 0, bound});
+  drawing.overlays.push_back({label, 0, "Theory: rank bound"});
+}
+
+/// A line through the brackets of all memories, those beyond the grid included.
+void add_fit(Drawing& drawing, const std::vector<Measured>& all, std::ostream& notes) {
+  std::vector<Bracket> brackets;
+  double first = kInfinity, last = 0;
+  for (const Measured& measured : all) {
+    if (measured.capacity.seeds == 0) continue;
+    brackets.push_back({measured.size, measured.capacity.capacity, measured.capacity.unsolved});
+    first = std::min(first, measured.size);
+    last = std::max(last, measured.size);
+  }
+  const LineFit fit = fit_line(brackets);
+  if (!std::isfinite(fit.slope)) {
+    notes << "fit: fewer than three sizes have a capacity inside the grid; no slope\n";
+    return;
+  }
+  drawing.rows.push_back({"fit: slope", 0, kNone, fit.n, fit.slope, fit.slope_lo, fit.slope_hi});
+  drawing.rows.push_back({"fit: intercept", 0, kNone, fit.n, fit.intercept});
+  drawing.figure["fit"] =
+      fmt::format("Fit: slope {:.2f} [{:.2f}, {:.2f}]", fit.slope, fit.slope_lo, fit.slope_hi);
+  drawing.figure["fit_range"] = {first, last};
+  drawing.footnotes.emplace_back(
+      "Fit: interval regression over all memories, those at the grid's end included; 95 % interval of the "
+      "slope.");
+}
+
+Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, Against against) {
+  static const std::map<Against, std::array<const char*, 3>> axes = {
+      {Against::d_dot, {"d_key", "d_dot", "$d_{\\mathrm{dot}}$"}},
+      {Against::state, {"state_size", "state_size", "State size (floats a sequence)"}},
+      {Against::parameters, {"parameters", "parameters", "Trained parameters"}}};
+  const auto& [column, x, xlabel] = axes.at(against);
+  Drawing drawing = begin_drawing(kPointsTemplate, input.options, column);
+  drawing.capacity_columns = true;
   if (!input.options.published.empty())
     input.notes << "published points belong to capacity and updates; left out\n";
+  const Metric metric = metric_of(input);
+  if (!metric.is_loss)
+    throw std::invalid_argument(
+        fmt::format("a capacity is the largest load with a loss below a threshold; "
+                    "--metric {} is no loss",
+                    metric.name));
+  const double threshold = threshold_of(input, metric);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
 
   std::vector<Measured> all;
-  std::vector<double> xs, ys, fit_x, fit_y;
-  double smallest_load = std::numeric_limits<double>::infinity();
+  std::vector<double> xs, ys;
+  double smallest_load = kInfinity;
+  int fewest = 0, most = 0;
   for (const RecordLine& line : lines) {
-    const Measured measured = measure(line, input.options.threshold);
+    const Measured measured = measure(line, metric, threshold, against);
     const Capacity& result = measured.capacity;
     all.push_back(measured);
     smallest_load = std::min(smallest_load, line.points.begin()->first);
-    FigureRow row{line.label, line.d_dot, against_ddot ? line.d_key : measured.state_size, result.seeds};
+    FigureRow row{line.label, line.d_dot, against == Against::d_dot ? line.d_key : measured.size,
+                  result.seeds};
     if (result.seeds > 0) {
       row.median = result.capacity;
       row.lo = result.lo;
       row.hi = result.hi;
       row.censored = result.censored;
+      row.unsolved = result.unsolved;
+      fewest = fewest == 0 ? result.seeds : std::min(fewest, result.seeds);
+      most = std::max(most, result.seeds);
     }
     drawing.rows.push_back(row);
-    const double x = against_ddot ? static_cast<double>(line.d_dot) : measured.state_size;
-    xs.push_back(x);
-    for (const double y : {result.capacity, result.lo, result.hi}) ys.push_back(y);
-    if (result.seeds > 0 && result.capacity > 0 && !result.censored) {
-      fit_x.push_back(x);
-      fit_y.push_back(result.capacity);
-    }
+    xs.push_back(measured.size);
+    for (const double y : {result.capacity, result.lo, result.hi})
+      if (std::isfinite(y)) ys.push_back(y);
   }
-  add_label_legend(drawing, all, input.styles, expected);
-  const bool none_solved = std::none_of(ys.begin(), ys.end(), [](double y) { return y > 0; });
-  if (none_solved) {
+  add_label_legend(drawing, all, expected);
+  if (std::none_of(ys.begin(), ys.end(), [](double y) { return y > 0; }))
     ys = {smallest_load, 2 * smallest_load};
-    input.notes << fmt::format("no memory solves its smallest load at a loss of {}\n",
-                               input.options.threshold);
-  }
-  const auto xlim = log_limits(xs);
-  auto ylim = log_limits(ys);
+  if (std::all_of(all.begin(), all.end(), [](const Measured& one) { return one.capacity.capacity <= 0; }))
+    input.notes << fmt::format("no memory solves its smallest load at a loss of {}\n", threshold);
 
-  drawing.figure["x"] = against_ddot ? "d_dot" : "state_size";
-  drawing.figure["xlabel"] = against_ddot ? "$d_{\\mathrm{dot}}$" : "State size (floats per sequence)";
+  drawing.figure["x"] = x;
+  drawing.figure["xlabel"] = xlabel;
   drawing.figure["ylabel"] = "Capacity (associations)";
-  drawing.figure["xscale"] = against_ddot ? "log2" : "log";
+  drawing.figure["xscale"] = against == Against::d_dot ? "log2" : "log";
   drawing.figure["yscale"] = "log2";
-  drawing.figure["xlim"] = xlim;
-  drawing.figure["ylim"] = ylim;
+  drawing.figure["xlim"] = log_limits(xs);
+  drawing.figure["ylim"] = log_limits(ys);
   drawing.figure["fit"] = "";
-  drawing.figure["footnote"] = fmt::format(
-      "Capacity: the largest load that is solved (median loss at most {}) with every smaller one.\nBars: 95 "
-      "% "
-      "bootstrap interval over {} seeds.",
-      input.options.threshold, expected);
-  if (!against_ddot) return drawing;
-
-  const std::set<double> distinct(fit_x.begin(), fit_x.end());
-  if (distinct.size() >= 2) {
-    const LineFit fit = fit_line(fit_x, fit_y);
-    drawing.rows.push_back({"fit: slope", 0, kNone, fit.n, fit.slope, fit.slope_lo, fit.slope_hi});
-    drawing.rows.push_back({"fit: intercept", 0, kNone, fit.n, fit.intercept});
-    drawing.figure["fit"] =
-        std::isfinite(fit.slope_lo) && std::isfinite(fit.slope_hi)
-            ? fmt::format("Fit: slope {:.2f} [{:.2f}, {:.2f}]", fit.slope, fit.slope_lo, fit.slope_hi)
-            : fmt::format("Fit: slope {:.2f}", fit.slope);
-  } else {
-    input.notes << "fit: fewer than two sizes have a capacity inside the grid; no slope\n";
-  }
-  if (input.options.theory) {
-    const std::string label = "theory: capacity = d_dot";
-    const std::set<double> sizes(xs.begin(), xs.end());
-    for (const double size : sizes)
-      drawing.rows.push_back({label, static_cast<std::int64_t>(size), kNone, 0, size});
-    drawing.overlays.emplace_back(python_text(label), python_text("Theory: capacity = $d_{\\mathrm{dot}}$"));
-  }
+  drawing.figure["fit_range"] = {0.0, 0.0};
+  drawing.footnotes.push_back(fmt::format(
+      "Capacity: the largest load that is solved (median {} at most {}) with every smaller one; it "
+      "lies between that load and the next. Bars: {}, each from its last solved load to the next.",
+      metric.name == "test_loss" ? "test loss" : "loss", threshold,
+      most <= 1 ? "one seed" : interval_name(fewest, most)));
+  if (against != Against::d_dot) return drawing;
+  add_fit(drawing, all, input.notes);
+  if (input.options.theory) add_theory(drawing, lines, threshold);
   return drawing;
 }
 
@@ -174,7 +217,7 @@ Drawing draw_capacity_vs_ddot(const FigureInput& input) {
     input.notes << fmt::format("{} has no d_dot and is left out\n", label);
   if (lines.empty())
     throw std::invalid_argument("capacity-vs-ddot needs memories with a d_dot; these have none");
-  return draw_capacities(input, lines, true);
+  return draw_capacities(input, lines, Against::d_dot);
 }
 
 Drawing draw_capacity_vs_state(const FigureInput& input) {
@@ -185,7 +228,19 @@ Drawing draw_capacity_vs_state(const FigureInput& input) {
   });
   if (lines.empty())
     throw std::invalid_argument("capacity-vs-state needs records with a state size; these have none");
-  return draw_capacities(input, lines, false);
+  return draw_capacities(input, lines, Against::state);
+}
+
+Drawing draw_capacity_vs_parameters(const FigureInput& input) {
+  auto lines = lines_by_size(input, "capacity-vs-parameters");
+  std::erase_if(lines, [](const RecordLine& line) {
+    return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
+      return size_of(*point.second.front(), Against::parameters) <= 0;
+    });
+  });
+  if (lines.empty())
+    throw std::invalid_argument("capacity-vs-parameters needs records with parameters; these have none");
+  return draw_capacities(input, lines, Against::parameters);
 }
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-// Text of a figure's CSV and script, and the parts of settings that figures share.
+// Parts of settings that figures share: legends, footnotes, ranges, what counts as solved.
 // SPDX-License-Identifier: Apache-2.0
 #include "plots/drawing.h"
 
@@ -7,32 +7,91 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <set>
 #include <stdexcept>
 
 namespace crosstalk {
 namespace {
 
-std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
-
 /// Axis limits are read by people.
 double three_digits(double value) { return std::stod(fmt::format("{:.3g}", value)); }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
+struct KnownMetric {
+  const char *name, *axis;
+  bool is_loss;
+};
+// The loss is half the squared error, summed over the values and averaged over queries.
+constexpr KnownMetric kMetrics[] = {
+    {"eval_loss", "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
+    {"best_eval_loss", "Best evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
+    {"test_loss", "Test loss $\\frac{1}{2}|y-\\hat{y}|^2$", true},
+    {"eval_accuracy", "Evaluation accuracy", false},
+    {"test_accuracy", "Test accuracy", false},
+    {"eval_exact", "Sequences with every answer right", false},
+    {"steps", "Training steps", true},
+};
 
-std::string dict(const char* name, const char* comment,
-                 const std::vector<std::pair<std::string, std::string>>& entries) {
-  std::string text = fmt::format("{} = {{{}\n", name, comment);
-  for (const auto& [key, value] : entries) text += fmt::format("    {}: {},\n", key, value);
-  return text + "}\n";
+double raw_value(const Record& record, const std::string& name) {
+  if (name == "eval_loss") return record.eval_loss;
+  if (name == "best_eval_loss") return record.best_eval_loss;
+  if (name == "eval_accuracy") return record.eval_accuracy;
+  if (name == "steps") return static_cast<double>(record.steps);
+  const auto metric = record.metrics.find(name);
+  return metric == record.metrics.end() ? kNone : metric->second;
 }
 
 }  // namespace
+
+Metric metric_of(const FigureInput& input) {
+  const std::string& asked = input.options.metric;
+  const std::string name = !asked.empty() ? asked : input.options.best.empty() ? "eval_loss" : "test_loss";
+  std::set<std::string> names;
+  bool found = false;
+  for (const Record* record : input.records) {
+    found = found || std::isfinite(raw_value(*record, name));
+    for (const auto& [metric, value] : record->metrics) names.insert(metric);
+  }
+  for (const KnownMetric& metric : kMetrics)
+    if (metric.name == name && (found || name == "eval_loss")) return {name, metric.axis, metric.is_loss};
+  if (found) return {name, name, name.find("loss") != std::string::npos};
+  names.insert({"eval_loss", "best_eval_loss", "eval_accuracy", "steps"});
+  const std::string nearest = nearest_of(name, {names.begin(), names.end()});
+  if (name == "test_loss" || name == "test_accuracy")
+    throw std::invalid_argument(
+        fmt::format("no record has a {}: they were trained before records had one; train them again, or draw "
+                    "--metric {}, which the selection has seen",
+                    name, name == "test_loss" ? "eval_loss" : "eval_accuracy"));
+  throw std::invalid_argument(fmt::format("--metric {}: no record has it{}", name,
+                                          nearest.empty()
+                                              ? fmt::format("; there are {}", fmt::join(names, ", "))
+                                              : fmt::format("; did you mean {}?", nearest)));
+}
+
+double value_of(const Record& record, const Metric& metric) {
+  if (has_diverged(record)) return metric.is_loss ? kInfinity : 0;
+  return raw_value(record, metric.name);
+}
+
+double threshold_of(const FigureInput& input, const Metric& metric) {
+  std::set<double> stops;
+  for (const Record* record : input.records)
+    if (const auto stop = config_number(*record, "train.stop_loss"); stop && *stop > 0) stops.insert(*stop);
+  if (std::isfinite(input.options.threshold)) {
+    if (!stops.empty() && input.options.threshold < *stops.rbegin())
+      throw std::invalid_argument(fmt::format(
+          "--threshold {} is below train.stop_loss = {}, at which these runs stop training: whether "
+          "they would get there is not known; give at least {}",
+          input.options.threshold, *stops.rbegin(), *stops.rbegin()));
+    return input.options.threshold;
+  }
+  if (stops.size() > 1)
+    input.notes << fmt::format(
+        "solved: a loss of at most {}, the largest train.stop_loss of these runs ({})\n", *stops.rbegin(),
+        fmt::join(stops, ", "));
+  const double stop = stops.empty() ? 1e-3 : *stops.rbegin();
+  return metric.name == "test_loss" ? 2 * stop : stop;
+}
 
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column) {
   Drawing drawing;
@@ -43,22 +102,6 @@ Drawing begin_drawing(const std::string& script, const FigureOptions& options, c
   return drawing;
 }
 
-std::string python_text(const nlohmann::ordered_json& value) {
-  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  if (value.is_array()) {
-    std::vector<std::string> items;
-    for (const auto& item : value) items.push_back(python_text(item));
-    return fmt::format("[{}]", fmt::join(items, ", "));
-  }
-  // JSON strings are Python strings as long as nothing is written as a pair of \u escapes.
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-std::string python_key(const std::string& label, std::int64_t d_dot) {
-  return fmt::format("({}, {})", python_text(label), d_dot);
-}
-
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles) {
   std::stable_sort(lines.begin(), lines.end(), [&](const RecordLine& a, const RecordLine& b) {
     return std::tuple(styles.at(a.label).rank, a.d_dot, a.d_key) <
@@ -66,16 +109,16 @@ void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, Labe
   });
 }
 
-std::string legend_name(const std::string& label, const std::string& size, const SeedCount& seeds) {
+std::string legend_name(const std::string& name, const std::string& size, const SeedCount& seeds) {
   std::vector<std::string> remarks;
   if (!size.empty()) remarks.push_back(size);
   if (!seeds.complete())
     remarks.push_back(seeds.least == seeds.most
                           ? fmt::format("{}/{} seeds", seeds.most, seeds.expected)
                           : fmt::format("{}-{}/{} seeds", seeds.least, seeds.most, seeds.expected));
-  if (seeds.diverged > 0) remarks.push_back(fmt::format("{} diverged", seeds.diverged));
-  if (remarks.empty()) return pretty_name(label);
-  return fmt::format("{} ({})", pretty_name(label), fmt::join(remarks, ", "));
+  if (seeds.diverged > 0) remarks.push_back(fmt::format("{}/{} diverged", seeds.diverged, seeds.runs));
+  if (remarks.empty()) return name;
+  return fmt::format("{} ({})", name, fmt::join(remarks, ", "));
 }
 
 void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
@@ -84,93 +127,71 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
   std::map<std::string, int> of_label, seen;
   for (const RecordLine& line : lines) ++of_label[line.label];
   for (const RecordLine& line : lines) {
-    const LabelStyle& style = styles.at(line.label);
     const bool with_d_dot = line.d_dot > 0 && (always_d_dot || of_label[line.label] > 1);
-    const std::string name =
-        legend_name(line.label, with_d_dot ? fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", line.d_dot) : "",
-                    count_seeds(line, expected));
-    const char* dash = of_label[line.label] > 1 ? kDashes[seen[line.label]++ % 4] : style.dash.c_str();
-    drawing.lines.emplace_back(python_key(line.label, line.d_dot),
-                               fmt::format("({}, {}, {}, {})", python_text(name), python_text(style.colour),
-                                           python_text(style.marker), python_text(dash)));
+    drawing.lines.push_back(
+        {line.label, line.d_dot, with_d_dot ? fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", line.d_dot) : "",
+         count_seeds(line, expected),
+         of_label[line.label] > 1 ? kDashes[seen[line.label]++ % 4] : styles.at(line.label).dash});
   }
 }
 
-std::string seeds_footnote(const std::vector<RecordLine>& lines, const std::vector<FigureRow>& rows) {
+FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric) {
+  FigureRow row{line.label, line.d_dot, x, 0};
+  std::vector<double> values;
+  for (const Record* record : results_of(records))
+    if (const double value = value_of(*record, metric); !std::isnan(value)) values.push_back(value);
+  if (values.empty()) return row;
+  const Summary summary = summarise(values);
+  row.n = summary.n;
+  row.median = summary.median;
+  row.lo = summary.lo;
+  row.hi = summary.hi;
+  if (mostly_diverged(records)) {
+    row.median = kInfinity;
+    row.lo = row.hi = kNone;
+  }
+  return row;
+}
+
+void add_seeds_footnote(Drawing& drawing, const std::vector<RecordLine>& lines) {
   int fewest = 0, most = 0;
   std::set<std::string> drawn;
   for (const RecordLine& line : lines) drawn.insert(line.label);
-  for (const FigureRow& row : rows) {
+  for (const FigureRow& row : drawing.rows) {
     if (row.n <= 0 || drawn.count(row.label) == 0) continue;
     fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
     most = std::max(most, row.n);
   }
-  std::string text;
-  if (most == 1)
-    text = "One seed.";
+  if (most <= 1)
+    drawing.footnotes.emplace_back("One seed.");
   else
-    text = fmt::format("Lines: median over {} seeds; bands: {}.",
-                       fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
-                       fewest >= 4 ? "interquartile range"
-                       : most >= 4 ? "interquartile range (range where fewer than 4 seeds)"
-                                   : "range over seeds");
+    drawing.footnotes.push_back(
+        fmt::format("Lines: median over {} seeds; bands: {}.",
+                    fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
+                    interval_name(fewest, most)));
   int diverged = 0;
   for (const RecordLine& line : lines) diverged += count_seeds(line, 0).diverged;
-  if (diverged > 0) text += " Diverged runs are left out of both.";
-  return text;
+  if (diverged > 0)
+    drawing.footnotes.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
 }
 
-std::pair<double, double> loss_range(const std::vector<FigureRow>& rows, bool log) {
-  double low = std::numeric_limits<double>::infinity(), high = 0;
+std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold) {
+  double low = kInfinity, high = 0;
+  double band = 0;
   for (const FigureRow& row : rows) {
-    for (const double value : {row.median, row.hi})
-      if (std::isfinite(value)) high = std::max(high, value);
+    if (!std::isfinite(row.median)) continue;
+    high = std::max(high, row.median);
+    if (std::isfinite(row.hi)) band = std::max(band, row.hi);
     if (row.median > 0) low = std::min(low, row.median);
   }
-  if (!log) return {-0.01, high <= 0.49 ? 0.5 : three_digits(std::min(1.0, 1.03 * high))};
+  high = std::min(std::max(band, high), (log ? 4 : 1.15) * high);  // one wild seed must not squeeze the rest
+  if (!log) return {-0.01, high <= 0.49 ? 0.5 : three_digits(1.03 * high)};
   if (!std::isfinite(low)) return {1e-6, 1.0};
   low = std::max(low, 1e-12) / 1.6;
   high *= 1.6;
-  low = std::min(low, std::pow(10.0, std::floor(std::log10(high))));
-  return {three_digits(low), three_digits(high)};  // at least one labelled tick
-}
-
-std::string csv_text(const Drawing& drawing) {
-  std::string text = fmt::format("label,d_dot,{},n,median,lo,hi{}\n", drawing.x_column,
-                                 drawing.censored_column ? ",censored" : "");
-  for (const FigureRow& row : drawing.rows) {
-    text += fmt::format("{},{},{},{},{},{},{}", csv_field(row.label), row.d_dot, number(row.x), row.n,
-                        number(row.median), number(row.lo), number(row.hi));
-    if (drawing.censored_column) text += row.censored ? ",1" : ",0";
-    text += '\n';
-  }
-  return text;
-}
-
-std::string script_text(const Drawing& drawing) {
-  const std::string& script = drawing.script;
-  const std::string begin = "# --- settings\n", end = "# --- end of settings\n";
-  const auto first = script.find(begin), last = script.find(end);
-  if (first == std::string::npos || last == std::string::npos || last < first)
-    throw std::logic_error("a figure template lacks its settings block");
-  const bool lines = script == kLinesTemplate;
-
-  std::string settings = "FIGURE = {\n";
-  for (const auto& [key, value] : drawing.figure.items())
-    settings += fmt::format("    {}: {},\n", python_text(key), python_text(value));
-  settings += "}\n";
-  settings += dict("LINES",
-                   lines ? "  # (label, d_dot) in the CSV: legend, colour, marker, dash"
-                         : "  # label in the CSV: legend, colour, marker",
-                   drawing.lines);
-  settings +=
-      dict("OVERLAYS", lines ? "  # (label, d_dot) in the CSV: colour" : "  # label in the CSV: legend",
-           drawing.overlays);
-  if (lines)
-    settings += dict("OVERLAY_NAMES", "  # what stands before ':' in a label: legend", drawing.overlay_names);
-  else
-    settings += "DODGE = 0.05  # shifts labels apart where they share an x, as a factor\n";
-  return script.substr(0, first + begin.size()) + settings + script.substr(last);
+  low = std::min(low, std::pow(10.0, std::floor(std::log10(high))));  // at least one labelled tick
+  if (std::isfinite(threshold)) low = std::max(low, threshold / 2);
+  return {three_digits(low), three_digits(std::max(high, 2 * low))};
 }
 
 std::string what_they_are(const RecordList& records) {
@@ -179,6 +200,18 @@ std::string what_they_are(const RecordList& records) {
     if (const auto task = config_text(*record, "task.name")) tasks.insert(*task);
   if (tasks.empty()) return "they name no task";
   return fmt::format("they have task.name = {}", fmt::join(tasks, ", "));
+}
+
+std::string symbol_of(const std::string& key) {
+  static const std::map<std::string, std::string> symbols = {
+      {"memory.beta_max", "$\\beta_{\\max}$"},  {"memory.nu", "$\\nu$"},          {"memory.features", "$m$"},
+      {"model.d_key", "$d_{\\mathrm{key}}$"},   {"task.associations", "$S$"},     {"task.operations", "$T$"},
+      {"train.learning_rate", "learning rate"}, {"d_dot", "$d_{\\mathrm{dot}}$"},
+  };
+  if (const auto found = symbols.find(key); found != symbols.end()) return found->second;
+  std::string word = key.substr(key.find('.') == std::string::npos ? 0 : key.find('.') + 1);
+  std::replace(word.begin(), word.end(), '_', ' ');
+  return word;
 }
 
 }  // namespace crosstalk

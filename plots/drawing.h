@@ -18,29 +18,70 @@
 namespace crosstalk {
 
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// One line of the CSV; NaN is an empty field.
+/// One line of the CSV; NaN is an empty field, infinity is "inf" (diverged, or no end).
 struct FigureRow {
   std::string label;
   std::int64_t d_dot = 0;
   double x = kNone;
   int n = 0;
   double median = kNone, lo = kNone, hi = kNone;
-  bool censored = false;  ///< written by capacity figures only
+  bool censored = false;  ///< these two in capacity figures only
+  double unsolved = kNone;
+  std::string facet = {}, selected = {};
+};
+
+/// A line or a set of points, as the legend has it.
+struct LineEntry {
+  std::string label;
+  std::int64_t d_dot = 0;
+  std::string size;  ///< "$d_{dot}$ = 64", or empty
+  SeedCount count;
+  std::string dash;
+};
+
+struct Overlay {
+  std::string label;  ///< "theory: rank bound, linear": what stands before ':' tells how it is drawn
+  std::int64_t d_dot = 0;
+  std::string colour;
 };
 
 /// Everything that NAME.csv and NAME.py are written from.
 struct Drawing {
-  std::string script;            ///< text of the template
-  std::string x_column;          ///< name of the third column
-  bool censored_column = false;  ///< a last column "censored" (0 or 1)
+  std::string script;             ///< text of the template
+  std::string x_column;           ///< name of the third column
+  bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
   std::vector<FigureRow> rows;
-
-  /// FIGURE = {...} of the script, in this order.
-  nlohmann::ordered_json figure;
-  /// LINES, OVERLAYS, OVERLAY_NAMES: Python source of key and value, in this order.
-  std::vector<std::pair<std::string, std::string>> lines, overlays, overlay_names;
+  nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
+  std::vector<LineEntry> lines;
+  std::vector<Overlay> overlays;
+  std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
+  std::vector<std::string> footnotes;                              ///< sentences
 };
+
+/// The figures. `records` are chosen already; `styles` covers every label of the store.
+struct FigureInput {
+  const RecordList& records;
+  const std::map<std::string, LabelStyle>& styles;
+  const FigureOptions& options;
+  std::ostream& notes;
+};
+
+/// A metric of records as figures and tables show it.
+struct Metric {
+  std::string name, axis;  ///< "eval_loss"; "Loss ..."
+  bool is_loss = true;     ///< smaller is better, and a log axis may end where runs are solved
+};
+/// The metric that the options ask for. Throws std::invalid_argument if no record has it.
+Metric metric_of(const FigureInput& input);
+/// Its value in a record; a diverged run has the worst (infinity for losses, 0 for shares); NaN = none.
+double value_of(const Record& record, const Metric& metric);
+
+/// What counts as solved: the option, or the largest train.stop_loss of the records (doubled for test_loss: a
+/// run stops as soon as its validation loss is there, and its test loss lies on either side), or 0.001.
+/// Throws std::invalid_argument for an option below a train.stop_loss.
+double threshold_of(const FigureInput& input, const Metric& metric);
 
 /// A drawing with the settings that all figures share; `script` is one of the templates below.
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
@@ -52,48 +93,54 @@ std::string python_text(const nlohmann::ordered_json& value);
 /// Python source of a row's key in lines.py: ("dpfp2", 64).
 std::string python_key(const std::string& label, std::int64_t d_dot);
 
-/// Orders lines as the legend does: known labels first, then by d_dot and d_key.
+/// Orders lines as the legend does: by rank, then by d_dot and d_key.
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles);
 
-/// "DPFP-2 (d_dot = 64, 4/5 seeds, 1 diverged)": what is out of the ordinary is said; `size` may be empty.
-std::string legend_name(const std::string& label, const std::string& size, const SeedCount& seeds);
+/// "DPFP-2 (d_dot = 64, 4/5 seeds, 1/5 diverged)": what is out of the ordinary is said; `size` may be empty.
+std::string legend_name(const std::string& name, const std::string& size, const SeedCount& seeds);
 
-/// Adds the legend entry of each line: name, d_dot (always, or where a label has several), missing seeds,
-/// diverged runs.
+/// Adds the legend entry of each line: d_dot (always, or where a label has several), seeds, diverged runs.
 void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
                 const std::map<std::string, LabelStyle>& styles, int expected, bool always_d_dot);
 
-/// "Lines: median over 5 seeds; bands: interquartile range." for these lines, and a word on diverged runs.
-std::string seeds_footnote(const std::vector<RecordLine>& lines, const std::vector<FigureRow>& rows);
+/// The values of records that stand at one point, as a row; all seeds count, diverged ones as the worst.
+FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric);
 
-/// Range of a loss axis that holds the medians and bands of `rows`; decades below and above if `log`.
-std::pair<double, double> loss_range(const std::vector<FigureRow>& rows, bool log);
+/// "Lines: median over 5 seeds; bands: range ..." for these lines, and a word on diverged runs.
+void add_seeds_footnote(Drawing& drawing, const std::vector<RecordLine>& lines);
 
-/// The CSV and the script as text.
-std::string csv_text(const Drawing& drawing);
-std::string script_text(const Drawing& drawing);
+/// Range of an axis that holds the medians and bands of `rows`. Log: decades below and above; where a
+/// threshold is given, the axis ends at a half of it, for what is below is solved.
+std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold = kNone);
 
-/// Published points of `setting` (1 or 2) whose label is in `lines`, as rows and overlays.
-void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
-                   const std::map<std::string, LabelStyle>& styles, const std::filesystem::path& path,
-                   int setting, std::ostream& notes);
+/// One drawing of several panels: rows with their panel, the union of lines, overlays and limits.
+Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key);
 
-/// The figures. `records` are chosen already; `styles` covers every label of the store.
-struct FigureInput {
-  const RecordList& records;
-  const std::map<std::string, LabelStyle>& styles;
-  const FigureOptions& options;
-  std::ostream& notes;
+/// The CSV and the script as text. `by`: values of further columns, by label.
+struct ByColumns {
+  std::vector<std::string> keys;
+  std::map<std::string, std::vector<std::string>> values;
 };
+std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+
+/// "they have task.name = swap": what the records are, for messages about what a figure lacks.
+std::string what_they_are(const RecordList& records);
+
+/// A dotted key as figures write it: "$\beta_{\max}$", "learning rate".
+std::string symbol_of(const std::string& key);
+
+/// The published points whose run has a line here, as rows and overlays; notes how many have none.
+void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
+                   const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
+
 Drawing draw_capacity(const FigureInput& input);
 Drawing draw_updates(const FigureInput& input);
 Drawing draw_curves(const FigureInput& input);
 Drawing draw_capacity_vs_ddot(const FigureInput& input);
 Drawing draw_capacity_vs_state(const FigureInput& input);
+Drawing draw_capacity_vs_parameters(const FigureInput& input);
 Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);
-
-/// "they have task.name = swap": what the records are, for messages about what a figure lacks.
-std::string what_they_are(const RecordList& records);
 
 }  // namespace crosstalk

@@ -6,11 +6,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <stdexcept>
 
 #include "plots/drawing.h"
 #include "plots/output.h"
+#include "plots/prepare.h"
 
 namespace crosstalk {
 namespace {
@@ -31,6 +33,8 @@ const std::vector<Entry>& entries() {
        draw_capacity_vs_ddot},
       {{"capacity-vs-state", "Capacity of each memory against the size of its state"},
        draw_capacity_vs_state},
+      {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
+       draw_capacity_vs_parameters},
       {{"tracking", "Accuracy against the number of operations before the read"}, draw_tracking},
       {{"length", "Loss at multiples of the training length"}, draw_length}};
   return all;
@@ -57,6 +61,29 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
   return out;
 }
 
+/// One drawing, or one for each value of the facet's key.
+Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
+                    std::ostream& notes) {
+  if (options.facet.empty()) return entry.draw({prepared.records, prepared.styles, options, notes});
+  std::vector<std::string> values;
+  for (const Record* record : prepared.records)
+    if (const auto value = field_text(*record, options.facet)) values.push_back(*value);
+  if (values.empty()) choose_records(prepared.records, {{options.facet, "*"}});  // says that nobody has it
+  std::vector<std::pair<std::string, Drawing>> panels;
+  constexpr std::size_t most = 12;
+  values = sorted_values(values);
+  if (values.size() > most)
+    throw std::invalid_argument(
+        fmt::format("--facet {}: {} values would make {} panels, and at most {} fit; "
+                    "choose some: --where {}={},{}",
+                    options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
+  for (const std::string& value : values) {
+    const RecordList part = choose_records(prepared.records, {{options.facet, value}});
+    panels.emplace_back(value, entry.draw({part, prepared.styles, options, notes}));
+  }
+  return join_panels(std::move(panels), options.facet);
+}
+
 }  // namespace
 
 const std::vector<FigureKind>& figure_kinds() {
@@ -68,23 +95,39 @@ const std::vector<FigureKind>& figure_kinds() {
   return kinds;
 }
 
+const std::vector<Venue>& venues() {
+  // Widths in inches, of the style files of 2024 and 2025.
+  static const std::vector<Venue> all = {{"neurips", 5.5, 5.5},
+                                         {"icml", 3.25, 6.75},
+                                         {"iclr", 5.5, 5.5},
+                                         {"acl", 3.03, 6.3},
+                                         {"tmlr", 6.5, 6.5}};
+  return all;
+}
+
 std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes) {
-  const std::map<std::string, Record>& records = rows.rows;
   const Entry& entry = find_entry(name);
-  if (records.empty()) throw std::invalid_argument(fmt::format("{}: there are no records to draw", name));
-  const RecordList chosen = choose_records(list_of(records), options.where);
-  if (results_of(chosen).empty())
-    throw std::invalid_argument(fmt::format("{}: all {} runs failed; nothing to draw", name, chosen.size()));
-  // Colours come from all labels, so that a part of a study is drawn in the colours of the whole.
-  std::set<std::string> labels;
-  for (const auto& [id, record] : records) labels.insert(record.label);
-  for (const AskedLabel& label : rows.labels) labels.insert(label.label);
-  const auto styles = label_styles(labels);
-  const Drawing drawing = entry.draw({chosen, styles, options, notes});
+  const Prepared prepared = prepare(name, rows, options);
+  Drawing drawing = draw_panels(entry, prepared, options, notes);
+  if (!options.best.empty()) mark_selected(drawing, prepared, options);
+  if (!options.footnote) drawing.footnotes.clear();
+  if (options.log_x) drawing.figure["xscale"] = "log";
+  if (options.log_y && drawing.figure["yscale"] == "linear") {
+    drawing.figure["yscale"] = "log";
+    const auto [low, high] = value_range(drawing.rows, true);
+    drawing.figure["ylim"] = {low, high};
+  }
+  if (options.log_x) {
+    double least = kInfinity;
+    for (const FigureRow& row : drawing.rows)
+      if (row.x > 0) least = std::min(least, row.x);
+    if (std::isfinite(least)) drawing.figure["xlim"] = {0.9 * least, drawing.figure["xlim"][1].get<double>()};
+  }
 
   const std::filesystem::path base = base_path(options.out, name);
-  write_figure_files(base, csv_text(drawing), script_text(drawing), notes);
+  write_figure_files(base, csv_text(drawing, prepared.by),
+                     styled(script_text(drawing, prepared.styles), options), notes);
   std::vector<std::filesystem::path> paths = {with_extension(base, ".csv"), with_extension(base, ".py")};
   for (auto& picture : render_figure(base, notes)) paths.push_back(std::move(picture));
   return paths;

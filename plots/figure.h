@@ -1,38 +1,54 @@
-// The only header of plots/ that the program includes: figures by name.
+// The only header of plots/ that the program includes: figures and tables by name.
 //
 // A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
 // matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png. SPDX-License-Identifier:
 // Apache-2.0
 #pragma once
+#include <cmath>
 #include <filesystem>
 #include <iosfwd>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "results/asked.h"
+#include "results/published.h"
 #include "results/record.h"
 
 namespace crosstalk {
+
+/// Where a paper is to appear: what its columns and its text are wide, in inches, and its fonts.
+struct Venue {
+  std::string name;
+  double column = 0, text = 0;
+};
+const std::vector<Venue>& venues();
 
 struct FigureOptions {
   /// Path without extension: "fig2" -> fig2.csv, fig2.py, fig2.pdf, fig2.png; a folder takes the figure's
   /// name.
   std::filesystem::path out;
-  bool theory = true;               ///< draw bounds and floors behind the curves
-  std::filesystem::path published;  ///< CSV of published points to overlay; empty = none
-  std::string title;                ///< empty = the study's or none
-  double threshold = 1e-3;          ///< what counts as solved (capacity figures)
-  /// Draws only records that match: dotted config key (or "label", "study", "status") -> value, or several
-  /// values with commas. Numbers compare as numbers.
-  std::map<std::string, std::string> where = {};
-  int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones are written into the legend
+  bool theory = true;                          ///< draw bounds and floors where they are theorems
+  std::vector<PublishedPoint> published = {};  ///< points to overlay
+  std::string title;                           ///< empty = none
+  double threshold = std::nan("");             ///< what counts as solved; NaN = train.stop_loss of the runs
+  std::map<std::string, std::string> where = {};  ///< draws only records that match (results/select.h)
+  int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones stand in the legend
+  std::vector<std::string> by = {};    ///< further keys that tell lines apart
+  std::string facet = "";              ///< a key: one panel for each of its values
+  std::vector<std::string> best = {};  ///< keys of which the best value is taken, by validation loss
+  std::string metric = "";             ///< what is drawn; empty = eval_loss, or test_loss with `best`
+  bool log_x = false, log_y = false;
+  double width = 0;        ///< inches; 0 = the venue's column, or 5.5
+  std::string venue = "";  ///< name of one of venues()
+  bool footnote = true;
 };
 
 struct FigureKind {
   std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
-                        ///< "tracking", "length"
+                        ///< "capacity-vs-parameters", "tracking", "length"
   std::string summary;  ///< one line
 };
 
@@ -54,9 +70,20 @@ std::vector<std::string> figure_pythons();
 /// needs), std::runtime_error for a place that cannot be written.
 ///
 /// Points are pooled over seeds and over nothing else: records of one line and one x that differ in another
-/// key are refused. Failed runs are missing seeds. Diverged runs are left out of the lines and counted in the
-/// legend; in capacities they count as not solved. A script that was edited by hand is kept.
+/// key are refused. Failed runs are missing seeds. Diverged runs count as the worst result; a point of which
+/// half or more diverged is shown as diverged, and all are counted in the legend. A script that was edited by
+/// hand is kept.
 std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes);
+
+enum class TableFormat { latex, markdown, csv };
+
+/// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or
+/// final. The best of each column is bold, and so is what cannot be told from it (overlapping intervals are
+/// not tested; equal printed numbers are equal). LaTeX needs booktabs and compiles as it is. Throws as
+/// draw_figure.
+std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
+                       TableFormat format, std::ostream& notes);
+const std::vector<FigureKind>& table_kinds();
 
 }  // namespace crosstalk

@@ -1,13 +1,15 @@
-// Figures of final loss against associations: capacity (rank bound behind) and updates (sum-rule floor
+// Figures of final loss against associations: capacity (rank bounds behind) and updates (sum-rule floor
 // behind). SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <set>
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "results/theory.h"
 
 namespace crosstalk {
 namespace {
@@ -24,22 +26,10 @@ std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* f
   return lines;
 }
 
-void add_final_losses(Drawing& drawing, const std::vector<RecordLine>& lines) {
-  for (const RecordLine& line : lines) {
-    for (const auto& [load, records] : line.points) {
-      std::vector<double> losses;
-      for (const Record* record : drawable(records)) losses.push_back(record->eval_loss);
-      FigureRow row{line.label, line.d_dot, load, 0};
-      if (!losses.empty()) {
-        const Summary summary = summarise(losses);
-        row.n = summary.n;
-        row.median = summary.median;
-        row.lo = summary.lo;
-        row.hi = summary.hi;
-      }
-      drawing.rows.push_back(row);
-    }
-  }
+void add_final_values(Drawing& drawing, const std::vector<RecordLine>& lines, const Metric& metric) {
+  for (const RecordLine& line : lines)
+    for (const auto& [load, records] : line.points)
+      drawing.rows.push_back(row_of(line, load, records, metric));
 }
 
 std::set<double> loads_of(const std::vector<RecordLine>& lines) {
@@ -49,57 +39,73 @@ std::set<double> loads_of(const std::vector<RecordLine>& lines) {
   return loads;
 }
 
-/// The bound of each memory at the loads, at d_dot (where it leaves zero) and between, for a smooth line.
-void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines,
-                     const std::map<std::string, LabelStyle>& styles) {
-  const std::set<double> loads = loads_of(lines);
-  const double first = *loads.begin(), last = *loads.rbegin();
-  std::set<double> grid = loads;
-  for (int i = 0; i <= 80; ++i) grid.insert(std::round(first + (last - first) * i / 80));
+/// The bound of each memory that has one, within the loads of its own records: from where it leaves zero, and
+/// on recall at whole loads between, for a smooth line.
+void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input) {
   bool any = false;
   for (const RecordLine& line : lines) {
-    if (line.d_dot <= 0) continue;
+    const Record& record = *line.points.begin()->second.front();
+    if (!rank_bound(record)) continue;
+    const double first = line.points.begin()->first, last = line.points.rbegin()->first;
+    std::set<double> places;
+    for (const auto& [load, records] : line.points) places.insert(load);
+    if (config_text(record, "task.name") == "recall")
+      for (int i = 0; i <= 80; ++i) places.insert(std::round(first + (last - first) * i / 80));
     const auto d_dot = static_cast<double>(line.d_dot);
-    std::set<double> places = grid;
     if (d_dot > first && d_dot < last) places.insert(d_dot);
     const std::string label = "theory: rank bound, " + line.label;
-    for (const double load : places)
-      drawing.rows.push_back({label, line.d_dot, load, 0, rank_bound(d_dot, load)});
-    drawing.overlays.emplace_back(python_key(label, line.d_dot), python_text(styles.at(line.label).colour));
+    std::vector<FigureRow> rows;
+    for (const double load : places) {
+      const double bound = rank_bound_at(record, load).value_or(0);
+      if (bound <= 0 && !rows.empty() && rows.back().median <= 0) rows.clear();  // zero says nothing
+      rows.push_back({label, line.d_dot, load, 0, bound});
+    }
+    if (rows.back().median <= 0) continue;  // it is zero at all of these loads
+    drawing.rows.insert(drawing.rows.end(), rows.begin(), rows.end());
+    drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
     any = true;
   }
-  if (any) drawing.overlay_names.emplace_back(python_text("theory"), python_text("Theory: rank bound"));
+  if (any) drawing.overlay_names.emplace_back("theory", "Theory: rank bound");
 }
 
-/// The floor depends on the task alone; records carry it.
-void add_sum_rule_floor(Drawing& drawing, const RecordList& records, std::ostream& notes) {
-  std::map<double, std::vector<double>> floors;
-  for (const Record* record : records) {
-    const auto load = config_number(*record, kLoad);
-    const auto metric = record->metrics.find("sum_rule_floor");
-    if (load && metric != record->metrics.end() && std::isfinite(metric->second))
-      floors[*load].push_back(metric->second);
+/// One line for each setting among the memories that do not see the order of writes: it does not depend on
+/// the memory, but on lengths and values.
+void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, std::ostream& notes) {
+  std::map<std::vector<double>, std::string> known;
+  for (const RecordLine& line : lines) {
+    std::vector<double> floors;
+    for (const auto& [load, records] : line.points)
+      if (const auto floor = sum_rule_floor(*records.front())) floors.insert(floors.end(), {load, *floor});
+    if (floors.empty() || known.count(floors) != 0) continue;
+    const std::string label =
+        known.empty() ? "theory: sum-rule floor" : "theory: sum-rule floor, " + line.label;
+    known[floors] = label;
+    for (std::size_t i = 0; i < floors.size(); i += 2)
+      drawing.rows.push_back({label, 0, floors[i], 0, floors[i + 1]});
+    drawing.overlays.push_back({label, 0, "#555555"});
   }
-  if (floors.empty()) {
-    notes << "theory: the records carry no sum_rule_floor (task reassign does); nothing drawn behind\n";
-    return;
-  }
-  const std::string label = "theory: sum-rule floor";
-  for (const auto& [load, values] : floors) drawing.rows.push_back({label, 0, load, 0, median(values)});
-  drawing.overlays.emplace_back(python_key(label, 0), python_text("#555555"));
-  drawing.overlay_names.emplace_back(python_text("theory"), python_text("Theory: sum-rule floor"));
+  if (known.empty())
+    notes
+        << "theory: the sum rule's floor binds memories that do not see the order of writes "
+           "(linear_attention, softmax) on task reassign; there are none here, and nothing is drawn behind\n";
+  else
+    drawing.overlay_names.emplace_back("theory", "Theory: floor of the sum rule");
 }
 
-void finish(Drawing& drawing, const std::vector<RecordLine>& lines, bool log) {
+void finish(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+            const Metric& metric, bool log) {
+  const double threshold = metric.is_loss && metric.name != "steps" ? threshold_of(input, metric) : kNone;
   const std::set<double> loads = loads_of(lines);
   // One load alone would otherwise stand on the frame.
   const double margin = std::max(0.02 * *loads.rbegin(), loads.size() == 1 ? 1.0 : 0.0);
   std::vector<FigureRow> visible;  // published points may lie at larger loads than the records
   std::copy_if(drawing.rows.begin(), drawing.rows.end(), std::back_inserter(visible),
                [&](const FigureRow& row) { return row.x <= *loads.rbegin() + margin; });
-  const auto [low, high] = loss_range(visible, log);
-  drawing.figure["xlabel"] = "Associations";
-  drawing.figure["ylabel"] = "Evaluation loss";
+  log = log && metric.is_loss;
+  auto [low, high] = value_range(visible, log, threshold);
+  if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
+  drawing.figure["xlabel"] = "Associations $S$";
+  drawing.figure["ylabel"] = metric.axis;
   drawing.figure["xscale"] = "linear";
   drawing.figure["yscale"] = log ? "log" : "linear";
   drawing.figure["xlim"] = {0.0, *loads.rbegin() + margin};
@@ -107,39 +113,48 @@ void finish(Drawing& drawing, const std::vector<RecordLine>& lines, bool log) {
   drawing.figure["ticks_at_d_dot"] = false;
   drawing.figure["vertical"] = nlohmann::ordered_json::array();
   drawing.figure["vertical_name"] = "";
-  drawing.figure["footnote"] = seeds_footnote(lines, drawing.rows);
+  if (std::isfinite(threshold))
+    drawing.figure["solved"] = threshold;
+  else
+    drawing.figure["solved"] = nullptr;
+  add_seeds_footnote(drawing, lines);
+  if (std::isfinite(threshold) && log)
+    drawing.footnotes.push_back(
+        fmt::format("What is at most {} is solved; the axis ends below it.", threshold));
 }
 
-}  // namespace
-
-Drawing draw_capacity(const FigureInput& input) {
-  const auto lines = lines_over_loads(input, "capacity");
+Drawing draw_loads(const FigureInput& input, const char* figure, bool always_d_dot, bool log) {
+  const auto lines = lines_over_loads(input, figure);
+  const Metric metric = metric_of(input);
+  const bool is_loss = metric.name == "eval_loss" || metric.name == "test_loss";
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
-  add_legend(drawing, lines, input.styles, expected, true);
-  add_final_losses(drawing, lines);
-  if (input.options.theory) add_rank_bounds(drawing, lines, input.styles);
-  if (!input.options.published.empty())
-    add_published(drawing, lines, input.styles, input.options.published, 1, input.notes);
-  finish(drawing, lines, false);
+  add_legend(drawing, lines, input.styles, expected, always_d_dot);
+  add_final_values(drawing, lines, metric);
+  if (input.options.theory && is_loss) {
+    if (always_d_dot)
+      add_rank_bounds(drawing, lines, input);
+    else
+      add_sum_rule_floor(drawing, lines, input.notes);
+  }
+  if (!input.options.published.empty()) {
+    if (is_loss)
+      add_published(drawing, lines, input.styles, input);
+    else
+      input.notes << "published points are losses; left out\n";
+  }
+  finish(drawing, lines, input, metric, log);
   drawing.figure["ticks_at_d_dot"] =
+      always_d_dot && is_loss &&
       std::any_of(lines.begin(), lines.end(), [](const RecordLine& line) { return line.d_dot > 0; });
   return drawing;
 }
 
-Drawing draw_updates(const FigureInput& input) {
-  const auto lines = lines_over_loads(input, "updates");
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
-  const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, kLoad, input.notes);
-  add_legend(drawing, lines, input.styles, expected, false);
-  add_final_losses(drawing, lines);
-  if (input.options.theory) add_sum_rule_floor(drawing, input.records, input.notes);
-  if (!input.options.published.empty())
-    add_published(drawing, lines, input.styles, input.options.published, 2, input.notes);
-  finish(drawing, lines, true);
-  return drawing;
-}
+}  // namespace
+
+Drawing draw_capacity(const FigureInput& input) { return draw_loads(input, "capacity", true, false); }
+
+Drawing draw_updates(const FigureInput& input) { return draw_loads(input, "updates", false, true); }
 
 }  // namespace crosstalk

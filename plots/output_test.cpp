@@ -33,7 +33,7 @@ RecordMap for_all_figures() {
         Record& record = add_recall(records, memory.label, seed, memory.d_dot, load, loss);
         record.state_size = std::max(1, memory.d_dot) * load;
         record.config["task.operations"] = 2;
-        record.metrics = {{"sum_rule_floor", 0.2}, {"chance_accuracy", 0.25}};
+        record.metrics = {{"sum_rule_floor", 0.2}, {"chance_accuracy", 0.25}, {"parameters", 100.0 * load}};
         record.curves["eval_loss"] = {{100, 200, 300}, {0.5, 0.1, loss}};
         if (load != 32) continue;
         record.profiles["accuracy_by_operations"] = {{0, 2, 4}, {1, 0.9, 0.5}};

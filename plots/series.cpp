@@ -36,7 +36,7 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
   if (differing.empty()) return;
   throw std::invalid_argument(
       fmt::format("the {} runs of \"{}\"{} differ in {}, and a figure pools over seeds only; pick one, for "
-                  "example: --where {}",
+                  "example: --where {} (--by KEY draws a line for each, --best KEY takes the best)",
                   records.size(), line.label, x_name.empty() ? "" : fmt::format(" at {} = {}", x_name, x),
                   fmt::join(differing, " and "), advice));
 }
@@ -85,6 +85,11 @@ RecordList drawable(const RecordList& records) {
   return kept;
 }
 
+bool mostly_diverged(const RecordList& records) {
+  const auto results = results_of(records);
+  return !results.empty() && 2 * drawable(results).size() <= results.size();
+}
+
 int expected_seeds(const std::vector<RecordLine>& lines, int stated) {
   if (stated > 0) return stated;
   std::size_t most = 0;
@@ -101,6 +106,7 @@ SeedCount count_seeds(const RecordLine& line, int expected) {
     const int seeds = static_cast<int>(results_of(records).size());
     count.least = first ? seeds : std::min(count.least, seeds);
     count.most = std::max(count.most, seeds);
+    count.runs += seeds;
     count.diverged += static_cast<int>(
         std::count_if(records.begin(), records.end(), [](const Record* r) { return has_diverged(*r); }));
     first = false;
@@ -123,8 +129,8 @@ void note_missing(const std::vector<RecordLine>& lines, int expected, const std:
     }
     const int diverged = count_seeds(line, expected).diverged;
     if (diverged > 0)
-      notes << fmt::format("diverged: {} of {}'s runs; left out of medians and bands\n", diverged,
-                           line.label);
+      notes << fmt::format("diverged: {} of {}'s {} runs; they count as the worst\n", diverged, line.label,
+                           count_seeds(line, expected).runs);
   }
 }
 

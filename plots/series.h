@@ -31,13 +31,15 @@ std::vector<RecordLine> make_lines(const RecordList& records,
 bool has_diverged(const Record& record);
 /// The records that are results (done or diverged): failed runs are missing ones.
 RecordList results_of(const RecordList& records);
-/// The records that lines are drawn from: done, with a finite loss.
+/// Those that are done, with a finite loss.
 RecordList drawable(const RecordList& records);
+/// Whether half or more of the results diverged: their median is none of a memory that works.
+bool mostly_diverged(const RecordList& records);
 
 /// How complete a line is.
 struct SeedCount {
   int expected = 0, least = 0, most = 0;  ///< seeds of its points
-  int diverged = 0;                       ///< runs
+  int diverged = 0, runs = 0;             ///< runs that diverged, of all that ended
   bool complete() const { return least >= expected; }
 };
 

@@ -35,6 +35,7 @@ void add_series(Drawing& drawing, const RecordLine& line, SeriesMap where, const
   std::vector<const Series*> all;
   std::set<double> places;
   for (const auto& [unused, records] : line.points) {
+    if (mostly_diverged(records)) return;  // what survived is no picture of this memory
     for (const Record* record : drawable(records)) {
       const Series* series = find_series(*record, where, name);
       if (series == nullptr) continue;
@@ -123,6 +124,7 @@ void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const ch
   drawing.figure["ticks_at_d_dot"] = false;
   drawing.figure["vertical"] = nlohmann::ordered_json::array();
   drawing.figure["vertical_name"] = "";
+  drawing.figure["solved"] = nullptr;
 }
 
 /// The task's chance level as a flat line.
@@ -136,28 +138,38 @@ void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, d
   const std::string label = "theory: chance";
   drawing.rows.push_back({label, 0, xlim.first, 0, chance});
   drawing.rows.push_back({label, 0, xlim.second, 0, chance});
-  drawing.overlays.emplace_back(python_key(label, 0), python_text("#555555"));
-  drawing.overlay_names.emplace_back(python_text("theory"), python_text("Chance"));
+  drawing.overlays.push_back({label, 0, "#555555"});
+  drawing.overlay_names.emplace_back("theory", "Chance");
 }
 
 }  // namespace
 
 Drawing draw_curves(const FigureInput& input) {
   note_published(input, "curves");
-  const auto lines = lines_with(input, at_one_load(input), &Record::curves, "eval_loss");
+  const std::string name = input.options.metric.empty() ? "eval_loss" : input.options.metric;
+  const auto lines = lines_with(input, at_one_load(input), &Record::curves, name);
   if (lines.empty())
-    throw std::invalid_argument(fmt::format("curves needs records with a learning curve \"eval_loss\"; {}",
-                                            what_they_are(input.records)));
+    throw std::invalid_argument(fmt::format(
+        "curves needs records with a learning curve \"{}\" (eval_loss, eval_accuracy, eval_exact, "
+        "train_loss); {}",
+        name, what_they_are(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
-  for (const RecordLine& line : lines)
-    add_series(drawing, line, &Record::curves, "eval_loss", line.label, true);
-  set_axes(drawing, "Training step", "Evaluation loss", "linear", "log", {0, x_range(drawing.rows).second},
-           loss_range(drawing.rows, true));
-  drawing.figure["footnote"] =
-      seeds_footnote(lines, drawing.rows) + " A run that stopped early keeps its last loss.";
+  for (const RecordLine& line : lines) add_series(drawing, line, &Record::curves, name, line.label, true);
+  const bool is_loss = name.ends_with("loss");
+  const double threshold = name == "eval_loss" ? threshold_of(input, {name, "", true}) : kNone;
+  set_axes(drawing, "Training step",
+           name == "eval_loss"       ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+           : name == "train_loss"    ? "Training loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+           : name == "eval_accuracy" ? "Evaluation accuracy"
+                                     : name.c_str(),
+           "linear", is_loss ? "log" : "linear", {0, x_range(drawing.rows).second},
+           is_loss ? value_range(drawing.rows, true, threshold) : std::pair{-0.02, 1.02});
+  if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
+  add_seeds_footnote(drawing, lines);
+  drawing.footnotes.emplace_back("A run that stopped early keeps its last value.");
   add_empty_rows(drawing, lines);
   return drawing;
 }
@@ -185,17 +197,15 @@ Drawing draw_tracking(const FigureInput& input) {
     const std::size_t before = drawing.rows.size();
     add_series(drawing, line, &Record::profiles, exact, label, false);
     if (drawing.rows.size() == before) continue;
-    drawing.overlays.emplace_back(python_key(label, line.d_dot),
-                                  python_text(input.styles.at(line.label).colour));
+    drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
     if (drawing.overlay_names.empty())
-      drawing.overlay_names.emplace_back(python_text("prefix-exact"),
-                                         python_text("Thin: every read so far is right"));
+      drawing.overlay_names.emplace_back("prefix-exact", "Thin: every read so far is right");
   }
   const auto range = x_range(drawing.rows);
   set_axes(drawing, "Operations before the read", "Accuracy", "linear", "linear", range, {-0.02, 1.02});
   drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
   drawing.figure["vertical_name"] = "training length";
-  drawing.figure["footnote"] = seeds_footnote(lines, drawing.rows);
+  add_seeds_footnote(drawing, lines);
   if (input.options.theory) add_chance(drawing, input.records, range);
   add_empty_rows(drawing, lines);
   return drawing;
@@ -217,9 +227,9 @@ Drawing draw_length(const FigureInput& input) {
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
   auto range = x_range(drawing.rows);
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
-  set_axes(drawing, "Length / training length", "Evaluation loss", "log2", "log", range,
-           loss_range(drawing.rows, true));
-  drawing.figure["footnote"] = seeds_footnote(lines, drawing.rows);
+  set_axes(drawing, "Length / training length", "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", "log2", "log",
+           range, value_range(drawing.rows, true));
+  add_seeds_footnote(drawing, lines);
   add_empty_rows(drawing, lines);
   return drawing;
 }

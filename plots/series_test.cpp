@@ -71,15 +71,21 @@ TEST(LabelStyles, ManyLabelsStayDistinct) {
   EXPECT_EQ(solid.size(), 8u);
 }
 
-TEST(PrettyName, SpellsKnownWordsAndLeavesOthers) {
-  EXPECT_EQ(pretty_name("dpfp2"), "DPFP-2");
-  EXPECT_EQ(pretty_name("dpfp1_delta"), "DPFP-1 delta");
-  EXPECT_EQ(pretty_name("favor128"), "FAVOR+ 128");
-  EXPECT_EQ(pretty_name("sum"), "Sum");
-  EXPECT_EQ(pretty_name("linear_tuned"), "Linear tuned");
-  EXPECT_EQ(pretty_name("my_memory"), "my_memory");
-  EXPECT_EQ(pretty_name("cost$"), "cost\\$");
-  EXPECT_EQ(pretty_name("_hidden"), " _hidden");
+TEST(LabelStyles, OrderAndNamesOfAStudy) {
+  const auto styles = label_styles({"a", "b", "softmax"}, {"b", "softmax", "a"}, {{"a", "A, $\\beta$"}});
+  EXPECT_LT(styles.at("b").rank, styles.at("softmax").rank);
+  EXPECT_LT(styles.at("softmax").rank, styles.at("a").rank);
+  EXPECT_EQ(styles.at("a").name, "A, $\\beta$");
+  EXPECT_EQ(styles.at("softmax").name, "Softmax");
+}
+
+TEST(LabelName, LeavesOtherPeoplesLabelsAlone) {
+  EXPECT_EQ(label_name("dpfp2"), "DPFP-2");
+  EXPECT_EQ(label_name("dpfp1_delta"), "DPFP-1 delta");
+  EXPECT_EQ(label_name("linear_tuned"), "linear_tuned");
+  EXPECT_EQ(label_name("my_memory"), "my_memory");
+  EXPECT_EQ(label_name("cost$"), "cost\\$");
+  EXPECT_EQ(label_name("_hidden"), " _hidden");
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <string_view>
 #include <vector>
 
 namespace crosstalk {
@@ -14,7 +12,7 @@ namespace {
 struct Look {
   const char *colour, *marker;
 };
-// Okabe and Ito (2008). Black first: it is the reference's; yellow last: it is the faintest on paper.
+// Okabe and Ito (2008); wine (Tol 2021) for their yellow. Black first: it is the reference's.
 constexpr std::array<Look, 8> kLooks = {{{"#000000", "o"},
                                          {"#0072B2", "s"},
                                          {"#D55E00", "^"},
@@ -22,61 +20,52 @@ constexpr std::array<Look, 8> kLooks = {{{"#000000", "o"},
                                          {"#CC79A7", "v"},
                                          {"#56B4E9", "P"},
                                          {"#E69F00", "X"},
-                                         {"#F0E442", "p"}}};
+                                         {"#882255", "p"}}};
 
 struct Known {
-  const char* label;
+  const char *label, *name;
   std::size_t look;
 };
 // In the order of legends. A memory and its delta form share a colour: figures hold either the one or the
 // other; where both stand in one store, the later takes a free colour.
-constexpr std::array<Known, 20> kKnown = {
-    {{"softmax", 0},     {"linear", 1},        {"dpfp1", 2},          {"dpfp2", 3},
-     {"dpfp3", 4},       {"favor64", 5},       {"favor128", 6},       {"favor512", 7},
-     {"sum", 4},         {"dpfp1_sum", 4},     {"dpfp1_fwm", 7},      {"tanh_fwm", 0},
-     {"fwm", 0},         {"linear_delta", 1},  {"delta", 1},          {"dpfp1_delta", 2},
-     {"dpfp2_delta", 3}, {"favor64_delta", 5}, {"favor128_delta", 6}, {"peng_gate", 6}}};
-
-std::vector<std::string> words_of(const std::string& label) {
-  std::vector<std::string> words(1);
-  for (const char c : label) {
-    if (c == '_')
-      words.emplace_back();
-    else
-      words.back() += c;
-  }
-  return words;
-}
-
-bool all_digits(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-/// The name of a word, or "" if it is not a known one.
-std::string known_word(const std::string& word) {
-  static const std::map<std::string, std::string> names = {
-      {"softmax", "Softmax"}, {"linear", "Linear"}, {"dpfp", "DPFP"}, {"favor", "FAVOR+"}, {"delta", "delta"},
-      {"sum", "sum"},         {"fwm", "FWM"},       {"tanh", "tanh"}, {"peng", "Peng"},    {"gate", "gate"},
-      {"gated", "gated"},     {"relu", "ReLU"},     {"elu1", "ELU+1"}};
-  if (const auto found = names.find(word); found != names.end()) return found->second;
-  if (word.starts_with("dpfp") && all_digits(word.substr(4))) return "DPFP-" + word.substr(4);
-  if (word.starts_with("favor") && all_digits(word.substr(5))) return "FAVOR+ " + word.substr(5);
-  return "";
-}
+constexpr std::array<Known, 20> kKnown = {{{"softmax", "Softmax", 0},
+                                           {"linear", "Linear", 1},
+                                           {"dpfp1", "DPFP-1", 2},
+                                           {"dpfp2", "DPFP-2", 3},
+                                           {"dpfp3", "DPFP-3", 4},
+                                           {"favor64", "FAVOR+ 64", 5},
+                                           {"favor128", "FAVOR+ 128", 6},
+                                           {"favor512", "FAVOR+ 512", 7},
+                                           {"sum", "Sum", 4},
+                                           {"dpfp1_sum", "DPFP-1 sum", 4},
+                                           {"dpfp1_fwm", "DPFP-1 FWM", 7},
+                                           {"tanh_fwm", "tanh FWM", 0},
+                                           {"fwm", "FWM", 0},
+                                           {"linear_delta", "Linear delta", 1},
+                                           {"delta", "Delta", 1},
+                                           {"dpfp1_delta", "DPFP-1 delta", 2},
+                                           {"dpfp2_delta", "DPFP-2 delta", 3},
+                                           {"favor64_delta", "FAVOR+ 64 delta", 5},
+                                           {"favor128_delta", "FAVOR+ 128 delta", 6},
+                                           {"peng_gate", "Peng gate", 6}}};
 
 }  // namespace
 
-std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels) {
+std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels,
+                                               const std::vector<std::string>& given,
+                                               const std::map<std::string, std::string>& titles) {
   std::vector<std::string> order;
+  const auto add = [&](const std::string& label) {
+    if (labels.count(label) != 0 && std::find(order.begin(), order.end(), label) == order.end())
+      order.push_back(label);
+  };
+  for (const std::string& label : given) add(label);
   std::map<std::string, std::size_t> preferred;
   for (const Known& known : kKnown) {
-    if (labels.count(known.label) == 0) continue;
-    order.emplace_back(known.label);
+    add(known.label);
     preferred[known.label] = known.look;
   }
-  for (const std::string& label : labels)
-    if (preferred.count(label) == 0) order.push_back(label);
+  for (const std::string& label : labels) add(label);
 
   std::map<std::string, LabelStyle> styles;
   std::vector<bool> taken(kLooks.size(), false);
@@ -92,6 +81,8 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
     const std::string& label = order[rank];
     LabelStyle& style = styles[label];
     style.rank = rank;
+    const auto title = titles.find(label);
+    style.name = title != titles.end() && !title->second.empty() ? title->second : label_name(label);
     if (looks.count(label) == 0) {
       // Unknown labels start with blue: black is the reference's.
       std::size_t free = kLooks.size();
@@ -114,21 +105,11 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
   return styles;
 }
 
-std::string pretty_name(const std::string& label) {
-  std::string name;
-  const auto words = words_of(label);
-  if (known_word(words.front()).empty()) {
-    name = label;
-  } else {
-    for (const std::string& word : words) {
-      const std::string known = known_word(word);
-      name += (name.empty() ? "" : " ") + (known.empty() ? word : known);
-    }
-    if (words.front() != "tanh")
-      name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
-  }
-  std::string escaped = name.starts_with('_') ? " " : "";  // matplotlib's legend drops what starts with '_'
-  for (const char c : name) escaped += c == '$' ? std::string("\\$") : std::string(1, c);
+std::string label_name(const std::string& label) {
+  for (const Known& known : kKnown)
+    if (label == known.label) return known.name;
+  std::string escaped = label.starts_with('_') ? " " : "";  // matplotlib's legend drops what starts with '_'
+  for (const char c : label) escaped += c == '$' ? std::string("\\$") : std::string(1, c);
   return escaped;
 }
 

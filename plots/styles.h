@@ -5,23 +5,28 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace crosstalk {
 
 /// How a label is drawn.
 struct LabelStyle {
-  std::size_t rank = 0;                 ///< order in legends: known labels first, then alphabetical
-  std::string colour;                   ///< "#0072B2"
-  std::string marker;                   ///< matplotlib's
+  std::size_t rank = 0;  ///< order in legends: the study's, then known labels, then the alphabet
+  std::string name;      ///< in legends; may hold mathtext
+  std::string colour;    ///< "#0072B2"
+  std::string marker;    ///< matplotlib's
   std::string dash = std::string("-");  ///< "-"; labels beyond the eighth colour share one and are dashed
 };
 
-/// Okabe-Ito colours (distinct for colour-blind readers), each with a marker of its own. Labels of the
-/// shipped studies have fixed colours; others take what is free, in alphabetical order.
-std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels);
+/// Okabe-Ito colours (distinct for colour-blind readers; wine in place of yellow, which paper does not show),
+/// each with a marker of its own. Labels of the shipped studies have fixed colours; others take what is free,
+/// in the order given, then the alphabet's. `titles`: names in legends, where a study gives them.
+std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels,
+                                               const std::vector<std::string>& order = {},
+                                               const std::map<std::string, std::string>& titles = {});
 
-/// "dpfp1_delta" -> "DPFP-1 delta"; labels that start with an unknown word stay as they are. '$' is escaped
-/// for matplotlib.
-std::string pretty_name(const std::string& label);
+/// The name of a label of the shipped studies ("dpfp1_delta" -> "DPFP-1 delta"); others stay as they are, '$'
+/// escaped for matplotlib.
+std::string label_name(const std::string& label);
 
 }  // namespace crosstalk

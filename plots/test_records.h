@@ -35,9 +35,12 @@ inline Record& add_record(RecordMap& records, const std::string& label, std::int
 /// A run of task recall at a load.
 inline Record& add_recall(RecordMap& records, const std::string& label, std::int64_t seed, std::int64_t d_dot,
                           int load, double eval_loss, int d_key = 4) {
-  Record& record =
-      add_record(records, label, seed, d_dot,
-                 {{"task.name", "recall"}, {"task.associations", load}, {"model.d_key", d_key}}, eval_loss);
+  Record& record = add_record(records, label, seed, d_dot,
+                              {{"task.name", "recall"},
+                               {"task.associations", load},
+                               {"model.d_key", d_key},
+                               {"memory.name", d_dot == 0 ? "softmax" : "linear_attention"}},
+                              eval_loss);
   record.state_size = d_dot * load;
   return record;
 }

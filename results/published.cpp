@@ -5,114 +5,116 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 
+#include "results/csv.h"
+#include "results/files.h"
+#include "results/literature.h"
 #include "results/printable.h"
+#include "results/select.h"
 #include "results/statistics.h"
+#include "results/store.h"
 
 namespace crosstalk {
 namespace {
 
-std::vector<std::string> split_cells(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else if (c != '\r') {
-      cells.back() += c;
+std::vector<PublishedPoint> parse(std::string_view text, const std::string& path) {
+  static const std::string what = "published points";
+  std::vector<PublishedPoint> points;
+  read_csv(text, path, [&](const CsvRow& row) {
+    const auto has_column = [&](const char* name) {
+      return std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end();
+    };
+    PublishedPoint point;
+    point.label = row.text("label", what);
+    for (std::size_t i = 0; i < row.columns().size(); ++i)
+      if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
+        point.known[row.columns()[i]] = row.cell(i);
+    if (has_column("setting") || !has_column("task.name")) {
+      point.setting = static_cast<int>(row.integer("setting", what));
+      point.known.emplace("task.name", point.setting == 1 ? "recall" : "reassign");
     }
-  }
-  return cells;
+    if (has_column("S_unique_keys") || !has_column("task.associations")) {
+      point.associations = row.integer("S_unique_keys", what);
+      point.known.emplace("task.associations", fmt::format("{}", point.associations));
+    } else if (row.has("task.associations")) {
+      point.associations = row.integer("task.associations", what);
+    }
+    point.loss = row.number(has_column("eval_loss") ? "eval_loss" : "final_eval_loss", what);
+    if (row.has("d_dot")) point.d_dot = row.integer("d_dot", what);
+    if (row.has("best_eval_loss")) point.best_loss = row.number("best_eval_loss", what);
+    if (row.has("steps")) point.steps = row.integer("steps", what);
+    points.push_back(point);
+  });
+  if (points.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path));
+  return points;
 }
 
-class Row {
- public:
-  Row(const std::vector<std::string>& columns, std::string where)
-      : columns_(columns), where_(std::move(where)) {}
-
-  void read(const std::string& line) {
-    cells_ = split_cells(line);
-    if (cells_.size() != columns_.size()) {
-      fail(fmt::format("has {} cells, the head has {}", cells_.size(), columns_.size()));
-    }
-  }
-  bool has(const std::string& column) const {
-    return std::find(columns_.begin(), columns_.end(), column) != columns_.end() && !text(column).empty();
-  }
-  const std::string& text(const std::string& column) const {
-    const auto found = std::find(columns_.begin(), columns_.end(), column);
-    if (found == columns_.end())
-      fail(fmt::format("published points need a column '{}'; there are {}", column,
-                       fmt::join(columns_, ", ")));
-    return cells_[static_cast<std::size_t>(found - columns_.begin())];
-  }
-  template <typename Number>
-  Number number(const std::string& column) const {
-    const std::string& cell = text(column);
-    Number value{};
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size()) {
-      fail(fmt::format("column '{}': '{}' is not a number", column, cell));
-    }
-    return value;
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(where_ + ": " + what); }
-
-  const std::vector<std::string>& columns_;
-  std::string where_;
-  std::vector<std::string> cells_;
-};
-
-std::string task_of(int setting) { return setting == 1 ? "recall" : "reassign"; }
-
-bool belongs(const Record& record, const PublishedPoint& point) {
-  if (record.status == RunStatus::failed || record.label != point.label) return false;
-  if (!record.config.is_object()) return false;
-  return record.config.value("task.associations", nlohmann::json()) == point.associations &&
-         record.config.value("task.name", nlohmann::json()) == task_of(point.setting);
+/// Keys whose values follow from the load.
+bool follows_load(const std::string& key) {
+  static const std::set<std::string> keys = {"task.associations", "task.keys",        "task.values",
+                                             "task.length",       "task.eval_length", "model.embedding"};
+  return keys.count(key) != 0;
 }
 
 }  // namespace
+
+const std::vector<PublishedColumn>& published_columns() {
+  static const std::vector<PublishedColumn> columns = {
+      {"label", "name of the memory; runs of this label are meant unless memory.* columns say which", true},
+      {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
+      {"task.name", "recall or reassign", true},
+      {"task.associations", "the load S", true},
+      {"d_dot", "dimension of the feature map's output; empty where there is none", false},
+      {"best_eval_loss", "smallest evaluation loss of the run", false},
+      {"steps", "training steps until the run stopped", false},
+      {"model.d_key, train.batch, ...",
+       "any other key of a configuration: a run of ours must agree with what is known; empty cells are not "
+       "known",
+       false},
+      {"setting, S_unique_keys, final_eval_loss",
+       "the names in the literature's file: 1 (recall) or 2 (reassign), task.associations, eval_loss", false},
+  };
+  return columns;
+}
 
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     throw std::invalid_argument(fmt::format("published points: \"{}\" is no regular file", path.string()));
-  std::ifstream in(path);
-  if (!in) throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
-  std::vector<std::string> columns;
-  std::vector<PublishedPoint> points;
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    if (line.empty() || line == "\r" || line.front() == '#') continue;
-    if (columns.empty()) {
-      columns = split_cells(line);
-      continue;
-    }
-    Row row(columns, fmt::format("{}:{}", path.string(), number));
-    row.read(line);
-    PublishedPoint point;
-    point.label = row.text("label");
-    point.setting = row.number<int>("setting");
-    point.associations = row.number<std::int64_t>("S_unique_keys");
-    point.loss = row.number<double>("final_eval_loss");
-    if (row.has("d_dot")) point.d_dot = row.number<std::int64_t>("d_dot");
-    if (row.has("best_eval_loss")) point.best_loss = row.number<double>("best_eval_loss");
-    if (row.has("steps")) point.steps = row.number<std::int64_t>("steps");
-    points.push_back(point);
+  std::string text;
+  try {
+    text = read_file(FileSystem::real(), path);
+  } catch (const StoreError&) {
+    throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
   }
-  if (points.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
-  return points;
+  return parse(text, path.string());
+}
+
+std::vector<PublishedPoint> default_published() {
+  return parse(kLiterature, "literature/schlag2021_final_losses.csv");
+}
+
+std::vector<std::string> differences(const Record& record, const PublishedPoint& point, bool any_load) {
+  std::vector<std::string> found;
+  const auto differ = [&](const std::string& key, const std::string& ours, const std::string& published) {
+    found.push_back(fmt::format("{} ({}, published {})", key, ours, published));
+  };
+  const bool by_memory =
+      point.known.count("memory.name") != 0 && config_text(record, "memory.name").has_value();
+  if (!by_memory && record.label != point.label) differ("label", record.label, point.label);
+  for (const auto& [key, value] : point.known) {
+    if (any_load && follows_load(key)) continue;
+    const auto ours = config_text(record, key);
+    if (ours && !same_text(*ours, value)) differ(key, *ours, value);
+  }
+  if (point.d_dot > 0 && record.d_dot > 0 && point.d_dot != record.d_dot)
+    differ("d_dot", fmt::format("{}", record.d_dot), fmt::format("{}", point.d_dot));
+  return found;
 }
 
 bool is_within(double ours, double published) {
@@ -127,8 +129,11 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
   for (const PublishedPoint& point : points) {
     std::vector<double> losses;
     std::vector<double> steps;
-    for (const auto& [id, record] : records) {
-      if (!belongs(record, point)) continue;
+    std::string last;
+    for (const auto& [key, record] : records) {
+      if (record.id == last) continue;  // the same run under another label
+      if (record.status == RunStatus::failed || !differences(record, point).empty()) continue;
+      last = record.id;
       losses.push_back(std::isfinite(record.eval_loss) ? record.eval_loss
                                                        : std::numeric_limits<double>::infinity());
       steps.push_back(static_cast<double>(record.steps));
@@ -152,6 +157,42 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
   return rows;
 }
 
+std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
+                                         const std::map<std::string, Record>& records, bool any_load) {
+  std::map<std::string, int> reasons;
+  for (const PublishedPoint& point : points) {
+    std::vector<std::string> closest;
+    bool found = false, has_label = false;
+    for (const auto& [key, record] : records) {
+      if (record.status == RunStatus::failed) continue;
+      std::vector<std::string> here = differences(record, point, any_load);
+      found = found || here.empty();
+      if (found) break;
+      has_label = has_label || record.label == point.label;
+      if (closest.empty() || here.size() < closest.size()) closest = std::move(here);
+    }
+    if (found) continue;
+    if (closest.size() > 3) closest = {closest.begin(), closest.begin() + 3};
+    ++reasons[fmt::format("{}the nearest run differs in {}",
+                          has_label ? "" : fmt::format("no run has the label {}; ", point.label),
+                          closest.empty() ? "everything" : fmt::format("{}", fmt::join(closest, ", ")))];
+  }
+  std::vector<std::pair<int, std::string>> sorted;
+  int all = 0;
+  for (const auto& [reason, count] : reasons) {
+    sorted.emplace_back(-count, reason);
+    all += count;
+  }
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> lines;
+  if (all > 0) lines.push_back(fmt::format("{} of {} published points have no run here", all, points.size()));
+  constexpr std::size_t most = 6;
+  for (std::size_t i = 0; i < std::min(sorted.size(), most); ++i)
+    lines.push_back(fmt::format("  {}: {}", -sorted[i].first, sorted[i].second));
+  if (sorted.size() > most) lines.push_back(fmt::format("  ... {} more reasons", sorted.size() - most));
+  return lines;
+}
+
 std::string comparison_table(const std::vector<Comparison>& rows) {
   const auto loss_text = [](double loss) {
     return std::isfinite(loss) ? fmt::format("{:.5f}", loss) : "diverged";
@@ -161,11 +202,12 @@ std::string comparison_table(const std::vector<Comparison>& rows) {
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Comparison& row : rows) {
     const PublishedPoint& point = row.published;
-    out += fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n", point.setting,
-                       printable_line(point.label), point.associations, loss_text(row.loss), row.seeds,
-                       row.steps, loss_text(point.loss), point.steps,
-                       std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
-                       row.within ? "yes" : "**no**");
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n",
+                    point.setting > 0 ? fmt::format("{}", point.setting) : "", printable_line(point.label),
+                    point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
+                    point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
+                    row.within ? "yes" : "**no**");
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Published results beside ours: the literature's final losses, and which of our records meet them.
-// SPDX-License-Identifier: Apache-2.0
+// Published results beside ours: the literature's final losses, anybody's own, and which of our records meet
+// them. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -11,22 +11,39 @@
 
 namespace crosstalk {
 
-/// One run of Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174).
+/// One published run (or median of runs), and what is known of its configuration.
 struct PublishedPoint {
   std::string label;              ///< the memory's label in our studies
-  int setting = 0;                ///< 1: recall, keys without replacement; 2: reassign, with replacement
-  std::int64_t associations = 0;  ///< S
-  std::int64_t d_dot = 0;         ///< 0 for softmax
+  int setting = 0;                ///< of Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174); 0: another source
+  std::int64_t associations = 0;  ///< S; 0 = none
+  std::int64_t d_dot = 0;         ///< 0 = none, or not known
   double loss = 0;                ///< final evaluation loss; NaN: diverged
   double best_loss = 0;           ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
+  std::map<std::string, std::string> known;  ///< dotted key -> value: what must agree
 };
 
-/// Reads a CSV file with the columns label, setting, S_unique_keys and final_eval_loss, and, if it has them,
-/// d_dot, best_eval_loss and steps (results/published/literature/schlag2021_final_losses.csv); others are
-/// ignored, and so are empty lines and lines that begin with #. Throws std::invalid_argument with path and
-/// line.
+/// A column of a file of published points, for `describe published-csv`.
+struct PublishedColumn {
+  const char *name, *meaning;
+  bool required;
+};
+const std::vector<PublishedColumn>& published_columns();
+
+/// Reads a CSV file with the columns published_columns(). Every other column with a dot in its name is a key
+/// of our configurations; its value must agree, where it is not empty. Empty lines and lines that begin with
+/// # are ignored. Throws std::invalid_argument with path and line.
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path);
+/// Those that come with the program: Schlag, Irie and Schmidhuber 2021
+/// (results/published/literature/schlag2021_final_losses.csv).
+std::vector<PublishedPoint> default_published();
+
+/// Where a run differs from a published point: keys with both values, "model.d_key (16, published 64)".
+/// Empty: it is a run of the point. The memory is compared by what is known of it; by its label, where
+/// nothing is. Keys that a record lacks cannot differ. `any_load`: the load and the lengths that follow from
+/// it may.
+std::vector<std::string> differences(const Record& record, const PublishedPoint& point,
+                                     bool any_load = false);
 
 /// Our runs of one published point.
 struct Comparison {
@@ -45,10 +62,13 @@ inline constexpr double published_solved = 0.001;
 /// |ours - published| <= max(10 % of published, 0.01).
 bool is_within(double ours, double published);
 
-/// The published points of which there are records, by setting, label and load. A record belongs to a point
-/// if its label and "task.associations" are the point's and its "task.name" is the setting's task.
+/// The published points of which there are records, by setting, label and load.
 std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
                                 const std::map<std::string, Record>& records);
+
+/// How many points have no run here, and why: one line a reason, the most frequent first.
+std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
+                                         const std::map<std::string, Record>& records, bool any_load = false);
 
 /// The comparison as a Markdown table, one row a point.
 std::string comparison_table(const std::vector<Comparison>& rows);

@@ -127,5 +127,78 @@ TEST(Published, ComparesMedianOfOurSeeds) {
       "| 1 | linear | 200 | 0.35000 | 3 | 200 | 0.34257 | 2400 | +0.00743 | yes |\n");
 }
 
+/// A resolved run of the paper's linear memory at S = 200, but for what `change` says.
+Record paper_run(const nlohmann::json& change = {}) {
+  Record record;
+  record.id = "ct-1";
+  record.label = "linear";
+  record.d_dot = 64;
+  record.eval_loss = 0.34;
+  record.config = {{"task.name", "recall"},
+                   {"task.associations", 200},
+                   {"task.queries", 1},
+                   {"model.d_key", 64},
+                   {"memory.name", "linear_attention"},
+                   {"memory.feature_map", "elu1"},
+                   {"memory.nu", 0},
+                   {"memory.key_norm", "none"},
+                   {"memory.read_norm", "attention"},
+                   {"train.learning_rate", 0.001},
+                   {"train.batch", 32},
+                   {"train.max_steps", 100000},
+                   {"train.stop_loss", 0.001},
+                   {"train.patience", 10},
+                   {"eval.every", 100},
+                   {"eval.protocol", "schlag2021"}};
+  if (change.is_object()) record.config.update(change);
+  return record;
+}
+
+TEST(Published, MatchesEverythingThatIsKnown) {
+  const auto points = default_published();
+  EXPECT_EQ(points.size(), 144U);
+  const PublishedPoint& point = find(points, 1, "linear", 200);
+  EXPECT_TRUE(differences(paper_run(), point).empty());
+  for (const nlohmann::json& change : std::vector<nlohmann::json>{nlohmann::json{{"model.d_key", 16}},
+                                                                  {{"train.batch", 64}},
+                                                                  {{"eval.protocol", "uniform"}},
+                                                                  {{"memory.feature_map", "relu"}},
+                                                                  {{"train.learning_rate", 0.003}},
+                                                                  {{"task.associations", 100}}})
+    EXPECT_EQ(differences(paper_run(change), point).size(), 1U) << change.dump();
+  EXPECT_TRUE(differences(paper_run({{"task.associations", 100}}), point, true).empty());
+  Record renamed = paper_run();  // the memory says what it is, whatever it is called
+  renamed.label = "mine";
+  EXPECT_TRUE(differences(renamed, point).empty());
+  renamed.d_dot = 128;
+  EXPECT_EQ(differences(renamed, point), std::vector<std::string>{"d_dot (128, published 64)"});
+}
+
+TEST(Published, SaysHowManyHaveNoPartnerAndWhy) {
+  std::map<std::string, Record> records;
+  records["a"] = paper_run({{"model.d_key", 16}});
+  EXPECT_TRUE(compare(default_published(), records).empty());
+  const auto lines = without_partner(default_published(), records);
+  ASSERT_GE(lines.size(), 2U);
+  EXPECT_EQ(lines[0], "144 of 144 published points have no run here");
+  bool said = false;
+  for (const std::string& line : lines) said = said || line.find("no run has the label") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+TEST(Published, OwnResultsNeedALabelALossAndATask) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "label,task.name,task.associations,model.d_key,eval_loss\nmine,recall,40,16,0.25\nmine,recall,80,,"
+        "nan\n");
+  const auto points = read_published(folder.path() / "own.csv");
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].setting, 0);
+  EXPECT_EQ(points[0].associations, 40);
+  EXPECT_EQ(points[0].known.at("model.d_key"), "16");
+  EXPECT_EQ(points[1].known.count("model.d_key"), 0U);
+  EXPECT_TRUE(std::isnan(points[1].loss));
+}
+
 }  // namespace
 }  // namespace crosstalk

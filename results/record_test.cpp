@@ -257,5 +257,15 @@ TEST(Record, FuzzTargetOverMutations) {
   }
 }
 
+TEST(SameResult, MetricsOfLaterVersionsAndTheoryDoNotCount) {
+  Record old = testing::make_record(1), now = old;
+  now.metrics["test_loss"] = 0.1;
+  old.metrics["rank_bound"] = 0.2;
+  now.metrics["rank_bound"] = 0.3;
+  EXPECT_TRUE(same_result(old, now));
+  now.metrics["chance"] = 0.06;
+  EXPECT_FALSE(same_result(old, now));
+}
+
 }  // namespace
 }  // namespace crosstalk

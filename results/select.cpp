@@ -7,9 +7,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <stdexcept>
+
+#include "results/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -55,6 +59,12 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
   if (key == "d_dot") return std::to_string(record.d_dot);
   if (key == "state_size") return std::to_string(record.state_size);
   return config_text(record, key);
+}
+
+bool same_text(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto x = to_number(a), y = to_number(b);
+  return x && y && *x == *y;
 }
 
 bool matches(const std::string& value, const std::string& wanted) {
@@ -115,6 +125,56 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
                                               fmt::join(sorted_values(values), ", ")));
     chosen = matching;
   }
+  return chosen;
+}
+
+RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys) {
+  using Values = std::vector<std::string>;
+  std::map<std::string, std::map<Values, RecordList>> groups;  // everything else -> values of keys -> runs
+  std::map<std::string, std::set<std::string>> seen;
+  for (const Record* record : records) {
+    if (record->status == RunStatus::failed) continue;
+    std::string rest = record->label + '\n';
+    if (record->config.is_object())
+      for (const auto& [key, value] : record->config.items())
+        if (!is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
+          rest += key + '=' + value.dump() + '\n';
+    Values values;
+    for (const std::string& key : keys) {
+      const auto value = config_text(*record, key);
+      values.push_back(value.value_or(""));
+      if (value) seen[key].insert(*value);
+    }
+    groups[rest][values].push_back(record);
+  }
+  for (const std::string& key : keys) {
+    if (seen.count(key) != 0) continue;
+    choose_records(records, {{key, "*"}});  // says that nobody has it
+  }
+  RecordList chosen;
+  bool any = false;
+  for (const auto& [rest, candidates] : groups) {
+    any = any || candidates.size() > 1;
+    const RecordList* best = nullptr;
+    double least = 0;
+    for (const auto& [values, runs] : candidates) {
+      std::vector<double> losses;
+      for (const Record* run : runs)
+        losses.push_back(run->status == RunStatus::done && std::isfinite(run->eval_loss)
+                             ? run->eval_loss
+                             : std::numeric_limits<double>::infinity());
+      const double loss = median(losses);
+      if (best != nullptr && !(loss < least)) continue;
+      best = &runs;
+      least = loss;
+    }
+    chosen.insert(chosen.end(), best->begin(), best->end());
+  }
+  if (!any)
+    throw std::invalid_argument(fmt::format(
+        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them or "
+        "goes together with another key",
+        fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
   return chosen;
 }
 

@@ -19,6 +19,9 @@ std::optional<double> config_number(const Record& record, const std::string& key
 /// The same, and "label", "study", "status", "seed", "id", "d_dot", "state_size" and "study_version".
 std::optional<std::string> field_text(const Record& record, const std::string& key);
 
+/// Equal as texts or as numbers.
+bool same_text(const std::string& a, const std::string& b);
+
 /// Whether `value` is one of the alternatives of `wanted` ("A,B"); numbers compare as numbers, * and ? match
 /// any characters.
 bool matches(const std::string& value, const std::string& wanted);
@@ -30,6 +33,12 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 /// std::invalid_argument if a key is unknown to all records (names the nearest) or nothing matches (names the
 /// values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
+
+/// Of runs that differ in `keys` and seeds alone, those with the best values: the smallest median over seeds
+/// of the validation loss (best_eval_loss says what the best step reached, eval_loss what the run ended with;
+/// the latter counts), diverged ones being infinite. Throws std::invalid_argument if a key is unknown to all
+/// records, or no two runs differ in `keys` alone (names what differs besides).
+RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys);
 
 /// Removes what does not match. Throws the same.
 void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where);

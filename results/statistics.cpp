@@ -1,13 +1,14 @@
-// Medians, quantiles, capacity with a bootstrap over seeds, least squares.
+// Medians, quantiles and capacity, with intervals over seeds.
 // SPDX-License-Identifier: Apache-2.0
 #include "results/statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
+#include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <random>
 #include <set>
 #include <stdexcept>
 
@@ -68,6 +69,41 @@ Grid make_grid(const std::vector<LoadPoint>& points) {
   return grid;
 }
 
+// Between which sorted values the 95 % interval of the median lies; all of them with fewer than six.
+struct OrderStatistics {
+  std::size_t depth = 1;  // from either end, from 1
+  double inward = 0;      // share of the way to the next value
+
+  double low(const std::vector<double>& sorted) const {
+    return between(sorted[depth - 1], sorted[std::min(depth, sorted.size() - 1)]);
+  }
+  double high(const std::vector<double>& sorted) const {
+    const std::size_t at = sorted.size() - depth;
+    return between(sorted[at], sorted[at == 0 ? 0 : at - 1]);
+  }
+
+ private:
+  double between(double outer, double inner) const {
+    if (inward == 0 || outer == inner) return outer;
+    return std::isfinite(outer) && std::isfinite(inner) ? outer + inward * (inner - outer) : outer;
+  }
+};
+
+OrderStatistics order_statistics(int n) {
+  if (n < seeds_of_an_interval) return {};
+  thread_local std::map<int, OrderStatistics> known;  // a figure has hundreds of points of as many seeds
+  const auto [at, is_new] = known.try_emplace(n);
+  if (!is_new) return at->second;
+  constexpr double wanted = 0.95;
+  const boost::math::binomial_distribution<> heads(n, 0.5);
+  const auto coverage = [&](int depth) { return 1 - 2 * boost::math::cdf(heads, depth - 1); };
+  int depth = 1;
+  while (2 * (depth + 1) <= n && coverage(depth + 1) >= wanted) ++depth;
+  const double share = (coverage(depth) - wanted) / (coverage(depth) - coverage(depth + 1));
+  return at->second = {static_cast<std::size_t>(depth),
+                       (n - depth) * share / (depth + (n - 2 * depth) * share)};
+}
+
 // How many loads, from the smallest on, the median seed solves; `weights` says how often each seed counts.
 std::size_t solved_loads(const Grid& grid, const std::vector<int>& weights, double threshold) {
   std::vector<double> losses;
@@ -83,13 +119,6 @@ std::size_t solved_loads(const Grid& grid, const std::vector<int>& weights, doub
   return grid.loads.size();
 }
 
-// 0 <= index < n, the same with every standard library (std distributions are not).
-std::size_t draw_index(std::mt19937_64& random, std::size_t n) {
-  constexpr double two_to_minus_53 = 1.0 / 9007199254740992.0;
-  return static_cast<std::size_t>(static_cast<double>(random() >> 11) * two_to_minus_53 *
-                                  static_cast<double>(n));
-}
-
 }  // namespace
 
 double median(std::vector<double> values) { return sorted_median(sorted_numbers(std::move(values))); }
@@ -103,11 +132,24 @@ Summary summarise(const std::vector<double>& values) {
   const std::vector<double> sorted = sorted_numbers(values);
   Summary out{static_cast<int>(sorted.size()), nan, nan, nan};
   if (sorted.empty()) return out;
-  const bool enough = sorted.size() >= 4;
   out.median = sorted_median(sorted);
-  out.lo = sorted_quantile(sorted, enough ? 0.25 : 0);
-  out.hi = sorted_quantile(sorted, enough ? 0.75 : 1);
+  const OrderStatistics at = order_statistics(out.n);
+  out.lo = at.low(sorted);
+  out.hi = at.high(sorted);
   return out;
+}
+
+std::string interval_name(int fewest, int most) {
+  const auto range = [](int n) {
+    return fmt::format("range over {} seeds (holds the median in {:.0f} % of cases)", n,
+                       100 * (1 - std::pow(0.5, n - 1)));
+  };
+  if (most < seeds_of_an_interval)
+    return fewest == most ? range(most) : fmt::format("range over {} to {} seeds", fewest, most);
+  const std::string interval = "95 % confidence interval of the median";
+  return fewest >= seeds_of_an_interval
+             ? interval
+             : fmt::format("{} (range where fewer than {} seeds)", interval, seeds_of_an_interval);
 }
 
 Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
@@ -115,72 +157,30 @@ Capacity capacity(const std::vector<LoadPoint>& points, double threshold) {
   Capacity out;
   out.seeds = static_cast<int>(grid.seeds);
   if (grid.loads.empty()) return out;
-  const auto load_of = [&](std::size_t solved) { return solved == 0 ? 0 : grid.loads[solved - 1]; };
+  const auto solved_load = [&](std::size_t solved) { return solved == 0 ? 0 : grid.loads[solved - 1]; };
+  const auto unsolved_load = [&](std::size_t solved) {
+    return solved == grid.loads.size() ? infinity : grid.loads[solved];
+  };
   const std::size_t solved = solved_loads(grid, std::vector<int>(grid.seeds, 1), threshold);
-  out.capacity = load_of(solved);
+  out.capacity = solved_load(solved);
+  out.unsolved = unsolved_load(solved);
   out.censored = solved == grid.loads.size();
 
-  constexpr std::size_t resamples = 2000;
-  std::mt19937_64 random(0x5EED);
-  std::vector<std::size_t> found(resamples);
-  std::vector<int> weights(grid.seeds);
-  for (std::size_t& one : found) {
-    std::fill(weights.begin(), weights.end(), 0);
-    for (std::size_t i = 0; i < grid.seeds; ++i) ++weights[draw_index(random, grid.seeds)];
-    one = solved_loads(grid, weights, threshold);
+  std::vector<double> lows, highs;
+  std::vector<int> weights(grid.seeds, 0);
+  for (std::size_t seed = 0; seed < grid.seeds; ++seed) {
+    weights[seed] = 1;
+    const std::size_t alone = solved_loads(grid, weights, threshold);
+    lows.push_back(solved_load(alone));
+    highs.push_back(unsolved_load(alone));
+    weights[seed] = 0;
   }
-  std::sort(found.begin(), found.end());
-  // Loads of the grid, never a value between two of them; and never beside the capacity itself.
-  constexpr std::size_t tail = resamples / 40;
-  out.lo = load_of(std::min(found[tail], solved));
-  out.hi = load_of(std::max(found[resamples - 1 - tail], solved));
+  std::sort(lows.begin(), lows.end());
+  std::sort(highs.begin(), highs.end());
+  const OrderStatistics at = order_statistics(out.seeds);
+  out.lo = std::min(at.low(lows), out.capacity);
+  out.hi = std::max(at.high(highs), out.unsolved);
   return out;
-}
-
-LineFit fit_line(const std::vector<double>& x, const std::vector<double>& y) {
-  if (x.size() != y.size()) throw std::invalid_argument("fit_line: x and y differ in length");
-  LineFit out{0, nan, nan, nan, nan};
-  double mean_x = 0;
-  double mean_y = 0;
-  const auto usable = [&](std::size_t i) { return std::isfinite(x[i]) && std::isfinite(y[i]); };
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!usable(i)) continue;
-    ++out.n;
-    mean_x += x[i];
-    mean_y += y[i];
-  }
-  if (out.n < 2) return out;
-  mean_x /= out.n;
-  mean_y /= out.n;
-  double xx = 0;
-  double xy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!usable(i)) continue;
-    xx += (x[i] - mean_x) * (x[i] - mean_x);
-    xy += (x[i] - mean_x) * (y[i] - mean_y);
-  }
-  if (!(xx > 0)) return out;  // one x only: no slope
-  out.slope = xy / xx;
-  out.intercept = mean_y - out.slope * mean_x;
-  if (out.n < 3) return out;
-  double squares = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (!usable(i)) continue;
-    // About the means: subtracting slope x + intercept from y would cancel digits.
-    const double residual = (y[i] - mean_y) - out.slope * (x[i] - mean_x);
-    squares += residual * residual;
-  }
-  const int degrees = out.n - 2;
-  const double t = boost::math::quantile(boost::math::students_t(degrees), 0.975);
-  const double half_width = t * std::sqrt(squares / degrees / xx);
-  out.slope_lo = out.slope - half_width;
-  out.slope_hi = out.slope + half_width;
-  return out;
-}
-
-double rank_bound(double d_dot, double associations) {
-  if (!(associations > 0)) return 0;
-  return 0.5 * std::max(0.0, 1 - d_dot / associations);
 }
 
 }  // namespace crosstalk

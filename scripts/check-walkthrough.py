@@ -36,7 +36,7 @@ key_norm = "l2"
 
 def apply_blocks(text, root):
     blocks = re.findall(r"<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)```\n", text, re.S)
-    if len(blocks) < 9:
+    if len(blocks) < 5:
         sys.exit(f"CONTRIBUTING.md has {len(blocks)} blocks to apply; its markers were lost")
     for kind, name, body in blocks:
         path = root / name
@@ -87,7 +87,7 @@ def main(source, build, only_apply):
     made = tree / "build/cpu"  # as in a checkout: a compiler cache then knows the unchanged files
     call("cmake", "-S", str(tree), "-B", str(made), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk", "tasks_test", "models_memories_test")
-    call(str(made / "tasks/tasks_test"), "--gtest_brief=1", "--gtest_filter=-Golden*")
+    call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
     test_memory(made / "models/models_memories_test")
     crosstalk = str(made / "crosstalk")
     call(crosstalk, "describe", "fading_delta")

@@ -62,7 +62,7 @@ std::vector<std::int32_t> batch(Device device, const Task& task, Split split, in
 }
 
 TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
-  const std::vector<std::pair<std::string, Settings>> tasks = {
+  std::vector<std::pair<std::string, Settings>> tasks = {
       {"recall", {{"associations", whole(20)}}},
       {"recall", {{"associations", whole(600)}}},
       {"recall",
@@ -75,8 +75,8 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
 
         {"update_fraction", 0.25},
         {"queries", whole(4)}}},
-      {"swap", {}},
       {"swap", {{"operations", whole(64)}}}};
+  for (const TaskKind& kind : task_kinds()) tasks.push_back({kind.name, {}});
   for (const auto& [name, settings] : tasks) {
     const auto task = make_task(name, settings);
     for (const Split split : {Split::train, Split::eval, Split::test}) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/base/error.h"
+#include "tasks/golden.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
@@ -16,6 +17,15 @@ using testing::make_task;
 using testing::Settings;
 using testing::uniformity_score;
 using testing::whole;
+
+[[maybe_unused]] const bool pinned = testing::pin(
+    {{"reassign", "standard", {}, 0x2a4c0a093ea42b1eu, 0xcd63413f85c82cc1u},
+     {"reassign",
+      "by key",
+      {{"query_by", std::string("key")}, {"queries", whole(3)}, {"keys", whole(50)}},
+      0x18b3ff26c1d4e7fau,
+      0xdebb920972684d98u},
+     {"reassign", "updates", {{"update_fraction", 0.5}}, 0x78ae7a9767564c8bu, 0xcd6f8ce7733c8610u}});
 
 TEST(Reassign, TheLastValueWins) {
   const auto task = make_task("reassign", {{"associations", whole(2)}});

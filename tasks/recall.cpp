@@ -78,7 +78,8 @@ TaskKind recall_kind() {
       "are drawn without replacement, in random order. Then a stored key is asked and its value is right. "
       "With keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber 2021 (arXiv "
       "2102.11174, section 6.1.1): every key occurs in every sequence and only the binding changes. A "
-      "memory whose reads depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S). With "
+      "memory whose reads depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S) where all "
+      "queries weigh the same ('crosstalk describe loss'). With "
       "more keys than associations and queries = associations it is multi-query associative recall (MQAR; "
       "Arora et al. 2023, arXiv 2312.04927) with key and value fused in one token. Training asks `queries` "
       "distinct stored keys; evaluation asks all of them, in ascending order of the key.",

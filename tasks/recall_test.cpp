@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/base/error.h"
+#include "tasks/golden.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
@@ -16,6 +17,14 @@ using testing::make_task;
 using testing::Settings;
 using testing::uniformity_score;
 using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"recall", "standard", {}, 0xe91d9f692994c0adu, 0xc667ea5f47ec5775u},
+                  {"recall",
+                   "mqar",
+                   {{"keys", whole(50)}, {"values", whole(30)}, {"queries", whole(20)}},
+                   0x41881cec531762f5u,
+                   0x88b5f755633eabf5u}});
 
 TEST(Recall, KeysAndValuesAreDrawnWithoutReplacement) {
   for (const Settings& settings :

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/base/error.h"
+#include "tasks/golden.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 
@@ -16,6 +17,19 @@ using testing::make_task;
 using testing::Settings;
 using testing::uniformity_score;
 using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"swap", "standard", {}, 0xda29dbeb53c3278cu, 0x184e4a55e69ade91u},
+                  {"swap",
+                   "mixed",
+                   {{"identity_fraction", 0.25}, {"set_fraction", 0.25}, {"values", whole(9)}},
+                   0x13d4960c41b2a828u,
+                   0x6a12f78273112beu},
+                  {"swap",
+                   "end",
+                   {{"query_at", std::string("end")}, {"queries", whole(2)}},
+                   0xf555ed39d532b8c7u,
+                   0x9f0a0da913ff2e25u}});
 
 TEST(Swap, ExchangesValues) {
   const auto task = make_task("swap", {{"associations", whole(2)}});

@@ -31,4 +31,10 @@ void Task::draw_cuda(const Exec&, const DrawArgs&) const {
   throw DeviceError("this task has no CUDA generator; use --device cpu");
 }
 
+const TaskKind* find_task(const std::string& name) {
+  for (const TaskKind& kind : task_kinds())
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
 }  // namespace crosstalk

@@ -1,7 +1,7 @@
 // A task: batches as pure functions of (options, data seed, split, sequence number).
 //
-// To add a task: one file tasks/NAME.cpp that derives from Task, its test, and one line in
-// tasks/registry.cpp. SPDX-License-Identifier: Apache-2.0
+// To add a task: NAME_sequence.h (the generator), NAME.cpp (a class that derives from Task, and NAME_kind()) and
+// NAME_test.cpp in tasks/; the build makes the registry from them. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <map>
@@ -99,7 +99,7 @@ struct TaskKind {
   std::unique_ptr<Task> (*make)(const Options& options) = nullptr;
 };
 
-/// All tasks, in the order in which `list tasks` shows them.
+/// All tasks, by name. Generated from the files of tasks/.
 const std::vector<TaskKind>& task_kinds();
 
 /// nullptr if there is no such task.

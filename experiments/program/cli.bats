@@ -378,6 +378,11 @@ PY
   "$crosstalk" run tiny.toml --quiet --out other
   cmp <("$crosstalk" export runs/tiny) <("$crosstalk" export other)
   run -3 "$crosstalk" export runs/tiny --out /dev/full
+  echo old >table.csv
+  (ulimit -f 1; trap '' XFSZ; "$crosstalk" export runs/tiny --out table.csv 2>err) || code=$?
+  [ "$code" -eq 3 ]
+  [ "$(cat table.csv)" = old ]  # whole or not at all, and nothing is left lying about
+  [ -z "$(find . -maxdepth 1 -name '*.tmp')" ]
   code=0
   "$crosstalk" export runs/tiny >/dev/full 2>err || code=$?
   [ "$code" -eq 3 ]
@@ -435,6 +440,25 @@ PY
   refused 'no such file' "$crosstalk" plot capacity runs/tiny --published absent.csv
 }
 
+@test "figures by keys, of the best value, in panels, and from a table" {
+  "$crosstalk" run tiny.toml --set train.learning_rate=1e-3,1e-2 --quiet >/dev/null
+  refused 'differ in train.learning_rate .*--best KEY' "$crosstalk" plot capacity runs/tiny
+  run -0 "$crosstalk" plot capacity runs/tiny --best train.learning_rate --width 3.25 --footnote off --out best
+  grep -q 'selected$' best.csv
+  grep -q 'train.learning_rate=0.0' best.csv
+  run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --out by
+  grep -q 'linear, train.learning_rate = 0.01' by.csv
+  run -0 "$crosstalk" plot capacity runs/tiny --facet train.learning_rate --log y --venue icml --out facet
+  head -1 facet.csv | grep -q train.learning_rate
+  "$crosstalk" export runs/tiny --out runs.csv
+  "$crosstalk" export runs.csv | cmp runs.csv -
+  run -0 "$crosstalk" plot capacity runs.csv --where 'train.learning_rate=1e-3' --out table
+  grep -q ^linear table.csv
+  refused 'did you mean icml' "$crosstalk" plot capacity runs/tiny --venue imcl
+  refused 'below train.stop_loss' "$crosstalk" plot capacity-vs-ddot runs/tiny --by train.learning_rate --threshold 1e-6
+  refused '144 of 144 published points have no run here' "$crosstalk" compare runs/tiny
+}
+
 @test "pandas reads the export in two lines" {
   python=python3
   python3 -c 'import pandas' 2>/dev/null || python=/usr/bin/python3
@@ -446,6 +470,48 @@ PY
 assert pandas.read_csv("runs.csv").groupby("label").eval_loss.median().notna().all()'
   $python -c 'import pandas
 assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_csv("runs.csv").id)'
+}
+
+@test "tables in three formats" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --format latex
+  [[ $output == *'\toprule'* && $output == *booktabs* ]]
+  run -0 --separate-stderr "$crosstalk" table final runs/tiny
+  [[ $output == "| Memory | "* ]]
+  run -0 --separate-stderr "$crosstalk" table final tiny.toml --format csv --where label=linear
+  [[ $output == label,d_dot,associations,n,median,lo,hi* ]]
+  [[ $output != *softmax* ]]
+  refused "did you mean 'tracking'" "$crosstalk" table traking runs/tiny
+}
+
+@test "the reference is current; completions, man page and a new study are right" {
+  "$crosstalk" reference >reference.md
+  diff reference.md "$source/docs/reference.md" || {
+    echo "docs/reference.md is old: crosstalk reference > docs/reference.md"
+    return 1
+  }
+  "$crosstalk" completion bash >completion.bash
+  bash -n completion.bash
+  run bash -c 'source completion.bash; COMP_WORDS=(crosstalk pl); COMP_CWORD=1; _crosstalk; echo "${COMPREPLY[*]}"
+    COMP_WORDS=(crosstalk plot up); COMP_CWORD=2; _crosstalk; echo "${COMPREPLY[*]}"
+    COMP_WORDS=(crosstalk plot x --venu); COMP_CWORD=3; _crosstalk; echo "${COMPREPLY[*]}"'
+  [ "$output" = $'plan plot\nupdates\n--venue' ]
+  "$crosstalk" completion zsh | grep -q bashcompinit
+  "$crosstalk" completion fish | grep -q "seen_subcommand_from plot' -l venue"
+  "$crosstalk" man | grep -q '^.SH NAME'
+  run -0 --separate-stderr "$crosstalk" new "my study.toml"
+  run -0 "$crosstalk" plan "my study.toml"
+  [[ $output == *"= 24 runs"* ]]
+  refused 'it exists' "$crosstalk" new "my study.toml"
+  refused 'ends in .toml' "$crosstalk" new study
+  for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
+    run -0 --separate-stderr "$crosstalk" describe $topic
+    [ -n "$output" ]
+  done
+  study 's/^task.associations = 4/associatios = 4/'
+  refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
+  study 's/^train.max_steps .*/train.max_steps = 2e1/'
+  run -0 "$crosstalk" plan wrong.toml
 }
 
 @test "version knows what it was built from" {

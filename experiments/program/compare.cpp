@@ -14,14 +14,18 @@ int run_compare(const Arguments& arguments, Console& console) {
   const std::map<std::string, Record>& records = rows_of_all.rows;
   std::vector<PublishedPoint> points;
   try {
-    points = read_published(
-        arguments.get("published", "results/published/literature/schlag2021_final_losses.csv"));
+    points = arguments.has("published") ? read_published(arguments.get("published")) : default_published();
   } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--published: ") + error.what());
   }
   const std::vector<Comparison> rows = compare(points, records);
-  if (rows.empty())
-    throw UsageError("compare: no record belongs to a published point (label, task and load must agree)");
+  const std::vector<std::string> alone = without_partner(points, records);
+  if (rows.empty()) {
+    std::string text =
+        "compare: no run of these is one of the published runs (all that is known of them must agree)";
+    for (const std::string& line : alone) text += "\n" + line;
+    throw UsageError(text);
+  }
   if (arguments.has("json")) {
     nlohmann::json list = nlohmann::json::array();
     for (const Comparison& row : rows) {
@@ -42,6 +46,7 @@ int run_compare(const Arguments& arguments, Console& console) {
       std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return !row.within; });
   print_note(console, std::to_string(rows.size() - static_cast<std::size_t>(outside)) + " of " +
                           std::to_string(rows.size()) + " points within 10 % or 0.01 of the published loss");
+  for (const std::string& line : alone) print_note(console, line);
   return exit_done;
 }
 
@@ -51,11 +56,13 @@ extern const Command compare_command;
 const Command compare_command = {
     "compare",
     "hold results against published losses",
-    "STORE|STUDY.toml... [--published CSV] [--json]",
+    "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--json]",
     "One row for each published point of which the stores have runs: our median over seeds, the\n"
     "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is\n"
-    "solved, ours must be). The literature's numbers come with the project:\n"
-    "results/published/literature/.\n\n"
+    "solved, ours must be). A run belongs to a point if everything that is known of the published\n"
+    "run agrees: task, sizes, memory, optimiser, protocol; how many points have none is said. The\n"
+    "literature's numbers come with the program; --published takes others ('crosstalk describe\n"
+    "published-csv').\n\n"
     "Examples:\n"
     "  crosstalk compare runs/schlag2021_capacity\n"
     "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n",

@@ -9,6 +9,7 @@
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/text.h"
+#include "experiments/program/topics.h"
 #include "experiments/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
@@ -235,6 +236,15 @@ std::vector<Description> find(const std::string& name) {
     if (info.name == name) found.push_back(describe(info));
   for (const FigureKind& kind : figure_kinds())
     if (kind.name == name) found.push_back(describe(kind));
+  for (const Topic& topic : topics())
+    if (topic.name == name)
+      found.push_back(
+          {fmt::format("{}: {}\n\n{}", topic.name, topic.summary, wrap(topic.text, kWidth)),
+           {{"kind", "topic"}, {"name", topic.name}, {"summary", topic.summary}, {"text", topic.text}}});
+  for (const Topic& column : columns())
+    if (column.name == name || (column.name == "provenance" && name.starts_with("provenance.")))
+      found.push_back({fmt::format("{} (column of an export): {}\n", column.name, column.summary),
+                       {{"kind", "column"}, {"name", column.name}, {"summary", column.summary}}});
   for (const Section& section : sections()) {
     const std::string of =
         section.owner.empty() ? "" : fmt::format(" of {} {}", section.prefix, section.owner);
@@ -259,6 +269,8 @@ std::vector<std::string> known_names() {
   for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
   for (const FeatureMapInfo& info : feature_map_infos()) names.push_back(info.name);
   for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
+  for (const Topic& topic : topics()) names.push_back(topic.name);
+  for (const Topic& column : columns()) names.push_back(column.name);
   for (const Section& section : sections()) {
     if (section.owner.empty()) names.push_back(section.prefix);
     for (const OptionSpec& spec : *section.options) names.push_back(section.prefix + "." + spec.name);
@@ -303,11 +315,12 @@ int run_describe(const Arguments& arguments, Console& console) {
 extern const Command describe_command;
 const Command describe_command = {
     "describe",
-    "explain a task, memory, feature map, figure or option",
+    "explain a task, memory, feature map, figure, option, column or part of a study",
     "NAME [--json]",
     "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
-    "eval, model), or a key such as train.patience. Shows equations and source, d_dot and state\n"
-    "size, and every option with its type, default and range.\n\n"
+    "eval, model), a key such as train.patience, a column of an export (test_loss), or one of study,\n"
+    "memories, grid, zip, skip, seeds, record, store, loss, intervals and published-csv. Shows\n"
+    "equations and source, d_dot and state size, and every option with its type, default and range.\n\n"
     "Examples:\n"
     "  crosstalk describe delta\n"
     "  crosstalk describe recall\n"

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -36,15 +38,23 @@ int run_export(const Arguments& arguments, Console& console) {
     return exit_done;
   }
   const fs::path path = arguments.get("out");
-  // Not through a temporary file: users export to /dev/stdout and named pipes.
-  std::ofstream file(path, std::ios::binary);
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  // Pipes and devices are written as they are; a file appears whole or not at all.
+  const bool plain = !fs::exists(there) || fs::is_regular_file(there);
+  const fs::path target = plain ? fs::path(fmt::format("{}.{}.tmp", path.string(), ::getpid())) : path;
+  errno = 0;
+  std::ofstream file(target, std::ios::binary);
   if (!file)
     throw UsageError(fmt::format("--out {}: cannot be written: {}", path.string(), std::strerror(errno)));
   write(file);
   file.close();
-  if (!file)
-    throw StoreError(fmt::format("{}: could not be written whole: {}", path.string(), std::strerror(errno)));
-  return exit_done;
+  const int reason = errno;
+  if (file && plain) fs::rename(target, fs::is_symlink(path, error) ? fs::canonical(path) : path, error);
+  if (file && !error) return exit_done;
+  if (plain) fs::remove(target, error);
+  throw StoreError(fmt::format("{}: could not be written whole, and is as it was: {}", path.string(),
+                               std::strerror(reason)));
 }
 
 }  // namespace
@@ -53,7 +63,7 @@ extern const Command export_command;
 const Command export_command = {
     "export",
     "write results as CSV or JSON lines",
-    "STORE|STUDY.toml... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
+    "STORE|STUDY.toml|RUNS.csv... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
     "One row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
     "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. Only\n"
     "columns that are equal wherever and whenever a study is run, so that exports can be compared\n"

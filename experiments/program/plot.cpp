@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <sstream>
 
+#include "experiments/program/draw.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
@@ -27,45 +27,11 @@ void check_figure(const std::string& name) {
       near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
 }
 
-LabelledRecords rows_of(const Arguments& arguments, Console& console) {
-  LabelledRecords rows =
-      load_rows({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
-  if (rows.rows.empty())
-    throw UsageError(
-        fmt::format("no records in {}; 'crosstalk run' makes them",
-                    join({arguments.positional.begin() + 1, arguments.positional.end()}, ", ", " and ")));
-  return rows;
-}
-
-/// --out without the extension that people tend to give.
-fs::path base_of(const std::string& out) {
-  static constexpr std::array<const char*, 4> written = {".csv", ".py", ".pdf", ".png"};
-  fs::path path = out;
-  if (std::find(written.begin(), written.end(), path.extension().string()) != written.end())
-    path.replace_extension();
-  return path;
-}
-
-FigureOptions figure_options(const Arguments& arguments) {
-  FigureOptions options;
-  options.out = base_of(arguments.get("out", arguments.positional.at(0)));
-  options.theory = !arguments.has("no-theory");
-  options.title = arguments.get("title");
-  options.threshold = arguments.number("threshold", options.threshold, 0);
-  options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
-  if (arguments.has("published")) {
-    options.published = arguments.get("published");
-    if (!fs::is_regular_file(options.published))
-      throw UsageError(fmt::format("--published {}: there is no such file", options.published.string()));
-  }
-  return options;
-}
-
 int run_plot(const Arguments& arguments, Console& console) {
   const std::string& figure = arguments.positional.at(0);
   check_figure(figure);
-  const FigureOptions options = figure_options(arguments);
-  const LabelledRecords rows = rows_of(arguments, console);
+  const FigureOptions options = figure_options(arguments, figure);
+  const LabelledRecords rows = rows_to_draw(arguments, console);
   std::error_code error;
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
 
@@ -94,36 +60,52 @@ extern const Command plot_command;
 const Command plot_command = {
     "plot",
     "draw a figure from one or more stores",
-    "FIGURE STORE... [--out PATH] [OPTIONS]",
+    "FIGURE STORE|STUDY.toml|RUNS.csv... [--out PATH] [OPTIONS]",
     "Writes PATH.csv (the numbers: median and interval over seeds), PATH.py (a matplotlib script\n"
     "that stands alone and is yours to edit), and PATH.pdf and PATH.png where Python has\n"
-    "matplotlib. Prints the paths. Records of several stores are drawn together.\n"
+    "matplotlib. Prints the paths. Records of several stores are drawn together; a study gives the\n"
+    "runs that it asks for, under its labels and titles; a CSV file is what 'crosstalk export' wrote,\n"
+    "or results of your own with the same columns ('crosstalk describe published-csv').\n"
     "'crosstalk list figures' lists the figures.\n\n"
+    "Lines are the study's labels; --by KEY draws one for each value of a key as well, --facet KEY a\n"
+    "panel for each, and --best KEY takes, for each line and place, the value with the best median\n"
+    "validation loss, and shows the test split.\n\n"
     "Examples:\n"
     "  crosstalk plot capacity runs/quickstart\n"
-    "  crosstalk plot capacity runs/a --published results/published/literature/schlag2021_final_losses.csv\n"
-    "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n",
+    "  crosstalk plot capacity runs/schlag2021_capacity --published literature --venue icml --log y\n"
+    "  crosstalk plot updates my.toml --best train.learning_rate --by memory.beta_max\n"
+    "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n"
+    "  crosstalk plot tracking runs/a --facet task.associations --width 3.25 --footnote off\n",
     2,
     -1,
     "needs a figure and a store, for example: crosstalk plot capacity runs/quickstart",
-    {
-        {"out,o",
-         "PATH",
-         "Path without extension, or a folder (default: the figure's name, here)",
-         false,
-         {}},
-        {"published", "CSV", "Overlay published points", false, {}},
-        {"no-theory", "", "Leave out bounds and floors", false, {}},
-        {"title", "TEXT", "Title above the figure", false, {}},
-        {"threshold",
-         "X",
-         "Loss at which a run counts as solved, in capacity figures (default 0.001)",
-         false,
-         {}},
-        {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
-        where_option(),
-        study_options()[0],
-    },
+    [] {
+      std::vector<CommandOption> options = {
+          {"out,o",
+           "PATH",
+           "Path without extension, or a folder (default: the figure's name, here)",
+           false,
+           {}},
+          {"no-theory", "", "Leave out bounds and floors", false, {}},
+          {"facet", "KEY", "A panel for each value of KEY", false, {}},
+          {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
+          {"width",
+           "INCHES",
+           "Final width: a number, or text or column of the venue (default 5.5)",
+           false,
+           {}},
+          {"venue", "NAME", "Column width and fonts of neurips, icml, iclr, acl or tmlr", false, {}},
+          {"footnote",
+           "off",
+           "Leave out the line that says what lines and bands are (for the caption)",
+           false,
+           {"on", "off"}},
+          {"title", "TEXT", "Title above the figure", false, {}},
+      };
+      const std::vector<CommandOption> shared = drawing_options();
+      options.insert(options.end(), shared.begin(), shared.end());
+      return options;
+    }(),
     run_plot,
 };
 

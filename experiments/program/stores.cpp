@@ -6,6 +6,7 @@
 #include "results/printable.h"
 
 #include "experiments/program/text.h"
+#include "results/import.h"
 #include "results/select.h"
 
 namespace crosstalk::program {
@@ -113,6 +114,14 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
                           Console& console) {
   LabelledRecords rows;
   for (const std::string& name : names) {
+    if (std::filesystem::path(name).extension() == ".csv") {  // an export, or somebody's own results
+      try {
+        rows.merge(read_export(name));
+      } catch (const std::invalid_argument& error) {
+        throw UsageError(error.what());
+      }
+      continue;
+    }
     const Target target = find_target(name, arguments);
     const StoreContents contents = load_target(target, name, console);
     if (!target.study) {

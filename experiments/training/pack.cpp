@@ -19,6 +19,7 @@
 #include "kernels/ops/book_keeping.h"
 #include "models/memory.h"
 #include "models/model.h"
+#include "results/theory.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -332,12 +333,14 @@ class Pack {
     record.metrics = baselines_;
     record.metrics["eval_exact"] = slot.last.exact;
     record.metrics["parameters"] = static_cast<double>(model_->parameters().trainable());
-    if (record.d_dot > 0 && config_.get_string("task.name") == "recall") {
-      const double load = static_cast<double>(config_.get_int("task.associations"));
-      record.metrics["rank_bound"] = 0.5 * std::max(0.0, 1 - static_cast<double>(record.d_dot) / load);
-    }
+    if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
     record.curves = slot.curves;
-    if (status == RunStatus::done) add_profiles(r, record);
+    if (status == RunStatus::done) {
+      const EvalSummary test = summarise(test_results(*task_, r));  // a split that no stop rule has seen
+      record.metrics["test_loss"] = test.loss;
+      record.metrics["test_accuracy"] = test.accuracy;
+      add_profiles(r, record);
+    }
     record.provenance = {
         {"pack", R_},
         {"forms", train_graph_->graph.forms()},

@@ -11,12 +11,13 @@
 #include "experiments/training/evaluation.h"
 #include "kernels/base/precision.h"
 #include "results/record.h"
+#include "results/theory.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int kSchlagQueries = 200;  // the released code evaluates at most so many queries a sequence
+constexpr int kSchlagQueries = schlag_max_queries;  // the released code evaluates at most so many queries a sequence
 constexpr int kUnroll = 10;          // training steps in one captured graph, at most
 
 /// Evaluation batches are cut so that one replica's read weights stay near 8 MB, whatever the load.

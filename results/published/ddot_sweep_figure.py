@@ -3,8 +3,13 @@
 Stand-alone (matplotlib and the standard library) and yours to edit: every number is in the CSV.
 """
 # SPDX-License-Identifier: Apache-2.0
-import csv
 import os
+import sys
+
+# This folder holds figures, not modules: one named csv.py or matplotlib.py must not be imported.
+sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
+
+import csv
 import pathlib
 import textwrap
 
@@ -15,11 +20,11 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
 # --- style
-WIDTH = 5.5  # inches, the final size in the paper; 3.25 for one column of two
-AXES_HEIGHT = 2.3  # inches, without labels and legend
+WIDTH = 3.25  # inches, the final size in the paper; 3.25 for one column of two
+AXES_HEIGHT = 2.3 if WIDTH > 4 else 1.9  # inches, without labels and legend
 STYLE = {
     "font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans",  # for Times: "STIXGeneral" and "stix"
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 9, "legend.fontsize": 7.5,
+    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8.5, "legend.fontsize": 7.5 if WIDTH > 4 else 7,
     "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
     "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "axes.axisbelow": True,
     "xtick.minor.width": 0.4, "ytick.minor.width": 0.4, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
@@ -37,9 +42,10 @@ FIGURE = {
     "xscale": "log2",
     "yscale": "log2",
     "xlim": [6.15, 576],
-    "ylim": [4.61, 504],
-    "fit": "Fit: slope 0.77 [0.73, 0.81]",
-    "footnote": "Capacity: the largest load that is solved (median loss at most 0.001) with every smaller one.\nBars: 95 % bootstrap interval over 5 seeds.",
+    "ylim": [4.61, 576],
+    "fit": "Fit: slope 0.87 [0.82, 0.91]",
+    "fit_range": [8, 384],
+    "footnote": "Capacity: the largest load that is solved (median loss at most 0.001) with every smaller one; it lies between that load and the next. Bars: range over 5 seeds (holds the median in 94 % of cases), each from its last solved load to the next. Fit: interval regression over all memories, those at the grid's end included; 95 % interval of the slope.",
 }
 LINES = {  # label in the CSV: legend, colour, marker
     "linear": ("Linear", "#0072B2", "s"),
@@ -48,48 +54,66 @@ LINES = {  # label in the CSV: legend, colour, marker
     "dpfp3": ("DPFP-3", "#CC79A7", "v"),
 }
 OVERLAYS = {  # label in the CSV: legend
-    "theory: capacity = d_dot": "Theory: capacity = $d_{\\mathrm{dot}}$",
+    "theory: capacity of the rank bound": "Theory: rank bound",
 }
-DODGE = 0.05  # shifts labels apart where they share an x, as a factor
+DODGE = 0.1  # shifts labels apart where they share an x, as a factor
 # --- end of settings
 
 BASE = pathlib.Path(__file__).resolve()
 
 
 def read_csv():
-    """label -> rows x, capacity, lo, hi, censored; NaN where the CSV has no number."""
-    points = {}
+    """panel -> label -> rows x, capacity, lo, hi, censored; NaN where the CSV has no number."""
+    panels = {}
     with open(BASE.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             numbers = [float(row[name] or "nan") for name in (FIGURE["x"], "median", "lo", "hi", "censored")]
-            points.setdefault(row["label"], []).append(numbers)
-    return points
+            panels.setdefault(row.get(FIGURE.get("facet"), ""), {}).setdefault(row["label"], []).append(numbers)
+    return panels
+
+
+def places(points):
+    """(label, row) -> x, shifted where several labels stand at nearly one x, and nowhere else."""
+    stands = [(row[0], label, i) for label in LINES for i, row in enumerate(points.get(label, []))]
+    where = {}
+    for x, label, i in stands:
+        beside = [other for other in LINES if any(abs(row[0] / x - 1) < 0.02 for row in points.get(other, []))]
+        where[label, i] = x * (1 + DODGE * (beside.index(label) - (len(beside) - 1) / 2))
+    return where
 
 
 def draw(ax, points):
-    handles, floor = [], FIGURE["ylim"][0]
+    handles, floor, ceiling = [], FIGURE["ylim"][0], FIGURE["ylim"][1]
     seen_censored = seen_zero = False
-    for rank, (label, (name, colour, marker)) in enumerate(LINES.items()):
+    where = places(points)
+    for label, (name, colour, marker) in LINES.items():
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=name))
-        for x, y, lo, hi, censored in points[label]:
-            x *= 1 + DODGE * (rank - (len(LINES) - 1) / 2)
+        for i, (_, y, lo, hi, censored) in enumerate(points.get(label, [])):
+            x = where[label, i]
             if hi > max(lo, floor):  # capped, lest a bar on a triangle look like an arrow
-                ax.plot([x, x], [max(lo, floor), hi], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3)
+                ends = [max(lo, floor), min(hi, ceiling)]
+                ax.plot([x, x], ends, "-", color=colour, linewidth=0.9, zorder=3)
+                ax.plot([x] * (2 if hi < ceiling else 1), ends if hi < ceiling else ends[:1], "_", color=colour,
+                        markersize=4, zorder=3)
             if y <= 0:  # not even the smallest load: a cross on the axis
                 ax.plot([x], [floor], "x", color=colour, markersize=4.5, clip_on=False, zorder=6)
                 seen_zero = True
                 continue
+            if not y == y:
+                continue
             ax.plot([x], [y], marker, color=colour, markerfacecolor="white" if censored else colour, zorder=4)
             if censored:  # at least this: the grid of loads ended
-                ax.annotate("", (x, y), (0, 13), textcoords="offset points", zorder=3, arrowprops=dict(
-                    arrowstyle="<-", color=colour, linewidth=0.9, shrinkA=0, shrinkB=2, mutation_scale=7))
+                ax.annotate("", (x, y), (0, 13), textcoords="offset points", zorder=3, annotation_clip=False,
+                            arrowprops=dict(arrowstyle="<-", color=colour, linewidth=0.9, shrinkA=0, shrinkB=2,
+                                            mutation_scale=7))
                 seen_censored = True
     for label, name in OVERLAYS.items():
-        x, y = zip(*((row[0], row[1]) for row in points[label]))
-        handles += ax.plot(x, y, color=GREY, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1, label=name)
-    if FIGURE["fit"]:
+        if label in points:
+            x, y = zip(*((row[0], row[1]) for row in points[label]))
+            handles += ax.plot(x, y, color=GREY, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1, label=name)
+    if FIGURE["fit"] and "fit: slope" in points:
         slope, intercept = points["fit: slope"][0][1], points["fit: intercept"][0][1]
-        low, high = FIGURE["xlim"]
+        low, high = FIGURE["fit_range"]
         x = [low * (high / low) ** (i / 200) for i in range(201)]
         handles += ax.plot(x, [slope * value + intercept for value in x], color="black", linewidth=0.8,
                            zorder=2, label=FIGURE["fit"])
@@ -101,37 +125,89 @@ def draw(ax, points):
     return handles
 
 
+def direct_labels(ax, points):
+    """None: points are named by the legend."""
+    return []
+
+
 # --- page
-def main():
-    plt.rcParams.update(STYLE)
-    fig, ax = plt.subplots(figsize=(WIDTH, AXES_HEIGHT))
+def wrapped(text, inches, size):
+    """`text` in lines that fit, for a font of so many points; formulas count as a few letters."""
+    room = int(inches * 72 / (0.56 * size))
+    return "\n".join(textwrap.fill(line, max(room, 20)) for line in text.split("\n"))
+
+
+def set_scales(ax):
     for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
             axis.set_major_formatter("{x:g}")
-    handles = draw(ax, read_csv())
-    ax.set(xlabel=FIGURE["xlabel"], ylabel=FIGURE["ylabel"], xlim=FIGURE["xlim"], ylim=FIGURE["ylim"])
-    ax.set_title(FIGURE["title"], loc="left", pad=6 if not FIGURE.get("vertical") else 14)
-    ax.grid(color="#E6E6E6", linewidth=0.5)
-    for columns in (4, 3, 2, 1):  # as many as fit
-        legend = fig.legend(handles=handles, loc="lower center", ncol=columns, frameon=False,
-                            borderaxespad=0, columnspacing=1.4, handlelength=2.3, handletextpad=0.6)
+
+
+def main():
+    plt.rcParams.update(STYLE)
+    panels = FIGURE.get("panels") or [["", ""]]
+    columns = min(len(panels), 2 if WIDTH < 4 else 3 if len(panels) != 4 else 2)
+    rows = -(-len(panels) // columns)
+    fig, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, figsize=(WIDTH, 3))
+    data, handles, right = read_csv(), [], 0.18
+    for ax, (panel, name) in zip(grid.flat, panels):
+        set_scales(ax)
+        ax.set(xlim=FIGURE["xlim"], ylim=FIGURE["ylim"])
+        ax.grid(color="#E6E6E6", linewidth=0.5)
+        for handle in draw(ax, data.get(panel, {})):
+            if handle.get_label() not in [known.get_label() for known in handles]:
+                handles.append(handle)
+        if len(panels) > 1:
+            ax.set_title(name, loc="left", fontsize=STYLE["font.size"], pad=3)
+    for ax in grid.flat[len(panels):]:
+        ax.set_visible(False)
+        grid.flat[list(grid.flat).index(ax) - columns].tick_params(labelbottom=True)
+    direct = direct_labels(grid[0, 0], data.get("", {})) if len(panels) == 1 else []
+    if direct:  # names at the ends of the lines, and a margin for them
+        handles = [handle for handle in handles if handle.get_label() not in [text for _, _, text in direct]]
+    # Sizes in inches, from the bottom: footnote, legend, axis title, panels, title.
+    note = wrapped(FIGURE["footnote"], WIDTH - 0.1, 6.5) if FIGURE["footnote"] else ""
+    note_height = 0.125 * (note.count("\n") + 1) + 0.05 if note else 0.03
+    legend, legend_height = None, 0
+    for across in (4, 3, 2, 1):  # as many as fit
+        if not handles:
+            break
+        legend = fig.legend(handles=handles, loc="lower center", ncol=across, frameon=False, borderaxespad=0,
+                            columnspacing=1.2, handlelength=2.1, handletextpad=0.5, labelspacing=0.35)
         extent = legend.get_window_extent(fig.canvas.get_renderer())
-        if columns == 1 or extent.width < 0.98 * fig.bbox.width:
+        legend_height = extent.height / fig.dpi
+        if across == 1 or extent.width < 0.98 * fig.bbox.width:
             break
         legend.remove()
-    note = "\n".join(textwrap.fill(line, int(WIDTH * 20)) for line in FIGURE["footnote"].split("\n"))
-    legend_height = extent.height / fig.dpi
-    note_height = 0.12 * (note.count("\n") + 1) + 0.05 if note else 0.03
-    bottom, top = 0.4 + legend_height + note_height, 0.12 + (0.2 if FIGURE["title"] else 0)
-    if FIGURE["title"] and FIGURE.get("vertical"):
-        top += 0.11  # the words on the vertical line stand below the title
-    height = bottom + AXES_HEIGHT + top
+    title = wrapped(FIGURE["title"], WIDTH - 0.6, STYLE["axes.titlesize"]) if FIGURE["title"] else ""
+    over = 0.14 if FIGURE.get("vertical") else 0.04  # words on a vertical line, or the top tick
+    over += 0.16 if len(panels) > 1 else 0
+    top = 0.06 + over + (0.15 * (title.count("\n") + 1) if title else 0)
+    bottom = 0.42 + legend_height + note_height
+    height_of_one = AXES_HEIGHT if rows == 1 else 0.7 * AXES_HEIGHT
+    between = 0.22 if len(panels) > 1 else 0
+    height = bottom + rows * height_of_one + (rows - 1) * between + top
+    left = 0.58
+    if direct:
+        sizes = [len(text.replace("\\mathrm", "").replace("$", "")) for _, _, text in direct]
+        right = min(0.30 + 0.058 * max(sizes), 0.42 * WIDTH)
     fig.set_size_inches(WIDTH, height)
-    fig.subplots_adjust(left=0.55 / WIDTH, right=1 - 0.18 / WIDTH, bottom=bottom / height, top=1 - top / height)
-    legend.set_bbox_to_anchor((0.5, note_height / height), transform=fig.transFigure)
-    fig.text(0.5, 0.035 / height, note, ha="center", va="bottom", fontsize=6.5, color=GREY, linespacing=1.1)
+    fig.subplots_adjust(left=left / WIDTH, right=1 - right / WIDTH, bottom=bottom / height, top=1 - top / height,
+                        hspace=between / height_of_one, wspace=0.12)
+    middle = (left + WIDTH - right) / 2 / WIDTH
+    fig.text(middle, (bottom - 0.40) / height, FIGURE["xlabel"], ha="center", va="bottom")
+    fig.text(0.04 / WIDTH, (bottom + height - top) / 2 / height, FIGURE["ylabel"], rotation=90, ha="left", va="center")
+    if title:
+        fig.text(left / WIDTH, 1 - 0.04 / height, title, ha="left", va="top", fontsize=STYLE["axes.titlesize"],
+                 linespacing=1.1)
+    if legend:
+        legend.set_bbox_to_anchor((0.5, note_height / height), transform=fig.transFigure)
+    if direct:
+        write_labels(grid[0, 0], direct, height_of_one)
+    if note:
+        fig.text(0.5, 0.035 / height, note, ha="center", va="bottom", fontsize=6.5, color=GREY, linespacing=1.1)
     for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {})):
         temporary = BASE.with_suffix(f".{kind}.{os.getpid()}.tmp")
         try:
@@ -141,6 +217,25 @@ def main():
             temporary.unlink(missing_ok=True)
 
 
+def write_labels(ax, labels, inches):
+    """Names at the right of the axes, pushed apart, each with a thin line to the end of its line."""
+    to_axes = lambda x, y: ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
+    ends = sorted(([*to_axes(x, y), colour, text] for (x, y), colour, text in labels), key=lambda end: -end[1])
+    step = 0.118 / inches
+    places = [min(max(end[1], 0), 1) for end in ends]
+    for _ in range(200):
+        for i in range(1, len(places)):
+            if places[i - 1] - places[i] < step:
+                push = (step - places[i - 1] + places[i]) / 2
+                places[i - 1], places[i] = places[i - 1] + push, places[i] - push
+    shift = max(0, (len(places) and -min(places) - 0.12) or 0)
+    for (x, y, colour, text), place in zip(ends, places):
+        ax.annotate(text, (x, min(max(y, 0), 1)), (1.05, place + shift), xycoords="axes fraction", va="center",
+                    textcoords="axes fraction", fontsize=7, color=colour, annotation_clip=False,
+                    arrowprops=dict(arrowstyle="-", color=colour, linewidth=0.5, shrinkA=1, shrinkB=1,
+                                    relpos=(0, 0.5)))
+
+
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum 0866f3b64672e373 (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum f080168955818f24 (an edited script is kept when the figure is redrawn)

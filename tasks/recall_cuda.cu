@@ -1,69 +1,17 @@
-// One thread writes one sequence. The pools that Fisher-Yates shuffles lie in shared memory where they fit,
-// else in the workspace; either way the integers are those of the CPU.
-//
-// Training sequences of recall, which a long study draws by the million, get a kernel of their own: a warp
-// draws the random words of some sequences together, then each pool is shuffled by a lane.
+// Training sequences of recall, which a long study draws by the million: a warp draws the random words of some sequences
+// together, then each pool is shuffled by a lane. The other splits are drawn as those of any task.
 // SPDX-License-Identifier: Apache-2.0
-#include "tasks/draw_cuda.h"
-
 #include <utility>
 
-#include "kernels/base/cuda_launch.cuh"
+#include "tasks/draw_cuda.cuh"
+#include "tasks/recall_sequence.h"
+
+CROSSTALK_GENERATOR(recall)
 
 namespace crosstalk {
 namespace {
 
-constexpr int kThreads = 32;
-constexpr int kSharedInts = 24 * 1024;  // 96 KiB: two blocks an SM
-
-__device__ void write_sequence(const RecallSpec& spec, std::uint64_t seed, Split split, std::uint64_t n,
-                               const SequenceView& out, std::int32_t* scratch) {
-  recall_sequence(spec, seed, split, n, out, scratch);
-}
-__device__ void write_sequence(const ReassignSpec& spec, std::uint64_t seed, Split split, std::uint64_t n,
-                               const SequenceView& out, std::int32_t* scratch) {
-  reassign_sequence(spec, seed, split, n, out, scratch);
-}
-__device__ void write_sequence(const SwapSpec& spec, std::uint64_t seed, Split split, std::uint64_t n,
-                               const SequenceView& out, std::int32_t* scratch) {
-  swap_sequence(spec, seed, split, n, out, scratch);
-}
-
-template <class Spec>
-__global__ void draw_kernel(const __grid_constant__ Spec spec, const __grid_constant__ DrawArgs a,
-                            int scratch_ints, bool shared) {
-  extern __shared__ std::int32_t pools[];
-  const int r = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (b >= a.B) return;
-  const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
-  const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
-  const std::int64_t n = *a.counter.at(r) * a.stride + a.offset + b,
-                     q = static_cast<std::int64_t>(b) * a.shape.Q;
-  const SequenceView view{a.shape,
-                          a.tokens.at(r) + static_cast<std::int64_t>(b) * a.shape.T * a.shape.C,
-                          nullptr,
-                          a.query.at(r) + q,
-                          a.position.at(r) + q,
-                          a.target.at(r) + q,
-                          nullptr};
-  std::int32_t* scratch = shared ? pools + threadIdx.x * scratch_ints
-                                 : a.scratch.at(r) + static_cast<std::int64_t>(b) * scratch_ints;
-  write_sequence(spec, seed, a.split, static_cast<std::uint64_t>(n), view, scratch);
-}
-
-template <class Spec>
-void launch(const Spec& spec, int scratch_ints, const Exec& exec, const DrawArgs& a) {
-  scratch_ints |= 1;  // odd: neighbouring threads start in different banks
-  const bool shared = scratch_ints * 8 <= kSharedInts;
-  int threads = kThreads;
-  while (shared && threads * scratch_ints > kSharedInts) threads /= 2;
-  const std::size_t bytes =
-      shared ? static_cast<std::size_t>(threads) * static_cast<std::size_t>(scratch_ints) * 4 : 0;
-  device::allow_shared_memory(draw_kernel<Spec>, bytes);
-  const dim3 grid(device::blocks_for(a.B, threads), static_cast<unsigned>(a.tokens.R));
-  draw_kernel<<<grid, threads, bytes, device::stream_of(exec)>>>(spec, a, scratch_ints, shared);
-  device::check_launch("draw");
-}
+using drawing::kSharedInts;
 
 constexpr int kDraws = 64;  // of a pool at a time
 
@@ -180,15 +128,10 @@ bool launch_recall(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) 
 
 }  // namespace
 
+template <>
 void draw_on_cuda(const RecallSpec& spec, const Exec& exec, const DrawArgs& a) {
   if (is_train(a.split) && launch_recall(spec, exec, a)) return;
-  launch(spec, recall_scratch_size(spec), exec, a);
-}
-void draw_on_cuda(const ReassignSpec& spec, const Exec& exec, const DrawArgs& a) {
-  launch(spec, reassign_scratch_size(spec), exec, a);
-}
-void draw_on_cuda(const SwapSpec& spec, const Exec& exec, const DrawArgs& a) {
-  launch(spec, swap_scratch_size(spec), exec, a);
+  drawing::launch<drawing::recall_generator>(spec, recall_scratch_size(spec), exec, a);
 }
 
 }  // namespace crosstalk

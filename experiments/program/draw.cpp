@@ -1,0 +1,137 @@
+// What `plot` and `table` share. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "experiments/program/stores.h"
+#include "experiments/program/text.h"
+#include "kernels/base/options.h"
+
+namespace crosstalk::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// --out without the extension that people tend to give.
+fs::path base_of(const std::string& out) {
+  static const std::vector<std::string> written = {".csv", ".py", ".pdf", ".png"};
+  fs::path path = out;
+  if (std::find(written.begin(), written.end(), path.extension().string()) != written.end())
+    path.replace_extension();
+  return path;
+}
+
+/// "a,b" several times: all keys.
+std::vector<std::string> keys_of(const Arguments& arguments, const char* option) {
+  std::vector<std::string> keys;
+  for (const std::string& list : arguments.all(option)) {
+    for (std::size_t begin = 0; begin <= list.size();) {
+      const std::size_t end = std::min(list.find(',', begin), list.size());
+      if (end == begin)
+        throw UsageError(fmt::format("--{} {}: needs a key, such as memory.beta_max", option, list));
+      keys.push_back(list.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return keys;
+}
+
+double width_of(const Arguments& arguments, const std::string& venue) {
+  const std::string text = arguments.get("width");
+  if (text.empty()) return 0;
+  if (text == "text" || text == "column") {
+    for (const Venue& one : venues())
+      if (one.name == venue) return text == "text" ? one.text : one.column;
+    throw UsageError(fmt::format("--width {}: of which --venue? Or give inches, such as 3.25", text));
+  }
+  const double width = arguments.number("width", 0, 1);
+  if (width > 40) throw UsageError(fmt::format("--width {}: inches, such as 3.25 or 5.5", text));
+  return width;
+}
+
+}  // namespace
+
+std::vector<CommandOption> drawing_options() {
+  return {
+      {"by", "KEY,KEY", "A line for each value of these keys, beside labels", true, {}},
+      {"best",
+       "KEY,KEY",
+       "Take the value of KEY with the best validation loss; shows the test split",
+       true,
+       {}},
+      {"metric",
+       "NAME",
+       "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)",
+       false,
+       {}},
+      {"threshold",
+       "X",
+       "Loss at which a run counts as solved (default: train.stop_loss of the runs)",
+       false,
+       {}},
+      {"published",
+       "CSV",
+       "Overlay published points; literature: those that come with the program",
+       false,
+       {}},
+      {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
+      where_option(),
+      study_options()[0],
+  };
+}
+
+FigureOptions figure_options(const Arguments& arguments, const std::string& figure) {
+  FigureOptions options;
+  options.out = base_of(arguments.get("out", figure));
+  options.theory = !arguments.has("no-theory");
+  options.title = arguments.get("title");
+  if (arguments.has("threshold")) options.threshold = arguments.number("threshold", 0, 0);
+  options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
+  options.by = keys_of(arguments, "by");
+  options.best = keys_of(arguments, "best");
+  options.facet = arguments.get("facet");
+  options.metric = arguments.get("metric");
+  for (const std::string& axis : arguments.all("log")) (axis == "x" ? options.log_x : options.log_y) = true;
+  options.venue = arguments.get("venue");
+  if (!options.venue.empty() && std::none_of(venues().begin(), venues().end(),
+                                             [&](const Venue& one) { return one.name == options.venue; })) {
+    std::vector<std::string> names;
+    for (const Venue& one : venues()) names.push_back(one.name);
+    const std::string near = nearest_name(options.venue, names);
+    throw UsageError(fmt::format(
+        "--venue {}: {}", options.venue,
+        near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean {}?", near)));
+  }
+  options.width = width_of(arguments, options.venue);
+  options.footnote = arguments.get("footnote", "on") == "on";
+  if (arguments.has("published")) {
+    const std::string path = arguments.get("published");
+    try {
+      if (path == "literature") {
+        options.published = default_published();
+      } else {
+        if (!fs::is_regular_file(path))
+          throw UsageError(fmt::format("--published {}: there is no such file", path));
+        options.published = read_published(path);
+      }
+    } catch (const std::invalid_argument& error) {
+      throw UsageError(fmt::format("--published: {}", error.what()));
+    }
+  }
+  return options;
+}
+
+LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
+  LabelledRecords rows =
+      load_rows({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
+  if (rows.rows.empty())
+    throw UsageError(
+        fmt::format("no records in {}; 'crosstalk run' makes them",
+                    join({arguments.positional.begin() + 1, arguments.positional.end()}, ", ", " and ")));
+  return rows;
+}
+
+}  // namespace crosstalk::program

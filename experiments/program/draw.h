@@ -1,0 +1,18 @@
+// What `plot` and `table` share: their options and records. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/program/command.h"
+#include "plots/figure.h"
+
+namespace crosstalk::program {
+
+/// --where, --set, --by, --best, --metric, --threshold, --seeds, --published.
+std::vector<CommandOption> drawing_options();
+/// What they and plot's own options say. Throws UsageError.
+FigureOptions figure_options(const Arguments& arguments, const std::string& figure);
+/// The rows that the positional arguments after the first name. Throws UsageError if there are none.
+LabelledRecords rows_to_draw(const Arguments& arguments, Console& console);
+
+}  // namespace crosstalk::program

@@ -1,0 +1,155 @@
+// What no registry knows. SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/topics.h"
+
+#include <fmt/format.h>
+
+#include "results/published.h"
+
+namespace crosstalk::program {
+namespace {
+
+std::string published_text() {
+  std::string text =
+      "Results from elsewhere, to be drawn and compared beside ours: crosstalk plot capacity runs/a "
+      "--published my.csv, crosstalk compare runs/a --published my.csv. One row a run or median.\n\n";
+  for (const PublishedColumn& column : published_columns())
+    text +=
+        fmt::format("  {}{}\n      {}\n", column.name, column.required ? "  (needed)" : "", column.meaning);
+  text +=
+      "\nAs a store of its own, with lines and seeds, give plot, table or export a CSV file with the columns "
+      "of "
+      "'crosstalk export' in place of a store: label, eval_loss and some keys of a configuration are needed, "
+      "seed, d_dot, steps and metrics of any name are read if they are there.\n\n"
+      "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
+      "  mine,1,recall,40,64,0.0312\n";
+  return text;
+}
+
+}  // namespace
+
+const std::vector<Topic>& topics() {
+  static const std::vector<Topic> all = {
+      {"study", "a TOML file: what to train",
+       "  [study]              name (of the store, letters, digits, _ - .), title, seeds\n"
+       "  [base]               one run: keys of task, model, memory, train and eval; what is left out takes "
+       "its\n"
+       "                       default. data_seed and init_seed may be set alone\n"
+       "  [memories.LABEL]     one table a memory: name (a registered memory), title (in figures and "
+       "tables;\n"
+       "                       formulas between $), its options without \"memory.\", other keys with prefix\n"
+       "  [[grid]]             axes, multiplied; several blocks are added up\n"
+       "  [[grid.zip]]         axes that advance together\n"
+       "  [[grid.skip]]        combinations to leave out\n\n"
+       "Later ones win: default, [base], [memories.LABEL], grid, --set. 'crosstalk new STUDY.toml' writes "
+       "one to "
+       "start from, 'crosstalk plan STUDY.toml' shows what it comes to."},
+      {"memories", "the tables [memories.LABEL] of a study",
+       "  [memories.mine]\n  name = \"delta\"\n  title = 'DeltaNet, $\\beta \\in (0, 2)$'\n  beta_max = 2\n\n"
+       "The table's name is the label in plans, exports and figures. Labels are no part of a run: two that "
+       "come to "
+       "one configuration share its runs, and a study may be relabelled at any time."},
+      {"grid", "the axes of a study, multiplied",
+       "  [[grid]]\n  memory = [\"linear\", \"delta\"]          # labels; left out: all\n"
+       "  \"task.associations\" = { range = [20, 600, 20] }     # first, last, step (last included)\n"
+       "  \"model.d_key\" = { logrange = [16, 128], base = 2 }  # 16, 32, 64, 128\n\n"
+       "Each block is a product of its axes and the seeds; blocks are added up, and what two blocks ask for "
+       "is one "
+       "run. Without [[grid]] every memory is trained once for each seed."},
+      {"zip", "axes of a block that advance together",
+       "  [[grid.zip]]\n  \"model.d_key\"         = [16, 32]\n  \"train.learning_rate\" = [3e-3, 1e-3]\n\n"
+       "Lists of equal length inside the [[grid]] above: the first values go together, then the second "
+       "ones."},
+      {"skip", "combinations of a block to leave out",
+       "  [[grid.skip]]\n  memory = \"softmax\"\n  \"task.associations\" = [500, 600]\n\n"
+       "A combination that has one of the values of every key is left out of the [[grid]] above."},
+      {"seeds", "how often each run is repeated",
+       "  seeds = [1, 2, 3]    or    seeds = { range = [1, 5] }\n\n"
+       "In [study]. A seed sets data and initial weights; data_seed and init_seed in [base] keep one of them "
+       "fixed. "
+       "Figures pool over seeds and nothing else. From six seeds on their intervals are confidence intervals "
+       "('crosstalk describe intervals')."},
+      {"record", "what a finished run leaves",
+       "One line of JSON in STORE/shards: its id (a hash of the configuration and of nothing else), the "
+       "whole "
+       "configuration, status, steps, losses, accuracy, metrics of the task, learning curves, profiles, and "
+       "where, "
+       "when and by what it was made. 'crosstalk export' gives records as a table, one row a run and label; "
+       "columns "
+       "are the keys of the configuration and those of 'crosstalk describe COLUMN' (eval_loss, test_loss, "
+       "...)."},
+      {"store", "the folder of a study's records",
+       "runs/NAME unless --out says otherwise. Append-only; done is what has a record. STORE/studies holds "
+       "each study "
+       "as it was last run, and which runs its versions asked for under which labels. Several processes may "
+       "write "
+       "into one store; damaged lines are left out, said, and trained again."},
+      {"loss", "what is minimised and measured",
+       "Half the squared error between the value read and the value that is right (one-hot), summed over the "
+       "dimensions of the value and averaged over queries:\n\n"
+       "  loss = 1/2 |y - y^|^2,   0.5 for a memory that answers 0\n\n"
+       "The protocol uniform averages over all queries of a fixed set of sequences; schlag2021 as the "
+       "released code "
+       "of that paper, with chunks of unequal weight ('crosstalk describe eval.protocol').\n\n"
+       "Bounds that figures draw where they are theorems for the task, the protocol and the memory:\n\n"
+       "  rank bound      reads through d_dot features form a matrix of rank d_dot: with equal weights and\n"
+       "                  distinct values, loss >= 0.5 (1 - d_dot / S); on reassign distinct keys and "
+       "values\n"
+       "                  that coincide count, with schlag2021 the weights of its queries do\n"
+       "  sum-rule floor  a memory that does not see the order of writes can at best answer the mean of the "
+       "m\n"
+       "                  values written to a key: loss >= 0.5 (1 - E[1/m]) (1 - 1/values)"},
+      {"intervals", "what bands and bars are",
+       "Fewer than six seeds: the range of all of them, which holds the true median with probability 1 - "
+       "2^(1-n) (75 "
+       "% of three seeds, 94 % of five). From six on: the 95 % confidence interval of the median between "
+       "order "
+       "statistics, interpolated (Hettmansperger and Sheather 1986). Capacities: each seed's lies between "
+       "its last "
+       "solved load and the next; the interval reaches from the former of a low seed to the latter of a high "
+       "one. "
+       "Slopes: interval regression with the interval of the profile likelihood. Diverged runs count as the "
+       "worst. "
+       "The coverage of each is tested by simulation."},
+      {"published-csv", "tables of results from elsewhere", published_text()},
+  };
+  return all;
+}
+
+const std::vector<Topic>& columns() {
+  static const std::vector<Topic> all = {
+      {"id", "hash of the configuration: ct- and 32 hex digits", ""},
+      {"study", "name of the study that asks for the run", ""},
+      {"label", "name of its [memories.LABEL] table in that study; a run that two labels name has two rows",
+       ""},
+      {"status", "done, diverged (its loss became non-finite) or failed (an error)", ""},
+      {"seed", "the seed of [study]", ""},
+      {"study_version", "which version of the study asks for it; only where rows differ in it", ""},
+      {"d_dot", "dimension of phi(k); 0 where the memory has no feature map", ""},
+      {"state_size", "floats that the memory keeps of a sequence at inference", ""},
+      {"steps", "training steps until the run ended", ""},
+      {"eval_loss", "loss of the last evaluation (validation split); see 'crosstalk describe loss'", ""},
+      {"best_eval_loss", "smallest loss of any evaluation", ""},
+      {"eval_accuracy", "share of right answers (largest value read) in the last evaluation", ""},
+      {"eval_exact", "share of sequences with every answer right", ""},
+      {"test_loss", "loss on the test split, which no stop rule and no selection sees; mean over all queries",
+       ""},
+      {"test_accuracy", "share of right answers on the test split", ""},
+      {"parameters", "numbers that training changes", ""},
+      {"chance_accuracy", "accuracy of guessing among the values of the sequence", ""},
+      {"constant_loss", "loss of answering 0", ""},
+      {"rank_bound", "the smallest loss of any memory that reads through d_dot features; see 'describe loss'",
+       ""},
+      {"sum_rule_floor", "0.5 (1 - E[1/m]), as published; takes values as different", ""},
+      {"sum_rule_floor_exact", "the same with values that coincide: the floor of memories blind to order",
+       ""},
+      {"baseline_most_recent_accuracy", "accuracy of answering the value written last", ""},
+      {"baseline_first_accuracy", "accuracy of answering the first value of the sequence", ""},
+      {"baseline_random_in_context_accuracy", "accuracy of answering any value of the sequence", ""},
+      {"baseline_unchanged_accuracy", "accuracy of ignoring every change", ""},
+      {"provenance",
+       "columns of 'export --provenance': host, cpu, device, commit, compiler, started, wall_s, ...", ""},
+  };
+  return all;
+}
+
+}  // namespace crosstalk::program

@@ -1,0 +1,18 @@
+// What no registry knows: the parts of a study, a record and its columns, the loss. For `describe` and the
+// reference. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+namespace crosstalk::program {
+
+struct Topic {
+  std::string name, summary, text;
+};
+
+/// study, memories, grid, zip, skip, seeds, record, store, loss, intervals, published-csv.
+const std::vector<Topic>& topics();
+/// The columns of an export that are no keys of a configuration.
+const std::vector<Topic>& columns();
+
+}  // namespace crosstalk::program

@@ -1,0 +1,152 @@
+// Records made ready for figures and tables. SPDX-License-Identifier: Apache-2.0
+#include "plots/prepare.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace crosstalk {
+namespace {
+
+/// Values as numbers sort as numbers.
+struct InOrder {
+  bool operator()(const std::vector<std::string>& a, const std::vector<std::string>& b) const {
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      if (a[i] == b[i]) continue;
+      const auto sorted = sorted_values({a[i], b[i]});
+      return sorted.front() == a[i];
+    }
+    return a.size() < b.size();
+  }
+};
+
+/// Puts every record under a label that names its values of `keys` too.
+void split_by(Prepared& prepared, const std::vector<std::string>& keys, std::vector<std::string>& order,
+              std::map<std::string, std::string>& titles) {
+  prepared.by.keys = keys;
+  for (const std::string& key : keys)
+    if (std::none_of(prepared.records.begin(), prepared.records.end(),
+                     [&](const Record* record) { return field_text(*record, key).has_value(); }))
+      choose_records(prepared.records, {{key, "*"}});  // says that nobody has it
+  std::map<std::string, std::map<std::vector<std::string>, std::string, InOrder>> of_label;
+  std::set<std::string> plain;
+  for (const Record*& record : prepared.records) {
+    std::vector<std::string> values, words, title;
+    for (const std::string& key : keys) {
+      values.push_back(field_text(*record, key).value_or(""));
+      if (key == "label" || values.back().empty()) continue;
+      words.push_back(fmt::format("{} = {}", key, values.back()));
+      title.push_back(fmt::format("{} = {}", symbol_of(key), values.back()));
+    }
+    plain.insert(record->label);
+    prepared.owned.push_back(*record);
+    std::string& label = prepared.owned.back().label;
+    const std::string before = label;
+    if (!words.empty()) label += fmt::format(", {}", fmt::join(words, ", "));
+    of_label[before][values] = label;
+    prepared.by.values[label] = values;
+    titles[label] = fmt::format("{}", fmt::join(title, ", "));
+    record = &prepared.owned.back();
+  }
+  std::vector<std::string> split;
+  const auto base_name = [&](const std::string& label) {
+    const auto title = titles.find(label);
+    return title != titles.end() && !title->second.empty() ? title->second : label_name(label);
+  };
+  const auto add = [&](const std::string& label) {
+    const auto found = of_label.find(label);
+    if (found == of_label.end()) return;
+    for (const auto& [values, composite] : found->second) {
+      split.push_back(composite);
+      // One label alone needs not be said with every line.
+      std::string& title = titles[composite];
+      if (title.empty())
+        title = base_name(label);
+      else if (plain.size() > 1)
+        title = base_name(label) + ", " + title;
+    }
+    of_label.erase(found);
+  };
+  for (const std::string& label : order) add(label);
+  while (!of_label.empty()) add(std::string(of_label.begin()->first));
+  order = split;
+}
+
+}  // namespace
+
+Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options) {
+  if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: there are no records to draw", name));
+  Prepared prepared;
+  prepared.records = choose_records(list_of(rows.rows), options.where);
+  if (results_of(prepared.records).empty())
+    throw std::invalid_argument(
+        fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
+  if (!options.best.empty()) prepared.records = choose_best(prepared.records, options.best);
+  std::vector<std::string> order;
+  std::map<std::string, std::string> titles;
+  for (const AskedLabel& label : rows.labels) {
+    order.push_back(label.label);
+    titles[label.label] = label.title;
+  }
+  // Colours come from all labels, so that a part of a study is drawn in the colours of the whole.
+  std::set<std::string> labels(order.begin(), order.end());
+  if (options.by.empty()) {
+    for (const auto& [key, record] : rows.rows) labels.insert(record.label);
+  } else {
+    split_by(prepared, options.by, order, titles);
+    labels = {order.begin(), order.end()};
+  }
+  prepared.styles = label_styles(labels, order, titles);
+  return prepared;
+}
+
+void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
+  const std::string facet = drawing.figure.value("facet", std::string());
+  for (FigureRow& row : drawing.rows) {
+    std::set<std::string> chosen;
+    for (const Record* record : prepared.records) {
+      if (record->label != row.label || record->d_dot != row.d_dot) continue;
+      if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
+      const auto load = config_number(*record, "task.associations");
+      if (drawing.x_column == "associations" && load && *load != row.x) continue;
+      std::vector<std::string> words;
+      for (const std::string& key : options.best)
+        if (const auto value = config_text(*record, key)) words.push_back(fmt::format("{}={}", key, *value));
+      if (!words.empty()) chosen.insert(fmt::format("{}", fmt::join(words, ";")));
+    }
+    row.selected = fmt::format("{}", fmt::join(chosen, " | "));
+  }
+  drawing.footnotes.push_back(fmt::format(
+      "{}: the value with the smallest median validation loss, chosen for each line and place; shown is {}.",
+      fmt::join(options.best, ", "),
+      options.metric.empty() ? "the test split, which no choice has seen" : options.metric));
+}
+
+std::string styled(std::string script, const FigureOptions& options) {
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const auto at = script.find(from);
+    if (at == std::string::npos) throw std::logic_error("a figure template lacks " + from);
+    script.replace(at, from.size(), to);
+  };
+  double width = options.width;
+  if (!options.venue.empty()) {
+    const auto venue = std::find_if(venues().begin(), venues().end(),
+                                    [&](const Venue& one) { return one.name == options.venue; });
+    if (venue == venues().end()) {
+      std::vector<std::string> names;
+      for (const Venue& one : venues()) names.push_back(one.name);
+      throw std::invalid_argument(
+          fmt::format("no venue \"{}\"; there are {}", options.venue, fmt::join(names, ", ")));
+    }
+    if (width <= 0) width = venue->column;
+    replace("\"font.family\": \"DejaVu Sans\", \"mathtext.fontset\": \"dejavusans\",",
+            "\"font.family\": \"STIXGeneral\", \"mathtext.fontset\": \"stix\",");
+  }
+  if (width > 0) replace("WIDTH = 5.5", fmt::format("WIDTH = {}", width));
+  return script;
+}
+
+}  // namespace crosstalk

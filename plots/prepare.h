@@ -1,0 +1,29 @@
+// Records made ready for figures and tables: chosen (--where, --best), relabelled (--by), with their styles.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <deque>
+#include <map>
+#include <string>
+
+#include "plots/drawing.h"
+
+namespace crosstalk {
+
+struct Prepared {
+  RecordList records;
+  std::deque<Record> owned;  ///< copies under other labels, if --by asks for lines by other keys
+  std::map<std::string, LabelStyle> styles;
+  ByColumns by;
+};
+
+/// Throws std::invalid_argument if nothing is left.
+Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options);
+
+/// Writes into each row which value --best took there.
+void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
+
+/// The script in the width and with the fonts that the options ask for. Throws std::invalid_argument for an
+/// unknown venue.
+std::string styled(std::string script, const FigureOptions& options);
+
+}  // namespace crosstalk

@@ -1,0 +1,178 @@
+// Text of a figure's CSV and script, and panels put together. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "plots/drawing.h"
+
+namespace crosstalk {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string dict(const char* name, const char* comment, const Pairs& entries) {
+  std::string text = fmt::format("{} = {{{}\n", name, comment);
+  for (const auto& [key, value] : entries) text += fmt::format("    {}: {},\n", key, value);
+  return text + "}\n";
+}
+
+std::pair<double, double> union_of(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
+  return {std::min(a[0].get<double>(), b[0].get<double>()), std::max(a[1].get<double>(), b[1].get<double>())};
+}
+
+/// Adds what is not there yet.
+template <class List, class Same>
+void add_new(List& to, const List& from, const Same& same) {
+  for (const auto& one : from)
+    if (std::none_of(to.begin(), to.end(), [&](const auto& known) { return same(known, one); }))
+      to.push_back(one);
+}
+
+}  // namespace
+
+std::string python_text(const nlohmann::ordered_json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (value.is_null()) return "None";
+  if (value.is_array()) {
+    std::vector<std::string> items;
+    for (const auto& item : value) items.push_back(python_text(item));
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  // JSON strings are Python strings as long as nothing is written as a pair of \u escapes.
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string python_key(const std::string& label, std::int64_t d_dot) {
+  return fmt::format("({}, {})", python_text(label), d_dot);
+}
+
+Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key) {
+  Drawing joined = panels.front().second;
+  joined.rows.clear();
+  nlohmann::ordered_json titles = nlohmann::ordered_json::array();
+  for (auto& [value, panel] : panels) {
+    titles.push_back({value, fmt::format("{} = {}", symbol_of(key), value)});
+    for (FigureRow& row : panel.rows) {
+      row.facet = value;
+      joined.rows.push_back(row);
+    }
+    if (&panel == &panels.front().second) continue;
+    for (const LineEntry& line : panel.lines) {
+      const auto known = std::find_if(joined.lines.begin(), joined.lines.end(), [&](const LineEntry& one) {
+        return one.label == line.label && one.d_dot == line.d_dot;
+      });
+      if (known == joined.lines.end()) {
+        joined.lines.push_back(line);
+        continue;
+      }
+      known->count.least = std::min(known->count.least, line.count.least);
+      known->count.most = std::max(known->count.most, line.count.most);
+      known->count.diverged += line.count.diverged;
+      known->count.runs += line.count.runs;
+    }
+    add_new(joined.overlays, panel.overlays,
+            [](const Overlay& a, const Overlay& b) { return a.label == b.label && a.d_dot == b.d_dot; });
+    add_new(joined.overlay_names, panel.overlay_names, [](const auto& a, const auto& b) { return a == b; });
+    add_new(joined.footnotes, panel.footnotes, [](const auto& a, const auto& b) { return a == b; });
+    for (const char* limits : {"xlim", "ylim"}) {
+      const auto [low, high] = union_of(joined.figure[limits], panel.figure[limits]);
+      joined.figure[limits] = {low, high};
+    }
+    // A slope of one panel is none of another.
+    if (joined.figure.contains("fit") && joined.figure["fit"] != panel.figure["fit"])
+      joined.figure["fit"] = "Fit";
+  }
+  joined.figure["facet"] = key;
+  joined.figure["panels"] = titles;
+  return joined;
+}
+
+std::string csv_text(const Drawing& drawing, const ByColumns& by) {
+  const bool selected = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                    [](const auto& row) { return !row.selected.empty(); });
+  const std::string facet = drawing.figure.value("facet", std::string());
+  const auto line = [](const std::vector<std::string>& cells) {
+    return fmt::format("{}\n", fmt::join(cells, ","));
+  };
+  std::vector<std::string> cells = {"label", "d_dot", drawing.x_column, "n", "median", "lo", "hi"};
+  if (drawing.capacity_columns) cells.insert(cells.end(), {"censored", "unsolved"});
+  for (const std::string& key : by.keys) cells.push_back(csv_field(key));
+  if (!facet.empty()) cells.push_back(csv_field(facet));
+  if (selected) cells.emplace_back("selected");
+  std::string text = line(cells);
+  for (const FigureRow& row : drawing.rows) {
+    cells = {csv_field(row.label), fmt::format("{}", row.d_dot),
+             number(row.x),        fmt::format("{}", row.n),
+             number(row.median),   number(row.lo),
+             number(row.hi)};
+    if (drawing.capacity_columns) cells.insert(cells.end(), {row.censored ? "1" : "0", number(row.unsolved)});
+    const auto values = by.values.find(row.label);
+    for (std::size_t i = 0; i < by.keys.size(); ++i)
+      cells.push_back(values == by.values.end() ? std::string() : csv_field(values->second[i]));
+    if (!facet.empty()) cells.push_back(csv_field(row.facet));
+    if (selected) cells.push_back(csv_field(row.selected));
+    text += line(cells);
+  }
+  return text;
+}
+
+std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
+  const std::string& script = drawing.script;
+  const std::string begin = "# --- settings\n", end = "# --- end of settings\n";
+  const auto first = script.find(begin), last = script.find(end);
+  if (first == std::string::npos || last == std::string::npos || last < first)
+    throw std::logic_error("a figure template lacks its settings block");
+  const bool lines = script == kLinesTemplate;
+
+  std::string settings = "FIGURE = {\n";
+  for (const auto& [key, value] : drawing.figure.items())
+    settings += fmt::format("    {}: {},\n", python_text(key), python_text(value));
+  settings += fmt::format("    \"footnote\": {},\n",
+                          python_text(fmt::format("{}", fmt::join(drawing.footnotes, " "))));
+  settings += "}\n";
+  Pairs entries;
+  for (const LineEntry& line : drawing.lines) {
+    const LabelStyle& style = styles.at(line.label);
+    const std::string name = python_text(legend_name(style.name, line.size, line.count)),
+                      look = fmt::format("{}, {}", python_text(style.colour), python_text(style.marker));
+    if (lines)
+      entries.emplace_back(python_key(line.label, line.d_dot),
+                           fmt::format("({}, {}, {})", name, look, python_text(line.dash)));
+    else
+      entries.emplace_back(python_text(line.label), fmt::format("({}, {})", name, look));
+  }
+  settings += dict("LINES",
+                   lines ? "  # (label, d_dot) in the CSV: legend, colour, marker, dash"
+                         : "  # label in the CSV: legend, colour, marker",
+                   entries);
+  entries.clear();
+  for (const Overlay& overlay : drawing.overlays)
+    entries.emplace_back(lines ? python_key(overlay.label, overlay.d_dot) : python_text(overlay.label),
+                         python_text(overlay.colour));
+  settings += dict("OVERLAYS",
+                   lines ? "  # (label, d_dot) in the CSV: colour" : "  # label in the CSV: legend", entries);
+  if (lines) {
+    entries.clear();
+    for (const auto& [kind, name] : drawing.overlay_names)
+      entries.emplace_back(python_text(kind), python_text(name));
+    settings += dict("OVERLAY_NAMES", "  # what stands before ':' in a label: legend", entries);
+  } else {
+    settings += "DODGE = 0.1  # shifts labels apart where they share an x, as a factor\n";
+  }
+  return script.substr(0, first + begin.size()) + settings + script.substr(last);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,321 @@
+// Tables of the same numbers as the figures: LaTeX (booktabs), Markdown, CSV.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <stdexcept>
+
+#include "plots/drawing.h"
+#include "plots/prepare.h"
+
+namespace crosstalk {
+namespace {
+
+struct Cell {
+  std::string text, interval;
+  bool best = false;
+};
+
+/// A table before it is text: `head` and each row have the same number of cells.
+struct Table {
+  std::vector<std::string> head;  ///< mathtext
+  std::vector<std::vector<Cell>> rows;
+  std::string caption;
+};
+
+/// Whether a row belongs to a line of the legend, and to no overlay.
+bool styles_line(const Drawing& drawing, const FigureRow& row) {
+  return std::any_of(drawing.lines.begin(), drawing.lines.end(),
+                     [&](const LineEntry& line) { return line.label == row.label; });
+}
+
+std::string number(double value) {
+  if (std::isinf(value)) return "diverged";
+  return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
+}
+
+std::string interval_of(const FigureRow& row) {
+  if (row.n < 2 || std::isnan(row.lo)) return "";
+  return fmt::format("[{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
+}
+
+/// What LaTeX would take for an order, outside of formulas; Greek letters become formulas.
+std::string latex(const std::string& mathtext) {
+  static const std::map<std::string, std::string> greek = {
+      {"α", "\\alpha"}, {"β", "\\beta"},   {"γ", "\\gamma"}, {"δ", "\\delta"},  {"ε", "\\epsilon"},
+      {"η", "\\eta"},   {"θ", "\\theta"},  {"κ", "\\kappa"}, {"λ", "\\lambda"}, {"μ", "\\mu"},
+      {"ν", "\\nu"},    {"φ", "\\varphi"}, {"ϕ", "\\phi"},   {"σ", "\\sigma"},  {"τ", "\\tau"},
+      {"ω", "\\omega"}, {"Δ", "\\Delta"},  {"Φ", "\\Phi"},   {"∈", "\\in"},     {"×", "\\times"},
+      {"≤", "\\leq"},   {"≥", "\\geq"},    {"→", "\\to"},    {"∞", "\\infty"},  {"–", "\\textrm{--}"}};
+  std::string out;
+  bool formula = false;
+  for (std::size_t i = 0; i < mathtext.size();) {
+    const auto c = static_cast<unsigned char>(mathtext[i]);
+    if (c == '\\' && !formula && i + 1 < mathtext.size() && mathtext[i + 1] == '$') {
+      out += "\\$";
+      i += 2;
+      continue;
+    }
+    if (c >= 0x80) {
+      std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+      const std::string character = mathtext.substr(i, length);
+      i += length;
+      const auto known = greek.find(character);
+      if (known == greek.end())
+        out += character;
+      else
+        out += formula ? known->second + " " : fmt::format("${}$", known->second);
+      continue;
+    }
+    ++i;
+    if (c == '$') {
+      formula = !formula;
+      out.push_back('$');
+    } else if (formula) {
+      out.push_back(static_cast<char>(c));
+    } else if (std::string_view("&%#_{}").find(static_cast<char>(c)) != std::string_view::npos) {
+      out.push_back('\\');
+      out.push_back(static_cast<char>(c));
+    } else if (c == '~') {
+      out.append("\\textasciitilde{}");
+    } else if (c == '^') {
+      out.append("\\textasciicircum{}");
+    } else if (c == '\\') {
+      out.append("\\textbackslash{}");
+    } else if (c == '<' || c == '>' || c == '|') {
+      out.append(fmt::format("${}$", static_cast<char>(c)));
+    } else {
+      out.push_back(static_cast<char>(c));
+    }
+  }
+  if (formula) out.push_back('$');  // a formula without end would swallow the table
+  return out;
+}
+
+std::string markdown(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string latex_table(const Table& table) {
+  std::string text = "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n";
+  text += fmt::format("\\caption{{{}}}\n", latex(table.caption));
+  text += fmt::format("\\begin{{tabular}}{{l{}}}\n\\toprule\n", std::string(table.head.size() - 1, 'r'));
+  std::vector<std::string> cells;
+  for (const std::string& head : table.head) cells.push_back(latex(head));
+  text += fmt::format("{} \\\\\n\\midrule\n", fmt::join(cells, " & "));
+  for (const auto& row : table.rows) {
+    cells.clear();
+    for (const Cell& cell : row) {
+      std::string one = latex(cell.text);
+      if (cell.best) one = fmt::format("\\textbf{{{}}}", one);
+      if (!cell.interval.empty()) {
+        std::string interval = cell.interval;
+        if (const auto at = interval.find("inf"); at != std::string::npos)
+          interval.replace(at, 3, "$\\infty$");
+        one += fmt::format(" {{\\scriptsize {}}}", interval);
+      }
+      cells.push_back(one);
+    }
+    text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
+  }
+  return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+}
+
+std::string markdown_table(const Table& table) {
+  std::vector<std::string> cells, rule = {"---"};
+  for (const std::string& head : table.head) cells.push_back(markdown(head));
+  rule.resize(table.head.size(), "--:");
+  std::string text = fmt::format("| {} |\n|{}|\n", fmt::join(cells, " | "), fmt::join(rule, "|"));
+  for (const auto& row : table.rows) {
+    cells.clear();
+    for (const Cell& cell : row) {
+      std::string one = markdown(cell.text);
+      if (cell.best) one = fmt::format("**{}**", one);
+      if (!cell.interval.empty()) one += fmt::format(" {}", cell.interval);
+      cells.push_back(one);
+    }
+    text += fmt::format("| {} |\n", fmt::join(cells, " | "));
+  }
+  return text + fmt::format("\n{}\n", markdown(table.caption));
+}
+
+/// The best of each column, by what is printed: equal numbers are equally good.
+void mark_best(Table& table, const std::vector<std::vector<double>>& values, std::size_t first,
+               bool smaller) {
+  for (std::size_t column = 0; !values.empty() && column < values[0].size(); ++column) {
+    double best = std::nan("");
+    for (const auto& row : values)
+      if (std::isfinite(row[column]) &&
+          (std::isnan(best) || (smaller ? row[column] < best : row[column] > best)))
+        best = row[column];
+    if (std::isnan(best) || values.size() < 2) continue;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      table.rows[i][first + column].best = number(values[i][column]) == number(best);
+  }
+}
+
+std::string seeds_text(const std::vector<FigureRow>& rows) {
+  int fewest = 0, most = 0;
+  for (const FigureRow& row : rows) {
+    if (row.n <= 0) continue;
+    fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
+    most = std::max(most, row.n);
+  }
+  if (most <= 1) return "One seed.";
+  return fmt::format("Median over {} seeds [{}].",
+                     fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
+                     interval_name(fewest, most));
+}
+
+/// Rows are lines, columns are values of x.
+Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
+                  const std::vector<double>& places, const std::string& x, bool smaller) {
+  Table table;
+  table.head = {"Memory"};
+  std::set<std::string> several;
+  for (const LineEntry& line : drawing.lines)
+    for (const LineEntry& other : drawing.lines)
+      if (line.label == other.label && line.d_dot != other.d_dot) several.insert(line.label);
+  for (const double place : places)
+    table.head.push_back(x.empty() ? "Value" : fmt::format("{} = {}", x, place));
+  std::vector<std::vector<double>> values;
+  std::vector<FigureRow> used;
+  for (const LineEntry& line : drawing.lines) {
+    std::vector<Cell> cells = {
+        {legend_name(
+             styles.at(line.label).name,
+             several.count(line.label) != 0 ? fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", line.d_dot) : "",
+             line.count),
+         "", false}};
+    std::vector<double> medians;
+    for (const double place : places) {
+      const auto row = std::find_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& one) {
+        return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
+      });
+      medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
+      cells.push_back({number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      if (row != drawing.rows.end()) used.push_back(*row);
+    }
+    table.rows.push_back(std::move(cells));
+    values.push_back(std::move(medians));
+  }
+  mark_best(table, values, 1, smaller);
+  table.caption = seeds_text(used);
+  return table;
+}
+
+std::vector<double> places_of(const Drawing& drawing) {
+  std::set<double> places;
+  for (const FigureRow& row : drawing.rows)
+    if (styles_line(drawing, row)) places.insert(row.x);
+  return {places.begin(), places.end()};
+}
+
+Drawing draw_final(const FigureInput& input) {
+  const Metric metric = metric_of(input);
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
+  auto lines = make_lines(
+      input.records,
+      [](const Record& record) {
+        return std::optional<double>(config_number(record, "task.associations").value_or(0));
+      },
+      "task.associations");
+  sort_lines(lines, input.styles);
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, "task.associations", input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  for (const RecordLine& line : lines)
+    for (const auto& [load, records] : line.points)
+      drawing.rows.push_back(row_of(line, load, records, metric));
+  return drawing;
+}
+
+Table capacity_table(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
+  Table table;
+  table.head = {"Memory", "$d_{\\mathrm{dot}}$", "State size (floats)", "Capacity (associations)"};
+  std::vector<std::vector<double>> values;
+  for (const FigureRow& row : drawing.rows) {
+    const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
+                                   [&](const LineEntry& one) { return one.label == row.label; });
+    if (line == drawing.lines.end()) continue;
+    const std::string bound =
+        row.censored ? fmt::format("$\\geq$ {}", row.median) : fmt::format("{}", row.median);
+    table.rows.push_back(
+        {{legend_name(styles.at(row.label).name, "", line->count), "", false},
+         {row.d_dot > 0 ? fmt::format("{}", row.d_dot) : "--", "", false},
+         {fmt::format("{}", row.x), "", false},
+         {row.n > 0 ? bound : "",
+          row.n > 0 ? fmt::format("[{}, {})", row.lo, std::isinf(row.hi) ? "inf" : fmt::format("{}", row.hi))
+                    : "",
+          false}});
+    values.push_back({row.n > 0 ? row.median : kNone});
+  }
+  mark_best(table, values, 3, false);
+  table.caption = fmt::format("{}", fmt::join(drawing.footnotes, " "));
+  return table;
+}
+
+/// The training length and its multiples, as far as they were read.
+std::vector<double> tracking_places(const Drawing& drawing) {
+  const std::vector<double> all = places_of(drawing);
+  std::vector<double> places;
+  for (const auto& trained : drawing.figure["vertical"])
+    for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
+      if (std::find(all.begin(), all.end(), place) != all.end()) places.push_back(place);
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places.empty() ? all : places;
+}
+
+}  // namespace
+
+const std::vector<FigureKind>& table_kinds() {
+  static const std::vector<FigureKind> kinds = {
+      {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
+      {"updates", "Final loss of update rules at each load (task reassign)"},
+      {"tracking", "Accuracy at the training length and its multiples (task swap)"},
+      {"final", "Final loss, or another metric, at each load"}};
+  return kinds;
+}
+
+std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
+                       TableFormat format, std::ostream& notes) {
+  FigureOptions plain = options;
+  plain.theory = false;
+  plain.published.clear();
+  const Prepared prepared = prepare(name, rows, plain);
+  const FigureInput input{prepared.records, prepared.styles, plain, notes};
+  Drawing drawing = name == "capacity"   ? draw_capacity_vs_state(input)
+                    : name == "tracking" ? draw_tracking(input)
+                    : name == "updates"  ? draw_updates(input)
+                                         : draw_final(input);
+  if (!plain.best.empty()) mark_selected(drawing, prepared, plain);
+  if (format == TableFormat::csv) {
+    std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
+    return csv_text(drawing, prepared.by);
+  }
+  Table table;
+  if (name == "capacity") {
+    table = capacity_table(drawing, prepared.styles);
+  } else if (name == "tracking") {
+    table = cross_table(drawing, prepared.styles, tracking_places(drawing), "$T$", false);
+    table.caption = "Accuracy after $T$ operations. " + table.caption;
+  } else {
+    const Metric metric = metric_of(input);
+    const std::vector<double> places = places_of(drawing);
+    const bool loads = places.size() > 1 || (places.size() == 1 && places[0] > 0);
+    table = cross_table(drawing, prepared.styles, places, loads ? "$S$" : "", metric.is_loss);
+    table.caption = fmt::format("{}{}. {}", metric.axis, loads ? " of $S$ associations" : "", table.caption);
+  }
+  if (!plain.best.empty() && !drawing.footnotes.empty() && name != "capacity")
+    table.caption += " " + drawing.footnotes.back();
+  return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,40 @@
+// Reading CSV (RFC 4180) with messages that name path, line and column. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crosstalk {
+
+/// One line of a CSV file.
+class CsvRow {
+ public:
+  CsvRow(const std::vector<std::string>& columns, std::vector<std::string> cells, std::string where);
+
+  const std::vector<std::string>& columns() const { return columns_; }
+  const std::string& cell(std::size_t column) const { return cells_[column]; }
+  /// Whether there is such a column and it is not empty here.
+  bool has(const std::string& column) const;
+  /// Throw std::invalid_argument: no such column ("WHAT need a column ..."), not a number.
+  const std::string& text(const std::string& column, const std::string& what) const;
+  double number(const std::string& column, const std::string& what) const;
+  std::int64_t integer(const std::string& column, const std::string& what) const;
+  [[noreturn]] void fail(const std::string& message) const;
+
+ private:
+  const std::vector<std::string>& columns_;
+  std::vector<std::string> cells_;
+  std::string where_;
+};
+
+/// Calls `row` for every row. Empty lines and lines that begin with # are passed over; quoted cells may hold
+/// commas, quotes and line ends. `path` is for messages. Throws std::invalid_argument.
+void read_csv(std::string_view text, const std::string& path, const std::function<void(const CsvRow&)>& row);
+
+/// A whole number or a decimal one, and nothing else.
+std::optional<double> number_in(std::string_view text);
+
+}  // namespace crosstalk

@@ -1,0 +1,132 @@
+// Tables as records. SPDX-License-Identifier: Apache-2.0
+#include "results/import.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "results/csv.h"
+#include "results/files.h"
+#include "results/store.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A value of a configuration: as JSON has it.
+nlohmann::json value_in(const std::string& text) {
+  std::int64_t whole = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error == std::errc() && end == text.data() + text.size()) return whole;
+  if (const auto number = number_in(text)) return *number;
+  if (text == "true" || text == "false") return text == "true";
+  return text;
+}
+
+std::string text_of(const fs::path& path) {
+  try {
+    return read_file(FileSystem::real(), path);
+  } catch (const StoreError& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+RunStatus status_in(const CsvRow& row, const Record& record) {
+  if (!row.has("status")) return std::isfinite(record.eval_loss) ? RunStatus::done : RunStatus::diverged;
+  const std::string& text = row.text("status", "runs");
+  for (const RunStatus status : {RunStatus::done, RunStatus::diverged, RunStatus::failed})
+    if (to_text(status) == text) return status;
+  row.fail(fmt::format("column 'status': '{}' is none of done, diverged, failed", text));
+}
+
+bool is_marginal(const std::string& column) {
+  return column.starts_with("provenance.") || column.starts_with("metric.");
+}
+
+Record record_in(const CsvRow& row, const std::string& made_up_id) {
+  static const std::string what = "runs";
+  static const std::set<std::string> known = {
+      "id",    "study",     "label",          "status",        "seed",          "d_dot",     "state_size",
+      "steps", "eval_loss", "best_eval_loss", "eval_accuracy", "study_version", "data_seed", "init_seed"};
+  const auto number = [&](const char* column) {
+    return row.has(column) ? row.number(column, what) : std::nan("");
+  };
+  const auto whole = [&](const char* column) {
+    return row.has(column) ? row.integer(column, what) : std::int64_t{0};
+  };
+  Record record;
+  record.id = row.has("id") ? row.text("id", what) : made_up_id;
+  record.study = row.has("study") ? row.text("study", what) : "";
+  record.label = row.text("label", what);
+  record.version = row.has("study_version") ? row.text("study_version", what) : "";
+  row.text("eval_loss", what);
+  record.eval_loss = number("eval_loss");
+  record.best_eval_loss = number("best_eval_loss");
+  record.eval_accuracy = number("eval_accuracy");
+  record.status = status_in(row, record);
+  record.seed = whole("seed");
+  record.d_dot = whole("d_dot");
+  record.state_size = whole("state_size");
+  record.steps = whole("steps");
+  record.config = nlohmann::json::object();
+  for (std::size_t i = 0; i < row.columns().size(); ++i) {
+    const std::string &column = row.columns()[i], &cell = row.cell(i);
+    const bool is_seed = column == "data_seed" || column == "init_seed";
+    if (is_seed || (column.find('.') != std::string::npos && !is_marginal(column))) {
+      if (!cell.empty()) record.config[column] = value_in(cell);
+    } else if (known.count(column) == 0 && !column.starts_with("provenance.")) {
+      if (const auto metric = number_in(cell))
+        record.metrics[column.starts_with("metric.") ? column.substr(7) : column] = *metric;
+    }
+  }
+  if (record.config.empty())
+    row.fail("runs need at least one column of a configuration, such as task.associations");
+  return record;
+}
+
+/// id -> series of that name, from the long form.
+void add_curves(const fs::path& path, LabelledRecords& rows) {
+  std::map<std::string, std::map<std::string, Series>> all;
+  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    Series& series = all[row.text("id", "curves")][row.text("metric", "curves")];
+    series.x.push_back(row.number("step", "curves"));
+    series.y.push_back(row.has("value") ? row.number("value", "curves") : std::nan(""));
+  });
+  for (auto& [key, record] : rows.rows)
+    for (const auto& [name, series] : all[record.id])
+      (name.find("_by_") == std::string::npos ? record.curves : record.profiles)[name] = series;
+}
+
+}  // namespace
+
+LabelledRecords read_export(const fs::path& path) {
+  LabelledRecords rows;
+  std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
+  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    if (rows.rows.empty())
+      for (const std::string& column : row.columns())
+        if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);
+    Record record = record_in(row, fmt::format("{}:{}", path.filename().string(), rows.rows.size() + 1));
+    const std::string key = record.id + '\t' + record.label;
+    if (!rows.rows.emplace(key, std::move(record)).second) row.fail("a second row of this id and label");
+  });
+  if (rows.rows.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path.string()));
+  // An empty cell is a key that does not apply to that run, or an empty text; a column that is empty
+  // throughout can only be the latter, or the export would not have it.
+  for (const auto& [key, record] : rows.rows)
+    std::erase_if(keys,
+                  [&, &config = record.config](const std::string& one) { return config.contains(one); });
+  for (auto& [key, record] : rows.rows)
+    for (const std::string& empty : keys) record.config[empty] = "";
+  fs::path curves = path;
+  curves.replace_extension(".curves.csv");
+  std::error_code error;
+  if (fs::exists(curves, error)) add_curves(curves, rows);
+  return rows;
+}
+
+}  // namespace crosstalk

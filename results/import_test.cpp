@@ -1,0 +1,81 @@
+// Tables read back as records. SPDX-License-Identifier: Apache-2.0
+#include "results/import.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+
+#include "results/export.h"
+#include "results/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::spill;
+using testing::TemporaryFolder;
+
+TEST(Import, AnExportReadBackGivesTheSameExport) {
+  std::map<std::string, Record> records;
+  for (int n = 0; n < 5; ++n) {
+    Record record = testing::make_record(n);
+    record.config["eval.protocol"] = "uniform";
+    record.config["eval.length_factors"] = "";
+    record.config["memory.flag"] = n % 2 == 0;
+    if (n == 3) record.status = RunStatus::diverged, record.eval_loss = std::nan("");
+    record.label = n == 4 ? "a, \"b\"" : "linear";
+    records[record.id] = record;
+  }
+  std::ostringstream first, curves, second, more;
+  export_runs(first, records, ExportFormat::csv, false);
+  export_curves(curves, records, ExportFormat::csv);
+  const TemporaryFolder folder;
+  spill(folder.path() / "runs.csv", first.str());
+  spill(folder.path() / "runs.curves.csv", curves.str());
+  const LabelledRecords rows = read_export(folder.path() / "runs.csv");
+  export_runs(second, rows.rows, ExportFormat::csv, false);
+  export_curves(more, rows.rows, ExportFormat::csv);
+  EXPECT_EQ(second.str(), first.str());
+  EXPECT_EQ(more.str(), curves.str());
+}
+
+TEST(Import, OwnResultsNeedLittle) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "# from my own code\nlabel,seed,task.name,task.associations,eval_loss,my_metric\n"
+        "mine,1,recall,40,0.25,3\nmine,2,recall,40,nan,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 2U);
+  const Record& first = rows.rows.begin()->second;
+  EXPECT_EQ(first.config.at("task.associations"), 40);
+  EXPECT_EQ(first.metrics.at("my_metric"), 3);
+  EXPECT_EQ(std::next(rows.rows.begin())->second.status, RunStatus::diverged);
+}
+
+TEST(Import, WrongFilesAreNamedWithTheirLine) {
+  const TemporaryFolder folder;
+  const auto problem = [&](const std::string& text) -> std::string {
+    spill(folder.path() / "x.csv", text);
+    try {
+      read_export(folder.path() / "x.csv");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto has = [&](const std::string& text, const std::string& part) {
+    const std::string message = problem(text);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  has("", "holds no rows");
+  has("label\nx\n", "x.csv:2: runs need a column 'eval_loss'; there are label");
+  has("label,eval_loss\nx,0.1\n", "at least one column of a configuration");
+  has("label,eval_loss,task.name\nx,low,recall\n", "'low' is not a number");
+  has("label,eval_loss,task.name,status\nx,1,recall,fine\n", "none of done, diverged, failed");
+  has("label,label\nx,y\n", "two columns have the same name");
+  has("id,label,eval_loss,task.name\na,x,1,recall\na,x,1,recall\n", "x.csv:3: a second row");
+}
+
+}  // namespace
+}  // namespace crosstalk
