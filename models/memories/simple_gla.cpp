@@ -1,0 +1,24 @@
+// Simple GLA: gated linear attention with one decay a token and head, S_t = alpha_t S_{t-1} + v_t k_t^T,
+// alpha_t = sigmoid(w.x_t + b)^{1/16} (Yang et al. 2024, arXiv 2312.06635).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory simple_gla() {
+  return {.name = "simple_gla",
+          .summary = "sum rule in a state that fades as the token says",
+          .equation =
+              "S_t = alpha_t S_{t-1} + v_t phi(k_t)^T, o = S phi(q), alpha_t = sigmoid(w.token + b)^(1/16)",
+          .source = "Yang et al. 2024, arXiv 2312.06635",
+          .notes = "gla with one decay for all key channels of a head.",
+          .parts = {feature_map("identity"), key_norm("none")},
+          .inputs = {{"log_decay"}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto g = m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay")); });
+            return read(m, q, {.key = k, .log_decay = g});
+          }};
+}
+
+}  // namespace crosstalk::memories

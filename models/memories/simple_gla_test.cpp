@@ -1,0 +1,37 @@
+// Simple GLA (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// S_t = alpha_t S_{t-1} + v_t k_t^T, one alpha_t a token
+Matrix simple_gla(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    state = plus_outer(times(std::exp(s.number("log_decay", t)), state), 1, s.value(t), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(simple_gla, simple_gla);
+
+TEST(SimpleGlaOracle, IsGlaWithEqualChannels) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = uniform_rows(6, 1, -2, 0, 2);
+  const Matrix o = read("simple_gla", s);
+  for (Vector& row : s.in["log_decay"]) row = Vector(4, row[0]);
+  expect_close(o, read("gla", s));
+}
+
+TEST(SimpleGlaOracle, AWriteKeepsItsOwnValueWhole) {
+  Sequence s = random_sequence(no_options(), 2, 4, 3, 3);
+  s.k = {unit(4, 0), unit(4, 1)}, s.q = s.k;
+  s.in["log_decay"] = {{-1000}, {std::log(0.3)}};
+  expect_close(read("simple_gla", s), s.v);
+  s.q[1] = s.k[0];
+  expect_close(read("simple_gla", s)[1], scaled(0.3, s.v[0]));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
