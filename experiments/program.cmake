@@ -5,6 +5,7 @@ crosstalk_library(crosstalk_program
     program/bench.cpp
     program/command.cpp
     program/commands.cpp
+    program/compact.cpp
     program/console.cpp
     program/describe.cpp
     program/devices.cpp
@@ -21,20 +22,24 @@ crosstalk_library(crosstalk_program
     program/progress.cpp
     program/provenance.cpp
     program/reference.cpp
+    program/requests.cpp
     program/retry.cpp
     program/run.cpp
     program/sample.cpp
     program/session.cpp
+    program/session_options.cpp
     program/shared_work.cpp
     program/shares.cpp
     program/signals.cpp
     program/status.cpp
     program/table.cpp
     program/stores.cpp
+    program/submit.cpp
     program/text.cpp
     program/topics.cpp
     program/verify.cpp
     program/version.cpp
+    program/work.cpp
     program/worker.cpp
     program/workers.cpp
   LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
@@ -61,7 +66,7 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  foreach(file cli hostile workers)
+  foreach(file cli hostile sharing submit workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
     set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
     if(NOT BATS)
@@ -96,4 +101,15 @@ if(CROSSTALK_TESTS)
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")
   set_tests_properties(program.kill_20 PROPERTIES LABELS slow TIMEOUT 600)
+  foreach(rounds 4 1000)  # many processes on one store, killed at random
+    add_test(NAME program.share_${rounds}
+      COMMAND python3 "${CMAKE_SOURCE_DIR}/scripts/share_test.py" --rounds ${rounds}
+              --crosstalk "$<TARGET_FILE:crosstalk>")
+    set_tests_properties(program.share_${rounds} PROPERTIES TIMEOUT 300)
+  endforeach()
+  set_tests_properties(program.share_1000 PROPERTIES LABELS slow TIMEOUT 7200)
+  # A Slurm of two nodes on this machine, from the Debian package; skipped with its reason where that cannot be.
+  add_test(NAME program.slurm
+    COMMAND python3 "${CMAKE_SOURCE_DIR}/scripts/slurm_test.py" --crosstalk "$<TARGET_FILE:crosstalk>")
+  set_tests_properties(program.slurm PROPERTIES LABELS slow TIMEOUT 3600 SKIP_RETURN_CODE 77 RUN_SERIAL TRUE)
 endif()

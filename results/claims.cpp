@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWorker = ".worker", kDead = ".dead";
+constexpr std::string_view kWorker = ".worker", kDead = ".dead", kTemporary = ".tmp";
 constexpr double kLookAgain = 0.5;
 /// A lease is at least so many heartbeats of who is watched, of at most so many seconds each.
 constexpr double kBeatsOfALease = 4, kLongestBeat = 60;
@@ -161,7 +161,7 @@ struct Claims::Impl {
                                  {"every", options.every},
                                  {"activity", activity}};
     const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    const fs::path temporary = folder / ("." + file_name + ".tmp");
+    const fs::path temporary = folder / ("." + file_name + std::string(kTemporary));
     FileSystem& system = FileSystem::real();
     int error_number = 0;
     // The last of the others to leave removes the folder, perhaps right now.
@@ -256,7 +256,10 @@ Claims::Claims(const fs::path& store, const ClaimOptions& options)
 
 Claims::~Claims() {
   for (const std::string& id : std::set<std::string>(impl_->held)) release(id);
-  if (impl_->written) ::unlink((impl_->folder / impl_->file_name).c_str());
+  if (impl_->written) {
+    of_others();  // the last to leave puts out the light
+    ::unlink((impl_->folder / impl_->file_name).c_str());
+  }
   ::rmdir(impl_->folder.c_str());  // fails where others have files in it
 }
 
@@ -281,6 +284,13 @@ std::set<std::string> Claims::of_others() {
     } else {
       dead.insert(holder);
     }
+  }
+  for (const std::string& name : names_in(impl_->folder)) {
+    if (is_worker_name(name) && name != impl_->file_name && !impl_->watch.lives(name)) dead.insert(name);
+    // A process that was killed while it wrote: ".NAME.worker.tmp".
+    if (name.front() == '.' && ends_in(name, kTemporary) &&
+        !impl_->watch.lives(name.substr(1, name.size() - 1 - kTemporary.size())))
+      ::unlink((impl_->folder / name).c_str());
   }
   for (const std::string& holder : dead) impl_->bury(holder);
   return ids;

@@ -1,8 +1,13 @@
-// CRC-32C by tables, eight bytes a step ("slicing by 8"): opening a large store checks every line.
-// SPDX-License-Identifier: Apache-2.0
+// CRC-32C by the processor's instruction where it has one, else by tables, eight bytes a step ("slicing by
+// 8"): opening a large store checks every line. SPDX-License-Identifier: Apache-2.0
 #include "results/crc32c.h"
 
 #include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
 
 namespace crosstalk {
 namespace {
@@ -29,9 +34,33 @@ constexpr Tables make_tables() {
 
 constexpr Tables tables = make_tables();
 
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::string_view bytes, std::uint32_t before) {
+  std::uint64_t crc = before ^ 0xFFFFFFFFU;
+  const char* at = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  auto rest = static_cast<std::uint32_t>(crc);
+  for (; left > 0; --left, ++at) rest = _mm_crc32_u8(rest, static_cast<unsigned char>(*at));
+  return rest ^ 0xFFFFFFFFU;
+}
+#endif
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return by_instruction(bytes, before);
+#endif
+  return crc32c_by_tables(bytes, before);
+}
+
+std::uint32_t crc32c_by_tables(std::string_view bytes, std::uint32_t before) {
   std::uint32_t crc = before ^ 0xFFFFFFFFU;
   const auto* at = reinterpret_cast<const unsigned char*>(bytes.data());
   std::size_t left = bytes.size();

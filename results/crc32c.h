@@ -9,5 +9,7 @@ namespace crosstalk {
 /// CRC-32C: polynomial 0x1EDC6F41, reflected, initial value and final xor 0xFFFFFFFF (RFC 3720, appendix
 /// B.4). `before` is the checksum of what stands before `bytes`: crc32c(b, crc32c(a)) == crc32c(ab).
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
+/// The same without the processor's instruction for it.
+std::uint32_t crc32c_by_tables(std::string_view bytes, std::uint32_t before = 0);
 
 }  // namespace crosstalk

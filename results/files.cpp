@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
@@ -55,28 +56,37 @@ File open_file(FileSystem& system, const std::filesystem::path& path, int flags)
   return {system, retried([&] { return system.open(path.string(), flags | O_CLOEXEC, 0666); })};
 }
 
-std::string read_all(FileSystem& system, const File& file, const std::filesystem::path& path) {
-  constexpr std::size_t step = std::size_t{1} << 20;
-  std::string bytes;
-  for (;;) {
-    const std::size_t before = bytes.size();
-    bytes.resize(before + step);
-    const ssize_t got = retried([&] { return system.read(file.number(), bytes.data() + before, step); });
-    if (got < 0) fail("be read", path, errno);
-    bytes.resize(before + static_cast<std::size_t>(got));
-    if (got == 0) return bytes;
-  }
+bool read_some(FileSystem& system, const File& file, const std::filesystem::path& path, std::string& bytes,
+               std::size_t size) {
+  const std::size_t before = bytes.size();
+  bytes.resize(before + size);
+  const ssize_t got = retried([&] { return system.read(file.number(), bytes.data() + before, size); });
+  const int error_number = errno;
+  bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+  if (got < 0) fail("be read", path, error_number);
+  return got > 0;
 }
 
-std::string read_file(FileSystem& system, const std::filesystem::path& path) {
+std::string read_all(FileSystem& system, const File& file, const std::filesystem::path& path) {
+  std::string bytes;
+  while (read_some(system, file, path, bytes, std::size_t{1} << 20)) {
+  }
+  return bytes;
+}
+
+File open_regular(FileSystem& system, const std::filesystem::path& path) {
   // A named pipe would let open() wait for a writer, and a device may never end.
-  const File file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  File file = open_file(system, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file.is_open()) fail("be opened", path, errno);
   struct stat now {};
   if (::fstat(file.number(), &now) != 0) fail("be read", path, errno);
   if (!S_ISREG(now.st_mode))
     throw StoreError(fmt::format("{}: cannot be read: it is no regular file", path.string()));
-  return read_all(system, file, path);
+  return file;
+}
+
+std::string read_file(FileSystem& system, const std::filesystem::path& path) {
+  return read_all(system, open_regular(system, path), path);
 }
 
 int write_all(FileSystem& system, const File& file, std::string_view bytes) {

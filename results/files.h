@@ -32,8 +32,14 @@ class File {
 /// open(2), retried when a signal interrupts it. Look at errno where it is not open.
 File open_file(FileSystem& system, const std::filesystem::path& path, int flags);
 
+/// Appends up to `size` bytes from the file's present position on to `bytes`; false at the file's end.
+bool read_some(FileSystem& system, const File& file, const std::filesystem::path& path, std::string& bytes,
+               std::size_t size);
 /// Everything from the file's present position on.
 std::string read_all(FileSystem& system, const File& file, const std::filesystem::path& path);
+/// A regular file, to be read. Throws StoreError for anything else (a pipe, a device, a folder), and never
+/// waits.
+File open_regular(FileSystem& system, const std::filesystem::path& path);
 /// A regular file, whole; anything else (a pipe, a device, a folder) is refused, never waited for.
 std::string read_file(FileSystem& system, const std::filesystem::path& path);
 

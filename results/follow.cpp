@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "results/files.h"
 #include "results/record_io.h"
@@ -29,6 +31,15 @@ std::string read_at(const File& file, std::int64_t begin, std::int64_t size) {
   }
   bytes.resize(got);
   return bytes;
+}
+
+std::int64_t steps_of(std::string_view line) {
+  constexpr std::string_view key = ",\"steps\":";
+  const std::size_t at = line.find(key, line.find(",\"state_size\":"));
+  std::int64_t steps = 0;
+  if (at != std::string_view::npos)
+    std::from_chars(line.data() + at + key.size(), line.data() + line.size(), steps);
+  return steps;
 }
 
 std::vector<fs::path> shards_of(const fs::path& store) {
@@ -92,8 +103,10 @@ std::vector<RecordHead> StoreFollower::added() {
       bytes.resize(end + 1);
       for (const ShardPiece& piece : split_shard(bytes).pieces) {
         if (piece.kind != ShardPiece::Kind::intact) continue;
-        if (const auto record = from_line(piece.text).record)
-          heads.push_back({record->id, record->status, record->steps});
+        std::optional<Record> record = head_of(piece.text);
+        if (!record) record = from_intact_line(piece.text).record;
+        if (record)
+          heads.push_back({record->id, record->status, steps_of(piece.text), record->study, record->label});
       }
       position.end += static_cast<std::int64_t>(bytes.size());
     }

@@ -22,6 +22,7 @@ struct RecordHead {
   std::string id;
   RunStatus status = RunStatus::done;
   std::int64_t steps = 0;
+  std::string study, label;
 };
 
 class StoreFollower {

@@ -1,6 +1,7 @@
 // A record as one line of JSON, and back. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -203,6 +204,46 @@ std::string to_line(const Record& record) {
 
 ParsedLine from_line(std::string_view line) {
   if (!is_intact(line)) return {std::nullopt, "checksum does not match"};
+  return from_intact_line(line);
+}
+
+std::optional<Record> head_of(std::string_view line) {
+  // Takes `prefix`, then a string without escapes and its closing quote.
+  const auto text_after = [&](std::string_view prefix, std::string& text) {
+    if (line.substr(0, prefix.size()) != prefix) return false;
+    line.remove_prefix(prefix.size());
+    const std::size_t end = line.find_first_of("\"\\");
+    if (end == std::string_view::npos || line[end] == '\\') return false;
+    text = line.substr(0, end);
+    line.remove_prefix(end + 1);
+    return true;
+  };
+  Record record;
+  std::string status;
+  static const std::string first = fmt::format("{{\"v\":{},\"id\":\"", record_version);
+  if (!text_after(first, record.id) || record.id.empty() || !text_after(",\"study\":\"", record.study) ||
+      !text_after(",\"label\":\"", record.label) || !text_after(",\"status\":\"", status))
+    return std::nullopt;
+  constexpr std::string_view seed = ",\"seed\":";
+  if (line.substr(0, seed.size()) != seed) return std::nullopt;
+  const char* begin = line.data() + seed.size();
+  if (std::from_chars(begin, line.data() + line.size(), record.seed).ec != std::errc()) return std::nullopt;
+  for (const RunStatus one : {RunStatus::done, RunStatus::diverged, RunStatus::failed}) {
+    if (status != to_text(one)) continue;
+    record.status = one;
+    return record;
+  }
+  return std::nullopt;
+}
+
+std::string_view result_text(std::string_view line) {
+  const std::size_t begin = line.find(",\"status\":\""), end = line.rfind(",\"provenance\":{");
+  return begin == std::string_view::npos || end == std::string_view::npos || end < begin
+             ? line
+             : line.substr(begin, end - begin);
+}
+
+ParsedLine from_intact_line(std::string_view line) {
   if (nests_deeply(line))
     return {std::nullopt, fmt::format("lists and objects nested more than {} deep", max_json_depth)};
   try {

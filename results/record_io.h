@@ -25,6 +25,16 @@ struct ParsedLine {
 /// Reads a line (without its newline). Never throws on bad content. null is read as NaN.
 ParsedLine from_line(std::string_view line);
 
+/// The head of a line that is known to be intact, without reading its JSON: id, study, label, status, seed;
+/// or nothing where it does not look as this program writes it (from_line() then tells). Cheap.
+std::optional<Record> head_of(std::string_view line);
+
+/// What says the same in two lines of equal results: from "status" to the message, as text.
+std::string_view result_text(std::string_view line);
+
+/// Reads a line (without its newline) that is known to be intact. Never throws on bad content.
+ParsedLine from_intact_line(std::string_view line);
+
 /// Whether the line ends in a "crc" field that matches the rest. Cheap: the JSON is not read.
 bool is_intact(std::string_view line);
 

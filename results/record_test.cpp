@@ -25,6 +25,13 @@ TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43U);
 }
 
+TEST(Crc32c, TablesGiveTheSameAsTheInstruction) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += static_cast<char>(i * i + i / 7);
+  for (std::size_t size = 0; size <= text.size(); ++size)
+    EXPECT_EQ(crc32c(text.substr(0, size), 7), crc32c_by_tables(text.substr(0, size), 7)) << size;
+}
+
 TEST(Crc32c, GoesOnFromAnyPoint) {
   const std::string text = "The quick brown fox jumps over the lazy dog";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {

@@ -89,6 +89,29 @@ ShardText split_shard(std::string_view bytes) {
   return out;
 }
 
+void for_each_piece(FileSystem& system, const std::filesystem::path& path,
+                    const std::function<void(const ShardPiece& piece, std::int64_t begin)>& each) {
+  const File file = open_regular(system, path);
+  std::string bytes;
+  std::int64_t begin = 0;  // of `bytes` in the file
+  std::size_t lines = 0;
+  for (;;) {
+    constexpr std::size_t step = std::size_t{4} << 20;
+    const bool more = read_some(system, file, path, bytes, step);
+    // What has no newline yet waits for the rest, or is the torn tail.
+    const std::size_t size = more ? bytes.rfind('\n') + 1 : bytes.size();
+    for (ShardPiece& piece : split_shard(std::string_view(bytes).substr(0, size)).pieces) {
+      piece.line += lines;
+      each(piece, begin + (piece.text.data() - bytes.data()));
+    }
+    if (!more) return;
+    lines += static_cast<std::size_t>(
+        std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size), '\n'));
+    begin += static_cast<std::int64_t>(size);
+    bytes.erase(0, size);
+  }
+}
+
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& store) {
   std::vector<std::filesystem::path> out;
   std::error_code error;

@@ -1,7 +1,9 @@
 // One shard of a store: its lines, intact or not, and its repair. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,11 @@ struct ShardText {
   std::size_t end = 0;             ///< where the last line that has a newline ends
 };
 ShardText split_shard(std::string_view bytes);
+
+/// Calls `each` with the pieces of an open shard in order and with where each begins; holds a few MB at a
+/// time. `path` is for messages. Throws StoreError.
+void for_each_piece(FileSystem& system, const std::filesystem::path& path,
+                    const std::function<void(const ShardPiece& piece, std::int64_t begin)>& each);
 
 /// The shards of a store, sorted by name.
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& store);

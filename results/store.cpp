@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,41 +28,25 @@ constexpr std::size_t warnings_per_shard = 10;
 
 class Reader {
  public:
-  explicit Reader(FileSystem& system) : system_(system) {}
+  /// `heads`: what the records are reduced to and where they lie goes there; nullptr: whole records are kept.
+  Reader(FileSystem& system, StoreHeads* heads) : system_(system), heads_(heads) {}
 
   void read_shard(const fs::path& path) {
     const std::string name = path.filename().string();
-    std::string bytes;
+    problems_.clear();
+    if (heads_ != nullptr) heads_->shards.push_back(path);
     try {
-      bytes = read_file(system_, path);
+      for_each_piece(system_, path,
+                     [&](const ShardPiece& piece, std::int64_t begin) { read_piece(name, piece, begin); });
     } catch (const StoreError& error) {
       contents_.warnings.emplace_back(fmt::format("shard {}: left out: {}", name, error.what()));
-      return;
     }
-    std::vector<std::string> problems;
-    for (const ShardPiece& piece : split_shard(bytes).pieces) {
-      if (piece.kind == ShardPiece::Kind::torn) {
-        ++contents_.torn_tails;
-        problems.push_back(
-            fmt::format("shard {}: line {} left out: it has no end (a write cut short, or still "
-                        "in progress)",
-                        name, piece.line));
-        continue;
-      }
-      ParsedLine parsed = from_line(piece.text);
-      if (parsed.record) {
-        take(std::move(*parsed.record));
-      } else {
-        ++contents_.bad_lines;
-        problems.push_back(fmt::format("shard {}: line {} left out: {}", name, piece.line, parsed.problem));
-      }
-    }
-    const std::size_t shown = std::min(problems.size(), warnings_per_shard);
-    std::move(problems.begin(), problems.begin() + static_cast<std::ptrdiff_t>(shown),
+    const std::size_t shown = std::min(problems_.size(), warnings_per_shard);
+    std::move(problems_.begin(), problems_.begin() + static_cast<std::ptrdiff_t>(shown),
               std::back_inserter(contents_.warnings));
-    if (shown < problems.size()) {
+    if (shown < problems_.size()) {
       contents_.warnings.push_back(
-          fmt::format("shard {}: {} more lines left out", name, problems.size() - shown));
+          fmt::format("shard {}: {} more lines left out", name, problems_.size() - shown));
     }
   }
 
@@ -77,29 +62,87 @@ class Reader {
   }
 
  private:
-  void take(Record record) {
+  void read_piece(const std::string& shard, const ShardPiece& piece, std::int64_t begin) {
+    if (piece.kind == ShardPiece::Kind::torn) {
+      ++contents_.torn_tails;
+      problems_.push_back(
+          fmt::format("shard {}: line {} left out: it has no end (a write cut short, or still "
+                      "in progress)",
+                      shard, piece.line));
+      return;
+    }
+    ParsedLine parsed;
+    if (piece.kind != ShardPiece::Kind::intact)
+      parsed.problem = "checksum does not match";
+    else if (heads_ == nullptr || !(parsed.record = head_of(piece.text)))
+      parsed = from_intact_line(piece.text);
+    if (!parsed.record) {
+      ++contents_.bad_lines;
+      problems_.push_back(fmt::format("shard {}: line {} left out: {}", shard, piece.line, parsed.problem));
+      return;
+    }
+    if (heads_ == nullptr) {
+      take(std::move(*parsed.record),
+           [](const Record& before, const Record& now) { return same_result(before, now); });
+      return;
+    }
+    parsed.record->config = nullptr;
+    const std::string id = parsed.record->id;
+    const RecordPlace place{heads_->shards.size() - 1, begin, piece.text.size()};
+    const bool taken = take(std::move(*parsed.record), [&](const Record&, const Record&) {
+      return same_as_before(heads_->places.at(id), piece.text);
+    });
+    if (!taken) return;
+    heads_->places[id] = place;
+    const std::string finished = finished_at(piece.text);
+    if (heads_->last.empty() || finished >= last_finished_) {
+      last_finished_ = finished;
+      heads_->last = id;
+    }
+  }
+
+  static std::string finished_at(std::string_view line) {
+    constexpr std::string_view key = "\"finished\":\"";
+    const std::size_t at = line.rfind(key);
+    return at == std::string_view::npos ? std::string() : std::string(line.substr(at + key.size(), 20));
+  }
+
+  bool same_as_before(const RecordPlace& place, std::string_view line) {
+    const File file = open_file(system_, heads_->shards.at(place.shard), O_RDONLY);
+    std::string before(place.size, '\0');
+    if (!file.is_open() || ::pread(file.number(), before.data(), before.size(), place.begin) !=
+                               static_cast<ssize_t>(before.size()))
+      return true;  // it is gone, so there is nothing that differs
+    if (result_text(before) == result_text(line)) return true;
+    const ParsedLine a = from_line(before), b = from_intact_line(line);
+    return !a.record || !b.record || same_result(*a.record, *b.record);
+  }
+
+  /// Whether it stands for its run from now on.
+  template <class Same>
+  bool take(Record record, const Same& same) {
     const auto [at, added] = contents_.records.try_emplace(record.id);
     if (!added) {
       ++contents_.duplicates;
       const bool was_finished = at->second.status != RunStatus::failed;
       const bool is_finished = record.status != RunStatus::failed;
-      if (was_finished && !is_finished) return;
+      if (was_finished && !is_finished) return false;
       // Failures may well differ: a full disk, a lost device.
-      if (was_finished && is_finished && !same_result(at->second, record)) conflicts_.insert(record.id);
+      if (was_finished && is_finished && !same(at->second, record)) conflicts_.insert(record.id);
     }
     at->second = std::move(record);
+    return true;
   }
 
   FileSystem& system_;
+  StoreHeads* heads_;
   StoreContents contents_;
   std::set<std::string> conflicts_;
+  std::vector<std::string> problems_;
+  std::string last_finished_;
 };
 
-}  // namespace
-
-StoreContents read_store(const fs::path& path) { return read_store(path, FileSystem::real()); }
-
-StoreContents read_store(const fs::path& path, FileSystem& system) {
+StoreContents read_with(Reader& reader, const fs::path& path, FileSystem& system) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -110,7 +153,6 @@ StoreContents read_store(const fs::path& path, FileSystem& system) {
     throw StorePathError(
         fmt::format("'{}' is not a store: it is a file; a store is a folder", path.string()));
   }
-  Reader reader(system);
   const fs::path shards = path / "shards";
   if (fs::exists(shards, error) && !fs::is_directory(shards, error)) {
     throw StorePathError(
@@ -128,6 +170,54 @@ StoreContents read_store(const fs::path& path, FileSystem& system) {
   }
   for (const fs::path& shard : list_shards(path)) reader.read_shard(shard);
   return reader.finish();
+}
+
+}  // namespace
+
+StoreContents read_store(const fs::path& path) { return read_store(path, FileSystem::real()); }
+
+StoreContents read_store(const fs::path& path, FileSystem& system) {
+  Reader reader(system, nullptr);
+  return read_with(reader, path, system);
+}
+
+StoreHeads read_heads(const fs::path& path) {
+  StoreHeads heads;
+  Reader reader(FileSystem::real(), &heads);
+  heads.contents = read_with(reader, path, FileSystem::real());
+  return heads;
+}
+
+struct RecordReader::Impl {
+  explicit Impl(const StoreHeads& heads_) : heads(heads_) {}
+  const StoreHeads& heads;
+  std::map<std::size_t, File> files;
+  std::string bytes;
+};
+
+RecordReader::RecordReader(const StoreHeads& heads) : impl_(std::make_unique<Impl>(heads)) {}
+RecordReader::~RecordReader() = default;
+
+const std::string& RecordReader::line(const std::string& id) {
+  const RecordPlace& place = impl_->heads.places.at(id);
+  const fs::path& path = impl_->heads.shards.at(place.shard);
+  auto file = impl_->files.find(place.shard);
+  if (file == impl_->files.end()) {
+    constexpr std::size_t most_open = 64;
+    if (impl_->files.size() >= most_open) impl_->files.clear();
+    file = impl_->files.emplace(place.shard, open_file(FileSystem::real(), path, O_RDONLY)).first;
+  }
+  impl_->bytes.resize(place.size);
+  if (!file->second.is_open() || ::pread(file->second.number(), impl_->bytes.data(), place.size,
+                                         place.begin) != static_cast<ssize_t>(place.size))
+    throw StoreError(fmt::format("{}: the record of {} is no longer there", path.string(), id));
+  return impl_->bytes;
+}
+
+Record RecordReader::record(const std::string& id) {
+  ParsedLine parsed = from_line(line(id));
+  if (!parsed.record) throw StoreError(fmt::format("the record of {} has changed: {}", id, parsed.problem));
+  return std::move(*parsed.record);
 }
 
 struct StoreWriter::Impl {

@@ -79,7 +79,7 @@ wait_for_start() { # wait_for_start STDERR_FILE
     [[ $output == *"crosstalk run experiments/quickstart.toml"* ]]
     [ -z "$stderr" ]
   done
-  for command in run plan status retry verify export plot list describe sample bench doctor version; do
+  for command in run plan status retry work submit compact verify export plot list describe sample bench doctor version; do
     run -0 "$crosstalk" "$command" --help
     [[ $output == *"Example"* ]]
     with_help=$output

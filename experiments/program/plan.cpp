@@ -61,7 +61,7 @@ void print_json(const Study& study, const StoreContents& contents, const std::fi
 int run_plan(const Arguments& arguments, Console& console) {
   const Study study = study_of(arguments);
   const std::filesystem::path store = store_path_of(arguments, study);
-  print_plan(study, load_store(store, console), store, arguments.has("json"), console);
+  print_plan(study, load_heads(store, console).contents, store, arguments.has("json"), console);
   return exit_done;
 }
 

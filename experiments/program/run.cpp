@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <set>
 
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/plan.h"
 #include "experiments/program/session.h"
+#include "experiments/program/session_options.h"
+#include "experiments/program/shares.h"
 #include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
@@ -20,35 +22,6 @@ namespace crosstalk::program {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// "90", "90s", "30m", "2h" or "HH:MM:SS" in seconds.
-double seconds_of(const std::string& text) {
-  const auto wrong = [&]() -> UsageError {
-    return UsageError(fmt::format("--time-limit takes seconds (90), 30m, 2h or HH:MM:SS, not '{}'", text));
-  };
-  const auto number = [&](const std::string& part) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || end != part.data() + part.size() || !(value >= 0) || value > 1e9)
-      throw wrong();
-    return value;
-  };
-  double seconds = 0;
-  if (text.find(':') != std::string::npos) {
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t colon = std::min(text.find(':', at), text.size());
-      seconds = seconds * 60 + number(text.substr(at, colon - at));
-      at = colon + 1;
-    }
-  } else {
-    const char unit = text.empty() ? 's' : text.back();
-    const double factor = unit == 'h' ? 3600 : unit == 'm' ? 60 : 1;
-    const bool has_unit = unit == 'h' || unit == 'm' || unit == 's';
-    seconds = factor * number(has_unit && !text.empty() ? text.substr(0, text.size() - 1) : text);
-  }
-  if (seconds <= 0) throw wrong();
-  return seconds;
-}
 
 /// The runs that --only names (by id or a beginning of it).
 std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& only) {
@@ -68,6 +41,20 @@ std::vector<Run> named_runs(const Study& study, const std::vector<std::string>& 
   return runs;
 }
 
+/// The runs of one of several parts. A pure function of the study, so that processes which know nothing of
+/// each other train everything, once: neither their devices nor their stores matter.
+std::vector<Run> runs_of_shard(const Study& study, const std::vector<Run>& named, const Place& place) {
+  TrainingOptions any;
+  any.device = Device::cuda;  // keeps runs that make a pack together, which costs no CPU anything
+  const Share share = share_out(study.runs, place.n, any).at(static_cast<std::size_t>(place.i - 1));
+  std::set<std::string> ids;
+  for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
+  std::vector<Run> runs;
+  for (const Run& run : named)
+    if (ids.count(run.id) != 0) runs.push_back(run);
+  return runs;
+}
+
 std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& contents, Which which) {
   const std::string wanted = which == Which::missing ? "missing" : "failed";
   std::vector<Run> selected;
@@ -84,36 +71,6 @@ std::string retry_command_line(const Arguments& arguments, const fs::path& store
   for (const std::string& set : arguments.all("set")) words.insert(words.end(), {"--set", set});
   if (!id.empty()) words.insert(words.end(), {"--only", id});
   return shell_quote(words);
-}
-
-std::string command_line(const Console& console) {
-  std::vector<std::string> words = {console.program};
-  words.insert(words.end(), console.arguments.begin(), console.arguments.end());
-  return shell_quote(words);
-}
-
-/// `workers`: their devices, if there are any.
-SessionOptions session_options(const Arguments& arguments, const fs::path& store,
-                               const std::vector<std::string>& workers, const Console& console) {
-  SessionOptions options;
-  options.training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
-  options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
-  options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
-  choose_device(workers.empty() ? arguments.get("device", "auto") : workers[0], options.training);
-  choose_passes(arguments.all("no-pass"));
-  options.device = device_name(options.training);
-  options.max_failures = arguments.integer("max-failures", 0, 1);
-  options.grace = arguments.number("grace", 20, 0);
-  options.lease = arguments.number("lease", options.lease, 0.1);
-  if (arguments.has("time-limit")) options.time_limit = seconds_of(arguments.get("time-limit"));
-  options.style = arguments.has("quiet") ? ProgressStyle::quiet
-                  : console.err_terminal ? ProgressStyle::terminal
-                                         : ProgressStyle::lines;
-  options.command = options.resume = command_line(console);
-  options.reproduce = [&arguments, store, &console](const Record& record) {
-    return retry_command_line(arguments, store, record.id, console);
-  };
-  return options;
 }
 
 std::string outcome(std::int64_t done, std::int64_t diverged, std::int64_t failed) {
@@ -150,14 +107,24 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
-  SessionOptions options = session_options(arguments, store, workers, console);
+  SessionOptions options = session_options(arguments, workers, console);
+  options.reproduce = [&arguments, store, &console](const Record& record) {
+    return retry_command_line(arguments, store, record.id, console);
+  };
+  if (which == Which::missing && !arguments.has("only"))
+    options.request = Request{study.name, study.text, arguments.all("set")};
   if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
   const std::vector<std::string> only = arguments.all("only");
-  const std::vector<Run> chosen = only.empty() ? std::vector<Run>() : named_runs(study, only);
-  const std::vector<Run>& named = only.empty() ? study.runs : chosen;  // no copy of a large study
+  std::vector<Run> chosen;
+  if (!only.empty()) chosen = named_runs(study, only);
+  if (arguments.has("shard"))
+    chosen =
+        runs_of_shard(study, only.empty() ? study.runs : chosen, place_of(arguments.get("shard"), "--shard"));
+  const bool is_part = !only.empty() || arguments.has("shard");
+  const std::vector<Run>& named = is_part ? chosen : study.runs;  // no copy of a large study
   options.since =
       shard_positions(store);  // before the look at what is missing: nothing falls between the two
-  const StoreContents before = load_store(store, console);
+  const StoreContents before = load_heads(store, console).contents;
   if (arguments.has("dry-run")) {
     Study part = study;
     part.runs = named;
@@ -237,27 +204,16 @@ std::vector<CommandOption> training_options() {
   const std::vector<CommandOption> own = {
       {"out,o", "STORE", "Folder of the results (default ./runs/<study>)", false, {}},
       {"only", "RUNID", "Train only this run; the beginning of an id is enough", true, {}},
-      {"threads", "N", "Threads (default: all cores); changes no result", false, {}},
-      {"pack", "N", "Runs trained in lockstep, at most (default: chosen); changes no result", false, {}},
-      {"device",
-       "DEVICE",
-       "auto (a GPU if there is one), cpu, cuda or cuda:N; cuda:all or cuda:0,1: a process for each GPU",
+      {"shard",
+       "I/N",
+       "Train only the I-th of N parts of the study (1/N to N/N), about equal in work; the parts make the "
+       "whole",
        false,
        {}},
-      {"no-pass", "NAME", "CUDA: leave out a pass that fuses ops, to see what it gains", true, {}},
-      {"streams", "N", "CUDA: packs at a time (default: chosen); changes no result", false, {}},
-      {"max-failures", "N", "Stop after N failed runs (default: keep going)", false, {}},
-      {"time-limit", "TIME", "Stop after this time (90, 30m, 2h, HH:MM:SS) with exit code 75", false, {}},
-      {"grace", "SECONDS", "Time that a stop may take (default 20)", false, {}},
-      {"lease",
-       "SECONDS",
-       "Take over the runs of a process elsewhere after this time without its heartbeat (default 60)",
-       false,
-       {}},
-      {"quiet,q", "", "No progress and no summary; failures and warnings only", false, {}},
-      {"worker", "I/N:FILE", "", false, {}},
   };
   options.insert(options.end(), own.begin(), own.end());
+  const std::vector<CommandOption> of_sessions = session_option_list();
+  options.insert(options.end(), of_sessions.begin(), of_sessions.end());
   return options;
 }
 

@@ -19,6 +19,7 @@
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
 #include "results/store.h"
@@ -36,6 +37,14 @@ std::unique_ptr<StoreWriter> open_store(const std::filesystem::path& path) {
     if (!existed && !std::filesystem::exists(path, ignored)) throw StorePathError(error.what());
     throw;
   }
+}
+
+void keep_study(StoreWriter& writer, const Study& study, const std::filesystem::path& path,
+                const SessionOptions& options) {
+  if (!options.keeps_study) return;
+  writer.keep_study(study.name, study.text);
+  keep_asked(path, asked_of(study));
+  if (options.request) keep_request(path, *options.request);
 }
 
 class Session {
@@ -59,8 +68,7 @@ class Session {
   }
 
   SessionResult train() {
-    writer_->keep_study(study_.name, study_.text);
-    keep_asked(path_, asked_of(study_));
+    keep_study(*writer_, study_, path_, options_);
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
     events.progressed = [this](std::int64_t steps) {
@@ -106,6 +114,11 @@ class Session {
                       "recorded lies where it is now, what was half-way is lost",
                       path_.string()));
     if (error) std::rethrow_exception(error);
+    if (black_hole_)
+      throw DeviceError(fmt::format(
+          "the first {} runs on {} of {} all failed, so this device is left out; others go on. Once it is "
+          "mended, 'crosstalk retry' trains the failed runs again",
+          options_.black_hole, options_.device, provenance_.value("host", "this machine")));
     if (ended) sweep_checkpoints(path_, [this](const std::string& id) { return by_id_.count(id) != 0; });
     return result(ended);
   }
@@ -185,6 +198,8 @@ class Session {
     if (!record.provenance.is_object()) record.provenance = nlohmann::json::object();
     record.provenance.update(provenance_);
     record.provenance["finished"] = utc_now();
+    if (const auto name = options_.study_names.find(record.id); name != options_.study_names.end())
+      record.study = name->second;
     try {
       work_.recording(record.id);
       writer_->append(record);
@@ -203,6 +218,11 @@ class Session {
                                    record.label, record.seed, record.message, options_.reproduce(record)));
     if (options_.max_failures > 0 && progress_.count(RunStatus::failed) >= options_.max_failures) {
       too_many_failures_ = true;
+      request_stop();
+    }
+    if (options_.black_hole > 0 && progress_.ended() == options_.black_hole &&
+        progress_.count(RunStatus::failed) == options_.black_hole) {
+      black_hole_ = true;
       request_stop();
     }
   }
@@ -303,14 +323,14 @@ class Session {
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
   std::int64_t failed_elsewhere_ = 0;
   double cost_ended_here_ = 0;
-  bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false;
+  bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false,
+       black_hole_ = false;
 };
 
 }  // namespace
 
-void make_store(const Study& study, const std::filesystem::path& path) {
-  open_store(path)->keep_study(study.name, study.text);
-  keep_asked(path, asked_of(study));
+void make_store(const Study& study, const std::filesystem::path& path, const SessionOptions& options) {
+  keep_study(*open_store(path), study, path, options);
 }
 
 SessionResult train_session(const Study& study, const std::vector<Run>& runs,

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/program/console.h"
 #include "experiments/program/progress.h"
+#include "experiments/program/requests.h"
 #include "experiments/program/shares.h"
 #include "experiments/study.h"
 #include "experiments/training.h"
@@ -26,6 +29,13 @@ struct SessionOptions {
   std::string device = "cpu";
   std::string resume;                                   ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
+
+  /// What to keep in the store of the study: its text and labels, unless the store had them before (`work`);
+  /// and that it was asked for.
+  bool keeps_study = true;
+  std::optional<Request> request;
+  std::map<std::string, std::string> study_names;  ///< of runs by id; those without have the study's
+  std::int64_t black_hole = 0;  ///< if the first so many runs all fail, the device is to blame; 0: never
 
   /// Where the store's shards ended before anybody looked what is missing: what comes later, others recorded.
   ShardPositions since;
@@ -48,9 +58,9 @@ struct SessionResult {
   std::string reason;              ///< "SIGTERM", "the time limit"
 };
 
-/// Makes the store at `path` if it is missing, and keeps the study's text in it. Throws StoreError,
-/// StorePathError.
-void make_store(const Study& study, const std::filesystem::path& path);
+/// Makes the store at `path` if it is missing, and keeps in it what `options` says of the study. Throws
+/// StoreError, StorePathError.
+void make_store(const Study& study, const std::filesystem::path& path, const SessionOptions& options);
 
 /// Trains `runs` of `study` into the store at `path`, sharing them with the other processes that do: none is
 /// trained by two. Returns when all are recorded, by whomever. Throws StoreError, StorePathError,

@@ -79,11 +79,15 @@ class SessionTest : public testing::Test {
   fs::path store() const { return folder_ / "store"; }
 
   int call(std::vector<std::string> words) {
-    std::ostringstream out, err;
-    Console console{out, err, false, false, "crosstalk", {}};
     words.insert(words.begin() + 1, (folder_ / "s.toml").string());
     words.insert(words.end(), {"--out", store().string()});
-    console.arguments = words;
+    return call_program(std::move(words));
+  }
+
+  int call_program(std::vector<std::string> words) {
+    std::ostringstream out, err;
+    Console console{out, err, false, false, "crosstalk", {}};
+    console.arguments = std::move(words);
     script.trained.clear();
     const int code = run_program(console);
     out_ = out.str();
@@ -157,6 +161,22 @@ TEST_F(SessionTest, MaxFailuresEndsTheRun) {
   EXPECT_EQ(call({"run", "--max-failures", "2"}), exit_some_failed);
   EXPECT_EQ(script.trained.size(), 2u);
   EXPECT_NE(err_.find("3 of 5 were not trained"), std::string::npos) << err_;
+}
+
+// A node whose GPU is broken fails every run within seconds, and would eat the whole study.
+TEST_F(SessionTest, AWorkerOnABrokenDeviceLeaves) {
+  script.signal_after = 0;
+  EXPECT_EQ(call({"run", "--set", "seeds=1,2,3,4,5,6,7,8,9,10,11,12"}), exit_stopped);
+  script.signal_after = 1000;
+  for (std::size_t i = 0; i < 12; ++i) script.failing.insert(i);
+  EXPECT_EQ(call_program({"work", store().string()}), exit_device);
+  EXPECT_EQ(script.trained.size(), 8u);
+  EXPECT_NE(err_.find("the first 8 runs on cpu of "), std::string::npos) << err_;
+  EXPECT_NE(err_.find("this device is left out"), std::string::npos) << err_;
+  script.failing = {1, 2};
+  EXPECT_EQ(call_program({"work", store().string()}), exit_some_failed);
+  EXPECT_EQ(script.trained.size(), 4u);
+  EXPECT_NE(err_.find("10 runs failed"), std::string::npos) << err_;
 }
 
 TEST_F(SessionTest, ASignalStopsAndTheSameCommandGoesOn) {

@@ -111,8 +111,10 @@ void SharedWork::say(nlohmann::json activity) {
 
 void SharedWork::beat_until_over() {
   std::unique_lock lock(mutex_);
+  double pause = 0.25;  // whoever watches wants to see a new worker soon
   while (!over_) {
-    wake_.wait_for(lock, std::chrono::duration<double>(claims_.seconds_between_beats()));
+    pause = std::min(2 * pause, claims_.seconds_between_beats());
+    wake_.wait_for(lock, std::chrono::duration<double>(pause), [this] { return over_; });
     if (over_) return;
     read_added();
     for (const std::string& id : claims_.beat(activity_)) ours_.erase(id);

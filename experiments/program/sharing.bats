@@ -120,7 +120,7 @@ run_many() {
   run_many 2 run s.toml --out two --threads 1 --quiet &
   all=$!
   for _ in $(seq 20); do
-    rm -rf two/claims
+    rm -rf two/claims 2>/dev/null || true  # somebody may put a claim into it at this moment
     sleep 0.05
   done
   wait "$all"
@@ -167,4 +167,107 @@ run_many() {
   wait
   cat err.*
   [ "$(records runs/s)" -eq $((before + 6)) ]
+}
+
+@test "workers need the store alone, and train all that was asked of it" {
+  steps 300
+  "$crosstalk" run s.toml --out one --quiet
+  "$crosstalk" run s.toml --out one --quiet --set seeds=11,12
+  # Asked for, and stopped at once.
+  for extra in "--set seeds=1,2,3,4,5,6,7,8,9,10" "--set seeds=11,12"; do
+    # shellcheck disable=SC2086
+    "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 $extra || [ $? -eq 75 ]
+  done
+  before=$(records two)
+  rm s.toml
+  run_many 3 work two --threads 1
+  [ "$(records two)" -eq 72 ]
+  cat err.*
+  [ "$(grep -h -o 'trained [0-9]* runs\? here' err.* | awk '{ sum += $2 } END { print sum }')" -eq $((72 - before)) ]
+  cmp <("$crosstalk" export one) <("$crosstalk" export two)
+  run -0 --separate-stderr "$crosstalk" work two
+  [[ $stderr == *"nothing is left; trained 0 runs here"* ]]
+}
+
+@test "an edited study asks for what it says now" {
+  steps 100000
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  steps 50
+  sed -i 's/\[1, 10\]/[1, 2]/' s.toml
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  "$crosstalk" work two --quiet
+  [ "$("$crosstalk" plan s.toml --out two --json | grep -c '"state": "missing"')" -eq 0 ]
+  [ "$(records two)" -lt 30 ]
+}
+
+@test "shards make the whole, each run once, also in stores of their own" {
+  steps 50
+  "$crosstalk" run s.toml --out one --quiet
+  for i in 1 2 3; do "$crosstalk" run s.toml --shard $i/3 --out "part$i" --quiet; done
+  [ "$(cat part*/shards/*.jsonl | wc -l)" -eq 60 ]
+  for i in 1 2 3; do [ "$(records "part$i")" -ge 15 ]; done
+  # Parts are put together by copying them.
+  cp -n part2/shards/* part3/shards/* part1/shards/
+  cmp <("$crosstalk" export one) <("$crosstalk" export part1)
+  for wrong in 0/3 4/3 1 a/3 1/x 1/3x; do
+    run -2 --separate-stderr "$crosstalk" run s.toml "--shard=$wrong" --out none
+    [[ $stderr == *"--shard takes I/N"* ]]
+  done
+  [ ! -e none ]
+}
+
+@test "work says what is wrong" {
+  run -2 --separate-stderr "$crosstalk" work nowhere
+  [[ $stderr == *"'nowhere' does not exist"* ]]
+  mkdir empty
+  run -2 --separate-stderr "$crosstalk" work empty
+  [[ $stderr == *"is not a store"* ]]
+  echo '{"format":1}' >empty/store.json
+  run -2 --separate-stderr "$crosstalk" work empty
+  [[ $stderr == *"nothing was asked of 'empty' yet"* ]]
+}
+
+@test "several workers of one launch share with another launch" {
+  steps 500
+  "$crosstalk" run s.toml --out one --quiet
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  before=$(records two)
+  "$crosstalk" work two --device cpu:all:2 --share 1/2 2>err.1 &
+  first=$!
+  "$crosstalk" work two --threads 1 --share 2/2 2>err.2
+  wait "$first"
+  cat err.*
+  [ "$(records two)" -eq 60 ]
+  cmp <("$crosstalk" export one) <("$crosstalk" export two)
+  [ "$(grep -h -o 'trained [0-9]* runs\? here' err.* | awk '{ sum += $2 } END { print sum }')" -ge $((60 - before)) ]
+}
+
+@test "status shows who works, and watches until all is done" {
+  steps 12000
+  sed -i 's/\[1, 10\]/[1, 3]/' s.toml
+  "$crosstalk" run s.toml --out two --quiet --threads 1 2>err.1 >out.1 &
+  first=$!
+  wait_for_records two 1
+  "$crosstalk" work two --quiet --threads 1 2>err.2 >out.2 &
+  second=$!
+  wait_for_records two 2
+  for _ in $(seq 100); do
+    run -0 --separate-stderr "$crosstalk" status two
+    [[ $output == *"2 workers: "*" runs/s, "*" steps/s; "*" runs left, about "* ]] && break
+    sleep 0.1
+  done
+  [[ $output == *"$(hostname)"*" cpu "*" works "* ]]
+  [[ $output == *"2 workers: "*" runs left, about "* ]]
+  "$crosstalk" status s.toml --out two --json | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+workers = status["workers"]
+assert len(workers) == 2 and all(w["lives"] and w["claims"] <= 1 and w["device"] == "cpu" for w in workers), workers
+assert status["seconds_left"] > 0 and status["states"]["missing"] > 0, status'
+  run -0 --separate-stderr timeout 120 "$crosstalk" status s.toml --out two --watch --every 0.2
+  [ "$(grep -c '^store: two' <<<"$output")" -ge 2 ]
+  [[ $output =~ total\ +18\ +18 ]]
+  wait "$first" "$second"
+  run -0 "$crosstalk" status two
+  [[ $output != *workers* ]]
 }

@@ -1,18 +1,29 @@
 // crosstalk status: what a store holds. SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <set>
+#include <thread>
 #include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/progress.h"
+#include "experiments/program/requests.h"
+#include "experiments/program/signals.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
+#include "experiments/training/pack.h"
+#include "results/claims.h"
+#include "results/follow.h"
 #include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
 
+namespace fs = std::filesystem;
 using Counts = std::vector<std::pair<std::string, StateCounts>>;
 
 /// Of each label, in the order in which they come.
@@ -57,79 +68,228 @@ std::string finished_at(const Record& record) {
   return record.provenance.is_object() ? record.provenance.value("finished", std::string()) : std::string();
 }
 
-const Record* last_record(const StoreContents& contents) {
-  const Record* last = nullptr;
-  for (const auto& [id, record] : contents.records)
-    if (last == nullptr || finished_at(record) > finished_at(*last)) last = &record;
-  return last;
-}
-
 nlohmann::ordered_json to_json(const StateCounts& n) {
   return {{"done", n.done}, {"diverged", n.diverged}, {"failed", n.failed}, {"missing", n.missing}};
 }
 
-int run_status(const Arguments& arguments, Console& console) {
-  const std::string& name = arguments.positional.at(0);
-  Target target = find_target(name, arguments);
-  if (arguments.has("out")) target.store = arguments.get("out");
-  const StoreContents contents =
-      target.study ? load_store(target.store, console) : load_target(target, name, console);
-  const Counts counts = count(target, contents);
-  const std::int64_t others = count_others(target, contents);
+/// What the status is about, as it was read last.
+struct Status {
+  Target target;
+  StoreHeads heads;
+  std::vector<ClaimingWorker> workers;
+  std::optional<Record> last;
+  /// Of what a study asks for, or all studies of a store; without them nobody knows what is missing.
+  std::unordered_map<std::string, double> costs;
+};
+
+StateCounts total_of(const Status& status) {
   StateCounts total;  // a run under two labels counts once
-  if (target.study) {
-    for (const Run& run : target.study->runs) total.add(state_of(run, contents));
+  if (status.target.study) {
+    for (const Run& run : status.target.study->runs) total.add(state_of(run, status.heads.contents));
   } else {
-    for (const auto& [id, record] : contents.records) total.add(to_text(record.status));
+    for (const auto& [id, record] : status.heads.contents.records) total.add(to_text(record.status));
   }
-  const Record* last = last_record(contents);
+  return total;
+}
 
-  if (arguments.has("json")) {
-    nlohmann::ordered_json json = {{"store", target.store.string()}};
-    if (target.study) json["study"] = target.study->name;
-    json["count"] = total.total();
-    json["states"] = to_json(total);
-    json["labels"] = nlohmann::ordered_json::object();
-    // Labels are unique; json[label] would look through all of them each time.
-    auto& labels = json["labels"].get_ref<nlohmann::ordered_json::object_t&>();
-    for (const auto& [label, n] : counts) labels.push_back({label, to_json(n)});
-    json["others"] = others;
-    json["bad_lines"] = contents.bad_lines;
-    json["torn_tails"] = contents.torn_tails;
-    json["duplicates"] = contents.duplicates;
-    json["conflicts"] = contents.conflicts;
-    json["last"] = nullptr;
-    if (last != nullptr)
-      json["last"] = {{"id", last->id},
-                      {"label", last->label},
-                      {"status", to_text(last->status)},
-                      {"eval_loss", last->eval_loss},
-                      {"finished", finished_at(*last)}};
-    console.out << dump(json);
-    return exit_done;
+/// A number that a worker said of itself; 0 if it did not.
+double said(const ClaimingWorker& worker, const char* key) {
+  const auto found = worker.activity.find(key);
+  return found != worker.activity.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string said_text(const ClaimingWorker& worker, const char* key) {
+  const auto found = worker.activity.find(key);
+  return found != worker.activity.end() && found->is_string() ? found->get<std::string>() : "-";
+}
+
+double rate_of(const ClaimingWorker& worker, const char* key) {
+  const double seconds = said(worker, "seconds");
+  return worker.lives && seconds > 0 ? said(worker, key) / seconds : 0;
+}
+
+/// What is left of the costs at the rate of all workers that live; nothing where nobody has ended a run yet.
+std::optional<double> seconds_left(const Status& status) {
+  double left = 0, rate = 0;
+  for (const auto& [id, cost] : status.costs)
+    if (status.heads.contents.records.count(id) == 0) left += cost;
+  for (const ClaimingWorker& worker : status.workers) rate += rate_of(worker, "cost");
+  if (status.costs.empty() || rate <= 0) return std::nullopt;
+  return left / rate;
+}
+
+std::int64_t runs_left(const Status& status) {
+  return std::count_if(status.costs.begin(), status.costs.end(),
+                       [&](const auto& run) { return status.heads.contents.records.count(run.first) == 0; });
+}
+
+void print_json(const Status& status, Console& console) {
+  const StoreContents& contents = status.heads.contents;
+  const StateCounts total = total_of(status);
+  nlohmann::ordered_json json = {{"store", status.target.store.string()}};
+  if (status.target.study) json["study"] = status.target.study->name;
+  json["count"] = total.total();
+  json["states"] = to_json(total);
+  json["labels"] = nlohmann::ordered_json::object();
+  // Labels are unique; json[label] would look through all of them each time.
+  auto& labels = json["labels"].get_ref<nlohmann::ordered_json::object_t&>();
+  for (const auto& [label, n] : count(status.target, contents)) labels.push_back({label, to_json(n)});
+  json["others"] = count_others(status.target, contents);
+  json["bad_lines"] = contents.bad_lines;
+  json["torn_tails"] = contents.torn_tails;
+  json["duplicates"] = contents.duplicates;
+  json["conflicts"] = contents.conflicts;
+  json["workers"] = nlohmann::ordered_json::array();
+  for (const ClaimingWorker& worker : status.workers)
+    json["workers"].push_back({{"name", worker.name},
+                               {"host", worker.process.host},
+                               {"pid", worker.process.pid},
+                               {"lives", worker.lives},
+                               {"claims", worker.claims},
+                               {"device", said_text(worker, "device")},
+                               {"ended", said(worker, "ended")},
+                               {"failed", said(worker, "failed")},
+                               {"steps_per_second", rate_of(worker, "steps")}});
+  const std::optional<double> left = seconds_left(status);
+  json["seconds_left"] = left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json(nullptr);
+  json["last"] = nullptr;
+  if (status.last)
+    json["last"] = {{"id", status.last->id},
+                    {"label", status.last->label},
+                    {"status", to_text(status.last->status)},
+                    {"eval_loss", status.last->eval_loss},
+                    {"finished", finished_at(*status.last)}};
+  console.out << dump(json);
+}
+
+void print_workers(const Status& status, Console& console) {
+  if (status.workers.empty()) return;
+  std::vector<std::vector<std::string>> cells = {
+      {"host", "pid", "device", "", "trained", "failed", "claims", "runs/s", "steps/s"}};
+  double runs = 0, steps = 0;
+  for (const ClaimingWorker& worker : status.workers) {
+    runs += rate_of(worker, "ended"), steps += rate_of(worker, "steps");
+    cells.push_back({printable_line(worker.process.host), fmt::format("{}", worker.process.pid),
+                     printable_line(said_text(worker, "device")), worker.lives ? "works" : "lost",
+                     fmt::format("{:.0f}", said(worker, "ended")),
+                     fmt::format("{:.0f}", said(worker, "failed")), fmt::format("{}", worker.claims),
+                     fmt::format("{:.3g}", rate_of(worker, "ended")),
+                     fmt::format("{:.0f}", rate_of(worker, "steps"))});
   }
+  console.out << "\n" << table(cells);
+  const std::optional<double> left = seconds_left(status);
+  console.out << fmt::format(
+      "\n{}: {:.3g} runs/s, {:.0f} steps/s{}\n", plural(std::ssize(status.workers), "worker"), runs, steps,
+      left ? fmt::format("; {} left, about {}", plural(runs_left(status), "run"), duration(*left)) : "");
+}
 
+void print_text(const Status& status, Console& console) {
+  const StoreContents& contents = status.heads.contents;
+  const bool has_study = status.target.study.has_value();
+  const Counts counts = count(status.target, contents);
   std::vector<std::vector<std::string>> cells = {{"label", "runs", "done", "diverged", "failed"}};
-  if (target.study) cells[0].push_back("missing");
+  if (has_study) cells[0].push_back("missing");
   const auto row = [&](const std::string& label, const StateCounts& n) {
     cells.push_back({label, fmt::format("{}", n.total()), fmt::format("{}", n.done),
                      fmt::format("{}", n.diverged), fmt::format("{}", n.failed)});
-    if (target.study) cells.back().push_back(fmt::format("{}", n.missing));
+    if (has_study) cells.back().push_back(fmt::format("{}", n.missing));
   };
   for (const auto& [label, n] : counts) row(label, n);
-  if (counts.size() != 1) row("total", total);
-  console.out << "store: " << target.store.string() << "\n\n" << table(cells) << "\n";
-  if (others > 0)
+  if (counts.size() != 1) row("total", total_of(status));
+  console.out << "store: " << status.target.store.string() << "\n\n" << table(cells) << "\n";
+  if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("{} more in the store that this study does not ask for\n",
                                plural(others, "run"));
   if (contents.bad_lines > 0 || contents.torn_tails > 0)
     console.out << fmt::format("left out: {}, {} (the next run trains them again)\n",
                                plural(static_cast<std::int64_t>(contents.bad_lines), "damaged line"),
                                plural(static_cast<std::int64_t>(contents.torn_tails), "torn last line"));
-  if (last != nullptr)
-    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n", printable_line(finished_at(*last)),
-                               printable_line(last->label), printable_line(last->id), last->eval_loss,
-                               to_text(last->status));
+  if (status.last)
+    console.out << fmt::format("last: {} {} ({}), eval loss {:.6g}, {}\n",
+                               printable_line(finished_at(*status.last)), printable_line(status.last->label),
+                               printable_line(status.last->id), status.last->eval_loss,
+                               to_text(status.last->status));
+  print_workers(status, console);
+}
+
+void find_costs(Status& status, Console& console) {
+  const auto add = [&](const Study& study) {
+    for (const Run& run : study.runs) status.costs[run.id] = estimated_cost(run);
+  };
+  if (status.target.study) return add(*status.target.study);
+  try {
+    std::vector<std::string> warnings;
+    std::map<std::string, std::string> names;
+    add(joint_study(read_requests(status.target.store, warnings), status.target.store, names));
+    for (const std::string& warning : warnings) print_warning(console, warning);
+  } catch (const std::exception& error) {
+    print_warning(console, fmt::format("what is missing is not known: {}", error.what()));
+  }
+}
+
+void read_last(Status& status) {
+  try {
+    if (!status.heads.last.empty()) status.last = RecordReader(status.heads).record(status.heads.last);
+  } catch (const StoreError&) {  // it was compacted away at this moment
+  }
+}
+
+StoreHeads heads_of_store(const fs::path& store, Console& console) {
+  StoreHeads heads = read_heads(store);  // throws where there is none
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
+  return heads;
+}
+
+/// Until everything that is asked for is recorded, or a signal comes.
+int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const Arguments& arguments,
+          Console& console) {
+  catch_stop_signals();
+  const double every = arguments.number("every", 2, 0.1);
+  const bool redraw = console.err_terminal && ::isatty(STDOUT_FILENO) == 1 && !arguments.has("json");
+  for (;;) {
+    if (redraw) console.out << "\x1b[H\x1b[2J";
+    if (arguments.has("json")) {
+      print_json(status, console);
+    } else {
+      print_text(status, console);
+    }
+    console.out << std::flush;
+    if (!status.costs.empty() && runs_left(status) == 0) return exit_done;
+    const double until = steady_seconds() + every;
+    while (steady_seconds() < until)
+      if (stop_flag())
+        return exit_done;
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (const RecordHead& head : follower.added()) {
+      Record& record = status.heads.contents.records[head.id];
+      record.id = head.id;
+      record.study = head.study;
+      record.label = head.label;
+      record.status = head.status;
+    }
+    status.last.reset();
+    status.workers = workers.workers();
+  }
+}
+
+int run_status(const Arguments& arguments, Console& console) {
+  const std::string& name = arguments.positional.at(0);
+  Status status;
+  status.target = find_target(name, arguments);
+  if (arguments.has("out")) status.target.store = arguments.get("out");
+  const fs::path& store = status.target.store;
+  StoreFollower follower(store, shard_positions(store));
+  status.heads = status.target.study ? load_heads(store, console) : heads_of_store(store, console);
+  read_last(status);
+  WorkerWatch workers(store, {});
+  status.workers = workers.workers();
+  if (arguments.has("watch") || !status.workers.empty()) find_costs(status, console);
+  if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
+  if (arguments.has("json"))
+    print_json(status, console);
+  else
+    print_text(status, console);
   return exit_done;
 }
 
@@ -139,11 +299,14 @@ extern const Command status_command;
 const Command status_command = {
     "status",
     "count what is done, failed and missing",
-    "STUDY.toml|STORE [--out STORE] [--json]",
+    "STUDY.toml|STORE [--out STORE] [--watch] [--json]",
     "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
-    "Of a store: what it holds. Reads only, also while a run is writing.\n\n"
+    "Of a store: what it holds. Reads only, also while a run is writing. The processes that train\n"
+    "into the store, on this and other machines, are listed with what they have claimed and how\n"
+    "fast they are; --watch repeats this until all that was asked for is recorded.\n\n"
     "Examples:\n"
     "  crosstalk status experiments/quickstart.toml\n"
+    "  crosstalk status /scratch/me/store --watch\n"
     "  crosstalk status runs/quickstart --json | jq .states\n",
     1,
     1,
@@ -151,7 +314,9 @@ const Command status_command = {
     [] {
       std::vector<CommandOption> options = study_options();
       options.push_back({"out,o", "STORE", "The study's store (default ./runs/<study>)", false, {}});
-      options.push_back({"json", "", "Print JSON: store, count, states, labels, last", false, {}});
+      options.push_back({"watch", "", "Show it again and again until nothing is missing", false, {}});
+      options.push_back({"every", "SECONDS", "Time between two looks of --watch (default 2)", false, {}});
+      options.push_back({"json", "", "Print JSON: store, count, states, labels, workers, last", false, {}});
       return options;
     }(),
     run_status,

@@ -36,15 +36,15 @@ fs::path store_path_of(const Arguments& arguments, const Study& study) {
   return fs::path("runs") / study.name;
 }
 
-StoreContents load_store(const fs::path& path, Console& console) {
+StoreHeads load_heads(const fs::path& path, Console& console) {
   std::error_code error;
   if (!fs::exists(path / "store.json", error)) {
     check_store_path(path);
     return {};
   }
-  StoreContents contents = read_store(path);
-  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
-  return contents;
+  StoreHeads heads = read_heads(path);
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
+  return heads;
 }
 
 Target find_target(const std::string& name, const Arguments& arguments) {

@@ -21,9 +21,9 @@ Study study_of(const Arguments& arguments);
 /// --out, or ./runs/<study>.
 std::filesystem::path store_path_of(const Arguments& arguments, const Study& study);
 
-/// Records at `path`, with the reader's warnings on stderr; none if there is no store yet. Throws
-/// StorePathError if there cannot be one.
-StoreContents load_store(const std::filesystem::path& path, Console& console);
+/// What the store at `path` holds, without the content of records: soon, however large it is; the reader's
+/// warnings go to stderr. Nothing if there is no store yet. Throws StorePathError if there cannot be one.
+StoreHeads load_heads(const std::filesystem::path& path, Console& console);
 
 /// What a command was given: a study file (with its default store) or a store.
 struct Target {

@@ -289,7 +289,7 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
                                  const std::filesystem::path& path, const SessionOptions& options,
                                  const std::vector<std::string>& devices, const Arguments& arguments,
                                  Console& console) {
-  make_store(study, path);
+  make_store(study, path, options);
   TrainingOptions training = options.training;
   const bool on_cpu = devices.at(0) == "cpu";
   training.device = on_cpu ? Device::cpu : Device::cuda;
@@ -297,7 +297,10 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   WorkerPlan plan;
   plan.command = options.command;
   plan.since = options.since;
-  plan.shares = share_out(runs, workers, training);
+  // Of several launches that share the work, each has as many shares as this one has workers.
+  const int launches = std::max(1, static_cast<int>(options.shares.size()));
+  const int first = static_cast<int>(options.share) * workers;
+  plan.shares = share_out(runs, launches * workers, training);
 
   int threads = training.threads;
   if (on_cpu) threads = std::max(1, (threads > 0 ? threads : available_cores()) / workers);
@@ -307,7 +310,7 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
     const std::string& device = devices[static_cast<std::size_t>(i)];
     parent.start(device, console.program,
                  worker_words(console.arguments.at(0), arguments, device,
-                              fmt::format("{}/{}:{}", i, workers, file), threads));
+                              fmt::format("{}/{}:{}", first + i, launches * workers, file), threads));
   }
   ::close(file);
   return parent.wait();

@@ -1,0 +1,31 @@
+// Options that every command which trains has, and what they come to. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/program/command.h"
+#include "experiments/program/session.h"
+
+namespace crosstalk::program {
+
+/// --threads, --pack, --device, --time-limit, ...
+std::vector<CommandOption> session_option_list();
+
+/// `workers`: their devices, if there are any. Without `reproduce`. Throws UsageError, DeviceError.
+SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
+                               const Console& console);
+
+/// "90", "90s", "30m", "2h", "HH:MM:SS" or "D-HH:MM:SS" in seconds. Throws UsageError that names `option`.
+double seconds_of(const std::string& text, const std::string& option);
+
+/// The I-th of N, from 1.
+struct Place {
+  int i = 1, n = 1;
+};
+/// "I/N". Throws UsageError that names `option`.
+Place place_of(const std::string& text, const std::string& option);
+
+/// What the user called.
+std::string command_line(const Console& console);
+
+}  // namespace crosstalk::program

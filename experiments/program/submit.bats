@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# `submit slurm`: the script that it writes, and what it refuses. scripts/slurm_test.py runs it on a real Slurm.
+# SPDX-License-Identifier: Apache-2.0
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
+  export crosstalk
+}
+
+setup() {
+  mkdir "$BATS_TEST_TMPDIR/work folder" "$BATS_TEST_TMPDIR/bin"
+  cd "$BATS_TEST_TMPDIR/work folder"
+  printf '%s\n' '[study]' 'name = "s"' 'seeds = [1, 2]' '[base]' 'task.name = "recall"' 'task.associations = 4' \
+    'model.d_key = 4' 'train.max_steps = 20' 'eval.every = 10' 'eval.sequences = 4' '[memories.linear]' \
+    'name = "linear_attention"' >s.toml
+}
+
+@test "the script is a whole one, and --print makes nothing" {
+  run -0 --separate-stderr "$crosstalk" submit slurm s.toml --gpus 16 --at-once 4 --time 4:00:00 --print \
+    -- --partition=gpu --mem=8G
+  [ -z "$stderr" ]
+  [ ! -e runs ]
+  bash -n <<<"$output"
+  for line in '--array=0-15%4' '--gpus-per-task=1' '--time=4:00:00' '--requeue' '--open-mode=append' \
+    '--signal=B:USR1@120' '--partition=gpu' '--mem=8G' "--output=$PWD/runs/s/logs/%A_%a.log"; do
+    grep -qxF -- "#SBATCH $line" <<<"$output"
+  done
+  [[ $output == *"work '$PWD/runs/s' --time-limit 14280s &"* ]]
+  run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 2 --cores 3 --time 1-02:00:00 --print
+  [[ $output == *"#SBATCH --cpus-per-task=3"*"--device cpu --threads 3 --time-limit 93480s"* ]]
+  [[ $output != *gpus* ]]
+}
+
+@test "it asks the store, and hands the script to sbatch" {
+  printf '#!/bin/bash\ncp "$1" "%s/got"; echo Submitted batch job 7\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/bin/sbatch"
+  chmod +x "$BATS_TEST_TMPDIR/bin/sbatch"
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h \
+    --set seeds=1,2,3 --out "my store"
+  [[ $output == *"Submitted batch job 7"* ]]
+  [[ $stderr == *"crosstalk status "*"--watch"* ]]
+  cmp "my store/s.sbatch" "$BATS_TEST_TMPDIR/got"
+  # What the array would do, here: the script trains everything, whatever its folder.
+  cd /
+  SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=1 SLURM_ARRAY_JOB_ID=7 run -0 bash "$BATS_TEST_TMPDIR/got"
+  [ "$("$crosstalk" export "$BATS_TEST_TMPDIR/work folder/my store" | wc -l)" -eq 4 ]
+}
+
+@test "exit codes of the worker are the job's, and its own limit requeues it" {
+  printf '#!/bin/bash\necho "$@" >>"%s/scontrol"\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/bin/scontrol"
+  chmod +x "$BATS_TEST_TMPDIR/bin/scontrol"
+  "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --print >script
+  for code in 0 1 4 75; do
+    sed "s|^'*/.*work .*&\$|(exit $code) \&|" script >changed
+    ! cmp script changed
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 run bash changed
+    [ "$status" -eq "$code" ]
+    if [ "$code" -eq 4 ]; then [[ $output == *"this device is left out"* ]]; fi
+  done
+  [ "$(cat "$BATS_TEST_TMPDIR/scontrol")" = "requeue 7_2" ]
+  # Cancelled: it is not requeued.
+  rm "$BATS_TEST_TMPDIR/scontrol"
+  sed "s|^'*/.*work .*&\$|(trap 'exit 75' TERM; while :; do sleep 0.1; done) \&|" script >changed
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 bash changed &
+  sleep 1
+  kill -TERM $!
+  wait $! || [ $? -eq 75 ]
+  [ ! -e "$BATS_TEST_TMPDIR/scontrol" ]
+}
+
+@test "what cannot be is refused, and nothing is made" {
+  refused() { # refused PATTERN WORDS...
+    local pattern=$1
+    shift
+    run -2 --separate-stderr "$crosstalk" submit "$@"
+    [[ $stderr == *$pattern* ]]
+    [ ! -e runs ]
+  }
+  refused "knows the launcher 'slurm', not 'pbs'" pbs s.toml --gpus 1 --time 1h
+  refused "needs --gpus N" slurm s.toml --time 1h
+  refused "needs --gpus N" slurm s.toml --gpus 1 --cpus 1 --time 1h
+  refused "needs --time" slurm s.toml --gpus 1
+  refused "give at least 240 s" slurm s.toml --gpus 1 --time 60
+  refused "--time takes" slurm s.toml --gpus 1 --time 1:x
+  refused "is no option of sbatch" slurm s.toml --gpus 1 --time 1h -- gpu
+  refused "takes one study file" slurm s.toml t.toml --gpus 1 --time 1h
+  refused "s.toml:2:" slurm s.toml --gpus 1 --time 1h --set seeds=x || refused "seeds" slurm s.toml --gpus 1 --time 1h --set seeds=x
+}

@@ -1,0 +1,219 @@
+// crosstalk submit slurm: a study as an array of workers on a cluster. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "experiments/program/exit_codes.h"
+#include "experiments/program/requests.h"
+#include "experiments/program/session.h"
+#include "experiments/program/session_options.h"
+#include "experiments/program/stores.h"
+#include "experiments/program/text.h"
+#include "results/files.h"
+
+namespace crosstalk::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a worker needs at the end of its allocation: to save what is unfinished, and to leave.
+constexpr int kSignalBefore = 120;
+
+/// "4:00:00" for 4 hours, as Slurm takes it.
+std::string slurm_time(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+struct Job {
+  std::string program, name;
+  fs::path store;
+  int workers = 1;
+  int at_once = 0;                 ///< 0: all
+  bool gpus = true;                ///< else a CPU worker each
+  int cores = 0;                   ///< a worker; 0: as the cluster gives them
+  double time = 0;                 ///< seconds
+  std::vector<std::string> extra;  ///< the user's options for sbatch
+  std::vector<std::string> work;   ///< options of crosstalk work
+};
+
+std::string script_of(const Job& job) {
+  const auto directive = [](const std::string& text) { return "#SBATCH " + text + "\n"; };
+  std::string script = "#!/bin/bash\n";
+  script += fmt::format(
+      "# {} by {} of 'crosstalk work' on one store. Yours to edit: 'sbatch' this file again\n"
+      "# whenever you like, also while workers run.\n",
+      job.name, plural(job.workers, "worker"));
+  script += directive("--job-name=" + job.name);
+  script += directive(
+      fmt::format("--array=0-{}{}", job.workers - 1, job.at_once > 0 ? fmt::format("%{}", job.at_once) : ""));
+  script += directive("--ntasks=1");
+  if (job.gpus) script += directive("--gpus-per-task=1");
+  if (job.cores > 0) script += directive(fmt::format("--cpus-per-task={}", job.cores));
+  script += directive("--time=" + slurm_time(job.time));
+  script += directive("--requeue");
+  script += directive("--open-mode=append");
+  script += directive("--output=" + (job.store / "logs" / "%A_%a.log").string());
+  script += fmt::format("# To the batch shell (B:), for one to a plain child of it never arrives.\n");
+  script += directive(fmt::format("--signal=B:USR1@{}", kSignalBefore));
+  for (const std::string& option : job.extra) script += directive(option);
+  std::vector<std::string> words = {job.program, "work", job.store.string()};
+  words.insert(words.end(), job.work.begin(), job.work.end());
+  script += fmt::format(R"(
+worker=$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID
+# Minds the time, too: Slurm's signal comes up to a minute early, its end sometimes late.
+{} &
+pid=$!
+requeue=true
+trap 'kill -TERM $pid' USR1                       # the time is up: the worker saves what is unfinished, ends with 75
+trap 'requeue=false; kill -TERM $pid' TERM INT    # cancelled, or preempted: then Slurm itself requeues
+while :; do
+  wait $pid
+  code=$?
+  # A signal ends the wait before the worker has ended.
+  kill -0 $pid 2>/dev/null || break
+done
+case $code in
+  75) if $requeue; then scontrol requeue "$worker"; fi ;; # stopped, and to be gone on with
+  4) echo "worker $worker on $(hostname): this device is left out; the other workers take its runs over" >&2 ;;
+esac
+exit $code
+)",
+                        shell_quote(words));
+  return script;
+}
+
+/// Hands the script to sbatch and waits for it. Returns its exit code, or throws.
+int call_sbatch(const fs::path& script) {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
+  if (child == 0) {
+    ::execlp("sbatch", "sbatch", script.c_str(), nullptr);
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/// What stands behind "--" on the command line is sbatch's.
+std::vector<std::string> behind_dashes(const Console& console) {
+  const auto dashes = std::find(console.arguments.begin(), console.arguments.end(), "--");
+  return dashes == console.arguments.end() ? std::vector<std::string>()
+                                           : std::vector<std::string>(dashes + 1, console.arguments.end());
+}
+
+int run_submit(const Arguments& arguments, Console& console) {
+  if (arguments.positional.at(0) != "slurm")
+    throw UsageError(fmt::format(
+        "submit knows the launcher 'slurm', not '{}'; for others see 'crosstalk work' and 'run --shard', and "
+        "docs/cluster.md",
+        arguments.positional[0]));
+  Job job;
+  job.extra = behind_dashes(console);
+  if (arguments.positional.size() != 2 + job.extra.size())
+    throw UsageError(
+        "submit slurm takes one study file; options of sbatch stand behind '--': crosstalk submit "
+        "slurm my.toml --gpus 16 --time 4:00:00 -- --partition=gpu");
+  for (const std::string& option : job.extra)
+    if (option.rfind('-', 0) != 0 || option.find('\n') != std::string::npos)
+      throw UsageError(fmt::format(
+          "'{}' is no option of sbatch; write them as one word, such as --partition=gpu", option));
+  if (arguments.has("gpus") == arguments.has("cpus"))
+    throw UsageError(
+        "submit slurm needs --gpus N (a worker for each GPU) or --cpus N (workers on CPUs), one of "
+        "them");
+  job.gpus = arguments.has("gpus");
+  job.workers = static_cast<int>(arguments.integer(job.gpus ? "gpus" : "cpus", 1, 1, 100000));
+  job.at_once = static_cast<int>(arguments.integer("at-once", 0, 1, 100000));
+  job.cores = static_cast<int>(arguments.integer("cores", 0, 1, 4096));
+  if (!arguments.has("time")) throw UsageError("submit slurm needs --time, such as --time 4:00:00");
+  job.time = seconds_of(arguments.get("time"), "--time");
+  if (job.time < 2 * kSignalBefore)
+    throw UsageError(fmt::format("--time {}: a worker needs {} s at its end; give at least {} s",
+                                 arguments.get("time"), kSignalBefore, 2 * kSignalBefore));
+
+  Arguments of_study = arguments;
+  of_study.positional = {arguments.positional[1]};
+  const Study study = study_of(of_study);
+  job.name = study.name;
+  job.store = fs::absolute(store_path_of(arguments, study)).lexically_normal();
+  std::error_code ignored;
+  job.program = fs::read_symlink("/proc/self/exe", ignored).string();
+  if (job.program.empty()) job.program = console.program;
+  if (!job.gpus) job.work = {"--device", "cpu"};
+  if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
+  job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});
+  const std::string script = script_of(job);
+  if (arguments.has("print")) {
+    console.out << script;
+    return exit_done;
+  }
+
+  SessionOptions options;
+  options.request = Request{study.name, study.text, arguments.all("set")};
+  check_store_path(job.store);
+  make_store(study, job.store, options);
+  make_folders(FileSystem::real(), job.store / "logs");
+  const fs::path path = job.store / (study.name + ".sbatch");
+  write_whole(FileSystem::real(), path, script);
+  print_note(console, fmt::format("{} in {}", study.product, job.store.string()));
+  const int code = call_sbatch(path);
+  if (code == 127)
+    throw UsageError(
+        fmt::format("sbatch is not here; the store and its script are made, so where it is: sbatch {}",
+                    shell_quote(path.string())));
+  if (code != 0)
+    throw UsageError(fmt::format("sbatch refused (exit code {}); the script is {}", code, path.string()));
+  print_note(console, fmt::format("watch it: crosstalk status {} --watch", shell_quote(job.store.string())));
+  return exit_done;
+}
+
+}  // namespace
+
+extern const Command submit_command;
+const Command submit_command = {
+    "submit",
+    "train a study on a cluster: an array of workers on one store",
+    "slurm STUDY.toml --gpus N --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH OPTIONS]",
+    "Makes the store on the shared folder, writes a script for sbatch into it and submits that: an\n"
+    "array of N workers ('crosstalk work STORE'), one GPU each. Workers that Slurm starts later,\n"
+    "preempts, loses with their node or ends at their time change no result: what they saved goes\n"
+    "on, what they claimed is taken over, and they are requeued.\n"
+    "--print shows the script and does nothing else; it is yours to edit. docs/cluster.md tells\n"
+    "what a cluster needs, and how to do the same without Slurm.\n\n"
+    "Examples:\n"
+    "  crosstalk submit slurm my.toml --gpus 16 --time 4:00:00 --out /shared/me/first\n"
+    "  crosstalk submit slurm my.toml --gpus 16 --at-once 4 --time 2h --print\n"
+    "  crosstalk submit slurm my.toml --cpus 8 --cores 4 --time 1h -- --partition=short --mem=8G\n",
+    2,
+    -1,
+    "needs a launcher and a study file, for example: crosstalk submit slurm my.toml --gpus 4 --time 2h",
+    [] {
+      std::vector<CommandOption> options = study_options();
+      const std::vector<CommandOption> own = {
+          {"out,o", "STORE", "Folder of the results, seen by all nodes (default ./runs/<study>)", false, {}},
+          {"gpus", "N", "Workers, one GPU each", false, {}},
+          {"cpus", "N", "Workers on CPUs instead", false, {}},
+          {"cores", "N", "Cores for each worker (default: as the cluster gives them)", false, {}},
+          {"at-once", "N", "Workers at a time, at most (default: all)", false, {}},
+          {"time",
+           "TIME",
+           "Time of each worker (30m, 4h, HH:MM:SS, D-HH:MM:SS); then it is requeued",
+           false,
+           {}},
+          {"print", "", "Only print the script", false, {}},
+      };
+      options.insert(options.end(), own.begin(), own.end());
+      return options;
+    }(),
+    run_submit,
+};
+
+}  // namespace crosstalk::program
