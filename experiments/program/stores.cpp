@@ -43,7 +43,7 @@ StoreHeads load_heads(const fs::path& path, Console& console) {
     return {};
   }
   StoreHeads heads = read_heads(path);
-  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, printable_line(warning));
   return heads;
 }
 

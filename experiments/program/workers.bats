@@ -260,7 +260,10 @@ assert d["problems"] == 0 and all(f["level"] == "ok" or f["remedy"] for f in d["
   run -0 --separate-stderr "$crosstalk" bench s.toml --set task.associations=4 --replicas 1,2 --steps 200
   [[ $output == *"model-steps/s"* ]]
   [ "$(grep -c '^softmax\|^delta' <<<"$output")" -eq 4 ]
-  "$crosstalk" bench s.toml --replicas 2 --streams 2 --steps 200 --floor-tflops 1 --json >bench.json
+  for steps in 200 2000 20000; do  # on a busy machine a repeat may be too short to be timed
+    "$crosstalk" bench s.toml --replicas 2 --streams 2 --steps $steps --floor-tflops 1 --json >bench.json
+    if ! grep -q '"share_of_floor": *null' bench.json; then break; fi
+  done
   python3 -c 'import json
 rows = json.load(open("bench.json"))["rows"]
 assert len(rows) == 6 and all(r["in_flight"] == 4 and r["parameters"] > 0 and not r["problem"] for r in rows), rows
