@@ -8,6 +8,7 @@
 
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
+#include "models/model.h"
 
 namespace crosstalk {
 namespace {
@@ -22,6 +23,16 @@ void check_heads(const Options& options) {
     throw OptionError(
         "model.heads",
         fmt::format("model.heads = {} does not divide model.d_key = {}; give a divisor of it", heads, d));
+}
+
+// A form that was asked for and does not cover the memory is refused now, not when training begins: building
+// a model of the smallest sizes finds out.
+void check_form(const Options& options) {
+  if (!options.has("model.name") || !options.has("memory.form")) return;
+  if (options.get_string("memory.form") == name_of(Form::automatic)) return;
+  Options small = options;
+  small.set("model.embedding", std::int64_t{2});
+  make_model<float>(small, {2, 2, false}, Device::cpu, 1);
 }
 
 MemoryKind kind_of(const Memory& memory) {
@@ -50,6 +61,7 @@ MemoryKind kind_of(const Memory& memory) {
       if (part.resolve) part.resolve(options);
     }
     if (own) own(options);
+    check_form(options);
   };
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
     return keeps ? 0 : heads_of(options) * head_d_dot(options);

@@ -172,6 +172,12 @@ TEST(Resolve, FwmHasNoAttentionNormalisation) {
           "memory.read_norm");
 }
 
+TEST(Resolve, AFormThatDoesNotCoverAMemoryIsRefusedBeforeTraining) {
+  EXPECT_TRUE(has(refusal("kda", {{"form", word("parallel")}}, "memory.form"), "parallel"));
+  const MemoryKind& kind = *find_memory("kda");
+  EXPECT_NO_THROW(resolved(kind, with("kda", {{"form", word("chunk")}}, 8)));
+}
+
 // Every combination is either built or refused with an option's name and a reason; and enough of each.
 TEST(Resolve, EveryCombinationIsAcceptedOrRefusedByName) {
   for (const MemoryKind& kind : memory_kinds()) {
