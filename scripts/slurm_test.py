@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # A study on a real Slurm of two nodes, undisturbed and disturbed. SPDX-License-Identifier: Apache-2.0
-"""usage: python3 scripts/slurm_test.py [--crosstalk PATH] [--disturbed] [--keep]
+"""usage: python3 scripts/slurm_test.py [--crosstalk PATH] [--keep]
 
 Starts Slurm (slurmctld and two slurmd on this machine, as this user, without a database, munge or systemd; installs the
 Debian package slurm-wlm where it may) and has `crosstalk submit slurm` train a study of 400 runs with an array of 4
-workers: once undisturbed; with --disturbed once more, with preemption, a lost node (slurmd and all of its steps killed), the end of the time
+workers: once undisturbed; once with preemption, a lost node (slurmd and all of its steps killed), the end of the time
 and `scontrol requeue` in the middle. Exit code 0: both exports equal that of one process to the byte, nothing was
 recorded twice without a fault, with faults no more than was in flight. 77: skipped, with the reason.
 """
@@ -335,7 +335,6 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parser.add_argument("--crosstalk", default=os.path.join(root, "build/cpu/crosstalk"))
-    parser.add_argument("--disturbed", action="store_true")
     parser.add_argument("--keep", action="store_true", help="leave the folder")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="crosstalk_slurm_")
@@ -347,8 +346,7 @@ def main():
         say("two nodes are up (" + cluster.call("sinfo", "--version").strip() + ")")
         test = Test(cluster, os.path.abspath(options.crosstalk), folder)
         test.undisturbed_array()
-        if options.disturbed:
-            test.disturbed_array()
+        test.disturbed_array()
         say("passed")
         return 0
     except Skipped as reason:
