@@ -60,14 +60,19 @@ setup() {
     if [ "$code" -eq 4 ]; then [[ $output == *"this device is left out"* ]]; fi
   done
   [ "$(cat "$BATS_TEST_TMPDIR/scontrol")" = "requeue 7_2" ]
-  # Cancelled: it is not requeued.
-  rm "$BATS_TEST_TMPDIR/scontrol"
+  # Cancelled, it is not requeued; preempted, it is.
   sed "s|^'*/.*work .*&\$|(trap 'exit 75' TERM; while :; do sleep 0.1; done) \&|" script >changed
-  PATH=$BATS_TEST_TMPDIR/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 bash changed &
-  sleep 1
-  kill -TERM $!
-  wait $! || [ $? -eq 75 ]
-  [ ! -e "$BATS_TEST_TMPDIR/scontrol" ]
+  chmod +x "$BATS_TEST_TMPDIR/bin/scontrol"
+  for state in COMPLETING RUNNING; do
+    rm -f "$BATS_TEST_TMPDIR/scontrol"
+    printf '#!/bin/bash\necho %s\n' $state >"$BATS_TEST_TMPDIR/bin/squeue"
+    chmod +x "$BATS_TEST_TMPDIR/bin/squeue"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 bash changed &
+    sleep 1
+    kill -TERM $!
+    wait $! || [ $? -eq 75 ]
+    if [ $state = RUNNING ]; then grep -qx 'requeue 7_2' "$BATS_TEST_TMPDIR/scontrol"; else [ ! -e "$BATS_TEST_TMPDIR/scontrol" ]; fi
+  done
 }
 
 @test "what cannot be is refused, and nothing is made" {

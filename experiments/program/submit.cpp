@@ -64,14 +64,14 @@ std::string script_of(const Job& job) {
   for (const std::string& option : job.extra) script += directive(option);
   std::vector<std::string> words = {job.program, "work", job.store.string()};
   words.insert(words.end(), job.work.begin(), job.work.end());
-  script += fmt::format(R"(
+  script += fmt::format(R"sh(
 worker=$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID
 # Minds the time, too: Slurm's signal comes up to a minute early, its end sometimes late.
 {} &
 pid=$!
 requeue=true
 trap 'kill -TERM $pid' USR1                       # the time is up: the worker saves what is unfinished, ends with 75
-trap 'requeue=false; kill -TERM $pid' TERM INT    # cancelled, or preempted: then Slurm itself requeues
+trap 'requeue=ask; kill -TERM $pid' TERM INT      # cancelled, or preempted with a time of grace
 while :; do
   wait $pid
   code=$?
@@ -79,11 +79,14 @@ while :; do
   kill -0 $pid 2>/dev/null || break
 done
 case $code in
-  75) if $requeue; then scontrol requeue "$worker"; fi ;; # stopped, and to be gone on with
+  75) # stopped, and to be gone on with. A cancelled job no longer runs; a preempted one does until its grace is over.
+    if [ $requeue = ask ] && [ "$(squeue -h -j "$worker" -o %T 2>/dev/null)" = RUNNING ]; then requeue=true; fi
+    if [ $requeue = true ]; then scontrol requeue "$worker"; fi
+    ;;
   4) echo "worker $worker on $(hostname): this device is left out; the other workers take its runs over" >&2 ;;
 esac
 exit $code
-)",
+)sh",
                         shell_quote(words));
   return script;
 }
