@@ -172,7 +172,8 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   }
   if (!any)
     throw std::invalid_argument(fmt::format(
-        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them or "
+        "--best {}: no two runs differ in it alone, so there is nothing to choose; it is {} in all of them "
+        "or "
         "goes together with another key",
         fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
   return chosen;

@@ -17,8 +17,9 @@
 namespace crosstalk {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int kSchlagQueries = schlag_max_queries;  // the released code evaluates at most so many queries a sequence
-constexpr int kUnroll = 10;          // training steps in one captured graph, at most
+constexpr int kSchlagQueries =
+    schlag_max_queries;      // the released code evaluates at most so many queries a sequence
+constexpr int kUnroll = 10;  // training steps in one captured graph, at most
 
 /// Evaluation batches are cut so that one replica's read weights stay near 8 MB, whatever the load.
 inline int evaluation_batch(int sequences, const SequenceShape& shape, int values) {
