@@ -1,12 +1,12 @@
 // Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps);
-// layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
+// rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
 
 namespace crosstalk {
 
-enum class RowNorm : int { sum, l2, layer };
+enum class RowNorm : int { sum, l2, layer, rms };
 
 /// x [R,N,D] -> y [R,N,D], inverse [R,N] (what rows were multiplied by).
 template <class Real>

@@ -26,6 +26,9 @@ void run_cpu(const Exec& exec, const NormalizeForward<Real>& a) {
         case RowNorm::l2:
           inverse = 1 / std::sqrt(dot(x, x, d) + eps);
           break;
+        case RowNorm::rms:
+          inverse = 1 / std::sqrt(dot(x, x, d) / static_cast<Real>(d) + eps);
+          break;
         case RowNorm::layer: {
           shift = sum(x, d) / static_cast<Real>(d);
           for (int j = 0; j < d; ++j) y[j] = x[j] - shift;
@@ -57,6 +60,11 @@ void run_cpu(const Exec& exec, const NormalizeBackward<Real>& a) {
         case RowNorm::l2:  // d_x = s (d_y - y (d_y.y))
           for (int j = 0; j < d; ++j) put(a.write_x, d_x + j, inverse * (d_y[j] - y[j] * along));
           break;
+        case RowNorm::rms: {
+          const Real slope = along / static_cast<Real>(d);
+          for (int j = 0; j < d; ++j) put(a.write_x, d_x + j, inverse * (d_y[j] - y[j] * slope));
+          break;
+        }
         case RowNorm::layer: {
           const Real mean = sum(d_y, d) / static_cast<Real>(d), slope = along / static_cast<Real>(d);
           for (int j = 0; j < d; ++j) put(a.write_x, d_x + j, inverse * (d_y[j] - mean - y[j] * slope));
