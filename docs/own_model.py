@@ -3,6 +3,7 @@
 
     python3 docs/own_model.py --out mine.csv
     crosstalk plot capacity runs/quickstart mine.csv --out figures/beside_ours
+    crosstalk compare runs/quickstart --published mine.csv
 
 Trains linear attention (elu + 1) on the sequences of `crosstalk sample recall` and writes one row a run in the columns of
 `crosstalk describe published-csv`. Replace OwnModel by yours. Needs numpy, PyTorch, and `crosstalk` on the PATH.
@@ -84,11 +85,14 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.out, "w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["label", "seed", "task.name", "task.associations", "model.d_key", "d_dot", "eval_loss", "steps"])
+        # The memory.* columns say which of Crosstalk's memories this is, for `compare`; leave them out where it is none.
+        table.writerow(["label", "seed", "task.name", "task.associations", "memory.name", "memory.feature_map", "model.d_key",
+                        "d_dot", "eval_loss", "steps"])
         for load in arguments.loads:
             for seed in arguments.seeds:
                 loss, steps = train(load, seed, arguments.d_key, arguments.steps)
-                table.writerow(["torch_linear", seed, "recall", load, arguments.d_key, arguments.d_key, loss, steps])
+                table.writerow(["torch_linear", seed, "recall", load, "linear_attention", "elu1", arguments.d_key,
+                                arguments.d_key, loss, steps])
                 print(f"S = {load}, seed {seed}: loss {loss:.4g} after {steps} steps", flush=True)
 
 

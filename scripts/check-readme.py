@@ -110,13 +110,15 @@ def check_pytorch(folder, source):
     if missing:
         return missing
     folder.shell("crosstalk run experiments/quickstart.toml --set task.associations=4,8 --set seeds=1,2")
-    folder.run([sys.executable, example, "--loads", "4,8", "--seeds", "1,2", "--steps", "60", "--out", "mine.csv"], "own_model.py")
-    folder.shell("crosstalk plot capacity runs/quickstart mine.csv --out mine")
-    table = (folder.path / "mine.csv").read_text()
-    figure = (folder.path / "mine.csv").with_name("mine.csv")
-    if "torch_linear" not in table or "torch_linear" not in figure.read_text():
-        sys.exit("docs/own_model.py: its results are not in the figure")
-    folder.shell("crosstalk table final runs/quickstart mine.csv")
+    few = ["--loads", "4,8", "--seeds", "1,2", "--steps", "60", "--out", "mine.csv"]
+    folder.run([sys.executable, example, *few], "docs/own_model.py " + " ".join(few))
+    folder.shell("crosstalk plot capacity runs/quickstart mine.csv --out figures/beside")
+    shown = {"figure": (folder.path / "figures/beside.csv").read_text(),
+             "table": folder.shell("crosstalk table final runs/quickstart mine.csv --format csv"),
+             "comparison": folder.shell("crosstalk compare runs/quickstart --published mine.csv")}
+    for place, text in shown.items():
+        if not re.search(r"torch.linear", text, re.I):
+            sys.exit(f"docs/own_model.py: its results are not in the {place}:\n{text}")
     return []
 
 
