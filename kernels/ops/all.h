@@ -18,6 +18,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/ridge_read.h"
 #include "kernels/ops/scan.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
@@ -44,5 +45,6 @@
 /// Ops of one struct (kernels/base/op.h).
 #define CROSSTALK_WHOLE_OPS(X)                                                 \
   X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
+  X(OneHot) X(ReadWeights) X(RescaledRead) X(RidgeRead) X(Scan) X(Solve)        \
+  X(StateRead) X(Swap)
 // clang-format on
