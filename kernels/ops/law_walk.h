@@ -13,6 +13,13 @@
 
 namespace crosstalk::law {
 
+CT_HD inline float exp_(float x) { return ::expf(x); }
+CT_HD inline double exp_(double x) { return ::exp(x); }
+CT_HD inline float cos_(float x) { return ::cosf(x); }
+CT_HD inline double cos_(double x) { return ::cos(x); }
+CT_HD inline float sin_(float x) { return ::sinf(x); }
+CT_HD inline double sin_(double x) { return ::sin(x); }
+
 /// Tokens between two kept states: about the square root of all of them.
 CT_HD constexpr int segment_length(int T) {
   int length = 1;
@@ -122,6 +129,8 @@ struct Place {
     if (!position) return i + 1;
     return position[i] < 0 ? 0 : position[i] > T ? T : position[i];
   }
+  /// Row of query i in o.
+  CT_HD std::int64_t query(int i) const { return (static_cast<std::int64_t>(b) * Q + i) * H + h; }
   /// f(i) for every query that sees n tokens.
   template <class F>
   CT_HD void queries(int n, F&& f) const {

@@ -75,15 +75,15 @@ struct Ridge {
   template <class Team>
   CT_HD void read(const Team& team, const Real* S, int i) const {
     solve(team, S, q.row(i), solution);
-    Real* o = op.o.value.at(at.r) + query(i) * V;
+    Real* o = op.o.value.at(at.r) + at.query(i) * V;
     team.rows(
         V, K, [&](int a, int j) { return S[a * K + j] * solution[j]; }, [&](int a, Real sum) { o[a] = sum; });
-    if (op.x) copy(team, solution, op.x.value.at(at.r) + query(i) * K, K);
+    if (op.x) copy(team, solution, op.x.value.at(at.r) + at.query(i) * K, K);
   }
   template <class Team>
   CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
     if (!op.o.gradient.data) return;
-    const Real *d_o = op.o.gradient.at(at.r) + query(i) * V, *x = op.x.value.at(at.r) + query(i) * K;
+    const Real *d_o = op.o.gradient.at(at.r) + at.query(i) * V, *x = op.x.value.at(at.r) + at.query(i) * K;
     team.columns(
         K, V, [&](int j, int a) { return S[a * K + j] * d_o[a]; }, [&](int j, Real sum) { right[j] = sum; });
     solve(team, S, right, solution);
@@ -135,11 +135,6 @@ struct Ridge {
     start_s.add(team, 0, [&](int i) { return G[i]; });
     start_h.add(team, 0, [&](int i) { return G[V * K + i]; });
   }
-
- private:
-  CT_HD std::int64_t query(int i) const { return (static_cast<std::int64_t>(at.b) * at.Q + i) * at.H + at.h; }
-  CT_HD static float exp_(float x) { return ::expf(x); }
-  CT_HD static double exp_(double x) { return ::exp(x); }
 };
 
 }  // namespace crosstalk::law
