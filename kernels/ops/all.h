@@ -19,11 +19,8 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
-<<<<<<< HEAD
-#include "kernels/ops/rotate.h"
-=======
 #include "kernels/ops/ridge_read.h"
->>>>>>> main
+#include "kernels/ops/rotate.h"
 #include "kernels/ops/scan.h"
 #include "kernels/ops/short_conv.h"
 #include "kernels/ops/state_read.h"
@@ -50,14 +47,9 @@
 
 /// Ops of one struct (kernels/base/op.h).
 #define CROSSTALK_WHOLE_OPS(X)                                                 \
-<<<<<<< HEAD
-  X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(Rotate) X(Scan) X(ShortConv)      \
-  X(Solve) X(StateRead) X(Swap)
-=======
   X(Attend) X(Combine) X(Constant) X(DiagonalRead) X(Expand) X(Fold)           \
   X(LogScan) X(Map) X(Mix)                                                     \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(RidgeRead) X(Scan) X(Solve)        \
+  X(OneHot) X(ReadWeights) X(RescaledRead) X(RidgeRead) X(Rotate) X(Scan)       \
+  X(ShortConv) X(Solve)                                                        \
   X(StateRead) X(Swap)
->>>>>>> main
 // clang-format on
