@@ -5,6 +5,7 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
@@ -18,6 +19,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/ridge_read.h"
 #include "kernels/ops/scan.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
@@ -31,11 +33,35 @@
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
   X(TableScoresForward) X(TableScoresBackward)
 
-/// Ops of one struct (kernels/base/op.h).
-#define CROSSTALK_WHOLE_OPS(X)                                                 \
-  X(Attend) X(Combine) X(Constant) X(EraseRatio) X(Expand) X(Fold) X(FwmRead)  \
-  X(GatherValues) X(Linear) X(LogScan) X(Lookup) X(Map) X(Mix) X(Normalize)    \
-  X(OneHot) X(Pointwise) X(PrefixDot) X(ReadWeights) X(RecurrentRead)          \
-  X(RescaledRead) X(RowDivide) X(Scan) X(Scores) X(Softmax) X(Solve)           \
-  X(StateRead) X(Swap)
+/// Ops of one struct (kernels/base/op.h), one a line.
+#define CROSSTALK_WHOLE_OPS(X) \
+  X(Attend) \
+  X(Combine) \
+  X(Constant) \
+  X(DiagonalRead) \
+  X(EraseRatio) \
+  X(Expand) \
+  X(Fold) \
+  X(FwmRead) \
+  X(GatherValues) \
+  X(Linear) \
+  X(LogScan) \
+  X(Lookup) \
+  X(Map) \
+  X(Mix) \
+  X(Normalize) \
+  X(OneHot) \
+  X(Pointwise) \
+  X(PrefixDot) \
+  X(ReadWeights) \
+  X(RecurrentRead) \
+  X(RescaledRead) \
+  X(RidgeRead) \
+  X(RowDivide) \
+  X(Scan) \
+  X(Scores) \
+  X(Softmax) \
+  X(Solve) \
+  X(StateRead) \
+  X(Swap)
 // clang-format on
