@@ -146,35 +146,40 @@ struct ChannelParts {
         if (kBoth) matrix[i * stride + j] = matrix[i * stride + j + 1] = 0;
       });
     }
-    for (int j = warp; j < C; j += kThreads / 32) {
-      const int from = j / kHalf * kHalf;
+    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not see
+    // their own decay; beyond the half, of nothing.
+    const int of_q = before, of_x = late;
+#pragma unroll 1
+    for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
+      const int from = j / kHalf * kHalf, rows = from + kHalf - j;
       float sums[2 * kHalf] = {};
 #pragma unroll 1
       for (int c = lane; c < D; c += 32) {  // straight code would not fit the cache of instructions
-        const float key = Raw::value(k[j * kRow + c]);
-        float aged = 0;
+        float aged = Raw::value(k[j * kRow + c]);
+        const float* decay = alpha + j * D + c;
+        const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
 #pragma unroll
-        for (int i = 0; i < kHalf; ++i) {
-          const int row = from + i;
-          if (row < j) continue;
-          const float previous = aged;
-          aged = row == j ? key : aged * alpha[row * D + c];
-          sums[i] += Raw::value(q[row * kRow + c]) * (before ? previous : aged);
-          if (kBoth) sums[kHalf + i] += Raw::value(x[row * kRow + c]) * (late ? previous : aged);
+        for (int n = 0; n < kHalf; ++n) {
+          if (n > 0) aged *= decay[n * D];
+          sums[n] += Raw::value(q_at[n * kRow]) * aged;
+          if (kBoth) sums[kHalf + n] += Raw::value(x_at[n * kRow]) * aged;
+          if (n + 1 == rows) break;
         }
       }
+      const auto row_of = [&](int n, int shift) { return from + (j - from + n + shift) % kHalf; };
       if constexpr (kBoth) {
         scatter_sum<2 * kHalf>(sums);
-        const int row = from + lane % kHalf;
+        const int n = lane % kHalf;
         if (lane < kHalf) {
-          Op::put1(scores + row * kSide + j, row >= j ? sums[0] : 0);
+          Op::put1(scores + row_of(n, of_q) * kSide + j, n + of_q < rows ? sums[0] : 0);
         } else {
-          matrix[row * stride + j] = row > j ? erase[row] * sums[0] : 0;
+          const int row = row_of(n, of_x);
+          matrix[row * stride + j] = n + of_x > 0 && n + of_x < rows ? erase[row] * sums[0] : 0;
         }
       } else {
         scatter_sum<kHalf>(sums);
-        const int row = from + lane / 2;
-        if (lane % 2 == 0) Op::put1(scores + row * kSide + j, row >= j ? sums[0] : 0);
+        const int n = lane / 2;
+        if (lane % 2 == 0) Op::put1(scores + row_of(n, of_q) * kSide + j, n + of_q < rows ? sums[0] : 0);
       }
     }
   }
@@ -204,57 +209,75 @@ struct ChannelParts {
     }
   }
 
-  /// Of rows x (q or a), whose scores' gradients before the decays (pairs) add to the gradient of the keys too.
-  /// own: rows see their own decay. read: becomes x times the decay since the chunk's start.
-  __device__ __forceinline__ void back_rows(const float (&a)[kHalf], const float (&x)[kHalf], float* E,
-                                            const Type* pairs, bool own, float* d_keys, Type* read,
+  /// The gradients of the scores before their decays, as products and by_rows() want them: turned within a half,
+  /// where rows that do not see their own decay (late_) stand one earlier, the first of them last.
+  __device__ __forceinline__ static void put_pair(Type* pairs, int i, int j, bool seen, bool late_, float x) {
+    if (i / kHalf == j / kHalf) {
+      const int row = j, column = i / kHalf * kHalf + (i + kHalf - late_) % kHalf;
+      i = row, j = column;
+    }
+    Op::put1(pairs + i * kSide + j, seen ? x : 0);
+  }
+
+  /// Of rows x (q or a), whose pairs' gradients add to that of the keys too. A row that does not see its own
+  /// decay (late_) is like one a token earlier that does; the half's first one then sees no decay at all.
+  /// x becomes what it is times the decay since the chunk's start.
+  template <class X>
+  __device__ __forceinline__ void back_rows(const float (&a)[kHalf], X&& x_at, float* E, const Type* pairs,
+                                            bool late_, float* d_keys, Type* read,
                                             float (&d_g)[kHalf]) const {
-    const int c = channel(), from = first_of_half();
-    float since = 1, d_x[kHalf], passing[kHalf], running = 0;
+    const int c = channel(), from = first_of_half(), to = from + late_;
+    float since = 1, x[kHalf], d_x[kHalf], h = 0;
     const float start = from == 0 ? 1 : half[c];
+    if (late_) Op::put1(read + from * kRow + c, x_at(from) * start);
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const float previous = since;
-      since *= a[i];
-      const float decay = own ? since : previous;
-      d_x[i] = decay * E[(from + i) * D + c];
-      passing[i] = d_x[i] * x[i];
-      Op::put1(read + (from + i) * kRow + c, x[i] * decay * start);
+    for (int n = 0; n < kHalf; ++n) {
+      const bool there = n + 1 < kHalf || !late_;
+      since *= a[n];
+      x[n] = there ? x_at(to + n) : 0;
+      d_x[n] = there ? since * E[(to + n) * D + c] : 0;
+      if (there) Op::put1(read + (to + n) * kRow + c, x[n] * since * start);
     }
 #pragma unroll
-    for (int i = kHalf - 1; i >= 0; --i) {
-      const float next = running;
-      running += passing[i];
-      d_g[i] += own ? running : next;
-    }
-#pragma unroll 1
+    for (int n = kHalf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
+#pragma unroll
     for (int j = 0; j < kHalf; ++j) {
-      const int column = from + j;
-      const float key = Raw::value(k[column * kRow + c]);
-      float decay = 1, d_key = 0;
+      float aged[kHalf], p[kHalf];
+      load_row(pairs + (from + j) * kSide + from, p);
+      aged[j] = Raw::value(k[(from + j) * kRow + c]);
 #pragma unroll
-      for (int i = 0; i < kHalf; ++i) {
-        if (i < j) continue;
-        const float previous = decay;
-        if (i > j) decay *= a[i];
-        const float seen = own ? decay : previous, aged = key * seen;
-        const float p = Op::value(pairs[(from + i) * kSide + column]), product = p * x[i];
-        d_x[i] += p * aged;
-        d_key += seen * product;
-        passing[i] = aged * product;
-      }
-      d_keys[column * D + c] += d_key;
-      running = 0;
+      for (int n = j + 1; n < kHalf; ++n) aged[n] = aged[n - 1] * a[n];
+      h = 0;  // of row n: what keys at n would get from the rows from n on
 #pragma unroll
-      for (int i = kHalf - 1; i > 0; --i) {
-        if (i <= j) continue;
-        const float next = running;
-        running += passing[i];
-        d_g[i] += own ? running : next;
+      for (int n = kHalf - 1; n >= j; --n) {
+        d_x[n] += p[n] * aged[n];
+        h = p[n] * x[n] + (n + 1 < kHalf ? a[n + 1 < kHalf ? n + 1 : n] * h : 0);
+        if (n > j) d_g[n] += aged[n] * h;
       }
+      d_keys[(from + j) * D + c] += h;
     }
 #pragma unroll
-    for (int i = 0; i < kHalf; ++i) E[(from + i) * D + c] = d_x[i];
+    for (int n = 0; n < kHalf; ++n) {
+      if (n + 1 < kHalf || !late_) E[(to + n) * D + c] = d_x[n];
+    }
+  }
+
+  __device__ __forceinline__ static void load_row(const Type* from, float (&x)[kHalf]) {
+    constexpr int kEach = 16 / sizeof(Type);
+#pragma unroll
+    for (int i = 0; i < kHalf; i += kEach) {
+      const uint4 four = *reinterpret_cast<const uint4*>(from + i);
+      const unsigned words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        if constexpr (kEach == 4) {
+          x[i + n] = __uint_as_float(words[n]);
+        } else {
+          x[i + 2 * n] = __uint_as_float(words[n] << 16);
+          x[i + 2 * n + 1] = __uint_as_float(words[n] & 0xffff0000);
+        }
+      }
+    }
   }
 };
 

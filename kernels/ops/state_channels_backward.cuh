@@ -82,7 +82,7 @@ struct ChannelBackward {
   /// decays. Reads times their decays take the places of keys.
   __device__ __forceinline__ void by_channels(int first, int valid) const {
     const int c = Parts::channel(), from = Parts::first_of_half();
-    float a[kHalf], d_g[kHalf], row[kHalf], through = 0;
+    float a[kHalf], d_g[kHalf], through = 0;
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) a[i] = parts.alpha[(from + i) * D + c];
 #pragma unroll
@@ -91,14 +91,15 @@ struct ChannelBackward {
                     memory.queries[D + c] + (walk.solves ? memory.erases[D + c] : 0), d_g);
 #pragma unroll 1
     for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
-#pragma unroll
-      for (int i = 0; i < kHalf; ++i) {
-        row[i] = reads == 0 ? Parts::Raw::value(parts.q[(from + i) * kRow + c])
-                            : memory.erase[from + i] * x_at(first, valid, from + i, c);
-      }
-      parts.back_rows(a, row, reads == 0 ? memory.d_q : memory.d_a,
-                      reads == 0 ? memory.scores : memory.inverse, reads == 0 ? !parts.before : !parts.late,
-                      memory.d_k, reads == 0 ? parts.q_read : parts.a_read, d_g);
+      const bool of_q = reads == 0;
+      parts.back_rows(
+          a,
+          [&](int i) {
+            return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
+                        : memory.erase[i] * x_at(first, valid, i, c);
+          },
+          of_q ? memory.d_q : memory.d_a, of_q ? memory.scores : memory.inverse,
+          of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
     }
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
@@ -246,13 +247,15 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
       p.template add<false, false, D>(d_o, written);
       p.pairs([&](int i, int j, float a, float b) {
         const int last = parts.before ? i - 1 : i;
-        Op::put2(memory.scores + i * kSide + j, j <= last ? a : 0, j + 1 <= last ? b : 0);
+        Parts::put_pair(memory.scores, i, j, j <= last, parts.before, a);
+        Parts::put_pair(memory.scores, i, j + 1, j + 1 <= last, parts.before, b);
       });
       if (walk.solves) {
         p.clear();
         p.template add<false, false, D>(rest, written);
         p.pairs([&](int i, int j, float a, float b) {
-          Op::put2(memory.inverse + i * kSide + j, j < i ? a : 0, j + 1 < i ? b : 0);
+          Parts::put_pair(memory.inverse, i, j, j < i, parts.late, a);
+          Parts::put_pair(memory.inverse, i, j + 1, j + 1 < i, parts.late, b);
         });
       }
     }
