@@ -216,6 +216,8 @@ int main(int argc, char** argv) {
           const Shape s = shape_of(shape);
           const double weights = 4. * s.B * s.H * s.T * s.T * 4;
           if ((form == "parallel" || form == "query") && weights > largest) continue;
+          const std::vector<std::string> covering = apply_forms(memory);
+          if (std::count(covering.begin(), covering.end(), form) == 0) continue;
           try {
             measure(memory, form, format, s, device == "cuda" ? Device::cuda : Device::cpu, repeats);
           } catch (const std::exception& error) {
