@@ -5,8 +5,10 @@
 // into two factors of at most 1 each, and is a product of matrices; within a half the decay of each pair is a
 // running product over the tokens between. No exponent is ever positive, no sum of decays is a difference.
 //
-// Work goes by two layouts: products of matrices by fragments, and what runs along tokens by workers, a thread
-// for each channel and half, with the half's decays in registers. a = e x. SPDX-License-Identifier: Apache-2.0
+// Work goes by two layouts: products of matrices by fragments, and what runs along tokens by workers, a
+// thread for each channel and half, with the half's decays in registers. Loops there stay loops where they
+// can: straight code does not fit the cache of instructions, and fetching it took two thirds of the time.
+// a = e x. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_parts.cuh"
 
@@ -146,15 +148,15 @@ struct ChannelParts {
         if (kBoth) matrix[i * stride + j] = matrix[i * stride + j + 1] = 0;
       });
     }
-    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not see
-    // their own decay; beyond the half, of nothing.
+    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not
+    // see their own decay; beyond the half, of nothing.
     const int of_q = before, of_x = late;
 #pragma unroll 1
     for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
       const int from = j / kHalf * kHalf, rows = from + kHalf - j;
       float sums[2 * kHalf] = {};
 #pragma unroll 1
-      for (int c = lane; c < D; c += 32) {  // straight code would not fit the cache of instructions
+      for (int c = lane; c < D; c += 32) {
         float aged = Raw::value(k[j * kRow + c]);
         const float* decay = alpha + j * D + c;
         const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
@@ -185,11 +187,11 @@ struct ChannelParts {
   }
 
   // Backward, by the workers. E: gradients of rows at their half's border, from all but the pairs within the
-  // half: of reads by decays since the half's start, of keys by decays until its end; become those of the rows.
-  // d_g: the gradient of the half's log decays, summed up.
+  // half: of reads by decays since the half's start, of keys by decays until its end; become those of the
+  // rows. d_g: the gradient of the half's log decays, summed up.
 
-  /// through: of the state that passes. writes, reads: of writes of the first half seen at the chunk's end, of
-  /// reads of its start by the second half.
+  /// through: of the state that passes. writes, reads: of writes of the first half seen at the chunk's end,
+  /// of reads of its start by the second half.
   __device__ __forceinline__ void back_keys(const float (&a)[kHalf], float* E, float through, float writes,
                                             float reads, float (&d_g)[kHalf]) const {
     const int c = channel(), from = first_of_half();
@@ -209,8 +211,8 @@ struct ChannelParts {
     }
   }
 
-  /// The gradients of the scores before their decays, as products and by_rows() want them: turned within a half,
-  /// where rows that do not see their own decay (late_) stand one earlier, the first of them last.
+  /// The gradients of the scores before their decays, as products and back_rows() want them: turned within a
+  /// half, where rows that do not see their own decay (late_) stand one earlier, the first of them last.
   __device__ __forceinline__ static void put_pair(Type* pairs, int i, int j, bool seen, bool late_, float x) {
     if (i / kHalf == j / kHalf) {
       const int row = j, column = i / kHalf * kHalf + (i + kHalf - late_) % kHalf;

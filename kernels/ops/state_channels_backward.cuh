@@ -71,7 +71,7 @@ struct ChannelBackward {
   const Memory& memory;
   const Parts& parts;
 
-  /// x of four neighbours of a row, or of one.
+  /// One number of x.
   __device__ __forceinline__ float x_at(int first, int valid, int row, int c) const {
     if (!walk.tied) return Parts::Raw::value(parts.k[row * kRow + c]);
     const float* from = walk.rows(op.erase_read.value, first, walk.K);
