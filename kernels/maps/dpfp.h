@@ -8,7 +8,7 @@ namespace crosstalk::maps {
 
 struct dpfp : RowMap {
   static std::int64_t width(std::int64_t d, int nu, std::int64_t) { return 2 * d * nu; }
-  static std::int64_t work(std::int64_t d, int) { return 4 * d; }  // f and its gradient
+  CT_HD static std::int64_t work(std::int64_t d, int) { return 4 * d; }  // f and its gradient
 
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {

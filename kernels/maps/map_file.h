@@ -52,7 +52,7 @@ struct RowGradient {
 };
 
 ///   static std::int64_t width(std::int64_t d, int number, std::int64_t m);  // p; d: width of the rows it gets
-///   static std::int64_t work(std::int64_t d, int lanes);
+///   CT_HD static std::int64_t work(std::int64_t d, int lanes);
 ///   template <class Team, class Real> CT_HD static void forward(const Team&, const MapRow<Real>&, Real* y);
 ///   template <class Team, class Real> CT_HD static void backward(const Team&, const MapRow<Real>&, const Real* y,
 ///                                                               const Real* d_y, RowGradient<Real> d_x);

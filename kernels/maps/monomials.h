@@ -46,7 +46,7 @@ struct Monomial {
 template <class Weight>
 struct Monomials : RowMap {
   static std::int64_t width(std::int64_t d, int n, std::int64_t) { return multisets(d + 1, n); }
-  static std::int64_t work(std::int64_t d, int lanes) { return lanes == 1 ? 0 : d * lanes; }
+  CT_HD static std::int64_t work(std::int64_t d, int lanes) { return lanes == 1 ? 0 : d * lanes; }
 
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {
