@@ -34,7 +34,7 @@ def features(crosstalk, points):
         for name, tensor in tensors.items():
             np.save(given / f"{name}.npy", tensor)
         subprocess.run([crosstalk, "apply", "linear_attention", "--in", given, "--out", read, "--set", "feature_map=dpfp",
-                        "--set", "nu=1"], check=True)
+                        "--set", "nu=1"], check=True, stdout=subprocess.DEVNULL)
         return np.load(read / "o.npy")[0, 4:, 0]
 
 
@@ -58,7 +58,7 @@ def main():
     for i in (2, 3, 1, 0):  # from the back to the front
         where = quadrants[i]
         axis.plot_surface(x[where], y[where], phi[:, i].reshape(SIDE, SIDE)[where], color=COLOURS[i], rstride=2, cstride=2,
-                          linewidth=0.2, edgecolor="white", antialiased=True)
+                          linewidth=0.25, edgecolor="white", shade=False)
     axis.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(0, 1), xticks=[-1, 0, 1], yticks=[-1, 0, 1], zticks=[0, 0.5, 1])
     axis.tick_params(pad=-2)
     axis.set_xlabel("$x_1$", labelpad=-7)

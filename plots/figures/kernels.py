@@ -4,7 +4,7 @@
     python3 plots/figures/kernels.py CROSSTALK OUT [--runs STORE]
 
 CROSSTALK is the program, which calculates every number: `apply` the products phi(q).phi(k) of 256 random queries and keys of
-8 numbers with q.k of standard deviation 1, and `run` of experiments/kernels.toml the losses in STORE (without --runs, that
+8 numbers with q.k of standard deviation 0.5, and `run` of experiments/kernels.toml the losses in STORE (without --runs, that
 panel is left out). Writes OUT.csv, OUT.pdf and OUT.png. Needs numpy and matplotlib; seconds on one core.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -26,8 +26,8 @@ D, N, SETS = 8, 256, 4  # numbers a key, keys and queries of a set, sets
 TOLERANCE = 1e-3  # singular values above this part of the largest count as rank
 LOOKS = {  # colours that all readers can tell apart (Okabe and Ito 2008)
     "favor": ("FAVOR+", "#0072B2", "o"),
-    "taylor": ("Taylor, degree n", "#D55E00", "s"),
-    "power": ("(1 + q.k/n)$^n$", "#009E73", "^"),
+    "taylor": ("Taylor, degree $n$", "#D55E00", "s"),
+    "power": (r"$(1 + q\cdot k/n)^n$", "#009E73", "^"),
 }
 SOFTMAX = ("Softmax attention", "#555555")
 MOST = 3003  # features
@@ -46,7 +46,8 @@ def products(crosstalk, q, k, options):
         for name, tensor in tensors.items():
             np.save(given / f"{name}.npy", tensor)
         settings = [word for option in options for word in ("--set", option)]
-        subprocess.run([crosstalk, "apply", "linear_attention", "--in", given, "--out", read, *settings], check=True)
+        subprocess.run([crosstalk, "apply", "linear_attention", "--in", given, "--out", read, *settings], check=True,
+                       stdout=subprocess.DEVNULL)
         return np.load(read / "o.npy")[:, N:, 0]
 
 
@@ -58,7 +59,7 @@ def rank(scores):
 def kernel_rows(crosstalk):
     """Rows (panel, label, d_dot, median, lo, hi) of the first two panels."""
     random = np.random.default_rng(1)
-    q, k = (random.normal(size=(SETS, N, D)) / D**0.25 for _ in range(2))
+    q, k = (random.normal(size=(SETS, N, D)) * (0.5**2 / D) ** 0.25 for _ in range(2))
     exact = np.exp(q @ k.transpose(0, 2, 1))
     rows = [("rank", "softmax", 0, *spread([rank(scores) for scores in exact]))]
     for label in LOOKS:
@@ -105,13 +106,13 @@ def draw(rows, out):
         axis.set(xscale="log", yscale="linear" if panel == "loss" else "log",
                  ylabel={"error": "error of $e^{q\\cdot k}$", "rank": "rank of scores", "loss": "loss"}[panel])
         if panel == "loss":
-            axis.set_ylim(bottom=0)
-        ticks = {"error": [10, 100, 1000], "rank": [10, 100, 1000], "loss": [10, 30, 100]}[panel]
+            axis.set_ylim(bottom=-0.01)
+        ticks = {"error": [10, 100, 1000], "rank": [10, 100, 1000], "loss": [10, 20, 40, 80]}[panel]
         axis.set_xticks(ticks, [str(tick) for tick in ticks])
         axis.minorticks_off()
         axis.grid(True, lw=0.3, color="#dddddd")
         axis.spines[["top", "right"]].set_visible(False)
-    np.atleast_1d(axes)[-1].set_xlabel("features, $d_{dot}$")
+    np.atleast_1d(axes)[-1].set_xlabel(r"features, $d_{\mathrm{dot}}$")
     handles = [plt.Line2D([], [], color=c, marker=m, ms=3, lw=1, label=name) for name, c, m in LOOKS.values()]
     handles.append(plt.Line2D([], [], color=SOFTMAX[1], lw=0.9, ls="--", label=SOFTMAX[0]))
     height = figure.get_size_inches()[1]
