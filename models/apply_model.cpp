@@ -62,7 +62,7 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
     inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
   } else {
-    inputs.push_back({"k", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
+    if (kind.own_keys) inputs.push_back({"k", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.H, s.V}, "[B,T,H,V]"});
   }
   for (const MemoryInput& input : kind.inputs)
@@ -146,7 +146,10 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
                     {s.B, s.T, s.T, s.H, s.K, static_cast<int>(head_d_dot(options_)), s.V, s.N}),
         model_(model) {}
 
-  Var<Real> keys() override { return leaf("k", {B, T * N, H, d}); }
+  Var<Real> keys() override {
+    if (model_.inputs_.count("k") == 0) return {};
+    return leaf("k", {B, T * N, H, d});
+  }
   Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }

@@ -279,7 +279,8 @@ template <class Real>
 Features<Real> features(Mixer<Real>& m) {
   const FeatureMap map = map_of(m.options);
   Variable<Real>* omega = omega_of(m, map);
-  const Var<Real> k = norm_rows(m, mapped_rows(m, map, m.keys(), omega), normalised(m) ? key_eps(m, map) : 0);
+  Var<Real> k = m.keys();
+  if (k) k = norm_rows(m, mapped_rows(m, map, k, omega), normalised(m) ? key_eps(m, map) : 0);
   const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), m.norm_eps());
   return {m.query_scale() == 1 ? q : m.query_scale() * q, k};
 }

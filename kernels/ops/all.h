@@ -13,6 +13,7 @@
 #include "kernels/ops/lookup.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
+#include "kernels/ops/pick.h"
 #include "kernels/ops/prefix_dot.h"
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
@@ -44,5 +45,6 @@
 /// Ops of one struct (kernels/base/op.h).
 #define CROSSTALK_WHOLE_OPS(X)                                                 \
   X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
+  X(OneHot) X(Pick) X(ReadWeights) X(RescaledRead) X(Scan) X(Signs) X(Solve)    \
+  X(StateRead) X(Swap)
 // clang-format on

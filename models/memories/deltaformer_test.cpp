@@ -1,5 +1,6 @@
 // DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -24,6 +25,7 @@ Matrix deltaformer(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(deltaformer, deltaformer);
+CROSSTALK_GATE_LAW(deltaformer, beta, x.option("beta_max") * sigmoid(x("beta")));
 
 Options kernels(const char* kappa, const char* norm) {
   Options options = option("kappa1", std::string(kappa), option("kappa2", std::string(kappa)));

@@ -197,6 +197,7 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
     GTEST_SKIP() << "its first token, without a state before it, is another";
   for (const char* form : {"recurrent", "chunk"}) {
     const ApplyResult want = apply<double>(all, form, data);
+    if (want.count("state_m") != 0) GTEST_SKIP() << "its state is not all in S";
     for (int h = 1; h < whole.T; h += 2) {
       SCOPED_TRACE(fmt::format("{} {} split at {}", GetParam(), form, h));
       Vector o;
