@@ -17,7 +17,9 @@ Matrix kda(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(kda, kda);
-CROSSTALK_GATE_LAW(kda, log_decay, mamba_law(x));
+CROSSTALK_GATE_LAW(kda, log_decay,
+                   x.text("gate") == "softplus" ? mamba_law(x)
+                                                : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
 CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(kda, 11.85);
 
