@@ -9,6 +9,7 @@
 
 #include "kernels/base/error.h"
 #include "models/graph/nodes.h"
+#include "models/levels.h"
 
 namespace crosstalk {
 namespace {
@@ -34,8 +35,8 @@ std::string shape_of(const MemoryInput& input) {
 }
 
 std::vector<int> dims_of(const std::string& shape, const ApplySizes& s) {
-  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},        {'H', s.H},
-                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}};
+  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},         {'H', s.H},
+                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
   std::vector<int> dims;
   for (const char letter : shape) {
     if (letter != '[' && letter != ',' && letter != ']') dims.push_back(sizes.at(letter));

@@ -29,10 +29,6 @@ Var<Real> level_gates(Mixer<Real>& m) {
 /// Values read [B,Q,H,V]: the recurrence's, level by level, times the gates of the last token that a query sees.
 template <class Real>
 Var<Real> read_by_levels(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> gates) {
-  const Form form = choose_form(m, r);
-  if (m.has("form") && m.text("form") != name_of(Form::automatic) && form != Form::query)
-    throw OptionError("memory.form", std::string("memory.form = \"") + name_of(form) +
-                                         "\" does not cover a memory with a state a level; use \"query\"");
   if (m.strict())
     throw OptionError("memory.strict",
                       "memory.strict: a token sees itself here, as level 0; its gate can shut it out");

@@ -19,6 +19,7 @@ Matrix complex_kda(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(complex_kda, complex_kda);
 CROSSTALK_GATE_LAW(complex_kda, signed_decay, 2 * std::exp(mamba_law(x)) - 1);
 CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_HALF_LIFE(complex_kda, 5.747);
 
 TEST(ComplexKdaOracle, PositiveGatesAreKda) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -32,6 +32,7 @@ Matrix fast_weights(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(fast_weights, fast_weights);
+CROSSTALK_HALF_LIFE(fast_weights, 13.51);
 
 TEST(FastWeightsOracle, WithoutInnerStepsAreRetention) {
   const Options plain = option("inner_steps", std::int64_t{0}, option("rate", 1.0));

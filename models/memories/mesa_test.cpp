@@ -52,7 +52,7 @@ CROSSTALK_MEMORY_ORACLE(mesa, mesa);
 CROSSTALK_GATE_LAW(mesa, log_decay, log_sigmoid(x("decay")));
 CROSSTALK_GATE_LAW(mesa, beta, sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(mesa, ridge, 0.25 + softplus(x("ridge")));
-CROSSTALK_HALF_LIFE(mesa, 1.0);
+CROSSTALK_HALF_LIFE(mesa, 0.9962);
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed, double ridge) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);

@@ -31,6 +31,7 @@ CROSSTALK_GATE_LAW(precond_gated_delta, beta, x.option("beta_max") * sigmoid(x("
 CROSSTALK_GATE_LAW(precond_gated_delta, log_decay_a, -std::exp(x("A_log_a")) * softplus(x("decay_a")));
 CROSSTALK_GATE_LAW(precond_gated_delta, beta_a, sigmoid(x("beta_a")));
 CROSSTALK_GATE_LAW(precond_gated_delta, center, x("center"));
+CROSSTALK_HALF_LIFE(precond_gated_delta, 12.32);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);
