@@ -60,6 +60,10 @@ inline bool state_gate_law(const std::string& memory, const std::string& input, 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
 inline double log_sigmoid(double x) { return -softplus(-x); }
+inline Vector silu_of(Vector x) {
+  for (double& e : x) e *= sigmoid(e);
+  return x;
+}
 /// Element `channel` of x / sqrt(|x|^2 + 1e-6).
 inline double of_unit(const Vector& x, int channel) {
   return x.at(static_cast<std::size_t>(channel)) / std::sqrt(dot(x, x) + 1e-6);

@@ -40,7 +40,7 @@ class LawMixer final : public Mixer<double> {
     return leaf(name, {1, T * writes, H, width}, writes);
   }
   Var<double> parameter(const std::string& name, std::vector<int> dims, Init) override {
-    return leaf(name, {1, 1, H, dims.size() == 2 ? dims[1] : 1}, 0);
+    return leaf(name, {1, 1, dims[0], dims.size() == 2 ? dims[1] : 1}, 0);
   }
   Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
     const Var<double> x = law();

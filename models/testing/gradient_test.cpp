@@ -37,7 +37,7 @@ TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
                                           {kKeys, kValues, true, kB, {kT, 3, 3}}};
   std::size_t turn = 0;
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, 3)) {
-    if (!of_2021(kind().name) && !smooth(setting.options)) continue;
+    if (!oracle_knows(setting.options) && !smooth(setting.options)) continue;
     // LayerNorm of three numbers, twice, bends within a difference; apply_check_test.cpp looks at its gradient.
     const char* steps = "memory.inner_steps";
     if (setting.options.has(steps) && setting.options.get_int(steps) > 0) continue;
