@@ -10,10 +10,12 @@
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
+#include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
+#include "kernels/ops/pick.h"
 #include "kernels/ops/prefix_dot.h"
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
@@ -46,6 +48,7 @@
   X(Fold) \
   X(FwmRead) \
   X(GatherValues) \
+  X(LevelGain) \
   X(Linear) \
   X(LogScan) \
   X(Lookup) \
@@ -53,6 +56,7 @@
   X(Mix) \
   X(Normalize) \
   X(OneHot) \
+  X(Pick) \
   X(Pointwise) \
   X(PrefixDot) \
   X(ReadWeights) \
@@ -64,6 +68,7 @@
   X(Scan) \
   X(Scores) \
   X(ShortConv) \
+  X(Signs) \
   X(Softmax) \
   X(Solve) \
   X(StateRead) \

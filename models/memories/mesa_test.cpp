@@ -1,5 +1,6 @@
 // MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its oracle, a ridge regression by Cholesky, and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -48,6 +49,10 @@ Matrix mesa(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(mesa, mesa);
+CROSSTALK_GATE_LAW(mesa, log_decay, log_sigmoid(x("decay")));
+CROSSTALK_GATE_LAW(mesa, beta, sigmoid(x("beta")));
+CROSSTALK_GATE_LAW(mesa, ridge, 0.25 + softplus(x("ridge")));
+CROSSTALK_HALF_LIFE(mesa, 0.9962);
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed, double ridge) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);
