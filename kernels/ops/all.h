@@ -12,6 +12,7 @@
 #include "kernels/ops/fwm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
+#include "kernels/ops/network_read.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
 #include "kernels/ops/prefix_dot.h"
@@ -46,7 +47,7 @@
 /// Ops of one struct (kernels/base/op.h).
 #define CROSSTALK_WHOLE_OPS(X)                                                 \
   X(Attend) X(Combine) X(Constant) X(DiagonalRead) X(Expand) X(Fold)           \
-  X(LogScan) X(Map) X(Mix)                                                     \
+  X(LogScan) X(Map) X(Mix) X(NetworkRead)                                      \
   X(OneHot) X(ReadWeights) X(RescaledRead) X(RidgeRead) X(Scan) X(Solve)        \
   X(StateRead) X(Swap)
 // clang-format on

@@ -17,6 +17,10 @@ CT_HD inline float exp_(float x) { return ::expf(x); }
 CT_HD inline double exp_(double x) { return ::exp(x); }
 CT_HD inline float cos_(float x) { return ::cosf(x); }
 CT_HD inline double cos_(double x) { return ::cos(x); }
+CT_HD inline float tanh_(float x) { return ::tanhf(x); }
+CT_HD inline double tanh_(double x) { return ::tanh(x); }
+CT_HD inline float sqrt_(float x) { return ::sqrtf(x); }
+CT_HD inline double sqrt_(double x) { return ::sqrt(x); }
 CT_HD inline float sin_(float x) { return ::sinf(x); }
 CT_HD inline double sin_(double x) { return ::sin(x); }
 
