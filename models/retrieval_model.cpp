@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/retrieval_model.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/base/error.h"
 #include "kernels/ops/lookup.h"
 #include "models/graph/passes.h"
 #include "models/memories/memory_file.h"
@@ -17,6 +21,9 @@ const std::vector<OptionSpec>& model_options() {
       {"heads", std::int64_t{1},
        "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
       {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
+      {"init", std::string(),
+       "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
+       "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
   };
   return options;
 }
@@ -219,8 +226,26 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int value
       device_(device),
       R_(R),
       products_(products) {
+  read_inits();
   build(1, {1, second_key ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
+  for (const std::string& name : parameters_.unused_inits()) {
+    std::vector<std::string> names;
+    for (int i = 0; i < parameters_.count(); ++i) names.push_back(parameters_.name(i));
+    throw OptionError("model.init",
+                      fmt::format("model.init: {} has no parameter {}; it has {}",
+                                  options_.get_string("memory.name"), name, fmt::join(names, ", ")));
+  }
   parameters_.allocate();
+}
+
+template <class Real>
+void RetrievalModel<Real>::read_inits() {
+  if (!options_.has("model.init")) return;
+  try {
+    parameters_.set_inits(options_.get_string("model.init"));
+  } catch (const std::invalid_argument& error) {
+    throw OptionError("model.init", fmt::format("model.init: {}", error.what()));
+  }
 }
 
 template <class Real>
