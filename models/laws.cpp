@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
+#include "kernels/ops/attend.h"
 #include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/network_read.h"
 #include "kernels/ops/ridge_read.h"
+#include "kernels/ops/wkv_read.h"
 
 namespace crosstalk {
 namespace {
@@ -61,6 +63,27 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
 }
 
 template <class Real>
+Var<Real> product(Var<Real> a, Var<Real> v) {
+  Mix<Real> op;
+  op.a = in(a), op.v = in(v);
+  return {a.graph, out(a.graph->add(op).o)};
+}
+
+template <class Real>
+Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus) {
+  WkvRead<Real> op;
+  op.k = in(k), op.v = in(m.values()), op.log_decay = in(every_sequence(m, log_decay));
+  if (m.at_tokens()) op.bonus = in(every_sequence(m, bonus));
+  op.position = ids(m.position());
+  carry(m, "y", op.start, op.end, 1, m.V);
+  carry(m, "L", op.start_log, op.end_log, 1, m.V);
+  const auto& added = m.graph.add(op);
+  hand_on(m, "y", added.end);
+  hand_on(m, "L", added.end_log);
+  return {&m.graph, out(added.o)};
+}
+
+template <class Real>
 Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLaw<Real>& law) {
   NetworkRead<Real> op;
   op.hidden = law.hidden, op.biases = law.biases, op.residual = law.residual, op.mini_batch = law.mini_batch;
@@ -90,6 +113,8 @@ Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLa
 #define CROSSTALK_LAWS(Real)                                                                               \
   template Var<Real> ridge_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>, int); \
   template Var<Real> diagonal_read(Mixer<Real>&, Var<Real>, Var<Real>, const DiagonalLaw<Real>&);          \
+  template Var<Real> product(Var<Real>, Var<Real>);                                                        \
+  template Var<Real> wkv_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                              \
   template Var<Real> network_read(Mixer<Real>&, Var<Real>, Var<Real>, const NetworkLaw<Real>&);
 CROSSTALK_LAWS(float)
 CROSSTALK_LAWS(double)

@@ -25,6 +25,7 @@
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
+#include "kernels/ops/wkv_read.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
@@ -65,5 +66,6 @@
   X(Softmax) \
   X(Solve) \
   X(StateRead) \
-  X(Swap)
+  X(Swap) \
+  X(WkvRead)
 // clang-format on

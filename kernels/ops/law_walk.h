@@ -114,6 +114,7 @@ struct Place {
   std::int64_t size;  ///< numbers of a state
   const std::int32_t* position;
   Real *work, *states;  ///< `states` null: nothing is kept
+  bool before = false;  ///< without positions, query t stands before token t
 
   template <class Op>
   CT_HD Place(const Op& op, int r_, int item, std::int64_t size_)
@@ -139,7 +140,8 @@ struct Place {
   template <class F>
   CT_HD void queries(int n, F&& f) const {
     if (!position) {
-      if (n > 0) f(n - 1);
+      const int i = before ? n : n - 1;
+      if (i >= 0 && i < Q) f(i);
       return;
     }
     for (int i = 0; i < Q; ++i) {
