@@ -18,9 +18,11 @@ Memory titans_mlp() {
           .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
           .notes =
               "4 d_dot hidden units, gelu by tanh. The loss is half of the squared error; forget's b starts "
-              "at -4. W1 and W2 "
-              "start as parameters; in `apply` as w1_0 and w2_0.",
-          .parts = {feature_map("identity"), key_norm("l2")},
+              "at -4. "
+              "phi(k) and phi(q) are divided by their lengths: a step of gradient descent is stable while "
+              "keys are short. W1 "
+              "and W2 start as parameters; in `apply` as w1_0 and w2_0, and keys are taken as they are.",
+          .parts = {feature_map("identity")},
           .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same W", 1,
                        1 << 20}},
           .inputs = {{"rate"},
@@ -38,7 +40,8 @@ Memory titans_mlp() {
               },
           .build =
               [](auto& m) {
-                const auto [q, k] = features(m);
+                auto [q, k] = features(m);
+                if (m.learned()) q = unit(q), k = unit(k);
                 const int M = hidden(m.K);
                 const auto weights = [&](const char* name, int rows, int columns) {
                   return m.input(name, [&] {
