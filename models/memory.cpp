@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 #include "models/model.h"
+#include "models/model_parts.h"
 
 namespace crosstalk {
 namespace {
@@ -84,7 +85,8 @@ MemoryKind kind_of(const Memory& memory) {
     return keeps ? 0 : heads_of(options) * head_d_dot(options);
   };
   kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
-    return heads_of(options) * state(options, head_d_dot(options), values, length);
+    return heads_of(options) * state(options, head_d_dot(options), values, length) +
+           parts_state(options, values);
   };
   return kind;
 }

@@ -107,6 +107,15 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
       }
     }
   }
+  if (data.count("path_key") != 0) {  // reflections want unit vectors
+    Vector& w = data["path_key"];
+    for (std::size_t i = 0; i < w.size(); i += static_cast<std::size_t>(one.sizes.K)) {
+      double square = 0;
+      for (int c = 0; c < one.sizes.K; ++c)
+        square += w[i + static_cast<std::size_t>(c)] * w[i + static_cast<std::size_t>(c)];
+      for (int c = 0; c < one.sizes.K; ++c) w[i + static_cast<std::size_t>(c)] /= std::sqrt(square);
+    }
+  }
   const Options options = one.options();
   const auto is = [&](const char* key, const char* value) {
     return options.has(key) && options.get_string(key) == value;
