@@ -197,7 +197,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     if (state != "S" || !has_input("s0")) return {};
     return leaf("s0", {B, H, V, K});
   }
-  bool wants_end() const override { return true; }
+  bool wants_end() const override { return model_.ends_; }
   void end(const std::string& state, Var<Real> value) override {
     graph.keep(value.variable);
     model_.states_[state] = value.variable;
@@ -216,8 +216,8 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 template <class Real>
 ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
                              const std::vector<std::string>& present, Device device, bool backward,
-                             Precision products)
-    : graph_(device, 1, backward) {
+                             Precision products, bool ends)
+    : graph_(device, 1, backward), ends_(ends) {
   graph_.set_products(products);
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
     if (input.optional && std::count(present.begin(), present.end(), input.name) == 0) continue;

@@ -46,10 +46,10 @@ std::vector<OptionSpec> apply_extra_options(const std::string& memory);
 template <class Real>
 class ApplyModel {
  public:
-  /// `present`: the optional inputs that are given. `backward`: gradients are wanted.
+  /// `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are states.
   ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
              const std::vector<std::string>& present, Device device, bool backward,
-             Precision products = Precision::full);
+             Precision products = Precision::full, bool ends = true);
 
   /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to
   /// fill.
@@ -66,6 +66,7 @@ class ApplyModel {
   Graph<Real> graph_;
   std::map<std::string, Variable<Real>*> inputs_, states_;
   Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;
+  bool ends_;
 };
 
 }  // namespace crosstalk

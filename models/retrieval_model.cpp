@@ -229,6 +229,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
+  if (this->sharing_) g.set_sharing(*this->sharing_);
   BatchTensors& batch = result->batch;
   batch.B = B;
   batch.T = shape.T;
