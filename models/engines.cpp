@@ -155,6 +155,12 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
                           "\" does not cover this memory: its decay has channels, it writes several times a "
                           "token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
   const auto value_of_one = [&] { return ones(m, {m.B, m.writes(), m.H, 1}); };
+  const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
+      {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},
+      {"decay", r.decay},          {"erase_read", r.erase_read}, {"erase_write", r.erase_write},
+      {"erase_gain", r.erase_gain}};
+  for (const auto& [name, x] : named)
+    if (x) m.note(name, x);
   // States that a form without any must still give (crosstalk apply).
   const auto carry = [&](Var<Real> log_decay) {
     if (!m.wants_end()) return;
@@ -224,7 +230,7 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (m.batch() && m.H == 1) {  // values are ids: they are never formed
+  if (m.batch() && m.H == 1 && !m.wants_end()) {  // values are ids: they are never formed
     auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
     return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
   }

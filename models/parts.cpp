@@ -281,6 +281,8 @@ Features<Real> features(Mixer<Real>& m) {
   Variable<Real>* omega = omega_of(m, map);
   const Var<Real> k = norm_rows(m, mapped_rows(m, map, m.keys(), omega), normalised(m) ? key_eps(m, map) : 0);
   const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), m.norm_eps());
+  m.note("phi_k", k);
+  m.note("phi_q", q);
   return {m.query_scale() == 1 ? q : m.query_scale() * q, k};
 }
 

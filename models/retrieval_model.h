@@ -24,10 +24,12 @@ class RetrievalModel final : public Model<Real> {
                  Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
+  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:
   using Model<Real>::parameters_;
-  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
+  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
+                                          Look<Real>* look = nullptr);
 
   Options options_;
   int keys_, values_;
