@@ -15,6 +15,7 @@ crosstalk_library(crosstalk_program
     program/compare.cpp
     program/export.cpp
     program/help.cpp
+    program/inspect.cpp
     program/list.cpp
     program/new.cpp
     program/plan.cpp
@@ -42,7 +43,7 @@ crosstalk_library(crosstalk_program
     program/work.cpp
     program/worker.cpp
     program/workers.cpp
-  LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
+  LIBS crosstalk_study crosstalk_sample crosstalk_inspect crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
        Boost::program_options fmt::fmt nlohmann_json::nlohmann_json)
 
 if(CROSSTALK_HAVE_CUDA)  # for `crosstalk doctor`

@@ -49,8 +49,7 @@ struct ModelVocabulary {
 template <class Real>
 struct Look {
   struct Tensor {
-    std::string
-        name;  ///< "k", "phi_k", an input of the memory, "token.NAME" (a projection of the token), ...
+    std::string name;  ///< "k", "phi_k", an input of the memory, "token.NAME": a projection, ...
     Variable<Real>* value;
   };
   std::vector<Tensor> tensors;                    ///< in the order of their making; each variable once

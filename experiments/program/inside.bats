@@ -46,6 +46,19 @@ python_with() {
   skip "no python with $1"
 }
 
+# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
+refused() {
+  local pattern=$1 before after
+  shift
+  before=$(find . | sort)
+  run -2 --separate-stderr "$@"
+  echo "stderr: $stderr"
+  [[ $stderr =~ $pattern ]]
+  [ -z "$output" ]
+  after=$(find . | sort)
+  [ "$before" = "$after" ]
+}
+
 @test "keep_weights: a file a run, which numpy reads in one line, with the names that describe prints" {
   python_with numpy
   "$crosstalk" run s.toml --set train.keep_weights=true --quiet
@@ -113,4 +126,64 @@ PY
   [[ $stderr =~ "train.init_from" ]]
   [[ $stderr =~ "has gate.bias, gate.key, gate.value, which this model has not" ]]
   [ ! -e runs/wrong ]
+}
+
+@test "inspect: arrays with a list of them, and figures as scripts" {
+  python_with numpy
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  run -0 --separate-stderr env CROSSTALK_PYTHON=/absent "$crosstalk" inspect runs/s --where label=delta --where seed=2 --positions 1,3 --out inside
+  echo "$output" | grep -qx inside/read_weights.py
+  [[ $stderr =~ "no Python with matplotlib" ]]
+  "$python" - <<'PY'
+import numpy, re
+load = lambda name: numpy.load(f"inside/{name}.npy")
+listed = re.findall(r"^(\S+) +\[.*\] +(\[.*\])$", open("inside/README.txt").read(), re.M)
+assert len(listed) > 15
+for name, shape in listed:
+    assert list(load(name).shape) == eval(shape), name
+w, values, output = load("read_weights"), load("values"), load("output")
+assert numpy.allclose(numpy.einsum("hqm,mv->qv", w, numpy.eye(output.shape[1])[values]), output)
+assert load("state_S").shape[0] == 2 and numpy.isclose(load("effective_rank")[0, 0], 1)
+PY
+  run -0 "$crosstalk" inspect runs/s --where label=softmax --where seed=2 --figures off --out inside
+  [ ! -e inside/state_S.npy ]
+  [ -e inside/read_weights.npy ]
+}
+
+# The commands of README's section, as they stand there.
+@test "README: from experiments/ to a picture of read weights" {
+  block=$(sed -n '/^\*\*Look inside/,/^\*\*Write a study/p' "$source/README.md" | sed -n '/^```sh/,/^```/p' | grep -v '^```')
+  [[ $block == *inspect* ]]
+  mkdir experiments
+  cp "$source/experiments/quickstart.toml" experiments
+  crosstalk() { "$crosstalk" "$@"; }
+  eval "$block" >written
+  grep -qx figures/inside/read_weights.py written
+  python_with matplotlib
+  for figure in read_weights key_overlap state; do [ -s "figures/inside/$figure.pdf" ]; done
+}
+
+@test "inspect without weights says how to get them, and does" {
+  "$crosstalk" run s.toml --quiet
+  refused "the weights of run ct-[0-9a-f]* \(delta, seed 1\) are not kept; .* trains it again" \
+    "$crosstalk" inspect runs/s --where label=delta --where seed=1
+  [[ $stderr =~ \'(.*)\'\ trains ]]
+  eval "$(sed 's/^crosstalk/"$crosstalk"/' <<<"${BASH_REMATCH[1]}") --quiet"
+  "$crosstalk" inspect runs/s --where label=delta --where seed=1 --figures off
+  [ -e inside/read_weights.npy ]
+}
+
+@test "inspect refuses what it cannot do, and writes nothing" {
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  refused "4 runs keep their weights; name one with --run" "$crosstalk" inspect runs/s
+  refused "no such run" "$crosstalk" inspect runs/s --run ct-x
+  refused "the sequence has positions 1 to 4" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions 9
+  refused "needs numbers of tokens" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions a
+  mkdir mine && echo hello >mine/README.txt
+  refused "README.txt of something else" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out mine
+  printf x >"$(ls runs/s/weights/*.npz | head -1)"
+  for id in $(ls runs/s/weights); do
+    "$crosstalk" inspect runs/s --run "${id%.npz}" --figures off --out "look-$id" || [ $? -eq 2 ]
+  done
+  [ "$(ls -d look-* | wc -l)" -eq 3 ]
 }
