@@ -68,15 +68,18 @@ class Inspector {
   Inspector(const Options& config, const Weights& weights, const InspectRequest& request)
       : config_(config),
         task_(find_task(config.get_string("task.name"))->make(config)),
-        buffer_(*task_, request.split),
-        sequence_(buffer_.draw(seed(), request.sequence)) {
+        buffer_(*task_, request.split) {
+    const std::int64_t there = task_->sequences(request.split);
+    if (there > 0 && request.sequence >= static_cast<std::uint64_t>(there))
+      throw std::out_of_range(fmt::format("sequence {}: the split has sequences 0 to {}", request.sequence, there - 1));
+    sequence_ = buffer_.draw(seed(), request.sequence);
     const Vocabulary v = task_->vocabulary();
     model_ = make_model<double>(config, {v.keys, v.values, v.second_key}, Device::cpu, 1);
     load_weights(weights, model_->parameters(), Device::cpu, 0);
     const int T = sequence_.shape.T;
     for (const int t : request.positions) {
       if (t < 1 || t > T)
-        throw std::out_of_range(fmt::format("{}: the sequence has positions 1 to {}", t, T));
+        throw std::out_of_range(fmt::format("position {}: the sequence has positions 1 to {}", t, T));
     }
     positions_ = request.positions.empty() ? std::vector<int>{T} : request.positions;
   }

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "experiments/npy.h"
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/stores.h"
@@ -18,6 +17,7 @@
 #include "experiments/program/verify.h"
 #include "experiments/sample.h"
 #include "kernels/base/error.h"
+#include "kernels/base/npy.h"
 #include "plots/figure.h"
 #include "results/weights.h"
 
@@ -146,7 +146,7 @@ int run_inspect(const Arguments& arguments, Console& console) {
     const fs::path file = weights_path(target.store, record.id);
     inspection = inspect(run_of(record).config, weights_from_npz(read_weights(file), file.string()), request);
   } catch (const std::out_of_range& error) {
-    throw UsageError(fmt::format("--positions {}", error.what()));
+    throw UsageError(error.what());
   } catch (const StoreError&) {
     throw;
   } catch (const OptionError& error) {

@@ -5,6 +5,7 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
@@ -18,6 +19,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/ridge_read.h"
 #include "kernels/ops/scan.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
@@ -43,6 +45,8 @@
 
 /// Ops of one struct (kernels/base/op.h).
 #define CROSSTALK_WHOLE_OPS(X)                                                 \
-  X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
+  X(Attend) X(Combine) X(Constant) X(DiagonalRead) X(Expand) X(Fold)           \
+  X(LogScan) X(Map) X(Mix)                                                     \
+  X(OneHot) X(ReadWeights) X(RescaledRead) X(RidgeRead) X(Scan) X(Solve)        \
+  X(StateRead) X(Swap)
 // clang-format on
