@@ -71,7 +71,8 @@ class Inspector {
         buffer_(*task_, request.split) {
     const std::int64_t there = task_->sequences(request.split);
     if (there > 0 && request.sequence >= static_cast<std::uint64_t>(there))
-      throw std::out_of_range(fmt::format("sequence {}: the split has sequences 0 to {}", request.sequence, there - 1));
+      throw std::out_of_range(
+          fmt::format("sequence {}: the split has sequences 0 to {}", request.sequence, there - 1));
     sequence_ = buffer_.draw(seed(), request.sequence);
     const Vocabulary v = task_->vocabulary();
     model_ = make_model<double>(config, {v.keys, v.values, v.second_key}, Device::cpu, 1);

@@ -130,11 +130,10 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
       for (const double x : array.data)
         EXPECT_TRUE(std::isfinite(x) || array.name == "half_life") << array.name;
     }
-    for (const char* name : {"k", "q", "phi_k", "phi_q", "key_overlap", "output"})
-      EXPECT_NE(seen.find(name), nullptr) << name;
+    for (const char* name : {"k", "q", "output"}) EXPECT_NE(seen.find(name), nullptr) << name;
     for (const MemoryInput& input : kind.inputs)
       EXPECT_TRUE(input.optional || seen.find(input.name) != nullptr) << input.name;
-    EXPECT_EQ(seen.find("phi_k")->dims[1], heads);
+    EXPECT_EQ(seen.find("phi_k") != nullptr, seen.find("key_overlap") != nullptr);
     expect_near(seen.find("output")->data, plain_output(config, seen), "output");
 
     const bool normed =

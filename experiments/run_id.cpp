@@ -23,7 +23,7 @@ namespace {
 const std::map<std::string, OptionValue> kNeutralOverrides = {};
 
 /// Options that say where something lies ("KIND.KEY", as above): what lies there is hashed under another key.
-const std::set<std::string> kPlaces = {"file.task.folder"};
+const std::set<std::string> kPlaces = {"file.task.folder", ".train.init_from"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||
@@ -52,9 +52,6 @@ std::string normal_text(const OptionValue& value) {
   return to_text(value);
 }
 
-/// Where the weights lie that a run starts from; train.init_digest says what they are.
-bool never_hashed(const std::string& key) { return key == "train.init_from"; }
-
 std::string name_or_empty(const Options& config, const std::string& key) {
   return config.has(key) ? config.get_string(key) : std::string();
 }
@@ -65,7 +62,6 @@ std::string canonical_text(const Schema& schema, const Options& config) {
   const std::string task = name_or_empty(config, "task.name"), memory = name_or_empty(config, "memory.name");
   std::string text;
   for (const auto& [key, value] : config.values()) {
-    if (never_hashed(key)) continue;
     if (!always_hashed(key)) {
       const std::string kind = key.compare(0, 5, "task.") == 0     ? task
                                : key.compare(0, 7, "memory.") == 0 ? memory

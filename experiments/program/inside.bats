@@ -150,19 +150,6 @@ PY
   [ -e inside/read_weights.npy ]
 }
 
-# The commands of README's section, as they stand there.
-@test "README: from experiments/ to a picture of read weights" {
-  block=$(sed -n '/^\*\*Look inside/,/^\*\*Write a study/p' "$source/README.md" | sed -n '/^```sh/,/^```/p' | grep -v '^```')
-  [[ $block == *inspect* ]]
-  mkdir experiments
-  cp "$source/experiments/quickstart.toml" experiments
-  crosstalk() { "$crosstalk" "$@"; }
-  eval "$block" >written
-  grep -qx figures/inside/read_weights.py written
-  python_with matplotlib
-  for figure in read_weights key_overlap state; do [ -s "figures/inside/$figure.pdf" ]; done
-}
-
 @test "inspect without weights says how to get them, and does" {
   "$crosstalk" run s.toml --quiet
   refused "the weights of run ct-[0-9a-f]* \(delta, seed 1\) are not kept; .* trains it again" \

@@ -17,7 +17,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
-#include "kernels/base/npy_text.h"
+#include "kernels/base/npy.h"
 #include "kernels/base/npz.h"
 #include "models/model.h"
 #include "results/store.h"
@@ -39,6 +39,17 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 template <class Real>
 std::vector<std::int64_t> shape_of(const Tensor<Real>& tensor) {
   return {tensor.dims, tensor.dims + tensor.rank};
+}
+
+template <class Real>
+std::string member(const WeightArray& array) {
+  return npy_bytes(NpyArray<Real>{array.shape, {array.data.begin(), array.data.end()}}, array.name);
+}
+
+template <class Real>
+WeightArray array_from(const std::string& name, const std::string& bytes, const std::string& path) {
+  NpyArray<Real> array = npy_array<Real>(bytes, fmt::format("{}: {}", path, name));
+  return {name, std::move(array.shape), {array.data.begin(), array.data.end()}};
 }
 
 /// The run of a store that a beginning of its id names, or the only one.
@@ -140,16 +151,17 @@ void load_weights(const Weights& weights, ParameterBlock<Real>& block, Device de
 std::string to_npz(const Weights& weights) {
   NpzMembers members;
   for (const WeightArray& array : weights.arrays)
-    members.emplace_back(array.name, npy_of({array.shape, array.data, weights.is_double}));
+    members.emplace_back(array.name, weights.is_double ? member<double>(array) : member<float>(array));
   return npz_bytes(members);
 }
 
 Weights weights_from_npz(const std::string& bytes, const std::string& path) {
   Weights weights;
   for (const auto& [name, content] : npz_members(bytes, path)) {
-    FloatArray array = floats_of_npy(content, fmt::format("{}: {}", path, name));
-    weights.is_double |= array.is_double;
-    weights.arrays.push_back({name, std::move(array.shape), std::move(array.data)});
+    const bool is_double = npy_type(content, fmt::format("{}: {}", path, name)) != "<f4";
+    weights.is_double |= is_double;
+    weights.arrays.push_back(is_double ? array_from<double>(name, content, path)
+                                       : array_from<float>(name, content, path));
     for (const double x : weights.arrays.back().data)
       if (!std::isfinite(x)) throw std::runtime_error(fmt::format("{}: {} holds {}", path, name, x));
   }
