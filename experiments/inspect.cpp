@@ -36,18 +36,20 @@ const std::vector<Known>& known_arrays() {
       {"k", "[M,H,d]", "keys before phi; M = T times writes a token"},
       {"phi_q", "[Q,H,K]", "queries after phi and key_norm"},
       {"phi_k", "[M,H,K]", "keys after phi and key_norm"},
+      {"score_key", "[M,H,K]", "what queries are compared with, where it is not phi_k (turned, normalised)"},
+      {"score_query", "[Q,H,K]", "and what is compared with it"},
       {"write_key", "[M,H,K]", "the key under which is written, where it is not phi_k"},
       {"write_gain", "[M,H,1]", "what a write is multiplied by, where no input of the memory is that"},
       {"decay", "[T,H,1]", "what the state is multiplied by, where it is not given as log_decay"},
       {"erase_read", "[M,H,K]", "along which is read what is erased, where it is not the key"},
       {"erase_write", "[M,H,K]", "along which is erased, where it is not the key"},
       {"erase_gain", "[M,H,1]", "what erasing is multiplied by, where it is not the write's gain"},
-      {"INPUT", "[T,H,1|K]",
-       "each input of the memory ('crosstalk describe MEMORY'), as the token decides it"},
+      {"INPUT", "[T,H,.]", "each input of the memory ('crosstalk describe MEMORY'), as the token decides it"},
       {"token.NAME", "[T,H,n]", "each further projection of the token, before its nonlinearity"},
       {"read_weights", "[H,Q,M]",
        "output = sum over writes of weight times value, before read_norm layernorm"},
-      {"key_overlap", "[H,M,M]", "phi(k_i).phi(k_j), of the keys under which is written: the crosstalk"},
+      {"key_overlap", "[H,M,M]",
+       "products of keys as they are written and compared, phi(k_i).phi(k_j): the crosstalk"},
       {"positions", "[P]", "numbers of tokens after which states are given"},
       {"state_S", "[P,H,V,K]", "the state, likewise state_z where reads are divided, and further states"},
       {"spectrum_positions", "[N]", "numbers of tokens after which singular values are given"},
@@ -61,6 +63,25 @@ const std::vector<Known>& known_arrays() {
 
 void fill(const Tensor<std::int32_t>& tensor, const std::int32_t* from) {
   std::copy(from, from + tensor.size(), tensor.at(0));
+}
+
+const char* shape_of(Per per) {
+  switch (per) {
+    case Per::token:
+      return "[T,H,1]";
+    case Per::key:
+      return "[T,H,K]";
+    case Per::value:
+      return "[.,H,V]";  // a token's or a query's
+    case Per::write:
+      return "[M,H,1]";
+    case Per::head:
+      return "[1,H,1]";
+    case Per::head_key:
+      return "[1,H,K]";
+    default:
+      return "[.,H,.]";
+  }
 }
 
 class Inspector {
@@ -166,14 +187,16 @@ class Inspector {
     add(name, dims_of(tensor), values_of(tensor));
     InspectArray& array = result_.arrays.back();
     const MemoryKind& kind = *find_memory(config_.get_string("memory.name"));
-    const bool is_input = std::any_of(kind.inputs.begin(), kind.inputs.end(),
-                                      [&](const MemoryInput& input) { return input.name == name; });
-    if (is_input) array.shape = "[T,H,1|K]", array.meaning = fmt::format("input {} of {}", name, kind.name);
+    for (const MemoryInput& input : kind.inputs) {
+      if (input.name != name) continue;
+      array.shape = shape_of(input.per);
+      array.meaning = fmt::format("input {} of {}", name, kind.name);
+    }
     if (name.starts_with("token."))
       array.shape = "[T,H,n]", array.meaning = "projection of the token, before its nonlinearity";
     if (array.meaning.empty()) array.shape = "[.,H,.]", array.meaning = "made by the memory on its way";
-    static const std::set<std::string> vectors = {"k", "q", "phi_k",      "phi_q",
-                                                  "a", "b", "erase_read", "erase_write"};
+    static const std::set<std::string> vectors = {"k", "q",           "phi_k",      "phi_q",      "a",
+                                                  "b", "score_query", "erase_read", "erase_write"};
     if (vectors.count(name) == 0 && name.find("key") == std::string::npos && !name.starts_with("token."))
       result_.gates.push_back(name);
   }
@@ -203,6 +226,7 @@ class Inspector {
 
   void add_overlap() {
     const InspectArray* key = result_.find("write_key");
+    if (key == nullptr) key = result_.find("score_key");
     if (key == nullptr) key = result_.find("phi_k");
     if (key == nullptr) return;
     const std::int64_t M = key->dims[0], H = key->dims[1], K = key->dims[2];

@@ -208,6 +208,10 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
   Graph<Real>& g = m.graph;
+  if (!terms.between_tokens) {
+    m.note("score_key", k);
+    m.note("score_query", x);
+  }
   const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
                              !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
                              !terms.sink && !terms.extra;

@@ -181,6 +181,10 @@ class RetrievalMixer final : public Mixer<Real> {
     if (look_ == nullptr) return;
     const bool feature = name.starts_with("phi_");  // is the key itself where there is no map
     for (auto& known : look_->tensors) {
+      if (known.name == name) {  // the last counts
+        graph.keep(known.value = x.variable);
+        return;
+      }
       if (feature || known.value->root() != x.variable->root()) continue;
       if (known.name.starts_with("token.")) known.name = name;
       return;
