@@ -15,6 +15,7 @@ crosstalk_library(crosstalk_program
     program/compare.cpp
     program/export.cpp
     program/help.cpp
+    program/inspect.cpp
     program/list.cpp
     program/new.cpp
     program/plan.cpp
@@ -42,7 +43,7 @@ crosstalk_library(crosstalk_program
     program/work.cpp
     program/worker.cpp
     program/workers.cpp
-  LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
+  LIBS crosstalk_study crosstalk_sample crosstalk_inspect crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
        Boost::program_options fmt::fmt nlohmann_json::nlohmann_json)
 
 if(CROSSTALK_HAVE_CUDA)  # for `crosstalk doctor`
@@ -66,7 +67,7 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  foreach(file cli hostile sharing submit workers)
+  foreach(file cli hostile inside sharing submit workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
     set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
     if(NOT BATS)

@@ -40,7 +40,10 @@ inline int packs_at_once(const TrainingOptions& options) {
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {
-  std::function<void(Record&&)> finished;              ///< a run ended (done, diverged or failed)
+  std::function<void(Record&&)> finished;  ///< a run ended (done, diverged or failed)
+  /// The final weights of a run with keep_weights that is done, as .npz; called before `finished`. May be
+  /// empty.
+  std::function<void(const std::string& id, const std::string& npz)> keep;
   std::function<void(std::int64_t steps)> progressed;  ///< model-steps done since the last call
   const std::atomic<bool>* stop =
       nullptr;  ///< set: leave as soon as possible; unfinished runs are saved, if `save` is given

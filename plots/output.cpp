@@ -268,6 +268,18 @@ void write_figure_files(const fs::path& base, const std::string& csv, const std:
   fresh.put_in_place();
 }
 
+void write_figure_script(const fs::path& base, const std::string& script, std::ostream& notes) {
+  const fs::path path = with_extension(base, ".py");
+  if (fs::is_directory(path)) fail(path, "it is a folder");
+  const ScriptState state = script_state(path);
+  if (state == ScriptState::foreign) fail(path, "it exists and is not a figure's script; give another name");
+  if (state == ScriptState::edited) {
+    notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n", path.string());
+    return;
+  }
+  NewFile(path, signed_script(script)).put_in_place();
+}
+
 std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   const fs::path script = with_extension(base, ".py");
   std::vector<fs::path> pictures = {with_extension(base, ".pdf"), with_extension(base, ".png")};

@@ -90,6 +90,10 @@ void print_plan(const Study& study, const StoreContents& contents, const std::fi
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", store.string(), plural(total.missing, "run"));
+  if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
+    console.out << fmt::format(
+        "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
+        plural(std::ssize(again), "run"));
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
                                plural(total.failed, "run"));

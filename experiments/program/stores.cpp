@@ -8,6 +8,7 @@
 #include "experiments/program/text.h"
 #include "results/import.h"
 #include "results/select.h"
+#include "results/weights.h"
 
 namespace crosstalk::program {
 
@@ -141,6 +142,18 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
     throw UsageError(error.what());
   }
   return rows;
+}
+
+std::set<std::string> lacking_weights(const std::vector<Run>& runs, const StoreContents& contents,
+                                      const fs::path& store) {
+  std::set<std::string> lacking;
+  std::optional<std::set<std::string>> kept;  // the folder is read if anybody wants weights
+  for (const Run& run : runs) {
+    if (!run.keep_weights || state_of(run, contents) != "done") continue;
+    if (!kept) kept = kept_weights(store);
+    if (kept->count(run.id) == 0) lacking.insert(run.id);
+  }
+  return lacking;
 }
 
 std::string state_of(const Run& run, const StoreContents& contents) {

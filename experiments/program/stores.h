@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,10 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments);
 
 /// "done", "diverged", "failed" or "missing".
 std::string state_of(const Run& run, const StoreContents& contents);
+
+/// Runs that are done, whose weights the study wants and the store does not keep: trained again for them.
+std::set<std::string> lacking_weights(const std::vector<Run>& runs, const StoreContents& contents,
+                                      const std::filesystem::path& store);
 
 /// How many of each state.
 struct StateCounts {

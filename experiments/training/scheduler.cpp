@@ -173,6 +173,10 @@ class Scheduler {
       finished.push_back(record.id);
       report(std::move(record));
     };
+    if (events_.keep)
+      events.keep = [&](const std::string& id, const std::string& npz) {
+        hand_over([&] { events_.keep(id, npz); });
+      };
     events.progressed = [&](std::int64_t steps) {
       const std::lock_guard lock(event_mutex_);
       if (events_.progressed) events_.progressed(steps);
@@ -260,11 +264,16 @@ class Scheduler {
     report(std::move(record));
   }
 
-  // Hands a record to the caller. If that throws (the store is full), everything stops and the error is kept.
   void report(Record&& record) {
+    hand_over([&] { events_.finished(std::move(record)); });
+  }
+
+  // Hands a result to the caller. If that throws (the store is full), everything stops and the error is kept.
+  template <class Give>
+  void hand_over(const Give& give) {
     const std::lock_guard lock(event_mutex_);
     try {
-      events_.finished(std::move(record));
+      give();
     } catch (...) {
       if (!error_) error_ = std::current_exception();
       failed_.store(true);
