@@ -55,7 +55,7 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
 TEST_F(TableTest, SmallNumbersAreShort) {
   RecordMap records;
   add_recall(records, "a", 1, 4, 4, 0.00001234);
-  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr("| A | 1.23e-5 |"));
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr("| a | 1.23e-5 |"));
 }
 
 TEST_F(TableTest, CsvHasTheFiguresColumns) {
