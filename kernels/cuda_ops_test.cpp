@@ -27,11 +27,11 @@ TEST_F(CudaOps, LinearForward) {
     if (few_replicas() && N * I > 50000) continue;
     for (bool bias : {false, true}) {
       SCOPED_TRACE(testing::Message() << N << " " << I << " " << O << (bias ? " with bias" : ""));
-      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        if (bias) f.in(a.b, {O});
-        f.out(a.y, {N, O});
+      check<Linear>(I, 1, [=](Fields& f, auto& a) {
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        if (bias) f.in(a.b.value, {O});
+        f.out(a.y.value, {N, O});
       });
     }
   }
@@ -42,27 +42,27 @@ TEST_F(CudaOps, LinearBackward) {
     if (few_replicas() && N * I > 50000) continue;
     SCOPED_TRACE(testing::Message() << N << " " << I << " " << O);
     for_writes([=](Write mode) {
-      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.d_y, {N, O});
-        f.out(a.d_x, {N, I});
-        f.out(a.d_w, {O, I});
-        f.out(a.d_b, {O});
-        a.write_x = a.write_w = a.write_b = mode;
+      check_backward<Linear>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.y.gradient, {N, O});
+        f.out(a.x.gradient, {N, I});
+        f.out(a.w.gradient, {O, I});
+        f.out(a.b.gradient, {O});
+        a.x.write = a.w.write = a.b.write = mode;
       });
     });
   }
-  check<LinearBackward>(40, 1,
-                        [](Fields& f, auto& a) {  // nothing but d_w is wanted; the others stay as they are
-                          f.in(a.x, {40, 8});
-                          f.in(a.w, {6, 8});
-                          f.in(a.d_y, {40, 6});
-                          f.out(a.d_x, {40, 8});
-                          f.out(a.d_w, {6, 8});
-                          f.out(a.d_b, {6});
-                          a.write_w = Write::overwrite;
-                        });
+  check_backward<Linear>(40, 1,
+                         [](Fields& f, auto& a) {  // nothing but d_w is wanted; the others stay as they are
+                           f.in(a.x.value, {40, 8});
+                           f.in(a.w.value, {6, 8});
+                           f.in(a.y.gradient, {40, 6});
+                           f.out(a.x.gradient, {40, 8});
+                           f.out(a.w.gradient, {6, 8});
+                           f.out(a.b.gradient, {6});
+                           a.w.write = Write::overwrite;
+                         });
 }
 
 // Rounded operands are the same on both devices, so the tolerance is that of the sums.
@@ -71,22 +71,22 @@ TEST_F(CudaOps, LinearRounded) {
     for (auto [N, I, O] : kLinearShapes) {
       if (few_replicas() && N * I > 5000) continue;
       SCOPED_TRACE(testing::Message() << static_cast<int>(precision) << " " << N << " " << I << " " << O);
-      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
+      check<Linear>(I, 1, [=](Fields& f, auto& a) {
         a.precision = precision;
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.b, {O});
-        f.out(a.y, {N, O});
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.b.value, {O});
+        f.out(a.y.value, {N, O});
       });
-      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+      check_backward<Linear>(std::max(N, O), 1, [=](Fields& f, auto& a) {
         a.precision = precision;
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.d_y, {N, O});
-        f.out(a.d_x, {N, I});
-        f.out(a.d_w, {O, I});
-        f.out(a.d_b, {O});
-        a.write_x = a.write_b = Write::overwrite, a.write_w = Write::add;
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.y.gradient, {N, O});
+        f.out(a.x.gradient, {N, I});
+        f.out(a.w.gradient, {O, I});
+        f.out(a.b.gradient, {O});
+        a.x.write = a.b.write = Write::overwrite, a.w.write = Write::add;
       });
     }
   }
@@ -110,17 +110,17 @@ TEST_F(CudaOps, Pointwise) {
   for (PointMap map : {PointMap::sigmoid, PointMap::affine}) {
     for (int n : {1, 257, 1000}) {
       SCOPED_TRACE(n);
-      check<PointwiseForward>(4, 1, [=](Fields& f, auto& a) {
+      check<Pointwise>(4, 1, [=](Fields& f, auto& a) {
         a.map = map, a.scale = 2, a.shift = map == PointMap::affine ? -0.5 : 0;
-        f.in(a.x, {n, 3}, -5, 5);
-        f.out(a.y, {n, 3});
+        f.in(a.x.value, {n, 3}, -5, 5);
+        f.out(a.y.value, {n, 3});
       });
       for_writes([=](Write mode) {
-        check<PointwiseBackward>(4, 1, [=](Fields& f, auto& a) {
-          a.map = map, a.scale = 2, a.write_x = mode;
-          f.in(a.y, {n, 3}, 0, 2);
-          f.in(a.d_y, {n, 3});
-          f.out(a.d_x, {n, 3});
+        check_backward<Pointwise>(4, 1, [=](Fields& f, auto& a) {
+          a.map = map, a.scale = 2, a.x.write = mode;
+          f.in(a.y.value, {n, 3}, 0, 2);
+          f.in(a.y.gradient, {n, 3});
+          f.out(a.x.gradient, {n, 3});
         });
       });
     }
@@ -130,19 +130,19 @@ TEST_F(CudaOps, Pointwise) {
 TEST_F(CudaOps, EraseRatio) {
   for (int T : {1, 2, 45}) {
     SCOPED_TRACE(T);
-    check<EraseRatioForward>(4, 1, [=](Fields& f, auto& a) {
-      f.in(a.a, {9, T});
-      f.in(a.b, {9, T}, 0.5, 3);
-      f.out(a.y, {9, T});
+    check<EraseRatio>(4, 1, [=](Fields& f, auto& a) {
+      f.in(a.a.value, {9, T});
+      f.in(a.b.value, {9, T}, 0.5, 3);
+      f.out(a.y.value, {9, T});
     });
     for_writes([=](Write mode) {
-      check<EraseRatioBackward>(4, 1, [=](Fields& f, auto& a) {
-        f.in(a.b, {9, T}, 0.5, 3);
-        f.in(a.y, {9, T});
-        f.in(a.d_y, {9, T});
-        f.out(a.d_a, {9, T});
-        f.out(a.d_b, {9, T});
-        a.write_a = mode, a.write_b = Write::add;
+      check_backward<EraseRatio>(4, 1, [=](Fields& f, auto& a) {
+        f.in(a.b.value, {9, T}, 0.5, 3);
+        f.in(a.y.value, {9, T});
+        f.in(a.y.gradient, {9, T});
+        f.out(a.a.gradient, {9, T});
+        f.out(a.b.gradient, {9, T});
+        a.a.write = mode, a.b.write = Write::add;
       });
     });
   }
@@ -151,20 +151,20 @@ TEST_F(CudaOps, EraseRatio) {
 TEST_F(CudaOps, RowDivide) {
   for (int D : {1, 31, 200}) {
     SCOPED_TRACE(D);
-    check<RowDivideForward>(4, 1, [=](Fields& f, auto& a) {
+    check<RowDivide>(4, 1, [=](Fields& f, auto& a) {
       a.eps = 1e-5;
-      f.in(a.a, {21, D});
-      f.in(a.b, {21}, 0.5, 3);
-      f.out(a.y, {21, D});
+      f.in(a.a.value, {21, D});
+      f.in(a.b.value, {21}, 0.5, 3);
+      f.out(a.y.value, {21, D});
     });
     for_writes([=](Write mode) {
-      check<RowDivideBackward>(D, 2, [=](Fields& f, auto& a) {
-        a.eps = 1e-5, a.write_a = mode, a.write_b = mode;
-        f.in(a.b, {21}, 0.5, 3);
-        f.in(a.y, {21, D});
-        f.in(a.d_y, {21, D});
-        f.out(a.d_a, {21, D});
-        f.out(a.d_b, {21});
+      check_backward<RowDivide>(D, 2, [=](Fields& f, auto& a) {
+        a.eps = 1e-5, a.a.write = mode, a.b.write = mode;
+        f.in(a.b.value, {21}, 0.5, 3);
+        f.in(a.y.value, {21, D});
+        f.in(a.y.gradient, {21, D});
+        f.out(a.a.gradient, {21, D});
+        f.out(a.b.gradient, {21});
       });
     });
   }
@@ -174,19 +174,19 @@ TEST_F(CudaOps, Normalize) {
   for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer}) {
     for (int D : {1, 5, 64, 130, 300, 600}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(norm) << " " << D);
-      check<NormalizeForward>(D, 2, [=](Fields& f, auto& a) {
+      check<Normalize>(D, 2, [=](Fields& f, auto& a) {
         a.norm = norm, a.eps = 1e-2;
-        f.in(a.x, {19, D}, norm == RowNorm::layer ? -1 : 0.1, 1);
-        f.out(a.y, {19, D});
-        f.out(a.inverse, {19});
+        f.in(a.x.value, {19, D}, norm == RowNorm::layer ? -1 : 0.1, 1);
+        f.out(a.y.value, {19, D});
+        f.out(a.inverse.value, {19});
       });
       for_writes([=](Write mode) {
-        check<NormalizeBackward>(D, 4, [=](Fields& f, auto& a) {
-          a.norm = norm, a.write_x = mode;
-          f.in(a.y, {19, D});
-          f.in(a.inverse, {19});
-          f.in(a.d_y, {19, D});
-          f.out(a.d_x, {19, D});
+        check_backward<Normalize>(D, 4, [=](Fields& f, auto& a) {
+          a.norm = norm, a.x.write = mode;
+          f.in(a.y.value, {19, D});
+          f.in(a.inverse.value, {19});
+          f.in(a.y.gradient, {19, D});
+          f.out(a.x.gradient, {19, D});
         });
       });
     }
@@ -251,16 +251,16 @@ TEST_F(CudaOps, FavorFeatures) {
 
 TEST_F(CudaOps, ErrorsNameTheOp) {
   Fields fields(Device::cuda, 1);
-  RecurrentReadForward<float> a;
-  fields.in(a.k, {1, 2, 5000});
-  fields.in(a.q, {1, 1, 5000});
-  fields.in(a.position, {1, 1}, 0, 3);
-  fields.out(a.a, {1, 1, 2});
+  RecurrentRead<float> a;
+  fields.in(a.k.value, {1, 2, 5000});
+  fields.in(a.q.value, {1, 1, 5000});
+  fields.in(a.position.value, {1, 1}, 0, 3);
+  fields.out(a.a.value, {1, 1, 2});
   fields.allocate();
   Exec exec;
   exec.device = Device::cuda;
   try {
-    run(exec, a);
+    forward(exec, a);
     FAIL() << "5000 dimensions were taken";
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("recurrent read"), std::string::npos) << error.what();

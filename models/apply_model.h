@@ -20,6 +20,9 @@ struct ApplySizes {
   int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
 };
 
+/// The input that holds a state before the first token: s0, w1_0.
+std::string start_name(const std::string& state);
+
 /// An input of a memory: its name, its shape, and whether it may be left out.
 struct ApplyInput {
   std::string name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/normalize.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -9,13 +9,7 @@ namespace {
 OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, const Fill& fill) {
   OpCase op(name);
   op.input("x", {N, D}, fill).output("y", {N, D}).output_without_gradient("inverse", {N});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, NormalizeForward{norm, eps, s.real("x"), s.real("y"), s.real("inverse")});
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    run(exec,
-        NormalizeBackward{norm, s.real("y"), s.real("inverse"), s.real("d_y"), s.real("d_x"), s.write("x")});
-  });
+  call<Normalize>(op, [=](auto& o) { o.norm = norm, o.eps = eps; });
   op.oracle([=](const Values& in) {
     Values out;
     for (int n = 0; n < N; ++n) {

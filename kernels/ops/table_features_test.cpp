@@ -68,16 +68,16 @@ OpCase make(const std::string& name, const Shape& shape, FeatureMap map, int nu,
   op.backward([=](const Exec& exec, auto& s) {
     using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
     run(exec, TableFeaturesBackward{from(s), s.real("inverse"), s.real("d_y"), s.real("d_x")});
-    LookupBackward<Real> args;
-    args.ids = s.integer("ids");
+    Lookup<Real> args;
+    args.ids.value = s.integer("ids");
     args.tables = tables;
     for (int i = 0; i < tables; ++i) {
-      args.d_table[i] = s.real(fmt::format("d_table{}", i));
-      args.write_table[i] = s.write(fmt::format("table{}", i));
+      args.table[i].gradient = s.real(fmt::format("d_table{}", i));
+      args.table[i].write = s.write(fmt::format("table{}", i));
       args.channel[i] = shape.channel[static_cast<std::size_t>(i)];
     }
-    args.d_y = s.real("d_x");
-    run(exec, args);
+    args.y.gradient = s.real("d_x");
+    backward(exec, args);
   });
   op.oracle([=](const Values& in) {
     Values out;

@@ -112,11 +112,12 @@ Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>
-struct PrefixDot {
+struct PrefixProducts {
   Variable<Real>*zk, *zq;
 };
 template <class Real>
-PrefixDot<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchTensors& batch);
+PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q,
+                                const BatchTensors& batch);
 
 /// a_t / b_t, 0 at t = 0: [R,B,T].
 template <class Real>

@@ -22,12 +22,18 @@ struct ApplyCase {
   Options options() const { return apply_options(memory, sizes, given); }
 };
 
+/// Whether an input is what a state is before the first token: s0, h0, w1_0.
+inline bool is_start(const MemoryKind& kind, const std::string& input) {
+  return std::any_of(kind.states.begin(), kind.states.end(),
+                     [&](const std::string& state) { return start_name(state) == input; });
+}
+
 /// Every own option of a memory in turn, with all optional inputs and with none.
 inline std::vector<ApplyCase> apply_cases(const std::string& memory, const ApplySizes& sizes) {
   const MemoryKind& kind = *find_memory(memory);
   std::vector<std::string> optional;
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
-    if (input.optional && input.name != "s0") optional.push_back(input.name);
+    if (input.optional && !is_start(kind, input.name)) optional.push_back(input.name);
   }
   std::vector<ApplyCase> cases = {{memory, "defaults", sizes, {}, {}}};
   if (!optional.empty()) cases.push_back({memory, "optional inputs", sizes, {}, optional});
@@ -86,6 +92,8 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
       } else if (input.name == "beta" || input.name == "in_context_rate" || input.name == "step" ||
                  input.name == "slope" || input.name.find("gate") != std::string::npos) {
         x.push_back(0.05 + 0.9 * u);
+      } else if (input.name == "ridge") {
+        x.push_back(0.3 + u);
       } else if (input.name == "k" || input.name == "erase_key" || input.name == "a" || input.name == "b") {
         x.push_back(0.5 * z);
       } else {
@@ -161,9 +169,12 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
         };
         if (input.name == "s0") {
           for (int v = 0; v < s.V; ++v) row(((std::int64_t{b} * s.H + h) * s.V + v) * s.K, s.K);
-        } else if (input.dims[0] == s.H && input.dims.size() <= 2 && input.shape[1] == 'H') {
-          const int n = input.dims.size() == 2 ? input.dims[1] : 1;
-          row(std::int64_t{h} * n, n);
+        } else if (input.shape.find('T') == std::string::npos) {  // one row: [H], [H,V,K], [B,H,K,K]
+          int n = 1;
+          for (const int d : input.dims) n *= d;
+          const bool of_head = input.shape[1] == 'H';
+          n /= of_head ? s.H : s.B * s.H;
+          row(std::int64_t{of_head ? h : b * s.H + h} * n, n);
         } else {
           const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
           const bool per_write = input.shape.find('N') != std::string::npos;
