@@ -105,6 +105,10 @@ if(CROSSTALK_TESTS)
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()
   endif()
+  # What is installed, moved and used elsewhere.
+  add_test(NAME program.install
+    COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/install_test.sh" "${CMAKE_BINARY_DIR}")
+  set_tests_properties(program.install PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")
   set_tests_properties(program.kill_20 PROPERTIES LABELS slow TIMEOUT 600)

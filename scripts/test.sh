@@ -78,7 +78,7 @@ script_check() { (cd "$root" && shellcheck -x --source-path=SCRIPTDIR scripts/*.
 
 warnings=()
 if [ "${CI:-}" = true ]; then warnings=(-DCROSSTALK_WERROR=ON); fi
-build_everything() { configure "$1" ${warnings[@]+"${warnings[@]}"} && build "$1"; }
+build_everything() { configure "$1" -DCROSSTALK_TESTS=ON ${warnings[@]+"${warnings[@]}"} && build "$1"; }
 
 bash "$root/scripts/install-deps.sh"
 if [ -z "${CROSSTALK_PYTHON:-}" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
