@@ -171,7 +171,7 @@ TEST_F(CudaOps, RowDivide) {
 }
 
 TEST_F(CudaOps, Normalize) {
-  for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer}) {
+  for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer, RowNorm::rms}) {
     for (int D : {1, 5, 64, 130, 300, 600}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(norm) << " " << D);
       check<Normalize>(D, 2, [=](Fields& f, auto& a) {

@@ -187,9 +187,9 @@ Part read_norm(const std::string& default_norm, std::vector<std::string> choices
             std::move(choices)}}};
 }
 
-Part beta_max() {
+Part beta_max(double default_max) {
   OptionSpec spec{
-      "beta_max", 1.0,
+      "beta_max", default_max,
       "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)", 0,
       2};
   spec.min_exclusive = true;

@@ -22,7 +22,7 @@ Part key_norm(const std::string& default_norm);
 /// read_norm: what is done with values read.
 Part read_norm(const std::string& default_norm, std::vector<std::string> choices);
 /// beta_max in (0, 2]: beta = beta_max sigmoid(...).
-Part beta_max();
+Part beta_max(double default_max = 1);
 /// Options that name kernels of an attention (names and defaults), and order, digits and tau for all of them.
 Part kernels(const std::vector<std::pair<std::string, std::string>>& names);
 

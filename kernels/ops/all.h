@@ -20,7 +20,9 @@
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
 #include "kernels/ops/ridge_read.h"
+#include "kernels/ops/rotate.h"
 #include "kernels/ops/scan.h"
+#include "kernels/ops/short_conv.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
@@ -57,9 +59,11 @@
   X(RecurrentRead) \
   X(RescaledRead) \
   X(RidgeRead) \
+  X(Rotate) \
   X(RowDivide) \
   X(Scan) \
   X(Scores) \
+  X(ShortConv) \
   X(Softmax) \
   X(Solve) \
   X(StateRead) \

@@ -1,5 +1,5 @@
 // Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps);
-// layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
+// rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/buffer.h"
@@ -7,7 +7,7 @@
 
 namespace crosstalk {
 
-enum class RowNorm : int { sum, l2, layer };
+enum class RowNorm : int { sum, l2, layer, rms };
 
 /// Backward needs y and inverse alone.
 template <class Real>

@@ -27,6 +27,9 @@ void forward_cpu(const Exec& exec, const Normalize<Real>& a) {
                         case RowNorm::l2:
                           inverse = 1 / std::sqrt(dot(x, x, d) + eps);
                           break;
+                        case RowNorm::rms:
+                          inverse = 1 / std::sqrt(dot(x, x, d) / static_cast<Real>(d) + eps);
+                          break;
                         case RowNorm::layer: {
                           shift = sum(x, d) / static_cast<Real>(d);
                           for (int j = 0; j < d; ++j) y[j] = x[j] - shift;
@@ -58,6 +61,10 @@ void backward_cpu(const Exec& exec, const Normalize<Real>& a) {
               break;
             case RowNorm::l2:  // d_x = s (d_y - y (d_y.y))
               for (int j = 0; j < d; ++j) put(a.x.write, d_x + j, inverse * (d_y[j] - y[j] * along));
+              break;
+            case RowNorm::rms:
+              for (int j = 0; j < d; ++j)
+                put(a.x.write, d_x + j, inverse * (d_y[j] - y[j] * (along / static_cast<Real>(d))));
               break;
             case RowNorm::layer: {
               const Real mean = sum(d_y, d) / static_cast<Real>(d), slope = along / static_cast<Real>(d);

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
   const auto x = [&](int j, int i) { return N > 0 ? row.held[i] : row.x[j]; };
   const Real eps = static_cast<Real>(a.eps);
   Real shift = 0, total = 0;
-  if (a.norm != RowNorm::l2) {
+  if (a.norm == RowNorm::sum || a.norm == RowNorm::layer) {
     for_entries<N>(d, [&](int j, int i) { total += x(j, i); });
     total = warp_sum(total);
   }
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
     Real squares = 0;
     for_entries<N>(d, [&](int j, int i) { squares += (x(j, i) - shift) * (x(j, i) - shift); });
     squares = warp_sum(squares);
-    inverse = 1 / sqrt((a.norm == RowNorm::layer ? squares / static_cast<Real>(d) : squares) + eps);
+    inverse = 1 / sqrt((a.norm == RowNorm::l2 ? squares : squares / static_cast<Real>(d)) + eps);
   }
   Real* y = a.y.value.at(r) + n * d;
   for_entries<N>(d, [&](int j, int i) { y[j] = (x(j, i) - shift) * inverse; });
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_cons
   if (a.norm == RowNorm::layer) {
     for_entries<N>(d, [&](int j, int i) { mean += d_y(j, i); });
     mean = warp_sum(mean) / static_cast<Real>(d);
-    along /= static_cast<Real>(d);
   }
+  if (a.norm == RowNorm::layer || a.norm == RowNorm::rms) along /= static_cast<Real>(d);
   Real* d_x = a.x.gradient.at(r) + n * d;
   for_entries<N>(d, [&](int j, int i) {
     const Real projected = a.norm == RowNorm::sum ? along : y(j, i) * along;

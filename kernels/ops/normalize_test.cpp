@@ -27,6 +27,9 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, con
         case RowNorm::l2:
           scale = 1 / std::sqrt(square + eps);
           break;
+        case RowNorm::rms:
+          scale = std::sqrt(D / (square + D * eps));
+          break;
         case RowNorm::layer:  // the variance as the mean square of pairwise differences
           shift = sum / D;
           scale = 1 / std::sqrt(pairs / D / D + eps);
@@ -55,6 +58,11 @@ std::vector<OpCase> cases() {
       make("L2OneColumn", RowNorm::l2, 5, 1, 0.5, normal()),
       make("L2Wide", RowNorm::l2, 35, 67, 1e-6, normal()),
       make("L2ZeroRow", RowNorm::l2, 5, 4, 0.25, normal()).edit("x", zero_rows),
+      make("Rms", RowNorm::rms, 5, 7, 0, normal()),
+      make("RmsEps", RowNorm::rms, 5, 7, 0.25, normal()),
+      make("RmsOneColumn", RowNorm::rms, 5, 1, 0.5, normal()),
+      make("RmsWide", RowNorm::rms, 35, 67, 1e-6, normal()),
+      make("RmsZeroRow", RowNorm::rms, 5, 4, 0.25, normal()).edit("x", zero_rows),
       make("Layer", RowNorm::layer, 5, 7, 0, normal()),
       make("LayerEps", RowNorm::layer, 5, 7, 0.25, normal()),
       make("LayerOneColumn", RowNorm::layer, 5, 1, 0.5, normal()),

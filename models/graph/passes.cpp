@@ -138,6 +138,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     const auto* map = norm ? links.template alone<FeatureMapNode<Real>>(norm->x)
                            : std::any_cast<FeatureMapNode<Real>>(&node.info);
     if (normalised ? !norm : norm || !map) continue;
+    if (norm && norm->norm != RowNorm::sum && norm->norm != RowNorm::l2) continue;
     Variable<Real>* y = node.outputs[0];
     FeatureMapNode<Real> key{FeatureMap::identity, 1, norm ? norm->x : nullptr, nullptr};
     std::vector<typename Graph<Real>::Node*> chain = {&node};

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/random.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/tensors.h"
 #include "models/apply_model.h"
 #include "models/testing/sequence.h"
 #include "models/testing/variants.h"
@@ -101,6 +103,15 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
       }
     }
   }
+  if (data.count("path_key") != 0) {  // reflections want unit vectors
+    Vector& w = data["path_key"];
+    for (std::size_t i = 0; i < w.size(); i += static_cast<std::size_t>(one.sizes.K)) {
+      double square = 0;
+      for (int c = 0; c < one.sizes.K; ++c)
+        square += w[i + static_cast<std::size_t>(c)] * w[i + static_cast<std::size_t>(c)];
+      for (int c = 0; c < one.sizes.K; ++c) w[i + static_cast<std::size_t>(c)] /= std::sqrt(square);
+    }
+  }
   const Options options = one.options();
   const auto is = [&](const char* key, const char* value) {
     return options.has(key) && options.get_string(key) == value;
@@ -118,35 +129,43 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
 }
 
 template <class Real>
-void put(const Tensor<Real>& t, const Vector& x) {
-  for (std::int64_t i = 0; i < t.size(); ++i) t.at(0)[i] = static_cast<Real>(x[static_cast<std::size_t>(i)]);
+void put(const Tensor<Real>& t, const Vector& x, Device device = Device::cpu) {
+  upload(device, t, 0, x);
 }
 template <class Real>
-Vector copy(const Tensor<Real>& t) {
-  return Vector(t.at(0), t.at(0) + t.size());
+Vector copy(const Tensor<Real>& t, Device device = Device::cpu) {
+  const auto x = download(device, t, 0);
+  return Vector(x.begin(), x.end());
 }
 
 /// o, states, and gradients d_NAME.
 using ApplyResult = std::map<std::string, Vector>;
 template <class Real>
-ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data) {
+ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data,
+                  Device device = Device::cpu, Precision products = Precision::full) {
   ApplyCase asked = one;
   if (!form.empty()) asked.given["form"] = form;
-  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, Device::cpu, true);
+  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, device, true, products);
   ApplyResult result;
   for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
-    put(model.input(input.name), data.at(input.name));
+    put(model.input(input.name), data.at(input.name), device);
   }
-  put(model.cotangent(), data.at("d_o"));
-  model.graph().forward({});
-  model.graph().backward({});
-  model.graph().check_guards();
-  result["o"] = copy(model.output());
-  for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value);
+  put(model.cotangent(), data.at("d_o"), device);
+  std::optional<CudaStream> stream;
+  Exec exec;
+  exec.device = device;
+  if (device == Device::cuda) exec.stream = stream.emplace().get();
+  model.graph().forward(exec);
+  model.graph().backward(exec);
+  if (stream) stream->synchronise();
+  if (device == Device::cpu) model.graph().check_guards();
+  result["o"] = copy(model.output(), device);
+  for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value, device);
   for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
-    if (model.differentiated(input.name)) result["d_" + input.name] = copy(model.gradient(input.name));
+    if (model.differentiated(input.name))
+      result["d_" + input.name] = copy(model.gradient(input.name), device);
   }
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/testing/compare.h"
 #include "models/testing/model_run.h"
+#include "models/testing/order_free.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -291,11 +292,12 @@ TEST(OrderLaw, OnlySumsForgetIt) {
     run.forward();
     const auto equal = close("reversed", run.y(0, 0, 0), forward.data(), kValues, 1e-12);
     if (kind.name == "sliding_window") continue;  // all depends on its size
-    const bool is_sum =
-        kind.name == "softmax" || kind.name == "linear_attention" || kind.name == "kernel_attention";
+    const bool is_sum = order_free().count(kind.name) != 0;
     EXPECT_EQ(static_cast<bool>(equal), is_sum)
         << kind.name << ": " << equal.message()
-        << (is_sum ? "" : " (if its equation adds up alone, name it above)");
+        << (is_sum ? ""
+                   : " (if its equation adds up alone, say CROSSTALK_ORDER_FREE_MEMORY(name) beside its "
+                     "oracle)");
   }
 }
 
