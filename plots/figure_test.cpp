@@ -337,7 +337,7 @@ TEST_F(FigureTest, UnsuitableRecordsAreRefusedWithWhatIsNeeded) {
           "nor profiles, as rows of an export: 'crosstalk export STORE --curves --out NAME.curves.csv'"));
   RecordMap others;
   add_recall(others, "a", 1, 4, 4, 0.1).profiles["loss_by_length"] = {{1}, {0.1}};
-  EXPECT_THAT(refusal("tracking", rows_of(others)), HasSubstr("(task swap); they have task.name = recall"));
+  EXPECT_THAT(refusal("tracking", others), HasSubstr("(task swap); they have task.name = recall"));
   EXPECT_THAT(refusal("length", two_memories()), HasSubstr("loss_by_length"));
   EXPECT_THAT(refusal("curves", two_memories()), HasSubstr("learning curve"));
   RecordMap swaps;
