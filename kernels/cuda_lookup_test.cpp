@@ -152,7 +152,8 @@ TEST_F(CudaOps, TableFeatures) {
                                   Shape{FeatureMap::tanh, 1, 64, -1}, Shape{FeatureMap::relu, 1, 33, 1},
                                   Shape{FeatureMap::identity, 1, 20, 1}, Shape{FeatureMap::dpfp, 8, 64, 0},
                                   Shape{FeatureMap::dpfp, 33, 32, 0}, Shape{FeatureMap::dpfp, 2, 128, 1},
-                                  Shape{FeatureMap::elu1, 1, 32, 1}, Shape{FeatureMap::relu, 1, 128, 0}}) {
+                                  Shape{FeatureMap::elu1, 1, 32, 1}, Shape{FeatureMap::relu, 1, 128, 0},
+                                  Shape{FeatureMap::silu, 1, 64, 1}, Shape{FeatureMap::exp, 1, 33, 0}}) {
     SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm);
     const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, N = 701;
     const auto from = [=, map = map, nu = nu, norm = norm, d = d](Fields& f, auto& a) {

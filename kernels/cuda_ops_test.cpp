@@ -196,39 +196,39 @@ TEST_F(CudaOps, Normalize) {
 TEST_F(CudaOps, FeatureMap) {
   struct Shape {
     FeatureMap map;
-    int d, nu, m, p;
+    int d, number, m;
   };
-  const Shape shapes[] = {{FeatureMap::identity, 5, 1, 0, 5},
-                          {FeatureMap::elu1, 64, 1, 0, 64},
-                          {FeatureMap::relu, 33, 1, 0, 33},
-                          {FeatureMap::tanh, 40, 1, 0, 40},
-                          {FeatureMap::dpfp, 1, 1, 0, 2},
-                          {FeatureMap::dpfp, 3, 7, 0, 42},
-                          {FeatureMap::dpfp, 64, 3, 0, 384},
-                          {FeatureMap::favor_hyperbolic, 5, 1, 3, 6},
-                          {FeatureMap::favor_positive, 17, 1, 9, 9},
-                          {FeatureMap::favor_hyperbolic, 64, 1, 128, 256},
-                          {FeatureMap::favor_hyperbolic, 64, 1, 512, 1024},
-                          {FeatureMap::favor_positive, 64, 1, 70, 70}};
+  using M = FeatureMap;
+  std::vector<Shape> shapes = {
+      {M::identity, 5, 1, 0},  {M::elu1, 64, 1, 0},   {M::relu, 33, 1, 0},      {M::tanh, 40, 1, 0},
+      {M::silu, 33, 1, 0},     {M::exp, 64, 1, 0},    {M::dpfp, 1, 1, 0},       {M::dpfp, 3, 7, 0},
+      {M::dpfp, 64, 3, 0},     {M::favor, 5, 2, 3},   {M::favor, 17, 1, 9},     {M::favor, 64, 2, 128},
+      {M::favor, 64, 2, 512},  {M::favor, 64, 1, 70}, {M::favor_relu, 7, 4, 0}, {M::favor_relu, 130, 64, 0},
+      {M::rfa, 1, 1, 0},       {M::rfa, 128, 1, 0},   {M::hedgehog, 5, 1, 0},   {M::hedgehog, 64, 1, 0},
+      {M::hedgehog, 33, 0, 0}, {M::taylor, 1, 1, 0},  {M::taylor, 64, 1, 0},    {M::taylor, 33, 2, 0},
+      {M::taylor, 8, 4, 0},    {M::taylor, 2, 8, 0},  {M::power, 64, 2, 0},     {M::power, 7, 3, 0}};
   for (const Shape& s : shapes) {
     for (int N : {1, 32, 77, 200}) {
       if (few_replicas() && N > 77) continue;
-      SCOPED_TRACE(testing::Message() << static_cast<int>(s.map) << " " << s.d << " " << s.p << " " << N);
+      SCOPED_TRACE(testing::Message()
+                   << static_cast<int>(s.map) << " " << s.d << " " << s.number << " " << N);
+      const int p = map_width(s.map, s.d, s.number, s.m);
       check<FeatureMapForward>(s.d, 2, [=](Fields& f, auto& a) {
-        a.map = s.map, a.nu = s.nu;
+        a.map = s.map, a.number = s.number;
         f.in(a.x, {N, s.d});
         if (s.m > 0) f.in(a.omega, {s.m, s.d});
-        f.out(a.y, {N, s.p});
+        f.out(a.y, {N, p});
       });
       for_writes([=](Write mode) {
-        check<FeatureMapBackward>(2 * s.nu + 2 * s.m, 2, [=](Fields& f, auto& a) {
-          a.map = s.map, a.nu = s.nu, a.write_x = mode;
-          f.in(a.x, {N, s.d});
-          if (s.m > 0) f.in(a.omega, {s.m, s.d});
-          f.in(a.y, {N, s.p}, 0, 1);
-          f.in(a.d_y, {N, s.p});
-          f.out(a.d_x, {N, s.d});
-        });
+        check<FeatureMapBackward>(2 * s.number + 2 * s.m + (is_entry_map(s.map) ? 0 : s.d), 2,
+                                  [=](Fields& f, auto& a) {
+                                    a.map = s.map, a.number = s.number, a.write_x = mode;
+                                    f.in(a.x, {N, s.d});
+                                    if (s.m > 0) f.in(a.omega, {s.m, s.d});
+                                    f.in(a.y, {N, p}, 0, 1);
+                                    f.in(a.d_y, {N, p});
+                                    f.out(a.d_x, {N, s.d});
+                                  });
       });
     }
   }

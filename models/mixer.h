@@ -129,7 +129,7 @@ class Mixer {
   virtual Var<Real> asking(const std::string& name, int width = 1, std::optional<Init> bias = {}) {
     return token(name, width, bias);
   }
-  /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n].
+  /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n], and {m,n} that all heads share as [1,1,m,n].
   virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
   /// What the memory calls `name`: by its law, or given.
   virtual Var<Real> input(const std::string& /*name*/, const std::function<Var<Real>()>& law) {

@@ -163,7 +163,8 @@ class RetrievalMixer final : public Mixer<Real> {
 
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
     Variable<Real>* p = leaf("memory." + name, dims, init);
-    return shaped_as(p, {1, 1, H, static_cast<int>(p->value.size()) / H});
+    const int rows = dims[0] == H ? H : dims[0];
+    return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});
   }
 
   Variable<Real>* omega(int m) override {

@@ -19,6 +19,8 @@ Numbers features(FeatureMap map, int nu, const Numbers& x) {
     if (map == FeatureMap::elu1) y.push_back(e > 0 ? e + 1 : std::exp(e));
     if (map == FeatureMap::relu) y.push_back(std::max(e, 0.0));
     if (map == FeatureMap::tanh) y.push_back(std::tanh(e));
+    if (map == FeatureMap::silu) y.push_back(e / (1 + std::exp(-e)));
+    if (map == FeatureMap::exp) y.push_back(std::exp(e));
   }
   if (map == FeatureMap::identity) return x;
   if (map != FeatureMap::dpfp) return y;

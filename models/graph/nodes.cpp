@@ -13,36 +13,23 @@ Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Var
   return out<Real>(g.add(op).y);
 }
 
-int feature_dimension(FeatureMap map, int d, int nu, int favor_features) {
-  switch (map) {
-    case FeatureMap::dpfp:
-      return 2 * d * nu;
-    case FeatureMap::favor_hyperbolic:
-      return 2 * favor_features;
-    case FeatureMap::favor_positive:
-      return favor_features;
-    default:
-      return d;
-  }
-}
-
 template <class Real>
-Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Real>* x,
+Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable<Real>* x,
                             Variable<Real>* omega) {
   if (map == FeatureMap::identity) return x;
   const int d = x->value.columns();
   if (omega) require(omega->value.columns() == d, "feature_map", x->value, omega->value);
-  auto* y = g.like(x, feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0));
+  auto* y = g.like(x, map_width(map, d, number, omega ? omega->value.dim(0) : 0));
   g.node(
       "feature_map", {x, omega}, {y},
       [=](const Exec& e) {
-        run(e, FeatureMapForward<Real>{map, nu, x->value, value(omega), y->value});
+        run(e, FeatureMapForward<Real>{map, number, x->value, value(omega), y->value});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
-        run(e, FeatureMapBackward<Real>{map, nu, x->value, value(omega), y->value, y->gradient, x->gradient,
-                                        m[0]});
+        run(e, FeatureMapBackward<Real>{map, number, x->value, value(omega), y->value, y->gradient,
+                                        x->gradient, m[0]});
       },
-      FeatureMapNode<Real>{map, nu, x, omega});
+      FeatureMapNode<Real>{map, number, x, omega});
   return y;
 }
 

@@ -26,7 +26,7 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const RowNorm* norm, double eps, Variable<Real>* y) {
   const std::vector<Variable<Real>*> inputs = checked_tables("table_features", *ids, tables);
   const int d = inputs[0]->value.columns(), B = ids->dim(0), T = ids->dim(1);
-  if (!y) y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
+  if (!y) y = g.variable({B, T, map_width(map, d, nu, 0)});
   auto* inverse = g.variable({B, T}, false);
   auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
   const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
