@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/row_stream.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 
@@ -24,14 +25,14 @@ int run_export(const Arguments& arguments, Console& console) {
       arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
   if (arguments.has("curves") && arguments.has("provenance"))
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
-  const LabelledRecords rows = load_rows(arguments.positional, arguments, console);
-  if (rows.rows.empty())
+  RowStream rows(arguments.positional, arguments, console);
+  if (rows.empty())
     print_note(console, fmt::format("no records in {}", join(arguments.positional, ", ", " and ")));
   const auto write = [&](std::ostream& out) {
     if (arguments.has("curves"))
-      export_curves(out, rows.rows, format);
+      stream_curves(out, rows.source(true), format);
     else
-      export_runs(out, rows.rows, format, arguments.has("provenance"));
+      stream_runs(out, rows.source(false), format, arguments.has("provenance"));
   };
   if (!arguments.has("out")) {
     write(console.out);
