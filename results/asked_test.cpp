@@ -128,7 +128,7 @@ TEST(Asked, LabelsThatWouldBeMisreadAreKeptApart) {
   std::multiset<std::string> got;
   for (const auto& [key, row] : all_rows(all, {}).rows) got.insert(row.label);
   EXPECT_EQ(got, (std::multiset<std::string>{"label =1+1", "label NA", "label fit: slope", "label (none)",
-                                             "label a", "fine"}));
+                                             "label a", "\\u001b[31mred"}));
   EXPECT_EQ(all_rows(all, {}).rows.begin()->second.study, "label @SUM(A1)");
   const Asked asked{"s", "", {{"null", "N", {all.begin()->first}}}, 1, "11111111"};
   EXPECT_EQ(asked_rows(all, asked).labels.at(0).label, "label null");

@@ -69,13 +69,14 @@ RecordKeys keys_of_line(std::string_view line) {
   return keys;
 }
 
-std::string without_series(std::string_view line) {
+std::string without_series(std::string_view line, bool provenance) {
   std::string out;
   std::size_t copied = 0;
   walk(line, [&](int depth, std::string_view key, std::size_t at) {
     if (depth != 1) return at;
     const std::size_t end = end_of_value(line, at);
-    if ((key != "curves" && key != "profiles") || end == at) return end;
+    const bool unwanted = key == "curves" || key == "profiles" || (key == "provenance" && !provenance);
+    if (!unwanted || line[at] != '{') return end;
     out.append(line.substr(copied, at - copied)).append("{}");
     copied = end;
     return end;

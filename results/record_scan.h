@@ -14,7 +14,8 @@ struct RecordKeys {
 };
 RecordKeys keys_of_line(std::string_view line);
 
-/// The line with empty curves and profiles, which are most of its bytes. The checksum at its end no longer fits.
-std::string without_series(std::string_view line);
+/// The line with empty curves and profiles, which are most of its bytes, and, where nobody wants it, an empty
+/// provenance. The checksum at its end no longer fits.
+std::string without_series(std::string_view line, bool provenance = true);
 
 }  // namespace crosstalk

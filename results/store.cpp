@@ -221,10 +221,10 @@ Record RecordReader::record(const std::string& id) {
   return std::move(*parsed.record);
 }
 
-Record RecordReader::record_without_series(const std::string& id) {
+Record RecordReader::record_without_series(const std::string& id, bool provenance) {
   const std::string& whole = line(id);
   if (!is_intact(whole)) throw StoreError(fmt::format("the record of {} has changed", id));
-  ParsedLine parsed = from_intact_line(without_series(whole));
+  ParsedLine parsed = from_intact_line(without_series(whole, provenance));
   if (!parsed.record) throw StoreError(fmt::format("the record of {} is none: {}", id, parsed.problem));
   return std::move(*parsed.record);
 }

@@ -28,11 +28,14 @@ int run_export(const Arguments& arguments, Console& console) {
   RowStream rows(arguments.positional, arguments, console);
   if (rows.empty())
     print_note(console, fmt::format("no records in {}", join(arguments.positional, ", ", " and ")));
+  const bool provenance = arguments.has("provenance");
   const auto write = [&](std::ostream& out) {
     if (arguments.has("curves"))
-      stream_curves(out, rows.source(true), format);
+      stream_curves(out, rows.source(RowStream::Part::all), format);
     else
-      stream_runs(out, rows.source(false), format, arguments.has("provenance"));
+      stream_runs(
+          out, rows.source(provenance ? RowStream::Part::results_and_provenance : RowStream::Part::results),
+          format, provenance);
   };
   if (!arguments.has("out")) {
     write(console.out);

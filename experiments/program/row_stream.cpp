@@ -42,10 +42,11 @@ struct RowStream::Impl {
     for (auto& [id, record] : stores.back().contents.records) record.provenance = readers.size() - 1;
   }
 
-  Record whole(const Record& row, bool series) {
+  Record whole(const Record& row, Part part) {
     if (!is_head(row)) return row;
     RecordReader& reader = reader_of(row);
-    Record record = series ? reader.record(row.id) : reader.record_without_series(row.id);
+    Record record = part == Part::all ? reader.record(row.id)
+                                      : reader.record_without_series(row.id, part != Part::results);
     record.label = row.label;
     record.study = row.study;
     record.version = row.version;
@@ -79,7 +80,7 @@ struct RowStream::Impl {
     if (!by_heads) {
       for (auto& [key, row] : rows.rows) {
         if (!is_head(row)) continue;
-        Record record = whole(row, false);
+        Record record = whole(row, Part::results);
         row.config = std::move(record.config);
         row.d_dot = record.d_dot;
         row.state_size = record.state_size;
@@ -117,12 +118,12 @@ RowStream::~RowStream() = default;
 
 bool RowStream::empty() const { return impl_->rows.rows.empty(); }
 
-RowSource RowStream::source(bool series) {
+RowSource RowStream::source(Part part) {
   Impl& impl = *impl_;
   impl.seen.clear();
   RowSource source;
   source.heads = &impl.rows.rows;
-  source.whole = [&impl, series](const Record& row) { return impl.whole(row, series); };
+  source.whole = [&impl, part](const Record& row) { return impl.whole(row, part); };
   source.add_names = [&impl](const Record& row, RowSource::Names& names) { impl.add_names(row, names); };
   source.left_out = [&impl](const std::string& why) {
     print_warning(impl.console, printable_line(why + "; left out"));

@@ -20,8 +20,9 @@ class RowStream {
   RowStream& operator=(const RowStream&) = delete;
 
   bool empty() const;
-  /// `series`: with curves and profiles.
-  RowSource source(bool series);
+  /// Of the records what is needed: the sooner, the less that is.
+  enum class Part { results, results_and_provenance, all };
+  RowSource source(Part part);
 
  private:
   struct Impl;

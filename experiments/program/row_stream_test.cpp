@@ -68,12 +68,15 @@ class RowStreamTest : public testing::Test {
       for (const bool provenance : {false, true}) {
         std::ostringstream whole, streamed;
         export_runs(whole, rows.rows, format, provenance);
-        stream_runs(streamed, stream.source(false), format, provenance);
+        stream_runs(
+            streamed,
+            stream.source(provenance ? RowStream::Part::results_and_provenance : RowStream::Part::results),
+            format, provenance);
         EXPECT_EQ(streamed.str(), whole.str());
       }
       std::ostringstream whole, streamed;
       export_curves(whole, rows.rows, format);
-      stream_curves(streamed, stream.source(true), format);
+      stream_curves(streamed, stream.source(RowStream::Part::all), format);
       EXPECT_EQ(streamed.str(), whole.str());
     }
   }
@@ -100,7 +103,7 @@ TEST_F(RowStreamTest, LeavesOutARecordThatIsNoneAndSaysSo) {
   std::ostringstream out, errors, table;
   Console console{out, errors, false, false, "crosstalk", {}};
   RowStream stream(arguments.positional, arguments, console);
-  stream_runs(table, stream.source(false), ExportFormat::csv, false);
+  stream_runs(table, stream.source(RowStream::Part::results), ExportFormat::csv, false);
   EXPECT_EQ(table.str().find(record_of(20).id), std::string::npos);
   EXPECT_NE(table.str().find(record_of(6).id), std::string::npos);
   EXPECT_NE(errors.str().find("eval_loss"), std::string::npos) << errors.str();
