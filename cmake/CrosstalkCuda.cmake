@@ -116,6 +116,10 @@ if(NOT cuda_wanted STREQUAL "OFF")
     # No fast-math. -lineinfo costs nothing at run time and lets profilers name lines.
     target_compile_options(crosstalk_flags INTERFACE
       $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo --expt-relaxed-constexpr --extended-lambda -Xcompiler=-Wall,-Wextra>)
+    # Kernels lie compressed in the program, a third of its size; they are unpacked when first used.
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+      target_compile_options(crosstalk_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+    endif()
     if(CROSSTALK_WERROR)
       target_compile_options(crosstalk_flags INTERFACE
         "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings -Xcompiler=-Werror>")

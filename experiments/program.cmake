@@ -94,7 +94,14 @@ if(CROSSTALK_TESTS)
       # docs/apply.md: its example and its table.
       add_test(NAME program.apply_page COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-apply-page.py"
         "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
-      set_tests_properties(program.apply program.apply_page PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+      # README.md: its commands and examples as they stand.
+      set(check_readme "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-readme.py")
+      add_test(NAME program.readme COMMAND ${check_readme} "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
+      add_test(NAME program.readme_pytorch
+        COMMAND ${check_readme} --pytorch "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
+      set_tests_properties(program.readme program.readme_pytorch PROPERTIES SKIP_RETURN_CODE 77)
+      set_tests_properties(program.apply program.apply_page program.readme program.readme_pytorch PROPERTIES
+        ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
     else()
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()

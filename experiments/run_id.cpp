@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <map>
+#include <set>
 
 #include "experiments/schema.h"
 #include "experiments/study.h"
@@ -20,6 +21,9 @@ namespace {
 /// neutral value never changes. It is the option's default until somebody changes that default: then the old
 /// default must be entered here, in the same commit.
 const std::map<std::string, OptionValue> kNeutralOverrides = {};
+
+/// Options that say where something lies ("KIND.KEY", as above): what lies there is hashed under another key.
+const std::set<std::string> kPlaces = {"file.task.folder"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||
@@ -62,6 +66,7 @@ std::string canonical_text(const Schema& schema, const Options& config) {
       const std::string kind = key.compare(0, 5, "task.") == 0     ? task
                                : key.compare(0, 7, "memory.") == 0 ? memory
                                                                    : std::string();
+      if (kPlaces.count(kind + "." + key) != 0) continue;
       const OptionSpec* spec = find_option(schema, task, memory, key);
       const auto override = kNeutralOverrides.find(kind + "." + key);
       const OptionValue* neutral = override != kNeutralOverrides.end() ? &override->second

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "experiments/npy.h"
+#include "kernels/base/npy.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {

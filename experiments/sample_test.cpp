@@ -10,7 +10,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "experiments/npy.h"
+#include "kernels/base/npy.h"
+#include "tasks/file_example.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
 

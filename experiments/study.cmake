@@ -12,7 +12,7 @@ crosstalk_test(experiments_study_test
   SOURCES toml_reader_test.cpp study_test.cpp study_set_test.cpp study_errors_test.cpp study_mutation_test.cpp
           study_fixture.cpp fuzz_study.cpp
   LIBS crosstalk_study_core)
-crosstalk_test(experiments_study_files_test SOURCES study_files_test.cpp LIBS crosstalk_study)
+crosstalk_test(experiments_study_files_test SOURCES file_study_test.cpp study_files_test.cpp LIBS crosstalk_study)
 
 # Theory of results/ against sequences of tasks/, which may not include each other.
 crosstalk_test(theory_test SOURCES theory_test.cpp LIBS crosstalk_tasks crosstalk_results Eigen3::Eigen)

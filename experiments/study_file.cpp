@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 
 #include "experiments/study.h"
@@ -114,7 +115,7 @@ class Reader {
     file_.seeds.key = "seeds";
     file_.seeds.from = {entry->at, -1};
     file_.seeds.list = {{std::int64_t{1}, {entry->at, -1}}};
-    static const std::vector<std::string> kKeys = {"name", "title", "seeds"};
+    static const std::vector<std::string> kKeys = {"name", "title", "seeds", "every_memory"};
     for (const TomlEntry& item : head.entries) {
       if (item.key == "name") {
         file_.name = text(item);
@@ -123,9 +124,14 @@ class Reader {
         file_.title = text(item);
       } else if (item.key == "seeds") {
         read_seeds(item);
+      } else if (item.key == "every_memory") {
+        const bool* on = item.node.kind == Kind::scalar ? std::get_if<bool>(&item.node.value) : nullptr;
+        if (!on) blame_.fail(item.at, "every_memory is true or false");
+        if (*on) every_memory_ = item.at;
       } else {
-        blame_.fail(item.at, fmt::format("unknown key {} in [study]; {}", item.key,
-                                         near_or(item.key, kKeys, "it has name, title and seeds")));
+        blame_.fail(item.at,
+                    fmt::format("unknown key {} in [study]; {}", item.key,
+                                near_or(item.key, kKeys, "it has name, title, seeds and every_memory")));
       }
     }
     if (file_.name.empty()) blame_.fail(file_.at, "[study] has no name; add name = \"my_study\"");
@@ -184,15 +190,31 @@ class Reader {
   }
 
   void read_memories(const TomlEntry* entry) {
-    if (!entry || entry->node.entries.empty()) {
+    if (!every_memory_ && (!entry || entry->node.entries.empty())) {
       blame_.fail(entry ? entry->at : file_.at,
                   fmt::format("no memory to train; add [memories.LABEL] with name = {}",
                               join_names(schema_.memory_names())));
     }
-    for (const TomlEntry& item : table(*entry, "[memories.LABEL]").entries) read_memory(item);
+    if (entry) {
+      for (const TomlEntry& item : table(*entry, "[memories.LABEL]").entries) read_memory(item);
+    }
+    if (every_memory_) add_other_memories(*every_memory_);
     std::stable_sort(file_.memories.begin(), file_.memories.end(),
                      [](const MemoryTable& a, const MemoryTable& b) { return a.at < b.at; });
     for (std::size_t i = 0; i < file_.memories.size(); ++i) file_.places.emplace(file_.memories[i].label, i);
+  }
+
+  /// The memories that no table names, with their defaults and their names as labels.
+  void add_other_memories(Position at) {
+    std::set<std::string> named;
+    for (const MemoryTable& memory : file_.memories) named.insert({memory.name, memory.label});
+    for (const std::string& name : schema_.memory_names()) {
+      if (named.count(name) != 0) continue;
+      MemoryTable memory;
+      memory.label = memory.name = name;
+      memory.at = memory.name_at = at;
+      file_.memories.push_back(memory);
+    }
   }
 
   void read_memory(const TomlEntry& entry) {
@@ -407,6 +429,7 @@ class Reader {
   const Schema& schema_;
   const Blame& blame_;
   StudyFile file_;
+  std::optional<Position> every_memory_;  ///< where the study asks for it
 };
 
 }  // namespace

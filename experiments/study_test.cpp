@@ -299,5 +299,24 @@ TEST(RunId, NumbersAreNormalised) {
   EXPECT_EQ(run_id(fixture_schema(), config).size(), 35u);
 }
 
+TEST(StudyExpansion, EveryMemoryAddsThoseWithoutATable) {
+  const std::string head = "[study]\nname = \"small\"\nevery_memory = true\n";
+  const std::string base = "[base]\ntask.name = \"recall\"\n";
+  const Study all = parse(head + base + "[memories.mine]\nname = \"delta\"\nbeta_max = 2\n");
+  std::set<std::string> labels;
+  for (const auto& run : all.runs) labels.insert(run.label);
+  std::set<std::string> want = {"mine"};
+  for (const MemoryKind& kind : fixture_schema().memories)
+    if (kind.name != "delta") want.insert(kind.name);
+  EXPECT_EQ(labels, want);
+  EXPECT_EQ(parse(head + base).runs.size(), fixture_schema().memories.size());
+  try {
+    parse("[study]\nname = \"small\"\nevery_memory = 3\n" + base);
+    FAIL() << "every_memory = 3 was taken";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "x.toml:3:1: every_memory is true or false");
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -73,8 +73,17 @@ std::vector<int> length_factors(const std::string& text) {
 void resolve_training(Options& options) {
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
-  if (factors.empty()) return;
-  const auto task = find_task(options.get_string("task.name"))->make(options);
+  const TaskKind& kind = *find_task(options.get_string("task.name"));
+  if (factors.empty() && kind.drawn) return;
+  const auto task = kind.make(options);
+  const std::int64_t wanted = options.get_int("eval.sequences");
+  for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
+    const std::int64_t there = task->sequences(split);
+    if (there > 0 && there < wanted)
+      throw OptionError("eval.sequences",
+                        fmt::format("eval.sequences = {}, but the {} split has {} sequences; give at most {}",
+                                    wanted, name, there, there));
+  }
   for (const int factor : factors) task->lengthened(factor);  // throws where there is no longer form
 }
 

@@ -34,44 +34,33 @@ TEST_F(CudaOps, FwmForward) {
   for (auto [B, T, P, Q, V, size] : kFwmShapes) {
     const double key = size * unit(P);
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V << " " << size);
-    check<FwmReadForward>(T + P, 8, [=](Fields& f, auto& a) {
-      f.in(a.k, {B, T, P}, -key, key);
-      f.in(a.q, {B, Q, P});
-      f.in(a.beta, {B, T}, 0, 1);
-      f.in(a.tokens, {B, T, 2}, -1, V);
-      f.in(a.position, {B, Q}, 0, T + 1);
-      f.out(a.y, {B, Q, V});
-      f.work(a.checkpoints, {B, kept_states(T, Q, P, V), V * P});
-      f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
+    check<FwmRead>(T + P, 8, [=](Fields& f, auto& a) {
+      f.in(a.k.value, {B, T, P}, -key, key);
+      f.in(a.q.value, {B, Q, P});
+      f.in(a.beta.value, {B, T}, 0, 1);
+      f.in(a.tokens.value, {B, T, 2}, -1, V);
+      f.in(a.position.value, {B, Q}, 0, T + 1);
+      f.out(a.y.value, {B, Q, V});
+      f.work(a.checkpoints.value, {B, kept_states(T, Q, P, V), V * P});
+      f.work(a.kept.value, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
     });
   }
 }
 
-// The checkpoints come from a forward pass on the CPU of the same sequences.
+// The checkpoints come from a forward pass of the same sequences on the same device.
 template <class Real>
 struct FwmBoth {
-  FwmReadForward<Real> forward;
-  FwmReadBackward<Real> backward;
+  FwmRead<Real> read;
 };
-
 template <class Real>
 void run_cpu(const Exec& exec, const FwmBoth<Real>& a) {
-  run_cpu(exec, a.forward);
-  FwmReadBackward<Real> backward = a.backward;
-  backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
-  backward.tokens = a.forward.tokens, backward.position = a.forward.position;
-  backward.checkpoints = a.forward.checkpoints, backward.kept = a.forward.kept;
-  run_cpu(exec, backward);
+  forward_cpu(exec, a.read);
+  backward_cpu(exec, a.read);
 }
-
 template <class Real>
 void run_cuda(const Exec& exec, const FwmBoth<Real>& a) {
-  run_cuda(exec, a.forward);
-  FwmReadBackward<Real> backward = a.backward;
-  backward.k = a.forward.k, backward.q = a.forward.q, backward.beta = a.forward.beta;
-  backward.tokens = a.forward.tokens, backward.position = a.forward.position;
-  backward.checkpoints = a.forward.checkpoints, backward.kept = a.forward.kept;
-  run_cuda(exec, backward);
+  forward_cuda(exec, a.read);
+  backward_cuda(exec, a.read);
 }
 
 TEST_F(CudaOps, FwmBackward) {
@@ -80,22 +69,21 @@ TEST_F(CudaOps, FwmBackward) {
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << " " << V << " " << size);
     for_writes([=](Write mode) {
       check<FwmBoth>(T + P + V, 16, [=](Fields& f, auto& both) {
-        auto& a = both.forward;
-        f.in(a.k, {B, T, P}, -key, key);
-        f.in(a.q, {B, Q, P});
-        f.in(a.beta, {B, T}, 0, 1);
-        f.in(a.tokens, {B, T, 2}, -1, V);
-        f.in(a.position, {B, Q}, 0, T + 1);
-        f.work(a.y, {B, Q, V});
-        f.work(a.checkpoints, {B, kept_states(T, Q, P, V), V * P});
-        f.work(a.kept, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
-        auto& b = both.backward;
-        f.work(b.workspace, {B, fwm_workspace<double>(Device::cuda, Q, P, V), V * P});
-        f.in(b.d_y, {B, Q, V});
-        f.out(b.d_k, {B, T, P});
-        f.out(b.d_q, {B, Q, P});
-        f.out(b.d_beta, {B, T});
-        b.write_k = b.write_q = b.write_beta = mode;
+        auto& a = both.read;
+        f.in(a.k.value, {B, T, P}, -key, key);
+        f.in(a.q.value, {B, Q, P});
+        f.in(a.beta.value, {B, T}, 0, 1);
+        f.in(a.tokens.value, {B, T, 2}, -1, V);
+        f.in(a.position.value, {B, Q}, 0, T + 1);
+        f.work(a.y.value, {B, Q, V});
+        f.work(a.checkpoints.value, {B, kept_states(T, Q, P, V), V * P});
+        f.work(a.kept.value, {B, T, fwm_kept<float>(Device::cuda, Q, P, V)});
+        f.work(a.workspace.value, {B, fwm_workspace<double>(Device::cuda, Q, P, V), V * P});
+        f.in(a.y.gradient, {B, Q, V});
+        f.out(a.k.gradient, {B, T, P});
+        f.out(a.q.gradient, {B, Q, P});
+        f.out(a.beta.gradient, {B, T});
+        a.k.write = a.q.write = a.beta.write = mode;
       });
     });
   }

@@ -24,15 +24,15 @@ TEST_F(CudaOps, LookupForward) {
   for (auto [N, D, rows0, rows1] : kLookupShapes) {
     for (bool bias : {false, true}) {
       SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0 << " " << rows1);
-      check<LookupForward>(3, 1, [=](Fields& f, auto& a) {
-        f.in(a.ids, {N, 2}, -1, std::min(rows0, rows1));
+      check<Lookup>(3, 1, [=](Fields& f, auto& a) {
+        f.in(a.ids.value, {N, 2}, -1, std::min(rows0, rows1));
         a.tables = 2;
-        f.in(a.table[0], {rows0, D});
-        f.in(a.table[1], {rows1, D});
+        f.in(a.table[0].value, {rows0, D});
+        f.in(a.table[1].value, {rows1, D});
         a.channel[0] = 1;
         a.channel[1] = 0;
-        if (bias) f.in(a.bias, {D});
-        f.out(a.y, {N, D});
+        if (bias) f.in(a.bias.value, {D});
+        f.out(a.y.value, {N, D});
       });
     }
   }
@@ -42,18 +42,18 @@ TEST_F(CudaOps, LookupBackward) {
   for (auto [N, D, rows0, rows1] : kLookupShapes) {
     SCOPED_TRACE(testing::Message() << N << " " << D << " " << rows0 << " " << rows1);
     for_writes([=](Write mode) {
-      check<LookupBackward>(N, 1, [=](Fields& f, auto& a) {
-        f.in(a.ids, {N, 3}, -1, rows0);
+      check_backward<Lookup>(N, 1, [=](Fields& f, auto& a) {
+        f.in(a.ids.value, {N, 3}, -1, rows0);
         a.tables = 2;
-        f.out(a.d_table[0], {rows0, D});
-        f.out(a.d_table[1], {std::max(rows0, rows1), D});
+        f.out(a.table[0].gradient, {rows0, D});
+        f.out(a.table[1].gradient, {std::max(rows0, rows1), D});
         a.channel[0] = 2;
         a.channel[1] = 1;
-        a.write_table[0] = mode;
-        a.write_table[1] = Write::overwrite;
-        f.in(a.d_y, {N, D});
-        f.out(a.d_bias, {D});
-        a.write_bias = mode;
+        a.table[0].write = mode;
+        a.table[1].write = Write::overwrite;
+        f.in(a.y.gradient, {N, D});
+        f.out(a.bias.gradient, {D});
+        a.bias.write = mode;
       });
     });
   }
@@ -98,20 +98,20 @@ TEST_F(CudaOps, BucketIds) {
 template <class Real>
 struct ListedLookupBackward {
   BucketIds<Real> lists[3];
-  LookupBackward<Real> sum;
+  Lookup<Real> sum;
 };
 template <class Real>
 void run_cpu(const Exec& exec, const ListedLookupBackward<Real>& a) {
-  run_cpu(exec, a.sum);
+  backward_cpu(exec, a.sum);
 }
 template <class Real>
 void run_cuda(const Exec& exec, ListedLookupBackward<Real> a) {
   for (int i = 0; i < a.sum.tables; ++i) {
     run_cuda(exec, a.lists[i]);
-    a.sum.order[i] = a.lists[i].order;
-    a.sum.start[i] = a.lists[i].start;
+    a.sum.order[i].value = a.lists[i].order;
+    a.sum.start[i].value = a.lists[i].start;
   }
-  run_cuda(exec, a.sum);
+  backward_cuda(exec, a.sum);
 }
 
 // Three tables, the last of which is the first once more.
@@ -122,19 +122,19 @@ TEST_F(CudaOps, LookupBackwardFromLists) {
       for_writes([=](Write mode) {
         check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
           const int rows[3] = {rows0, std::max(rows0, rows1), rows0};
-          f.in(a.sum.ids, {N, 3}, -1, rows0);
-          f.in(a.sum.d_y, {N, D});
+          f.in(a.sum.ids.value, {N, 3}, -1, rows0);
+          f.in(a.sum.y.gradient, {N, D});
           for (int i = 0; i < tables; ++i) {
             f.work(a.lists[i].order, {N});
             f.work(a.lists[i].start, {rows[i] + 1});
-            if (i < 2) f.out(a.sum.d_table[i], {rows[i], D});
+            if (i < 2) f.out(a.sum.table[i].gradient, {rows[i], D});
             a.lists[i].channel = a.sum.channel[i] = 2 - i;
-            a.sum.write_table[i] = i < 2 ? mode : Write::add;
+            a.sum.table[i].write = i < 2 ? mode : Write::add;
           }
           a.sum.tables = tables;
           f.after([&a] {
-            for (auto& lists : a.lists) lists.ids = a.sum.ids;
-            a.sum.d_table[2] = a.sum.d_table[0];
+            for (auto& lists : a.lists) lists.ids = a.sum.ids.value;
+            a.sum.table[2].gradient = a.sum.table[0].gradient;
           });
         });
       });
@@ -152,7 +152,8 @@ TEST_F(CudaOps, TableFeatures) {
                                   Shape{FeatureMap::tanh, 1, 64, -1}, Shape{FeatureMap::relu, 1, 33, 1},
                                   Shape{FeatureMap::identity, 1, 20, 1}, Shape{FeatureMap::dpfp, 8, 64, 0},
                                   Shape{FeatureMap::dpfp, 33, 32, 0}, Shape{FeatureMap::dpfp, 2, 128, 1},
-                                  Shape{FeatureMap::elu1, 1, 32, 1}, Shape{FeatureMap::relu, 1, 128, 0}}) {
+                                  Shape{FeatureMap::elu1, 1, 32, 1}, Shape{FeatureMap::relu, 1, 128, 0},
+                                  Shape{FeatureMap::silu, 1, 64, 1}, Shape{FeatureMap::exp, 1, 33, 0}}) {
     SCOPED_TRACE(testing::Message() << static_cast<int>(map) << " " << nu << " " << d << " " << norm);
     const int p = map == FeatureMap::dpfp ? 2 * d * nu : d, N = 701;
     const auto from = [=, map = map, nu = nu, norm = norm, d = d](Fields& f, auto& a) {

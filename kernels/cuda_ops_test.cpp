@@ -27,11 +27,11 @@ TEST_F(CudaOps, LinearForward) {
     if (few_replicas() && N * I > 50000) continue;
     for (bool bias : {false, true}) {
       SCOPED_TRACE(testing::Message() << N << " " << I << " " << O << (bias ? " with bias" : ""));
-      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        if (bias) f.in(a.b, {O});
-        f.out(a.y, {N, O});
+      check<Linear>(I, 1, [=](Fields& f, auto& a) {
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        if (bias) f.in(a.b.value, {O});
+        f.out(a.y.value, {N, O});
       });
     }
   }
@@ -42,27 +42,27 @@ TEST_F(CudaOps, LinearBackward) {
     if (few_replicas() && N * I > 50000) continue;
     SCOPED_TRACE(testing::Message() << N << " " << I << " " << O);
     for_writes([=](Write mode) {
-      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.d_y, {N, O});
-        f.out(a.d_x, {N, I});
-        f.out(a.d_w, {O, I});
-        f.out(a.d_b, {O});
-        a.write_x = a.write_w = a.write_b = mode;
+      check_backward<Linear>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.y.gradient, {N, O});
+        f.out(a.x.gradient, {N, I});
+        f.out(a.w.gradient, {O, I});
+        f.out(a.b.gradient, {O});
+        a.x.write = a.w.write = a.b.write = mode;
       });
     });
   }
-  check<LinearBackward>(40, 1,
-                        [](Fields& f, auto& a) {  // nothing but d_w is wanted; the others stay as they are
-                          f.in(a.x, {40, 8});
-                          f.in(a.w, {6, 8});
-                          f.in(a.d_y, {40, 6});
-                          f.out(a.d_x, {40, 8});
-                          f.out(a.d_w, {6, 8});
-                          f.out(a.d_b, {6});
-                          a.write_w = Write::overwrite;
-                        });
+  check_backward<Linear>(40, 1,
+                         [](Fields& f, auto& a) {  // nothing but d_w is wanted; the others stay as they are
+                           f.in(a.x.value, {40, 8});
+                           f.in(a.w.value, {6, 8});
+                           f.in(a.y.gradient, {40, 6});
+                           f.out(a.x.gradient, {40, 8});
+                           f.out(a.w.gradient, {6, 8});
+                           f.out(a.b.gradient, {6});
+                           a.w.write = Write::overwrite;
+                         });
 }
 
 // Rounded operands are the same on both devices, so the tolerance is that of the sums.
@@ -71,22 +71,22 @@ TEST_F(CudaOps, LinearRounded) {
     for (auto [N, I, O] : kLinearShapes) {
       if (few_replicas() && N * I > 5000) continue;
       SCOPED_TRACE(testing::Message() << static_cast<int>(precision) << " " << N << " " << I << " " << O);
-      check<LinearForward>(I, 1, [=](Fields& f, auto& a) {
+      check<Linear>(I, 1, [=](Fields& f, auto& a) {
         a.precision = precision;
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.b, {O});
-        f.out(a.y, {N, O});
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.b.value, {O});
+        f.out(a.y.value, {N, O});
       });
-      check<LinearBackward>(std::max(N, O), 1, [=](Fields& f, auto& a) {
+      check_backward<Linear>(std::max(N, O), 1, [=](Fields& f, auto& a) {
         a.precision = precision;
-        f.in(a.x, {N, I});
-        f.in(a.w, {O, I});
-        f.in(a.d_y, {N, O});
-        f.out(a.d_x, {N, I});
-        f.out(a.d_w, {O, I});
-        f.out(a.d_b, {O});
-        a.write_x = a.write_b = Write::overwrite, a.write_w = Write::add;
+        f.in(a.x.value, {N, I});
+        f.in(a.w.value, {O, I});
+        f.in(a.y.gradient, {N, O});
+        f.out(a.x.gradient, {N, I});
+        f.out(a.w.gradient, {O, I});
+        f.out(a.b.gradient, {O});
+        a.x.write = a.b.write = Write::overwrite, a.w.write = Write::add;
       });
     }
   }
@@ -110,17 +110,17 @@ TEST_F(CudaOps, Pointwise) {
   for (PointMap map : {PointMap::sigmoid, PointMap::affine}) {
     for (int n : {1, 257, 1000}) {
       SCOPED_TRACE(n);
-      check<PointwiseForward>(4, 1, [=](Fields& f, auto& a) {
+      check<Pointwise>(4, 1, [=](Fields& f, auto& a) {
         a.map = map, a.scale = 2, a.shift = map == PointMap::affine ? -0.5 : 0;
-        f.in(a.x, {n, 3}, -5, 5);
-        f.out(a.y, {n, 3});
+        f.in(a.x.value, {n, 3}, -5, 5);
+        f.out(a.y.value, {n, 3});
       });
       for_writes([=](Write mode) {
-        check<PointwiseBackward>(4, 1, [=](Fields& f, auto& a) {
-          a.map = map, a.scale = 2, a.write_x = mode;
-          f.in(a.y, {n, 3}, 0, 2);
-          f.in(a.d_y, {n, 3});
-          f.out(a.d_x, {n, 3});
+        check_backward<Pointwise>(4, 1, [=](Fields& f, auto& a) {
+          a.map = map, a.scale = 2, a.x.write = mode;
+          f.in(a.y.value, {n, 3}, 0, 2);
+          f.in(a.y.gradient, {n, 3});
+          f.out(a.x.gradient, {n, 3});
         });
       });
     }
@@ -130,19 +130,19 @@ TEST_F(CudaOps, Pointwise) {
 TEST_F(CudaOps, EraseRatio) {
   for (int T : {1, 2, 45}) {
     SCOPED_TRACE(T);
-    check<EraseRatioForward>(4, 1, [=](Fields& f, auto& a) {
-      f.in(a.a, {9, T});
-      f.in(a.b, {9, T}, 0.5, 3);
-      f.out(a.y, {9, T});
+    check<EraseRatio>(4, 1, [=](Fields& f, auto& a) {
+      f.in(a.a.value, {9, T});
+      f.in(a.b.value, {9, T}, 0.5, 3);
+      f.out(a.y.value, {9, T});
     });
     for_writes([=](Write mode) {
-      check<EraseRatioBackward>(4, 1, [=](Fields& f, auto& a) {
-        f.in(a.b, {9, T}, 0.5, 3);
-        f.in(a.y, {9, T});
-        f.in(a.d_y, {9, T});
-        f.out(a.d_a, {9, T});
-        f.out(a.d_b, {9, T});
-        a.write_a = mode, a.write_b = Write::add;
+      check_backward<EraseRatio>(4, 1, [=](Fields& f, auto& a) {
+        f.in(a.b.value, {9, T}, 0.5, 3);
+        f.in(a.y.value, {9, T});
+        f.in(a.y.gradient, {9, T});
+        f.out(a.a.gradient, {9, T});
+        f.out(a.b.gradient, {9, T});
+        a.a.write = mode, a.b.write = Write::add;
       });
     });
   }
@@ -151,42 +151,42 @@ TEST_F(CudaOps, EraseRatio) {
 TEST_F(CudaOps, RowDivide) {
   for (int D : {1, 31, 200}) {
     SCOPED_TRACE(D);
-    check<RowDivideForward>(4, 1, [=](Fields& f, auto& a) {
+    check<RowDivide>(4, 1, [=](Fields& f, auto& a) {
       a.eps = 1e-5;
-      f.in(a.a, {21, D});
-      f.in(a.b, {21}, 0.5, 3);
-      f.out(a.y, {21, D});
+      f.in(a.a.value, {21, D});
+      f.in(a.b.value, {21}, 0.5, 3);
+      f.out(a.y.value, {21, D});
     });
     for_writes([=](Write mode) {
-      check<RowDivideBackward>(D, 2, [=](Fields& f, auto& a) {
-        a.eps = 1e-5, a.write_a = mode, a.write_b = mode;
-        f.in(a.b, {21}, 0.5, 3);
-        f.in(a.y, {21, D});
-        f.in(a.d_y, {21, D});
-        f.out(a.d_a, {21, D});
-        f.out(a.d_b, {21});
+      check_backward<RowDivide>(D, 2, [=](Fields& f, auto& a) {
+        a.eps = 1e-5, a.a.write = mode, a.b.write = mode;
+        f.in(a.b.value, {21}, 0.5, 3);
+        f.in(a.y.value, {21, D});
+        f.in(a.y.gradient, {21, D});
+        f.out(a.a.gradient, {21, D});
+        f.out(a.b.gradient, {21});
       });
     });
   }
 }
 
 TEST_F(CudaOps, Normalize) {
-  for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer}) {
+  for (RowNorm norm : {RowNorm::sum, RowNorm::l2, RowNorm::layer, RowNorm::rms}) {
     for (int D : {1, 5, 64, 130, 300, 600}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(norm) << " " << D);
-      check<NormalizeForward>(D, 2, [=](Fields& f, auto& a) {
+      check<Normalize>(D, 2, [=](Fields& f, auto& a) {
         a.norm = norm, a.eps = 1e-2;
-        f.in(a.x, {19, D}, norm == RowNorm::layer ? -1 : 0.1, 1);
-        f.out(a.y, {19, D});
-        f.out(a.inverse, {19});
+        f.in(a.x.value, {19, D}, norm == RowNorm::layer ? -1 : 0.1, 1);
+        f.out(a.y.value, {19, D});
+        f.out(a.inverse.value, {19});
       });
       for_writes([=](Write mode) {
-        check<NormalizeBackward>(D, 4, [=](Fields& f, auto& a) {
-          a.norm = norm, a.write_x = mode;
-          f.in(a.y, {19, D});
-          f.in(a.inverse, {19});
-          f.in(a.d_y, {19, D});
-          f.out(a.d_x, {19, D});
+        check_backward<Normalize>(D, 4, [=](Fields& f, auto& a) {
+          a.norm = norm, a.x.write = mode;
+          f.in(a.y.value, {19, D});
+          f.in(a.inverse.value, {19});
+          f.in(a.y.gradient, {19, D});
+          f.out(a.x.gradient, {19, D});
         });
       });
     }
@@ -196,39 +196,39 @@ TEST_F(CudaOps, Normalize) {
 TEST_F(CudaOps, FeatureMap) {
   struct Shape {
     FeatureMap map;
-    int d, nu, m, p;
+    int d, number, m;
   };
-  const Shape shapes[] = {{FeatureMap::identity, 5, 1, 0, 5},
-                          {FeatureMap::elu1, 64, 1, 0, 64},
-                          {FeatureMap::relu, 33, 1, 0, 33},
-                          {FeatureMap::tanh, 40, 1, 0, 40},
-                          {FeatureMap::dpfp, 1, 1, 0, 2},
-                          {FeatureMap::dpfp, 3, 7, 0, 42},
-                          {FeatureMap::dpfp, 64, 3, 0, 384},
-                          {FeatureMap::favor_hyperbolic, 5, 1, 3, 6},
-                          {FeatureMap::favor_positive, 17, 1, 9, 9},
-                          {FeatureMap::favor_hyperbolic, 64, 1, 128, 256},
-                          {FeatureMap::favor_hyperbolic, 64, 1, 512, 1024},
-                          {FeatureMap::favor_positive, 64, 1, 70, 70}};
+  using M = FeatureMap;
+  std::vector<Shape> shapes = {
+      {M::identity, 5, 1, 0},  {M::elu1, 64, 1, 0},   {M::relu, 33, 1, 0},      {M::tanh, 40, 1, 0},
+      {M::silu, 33, 1, 0},     {M::exp, 64, 1, 0},    {M::dpfp, 1, 1, 0},       {M::dpfp, 3, 7, 0},
+      {M::dpfp, 64, 3, 0},     {M::favor, 5, 2, 3},   {M::favor, 17, 1, 9},     {M::favor, 64, 2, 128},
+      {M::favor, 64, 2, 512},  {M::favor, 64, 1, 70}, {M::favor_relu, 7, 4, 0}, {M::favor_relu, 130, 64, 0},
+      {M::rfa, 1, 1, 0},       {M::rfa, 128, 1, 0},   {M::hedgehog, 5, 1, 0},   {M::hedgehog, 64, 1, 0},
+      {M::hedgehog, 33, 0, 0}, {M::taylor, 1, 1, 0},  {M::taylor, 64, 1, 0},    {M::taylor, 33, 2, 0},
+      {M::taylor, 8, 4, 0},    {M::taylor, 2, 8, 0},  {M::power, 64, 2, 0},     {M::power, 7, 3, 0}};
   for (const Shape& s : shapes) {
     for (int N : {1, 32, 77, 200}) {
       if (few_replicas() && N > 77) continue;
-      SCOPED_TRACE(testing::Message() << static_cast<int>(s.map) << " " << s.d << " " << s.p << " " << N);
+      SCOPED_TRACE(testing::Message()
+                   << static_cast<int>(s.map) << " " << s.d << " " << s.number << " " << N);
+      const int p = map_width(s.map, s.d, s.number, s.m);
       check<FeatureMapForward>(s.d, 2, [=](Fields& f, auto& a) {
-        a.map = s.map, a.nu = s.nu;
+        a.map = s.map, a.number = s.number;
         f.in(a.x, {N, s.d});
         if (s.m > 0) f.in(a.omega, {s.m, s.d});
-        f.out(a.y, {N, s.p});
+        f.out(a.y, {N, p});
       });
       for_writes([=](Write mode) {
-        check<FeatureMapBackward>(2 * s.nu + 2 * s.m, 2, [=](Fields& f, auto& a) {
-          a.map = s.map, a.nu = s.nu, a.write_x = mode;
-          f.in(a.x, {N, s.d});
-          if (s.m > 0) f.in(a.omega, {s.m, s.d});
-          f.in(a.y, {N, s.p}, 0, 1);
-          f.in(a.d_y, {N, s.p});
-          f.out(a.d_x, {N, s.d});
-        });
+        check<FeatureMapBackward>(2 * s.number + 2 * s.m + (is_entry_map(s.map) ? 0 : s.d), 2,
+                                  [=](Fields& f, auto& a) {
+                                    a.map = s.map, a.number = s.number, a.write_x = mode;
+                                    f.in(a.x, {N, s.d});
+                                    if (s.m > 0) f.in(a.omega, {s.m, s.d});
+                                    f.in(a.y, {N, p}, 0, 1);
+                                    f.in(a.d_y, {N, p});
+                                    f.out(a.d_x, {N, s.d});
+                                  });
       });
     }
   }
@@ -251,16 +251,16 @@ TEST_F(CudaOps, FavorFeatures) {
 
 TEST_F(CudaOps, ErrorsNameTheOp) {
   Fields fields(Device::cuda, 1);
-  RecurrentReadForward<float> a;
-  fields.in(a.k, {1, 2, 5000});
-  fields.in(a.q, {1, 1, 5000});
-  fields.in(a.position, {1, 1}, 0, 3);
-  fields.out(a.a, {1, 1, 2});
+  RecurrentRead<float> a;
+  fields.in(a.k.value, {1, 2, 5000});
+  fields.in(a.q.value, {1, 1, 5000});
+  fields.in(a.position.value, {1, 1}, 0, 3);
+  fields.out(a.a.value, {1, 1, 2});
   fields.allocate();
   Exec exec;
   exec.device = Device::cuda;
   try {
-    run(exec, a);
+    forward(exec, a);
     FAIL() << "5000 dimensions were taken";
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("recurrent read"), std::string::npos) << error.what();

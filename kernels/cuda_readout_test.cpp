@@ -16,22 +16,22 @@ using CudaOps = CudaTest;
 TEST_F(CudaOps, Scores) {
   for (auto [B, T, P, Q] : kReadShapes) {
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q);
-    check<ScoresForward>(P, 1, [=](Fields& f, auto& a) {
+    check<Scores>(P, 1, [=](Fields& f, auto& a) {
       a.scale = 0.7;
-      f.in(a.k, {B, T, P});
-      f.in(a.q, {B, Q, P});
-      f.in(a.position, {B, Q}, 0, T + 1);
-      f.out(a.a, {B, Q, T});
+      f.in(a.k.value, {B, T, P});
+      f.in(a.q.value, {B, Q, P});
+      f.in(a.position.value, {B, Q}, 0, T + 1);
+      f.out(a.a.value, {B, Q, T});
     });
     for_writes([=](Write mode) {
-      check<ScoresBackward>(std::max(T, Q), 1, [=](Fields& f, auto& a) {
-        a.scale = 0.7, a.write_k = a.write_q = mode;
-        f.in(a.k, {B, T, P});
-        f.in(a.q, {B, Q, P});
-        f.in(a.position, {B, Q}, 0, T + 1);
-        f.in(a.d_a, {B, Q, T});
-        f.out(a.d_k, {B, T, P});
-        f.out(a.d_q, {B, Q, P});
+      check_backward<Scores>(std::max(T, Q), 1, [=](Fields& f, auto& a) {
+        a.scale = 0.7, a.k.write = a.q.write = mode;
+        f.in(a.k.value, {B, T, P});
+        f.in(a.q.value, {B, Q, P});
+        f.in(a.position.value, {B, Q}, 0, T + 1);
+        f.in(a.a.gradient, {B, Q, T});
+        f.out(a.k.gradient, {B, T, P});
+        f.out(a.q.gradient, {B, Q, P});
       });
     });
   }
@@ -40,17 +40,17 @@ TEST_F(CudaOps, Scores) {
 TEST_F(CudaOps, Softmax) {
   for (auto [B, T, P, Q] : kReadShapes) {
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << Q);
-    check<SoftmaxForward>(T, 1, [=](Fields& f, auto& a) {
-      f.in(a.x, {B, Q, T}, -8, 8);
-      f.in(a.position, {B, Q}, 0, T + 1);
-      f.out(a.y, {B, Q, T});
+    check<Softmax>(T, 1, [=](Fields& f, auto& a) {
+      f.in(a.x.value, {B, Q, T}, -8, 8);
+      f.in(a.position.value, {B, Q}, 0, T + 1);
+      f.out(a.y.value, {B, Q, T});
     });
     for_writes([=](Write mode) {
-      check<SoftmaxBackward>(T, 1, [=](Fields& f, auto& a) {
-        a.write_x = mode;
-        f.in(a.y, {B, Q, T}, 0, 1);
-        f.in(a.d_y, {B, Q, T});
-        f.out(a.d_x, {B, Q, T});
+      check_backward<Softmax>(T, 1, [=](Fields& f, auto& a) {
+        a.x.write = mode;
+        f.in(a.y.value, {B, Q, T}, 0, 1);
+        f.in(a.y.gradient, {B, Q, T});
+        f.out(a.x.gradient, {B, Q, T});
       });
     });
   }
@@ -68,35 +68,35 @@ TEST_F(CudaOps, GatherValues) {
                             {2, 1, 700, 5},
                             {1, 2, 600, 5000}}) {
     SCOPED_TRACE(testing::Message() << B << " " << Q << " " << T << " " << V);
-    check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {
-      f.in(a.a, {B, Q, T});
-      f.in(a.tokens, {B, T, 3}, -1, V);
-      f.out(a.y, {B, Q, V});
+    check<GatherValues>(T, 1, [=](Fields& f, auto& a) {
+      f.in(a.a.value, {B, Q, T});
+      f.in(a.tokens.value, {B, T, 3}, -1, V);
+      f.out(a.y.value, {B, Q, V});
     });
-    check<GatherValuesForward>(T, 1, [=](Fields& f, auto& a) {  // weights divided by their sum
+    check<GatherValues>(T, 1, [=](Fields& f, auto& a) {  // weights divided by their sum
       a.eps = 1e-6;
-      f.in(a.a, {B, Q, T}, 0.1, 1);
-      f.in(a.tokens, {B, T, 3}, -1, V);
-      f.out(a.y, {B, Q, V});
-      f.out(a.w, {B, Q, T});
-      f.out(a.inverse, {B, Q});
+      f.in(a.a.value, {B, Q, T}, 0.1, 1);
+      f.in(a.tokens.value, {B, T, 3}, -1, V);
+      f.out(a.y.value, {B, Q, V});
+      f.out(a.w.value, {B, Q, T});
+      f.out(a.inverse.value, {B, Q});
     });
     for_writes([=](Write mode) {
-      check<GatherValuesBackward>(T, 1, [=](Fields& f, auto& a) {
-        a.write_a = mode;
-        f.in(a.d_y, {B, Q, V});
-        f.in(a.w, {B, Q, T});
-        f.in(a.inverse, {B, Q});
-        f.in(a.tokens, {B, T, 3}, -1, V);
-        f.out(a.d_a, {B, Q, T});
+      check_backward<GatherValues>(T, 1, [=](Fields& f, auto& a) {
+        a.a.write = mode;
+        f.in(a.y.gradient, {B, Q, V});
+        f.in(a.w.value, {B, Q, T});
+        f.in(a.inverse.value, {B, Q});
+        f.in(a.tokens.value, {B, T, 3}, -1, V);
+        f.out(a.a.gradient, {B, Q, T});
       });
     });
     for_writes([=](Write mode) {
-      check<GatherValuesBackward>(1, 1, [=](Fields& f, auto& a) {
-        a.write_a = mode;
-        f.in(a.d_y, {B, Q, V});
-        f.in(a.tokens, {B, T, 3}, -1, V);
-        f.out(a.d_a, {B, Q, T});
+      check_backward<GatherValues>(1, 1, [=](Fields& f, auto& a) {
+        a.a.write = mode;
+        f.in(a.y.gradient, {B, Q, V});
+        f.in(a.tokens.value, {B, T, 3}, -1, V);
+        f.out(a.a.gradient, {B, Q, T});
       });
     });
   }

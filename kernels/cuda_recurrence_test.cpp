@@ -16,23 +16,23 @@ using CudaOps = CudaTest;
 TEST_F(CudaOps, PrefixDot) {
   for (auto [B, T, P, Q] : kReadShapes) {
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q);
-    check<PrefixDotForward>(T + P, 2, [=](Fields& f, auto& a) {
-      f.in(a.k, {B, T, P});
-      f.in(a.q, {B, Q, P});
-      f.in(a.position, {B, Q}, 0, T + 1);
-      f.out(a.zk, {B, T});
-      f.out(a.zq, {B, Q});
+    check<PrefixDot>(T + P, 2, [=](Fields& f, auto& a) {
+      f.in(a.k.value, {B, T, P});
+      f.in(a.q.value, {B, Q, P});
+      f.in(a.position.value, {B, Q}, 0, T + 1);
+      f.out(a.zk.value, {B, T});
+      f.out(a.zq.value, {B, Q});
     });
     for_writes([=](Write mode) {
-      check<PrefixDotBackward>(2 * T + Q, 2, [=](Fields& f, auto& a) {
-        a.write_k = a.write_q = mode;
-        f.in(a.k, {B, T, P});
-        f.in(a.q, {B, Q, P});
-        f.in(a.d_zk, {B, T});
-        f.in(a.d_zq, {B, Q});
-        f.in(a.position, {B, Q}, 0, T + 1);
-        f.out(a.d_k, {B, T, P});
-        f.out(a.d_q, {B, Q, P});
+      check_backward<PrefixDot>(2 * T + Q, 2, [=](Fields& f, auto& a) {
+        a.k.write = a.q.write = mode;
+        f.in(a.k.value, {B, T, P});
+        f.in(a.q.value, {B, Q, P});
+        f.in(a.zk.gradient, {B, T});
+        f.in(a.zq.gradient, {B, Q});
+        f.in(a.position.value, {B, Q}, 0, T + 1);
+        f.out(a.k.gradient, {B, T, P});
+        f.out(a.q.gradient, {B, Q, P});
       });
     });
   }
@@ -52,27 +52,27 @@ TEST_F(CudaOps, RecurrentReadByTrail) {
     SCOPED_TRACE(testing::Message() << B << " " << T << " " << P);
     const int columns = P + (T + 3) / 4 * 4;
     const auto inputs = [=, B = B, T = T, P = P](Fields& f, auto& a) {
-      f.in(a.k, {B, T, P}, -unit(P), unit(P));
-      f.in(a.q, {B, 1, P});
-      f.in(a.write, {B, T}, 0, 1);
-      f.in(a.erase, {B, T}, 0, 1);
-      f.in(a.position, {B, 1}, 0, T + 1);
+      f.in(a.k.value, {B, T, P}, -unit(P), unit(P));
+      f.in(a.q.value, {B, 1, P});
+      f.in(a.write.value, {B, T}, 0, 1);
+      f.in(a.erase.value, {B, T}, 0, 1);
+      f.in(a.position.value, {B, 1}, 0, T + 1);
     };
-    check<RecurrentReadForward>(T + P, 4, [=, B = B, T = T](Fields& f, auto& a) {
+    check<RecurrentRead>(T + P, 4, [=, B = B, T = T](Fields& f, auto& a) {
       inputs(f, a);
-      f.out(a.a, {B, 1, T});
-      f.work(a.trail, {B, columns});
+      f.out(a.a.value, {B, 1, T});
+      f.work(a.trail.value, {B, columns});
     });
     for_writes([=, B = B, T = T, P = P](Write mode) {
-      check<RecurrentReadBackward>(T + P, 8, [=](Fields& f, auto& a) {
+      check_backward<RecurrentRead>(T + P, 8, [=](Fields& f, auto& a) {
         inputs(f, a);
-        f.in(a.trail, {B, columns});
-        f.in(a.d_a, {B, 1, T});
-        f.out(a.d_k, {B, T, P});
-        f.out(a.d_q, {B, 1, P});
-        f.out(a.d_write, {B, T});
-        f.out(a.d_erase, {B, T});
-        a.write_k = a.write_q = a.write_write = a.write_erase = mode;
+        f.in(a.trail.value, {B, columns});
+        f.in(a.a.gradient, {B, 1, T});
+        f.out(a.k.gradient, {B, T, P});
+        f.out(a.q.gradient, {B, 1, P});
+        f.out(a.write.gradient, {B, T});
+        f.out(a.erase.gradient, {B, T});
+        a.k.write = a.q.write = a.write.write = a.erase.write = mode;
       });
     });
   }
@@ -83,37 +83,37 @@ TEST_F(CudaOps, RecurrentRead) {
     for (int gates = 0; gates < 8; gates += gates == 0 ? 1 : 2) {  // none, write, write+erase, ..., all
       SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q << ", gates " << gates);
       const auto inputs = [=](Fields& f, auto& a) {
-        f.in(a.k, {B, T, P}, -unit(P), unit(P));
-        f.in(a.q, {B, Q, P});
-        if (gates & 1) f.in(a.write, {B, T}, 0, 1);
-        if (gates & 2) f.in(a.erase, {B, T}, 0, 1);
-        if (gates & 4) f.in(a.decay, {B, T}, 0.9, 1);
-        f.in(a.position, {B, Q}, 0, T + 1);
+        f.in(a.k.value, {B, T, P}, -unit(P), unit(P));
+        f.in(a.q.value, {B, Q, P});
+        if (gates & 1) f.in(a.write.value, {B, T}, 0, 1);
+        if (gates & 2) f.in(a.erase.value, {B, T}, 0, 1);
+        if (gates & 4) f.in(a.decay.value, {B, T}, 0.9, 1);
+        f.in(a.position.value, {B, Q}, 0, T + 1);
       };
-      check<RecurrentReadForward>(T + P, 4, [=](Fields& f, auto& a) {
+      check<RecurrentRead>(T + P, 4, [=](Fields& f, auto& a) {
         inputs(f, a);
-        f.out(a.a, {B, Q, T});
+        f.out(a.a.value, {B, Q, T});
         if (Q == 1) {
-          f.out(a.history, {B, T, P});
+          f.out(a.history.value, {B, T, P});
         } else {
-          f.work(a.history, {B, T, P});
+          f.work(a.history.value, {B, T, P});
         }
       });
       for_writes([=](Write mode) {
-        check<RecurrentReadBackward>(T + P + Q, 8, [=](Fields& f, auto& a) {
+        check_backward<RecurrentRead>(T + P + Q, 8, [=](Fields& f, auto& a) {
           inputs(f, a);
           if (Q == 1) {
-            f.in(a.history, {B, T, P});
+            f.in(a.history.value, {B, T, P});
           } else {
-            f.work(a.history, {B, T, P});
+            f.work(a.history.value, {B, T, P});
           }
-          f.in(a.d_a, {B, Q, T});
-          f.out(a.d_k, {B, T, P});
-          f.out(a.d_q, {B, Q, P});
-          a.write_k = a.write_q = mode;
-          if (gates & 1) f.out(a.d_write, {B, T}), a.write_write = mode;
-          if (gates & 2) f.out(a.d_erase, {B, T}), a.write_erase = mode;
-          if (gates & 4) f.out(a.d_decay, {B, T}), a.write_decay = mode;
+          f.in(a.a.gradient, {B, Q, T});
+          f.out(a.k.gradient, {B, T, P});
+          f.out(a.q.gradient, {B, Q, P});
+          a.k.write = a.q.write = mode;
+          if (gates & 1) f.out(a.write.gradient, {B, T}), a.write.write = mode;
+          if (gates & 2) f.out(a.erase.gradient, {B, T}), a.erase.write = mode;
+          if (gates & 4) f.out(a.decay.gradient, {B, T}), a.decay.write = mode;
         });
       });
     }

@@ -23,18 +23,7 @@ struct Shape {
   bool permuted = false;  ///< each row once a sequence (recall)
 };
 
-int dimension(const Shape& s) {
-  switch (s.map) {
-    case FeatureMap::dpfp:
-      return 2 * s.d * s.nu;
-    case FeatureMap::favor_hyperbolic:
-      return 2 * s.m;
-    case FeatureMap::favor_positive:
-      return s.m;
-    default:
-      return s.d;
-  }
-}
+int dimension(const Shape& s) { return map_width(s.map, s.d, s.nu, s.m); }
 
 std::string indexed(const char* name, int i) { return name + std::to_string(i); }
 
@@ -185,27 +174,19 @@ void check(const Shape& s, int most, bool bits) {
 
 TEST_F(CudaTableScores, CutTeamsAndWarps) {
   using M = FeatureMap;
-  const Shape shapes[] = {{M::identity, 1, 1, 1, 1, {1, 1}},
-                          {M::elu1, 2, 33, 1, 64, {9, 7}},
-                          {M::elu1, 3, 40, 3, 31, {9, 7, 9}},
-                          {M::elu1, 3, 40, 3, 64, {9, 7, 9}},
-                          {M::identity, 3, 101, 2, 64, {9, 11}},
-                          {M::relu, 2, 64, 1, 64, {9, 1}},
-                          {M::tanh, 2, 37, 2, 64, {9, 7}},
-                          {M::elu1, 2, 70, 1, 64, {501, 30}},
-                          {M::elu1, 2, 70, 1, 64, {901, 900}},
-                          {M::relu, 2, 70, 1, 100, {3, 50}},
-                          {M::tanh, 2, 17, 4, 128, {6, 5}},
-                          {M::dpfp, 2, 35, 1, 64, {9, 7}, 1},
-                          {M::dpfp, 2, 35, 2, 64, {9, 7, 9}, 2},
-                          {M::dpfp, 2, 35, 1, 32, {9, 7}, 3},
-                          {M::dpfp, 2, 35, 1, 128, {9, 7}, 3},
-                          {M::dpfp, 2, 21, 1, 60, {9, 7}, 3},
-                          {M::dpfp, 3, 21, 2, 37, {9, 7}, 2},
-                          {M::dpfp, 3, 300, 1, 3, {2, 700}, 3},
-                          {M::favor_hyperbolic, 2, 35, 1, 64, {9, 7}, 1, 64},
-                          {M::favor_hyperbolic, 2, 19, 2, 37, {9, 7, 9}, 1, 131},
-                          {M::favor_positive, 3, 200, 1, 8, {2, 300}, 1, 70}};
+  const Shape shapes[] = {
+      {M::identity, 1, 1, 1, 1, {1, 1}},        {M::elu1, 2, 33, 1, 64, {9, 7}},
+      {M::elu1, 3, 40, 3, 31, {9, 7, 9}},       {M::elu1, 3, 40, 3, 64, {9, 7, 9}},
+      {M::identity, 3, 101, 2, 64, {9, 11}},    {M::relu, 2, 64, 1, 64, {9, 1}},
+      {M::tanh, 2, 37, 2, 64, {9, 7}},          {M::elu1, 2, 70, 1, 64, {501, 30}},
+      {M::elu1, 2, 70, 1, 64, {901, 900}},      {M::relu, 2, 70, 1, 100, {3, 50}},
+      {M::tanh, 2, 17, 4, 128, {6, 5}},         {M::silu, 2, 33, 2, 64, {9, 7}},
+      {M::exp, 2, 37, 1, 100, {9, 7}},          {M::dpfp, 2, 35, 1, 64, {9, 7}, 1},
+      {M::dpfp, 2, 35, 2, 64, {9, 7, 9}, 2},    {M::dpfp, 2, 35, 1, 32, {9, 7}, 3},
+      {M::dpfp, 2, 35, 1, 128, {9, 7}, 3},      {M::dpfp, 2, 21, 1, 60, {9, 7}, 3},
+      {M::dpfp, 3, 21, 2, 37, {9, 7}, 2},       {M::dpfp, 3, 300, 1, 3, {2, 700}, 3},
+      {M::favor, 2, 35, 1, 64, {9, 7}, 2, 64},  {M::favor, 2, 19, 2, 37, {9, 7, 9}, 2, 131},
+      {M::favor, 3, 200, 1, 8, {2, 300}, 1, 70}};
   const int most = few_replicas() ? 2 : 7;
   for (const Shape& s : shapes) check(s, most, true);
 }
@@ -218,7 +199,7 @@ TEST_F(CudaTableScores, AtTheSizesOfStudies) {
                           {M::elu1, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::identity, 32, 600, 1, 64, {600, 600}, 1, 0, true},
                           {M::dpfp, 32, 40, 1, 64, {20, 20}, 1, 0, false},
-                          {M::favor_hyperbolic, 32, 240, 1, 64, {240, 240}, 1, 512, true}};
+                          {M::favor, 32, 240, 1, 64, {240, 240}, 2, 512, true}};
   for (const Shape& s : shapes) check(s, 1, false);
 }
 

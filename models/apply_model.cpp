@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
@@ -12,26 +13,8 @@
 namespace crosstalk {
 namespace {
 
-std::vector<int> dims_of(Per per, const ApplySizes& s) {
-  switch (per) {
-    case Per::token:
-      return {s.B, s.T, s.H};
-    case Per::key:
-      return {s.B, s.T, s.H, s.K};
-    case Per::value:
-      return {s.B, s.T, s.H, s.V};
-    case Per::write:
-      return {s.B, s.T, s.N, s.H};
-    case Per::head:
-      return {s.H};
-    case Per::head_key:
-      return {s.H, s.K};
-  }
-  return {};
-}
-
-const char* shape_of(Per per) {
-  switch (per) {
+std::string shape_of(const MemoryInput& input) {
+  switch (input.per) {
     case Per::token:
       return "[B,T,H]";
     case Per::key:
@@ -44,8 +27,20 @@ const char* shape_of(Per per) {
       return "[H]";
     case Per::head_key:
       return "[H,K]";
+    case Per::other:
+      return input.shape;
   }
   return "";
+}
+
+std::vector<int> dims_of(const std::string& shape, const ApplySizes& s) {
+  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},        {'H', s.H},
+                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}};
+  std::vector<int> dims;
+  for (const char letter : shape) {
+    if (letter != '[' && letter != ',' && letter != ']') dims.push_back(sizes.at(letter));
+  }
+  return dims;
 }
 
 bool writes_often(const std::string& memory) {
@@ -54,6 +49,12 @@ bool writes_often(const std::string& memory) {
 }
 
 }  // namespace
+
+std::string start_name(const std::string& state) {
+  std::string name;
+  for (const char c : state) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name + (std::isdigit(static_cast<unsigned char>(name.back())) ? "_0" : "0");
+}
 
 std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& s) {
   const MemoryKind& kind = *find_memory(memory);
@@ -66,7 +67,7 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
     inputs.push_back({"v", {s.B, s.T, s.H, s.V}, "[B,T,H,V]"});
   }
   for (const MemoryInput& input : kind.inputs)
-    inputs.push_back({input.name, dims_of(input.per, s), shape_of(input.per), input.optional});
+    inputs.push_back({input.name, dims_of(shape_of(input), s), shape_of(input), input.optional});
   if (std::count(kind.states.begin(), kind.states.end(), "S") > 0)
     inputs.push_back({"s0", {s.B, s.H, s.V, s.K}, "[B,H,V,K]", true});
   return inputs;
@@ -144,35 +145,28 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   ApplyMixer(ApplyModel& model, const Options& options_, const ApplySizes& s)
       : Mixer<Real>(model.graph_, options_,
                     {s.B, s.T, s.T, s.H, s.K, static_cast<int>(head_d_dot(options_)), s.V, s.N}),
-        model_(model) {}
+        model_(model),
+        sizes_(s) {}
 
   Var<Real> keys() override { return leaf("k", {B, T * N, H, d}); }
   Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
   Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }
+  Var<Real> asking(const std::string& name, int, std::optional<Init>) override { refuse(name); }
   Var<Real> parameter(const std::string& name, std::vector<int>, Init) override { refuse(name); }
 
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>&) override {
-    const auto& inputs = find_memory(options.get_string("memory.name"))->inputs;
+    const auto inputs = apply_inputs(options.get_string("memory.name"), sizes_);
     const auto found =
-        std::find_if(inputs.begin(), inputs.end(), [&](const MemoryInput& i) { return i.name == name; });
+        std::find_if(inputs.begin(), inputs.end(), [&](const ApplyInput& i) { return i.name == name; });
     if (found == inputs.end()) refuse(name);
-    switch (found->per) {
-      case Per::token:
-        return leaf(name, {B, T, H, 1});
-      case Per::key:
-        return leaf(name, {B, T, H, K});
-      case Per::value:
-        return leaf(name, {B, T, H, V});
-      case Per::write:
-        return leaf(name, {B, T * N, H, 1});
-      case Per::head:
-        return leaf(name, {1, 1, H, 1});
-      case Per::head_key:
-        return leaf(name, {1, 1, H, K});
-    }
-    refuse(name);
+    int size = 1;
+    for (const int n : found->dims) size *= n;
+    const std::string& shape = found->shape;
+    if (shape.rfind("[H", 0) == 0) return leaf(name, {1, 1, H, size / H});
+    const int M = shape.find('T') == std::string::npos ? 1 : shape.find('N') == std::string::npos ? T : T * N;
+    return leaf(name, {B, M, H, size / (B * M * H)});
   }
 
   Variable<Real>* omega(int m) override {
@@ -194,10 +188,11 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   bool learned() const override { return false; }
   bool has_input(const std::string& name) const override { return model_.inputs_.count(name) != 0; }
   Var<Real> start(const std::string& state) override {
-    if (state != "S" || !has_input("s0")) return {};
-    return leaf("s0", {B, H, V, K});
+    const std::string name = start_name(state);
+    if (!has_input(name)) return {};
+    return state == "S" ? leaf(name, {B, H, V, K}) : input(name, {});
   }
-  bool wants_end() const override { return true; }
+  bool wants_end() const override { return model_.ends_; }
   void end(const std::string& state, Var<Real> value) override {
     graph.keep(value.variable);
     model_.states_[state] = value.variable;
@@ -211,13 +206,14 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     throw std::logic_error("[apply] the memory asks for `" + name + "` outside of an input's law");
   }
   ApplyModel& model_;
+  const ApplySizes sizes_;
 };
 
 template <class Real>
 ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
                              const std::vector<std::string>& present, Device device, bool backward,
-                             Precision products)
-    : graph_(device, 1, backward) {
+                             Precision products, bool ends)
+    : graph_(device, 1, backward), ends_(ends) {
   graph_.set_products(products);
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
     if (input.optional && std::count(present.begin(), present.end(), input.name) == 0) continue;

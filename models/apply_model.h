@@ -20,6 +20,9 @@ struct ApplySizes {
   int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
 };
 
+/// The input that holds a state before the first token: s0, w1_0.
+std::string start_name(const std::string& state);
+
 /// An input of a memory: its name, its shape, and whether it may be left out.
 struct ApplyInput {
   std::string name;
@@ -46,10 +49,10 @@ std::vector<OptionSpec> apply_extra_options(const std::string& memory);
 template <class Real>
 class ApplyModel {
  public:
-  /// `present`: the optional inputs that are given. `backward`: gradients are wanted.
+  /// `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are states.
   ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
              const std::vector<std::string>& present, Device device, bool backward,
-             Precision products = Precision::full);
+             Precision products = Precision::full, bool ends = true);
 
   /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to
   /// fill.
@@ -66,6 +69,7 @@ class ApplyModel {
   Graph<Real> graph_;
   std::map<std::string, Variable<Real>*> inputs_, states_;
   Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;
+  bool ends_;
 };
 
 }  // namespace crosstalk

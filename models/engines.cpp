@@ -6,6 +6,7 @@
 #include "kernels/base/error.h"
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/rotate.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -195,10 +196,16 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay,
                  Var<Real> slope, bool between_tokens) {
+  return attend(m, x, k, how, {.log_decay = log_decay, .slope = slope, .between_tokens = between_tokens});
+}
+
+template <class Real>
+Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
   Graph<Real>& g = m.graph;
   const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
-                             !m.strict() && how.window == 0 && !log_decay && !slope;
-  if (softmax_alone && !between_tokens && m.H == 1 && m.position()) {
+                             !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
+                             !terms.sink && !terms.extra;
+  if (softmax_alone && !terms.between_tokens && m.H == 1 && m.position()) {
     const BatchTensors batch = batch_of(m);
     Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
     return {&g, g.view(softmax(g, s, batch), {m.B, 1, m.Q, m.T})};
@@ -206,13 +213,41 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   Attend<Real> op;
   op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
   op.tau = how.tau;
-  op.strict = how.strict || (!between_tokens && m.strict()), op.before = how.before, op.window = how.window,
-  op.order = how.order, op.digits = how.digits;
+  op.strict = how.strict || (!terms.between_tokens && m.strict()), op.before = how.before,
+  op.window = how.window, op.order = how.order, op.digits = how.digits;
   op.x = in(x), op.k = in(k);
-  if (log_decay) op.log_decay = in(expand(log_decay, {m.B, m.T, m.H, 1}));
-  if (slope) op.slope = in(slope);
-  if (!between_tokens) op.position = ids(m.position());
+  if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
+  op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
+  if (!terms.between_tokens) op.position = ids(m.position());
   return {&g, out(g.add(op).a)};
+}
+
+template <class Real>
+Var<Real> weighted(Var<Real> a, Var<Real> x) {
+  Mix<Real> op;
+  op.a = in(a), op.v = in(x);
+  return {a.graph, out(a.graph->add(op).o)};
+}
+
+template <class Real>
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys) {
+  Rotate<Real> op;
+  op.base = base;
+  op.x = in(x);
+  if (!keys) op.position = ids(m.position());
+  return {&m.graph, out(m.graph.add(op).y)};
+}
+
+// - (q w^T) (I + Diag(beta) tril(w w^T, -1))^{-1} Diag(beta) tril(w k^T, -1), q w^T of the tokens that a query sees.
+template <class Real>
+Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta) {
+  const Attention linear{.kernel = Kernel::identity, .normalised = false};
+  Attention strict = linear;
+  strict.strict = true;
+  const Var<Real> seen = attend(m, q, w, linear, {.between_tokens = m.at_tokens()});
+  const Var<Real> steps = solve(seen, attend(m, w, w, strict, {.between_tokens = true}), beta);
+  const Var<Real> held = attend(m, w, k, strict, {.between_tokens = true});  // [B,H,T,T]
+  return -swap(weighted(steps * view(swap(beta), {m.B, m.H, 1, m.T}), swap(held)));
 }
 
 template <class Real>
@@ -244,6 +279,10 @@ Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta
   template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
   template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>, \
                             bool);                                                                      \
+  template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \
+  template Var<Real> weighted(Var<Real>, Var<Real>);                                                    \
+  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool);                                     \
+  template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
   template Var<Real> rescaled_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                      \
   template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)

@@ -69,6 +69,17 @@ struct Attention {
   bool strict = false, before = false;
   int window = 0, order = 2, digits = 0;
 };
+/// What scores get besides products, or nothing.
+template <class Real>
+struct Terms {
+  Var<Real> log_decay = {};  ///< [B,T,H,1]
+  Var<Real> slope = {};      ///< [1,1,H,1]
+  Var<Real> sink = {};       ///< [1,1,H,1]: a logit that takes its share of a row and reads nothing
+  Var<Real> extra = {};      ///< [B,H,Q,T], added to scale x.k
+  bool between_tokens = false;
+};
+template <class Real>
+Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms);
 /// x [B,Q,H,K] with keys k [B,T,H,K] -> [B,H,Q,T]. log_decay [B,T,H,1], slope [1,1,H,1]: biases, or absent.
 /// between_tokens: x stands at the tokens (a T x T matrix), wherever queries stand.
 template <class Real>
@@ -81,5 +92,17 @@ Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta
 /// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.
 template <class Real>
 Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
+
+/// Weights a [B,H,Q,T] times rows x [B,T,H,C] -> [B,Q,H,C].
+template <class Real>
+Var<Real> weighted(Var<Real> a, Var<Real> x);
+/// x [B,Q,H,K] turned by the position of the token at which each row stands (kernels/ops/rotate.h): that of the query,
+/// or the row's own where x holds `keys`.
+template <class Real>
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys);
+/// What reflections between a key and a query take from their product, [B,H,Q,T]:
+/// q_i H_i H_{i-1} .. H_{j+1} k_j - q_i k_j, with H_t = I - beta_t w_t w_t^T (PaTH: Yang et al. 2025, arXiv 2505.16381).
+template <class Real>
+Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var<Real> beta);
 
 }  // namespace crosstalk

@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 #include "models/model.h"
+#include "models/model_parts.h"
 
 namespace crosstalk {
 namespace {
@@ -25,14 +26,31 @@ void check_heads(const Options& options) {
         fmt::format("model.heads = {} does not divide model.d_key = {}; give a divisor of it", heads, d));
 }
 
-// A form that was asked for and does not cover the memory is refused now, not when training begins: building
-// a model of the smallest sizes finds out.
-void check_form(const Options& options) {
-  if (!options.has("model.name") || !options.has("memory.form")) return;
-  if (options.get_string("memory.form") == name_of(Form::automatic)) return;
+// A form that does not cover the memory, or a law for a parameter that it has not, is refused now, not when
+// training begins: building a model of the smallest sizes finds out.
+void check_by_building(const Options& options) {
+  const auto given = [&](const char* key, const char* neutral) {
+    return options.has(key) && options.get_string(key) != neutral;
+  };
+  if (!options.has("model.name") ||
+      (!given("memory.form", name_of(Form::automatic)) && !given("model.init", "")))
+    return;
   Options small = options;
   small.set("model.embedding", std::int64_t{2});
-  make_model<float>(small, {2, 2, false}, Device::cpu, 1);
+  try {
+    make_model<float>(small, {2, 2, false}, Device::cpu, 1);
+  } catch (const OptionError& error) {
+    // A law may name what only tasks of two keys have.
+    const auto other = [&] {
+      try {
+        make_model<float>(small, {2, 2, true}, Device::cpu, 1);
+        return true;
+      } catch (const OptionError&) {
+        return false;
+      }
+    };
+    if (error.key != "model.init" || !other()) throw;
+  }
 }
 
 MemoryKind kind_of(const Memory& memory) {
@@ -61,13 +79,14 @@ MemoryKind kind_of(const Memory& memory) {
       if (part.resolve) part.resolve(options);
     }
     if (own) own(options);
-    check_form(options);
+    check_by_building(options);
   };
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
     return keeps ? 0 : heads_of(options) * head_d_dot(options);
   };
   kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
-    return heads_of(options) * state(options, head_d_dot(options), values, length);
+    return heads_of(options) * state(options, head_d_dot(options), values, length) +
+           parts_state(options, values);
   };
   return kind;
 }

@@ -24,14 +24,20 @@ enum class Per {
   write,     ///< [B,T,N,H]: every write of a token
   head,      ///< [H]
   head_key,  ///< [H,K]
+  other,     ///< as MemoryInput::shape says
 };
 
+/// Hidden units of a memory that is a network, with keys of size K.
+constexpr int hidden(int K) { return 4 * K; }
+
 /// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
-/// by the memory's law; `crosstalk apply` reads it from a file.
+/// by the memory's law; `crosstalk apply` reads it from a file. One called x0 or NAME_0 is what a state x or NAME
+/// is before the first token.
 struct MemoryInput {
   std::string name;
   Per per = Per::token;
   bool optional = false;
+  std::string shape = {};  ///< Per::other: "[H,V,K]", in the letters of apply (M: hidden units)
 };
 
 /// A registered memory: a preset over parts. Options live under "memory.".

@@ -81,6 +81,11 @@ Var<Real> unit(Var<Real> x) {
 }
 
 template <class Real>
+Var<Real> rms(Var<Real> x, double eps) {
+  return {x.graph, normalize(*x.graph, RowNorm::rms, eps, x.variable)};
+}
+
+template <class Real>
 Var<Real> swap(Var<Real> x) {
   if (x.dim(1) == 1 || x.dim(2) == 1) return view(x, {x.dim(0), x.dim(2), x.dim(1), x.dim(3)});
   Swap<Real> op;
@@ -128,6 +133,7 @@ Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
   template Var<Real> view(Var<Real>, std::initializer_list<int>);   \
   template Var<Real> swap(Var<Real>);                               \
   template Var<Real> unit(Var<Real>);                               \
+  template Var<Real> rms(Var<Real>, double);                        \
   template class Mixer<Real>;
 CROSSTALK_MIXER(float)
 CROSSTALK_MIXER(double)

@@ -76,6 +76,10 @@ Var<Real> view(Var<Real> x, std::initializer_list<int> dims);
 template <class Real>
 Var<Real> unit(Var<Real> x);
 
+/// Rows of the last dimension divided by the root of their mean square, sqrt(mean x^2 + eps).
+template <class Real>
+Var<Real> rms(Var<Real> x, double eps);
+
 /// Sizes of a read.
 struct MixerSizes {
   int B = 0, T = 0, Q = 0, H = 1, d = 0, K = 0, V = 0, N = 1;
@@ -120,7 +124,12 @@ class Mixer {
   /// starts as `bias` says (default: as the weights). rank > 0: through so many numbers.
   virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {}, int rank = 0,
                           bool per_write = false) = 0;
-  /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n].
+  /// A projection of what asks, [B,Q,H,width]: of the token at which a query stands, or, where queries stand
+  /// beside the sequence, of the query.
+  virtual Var<Real> asking(const std::string& name, int width = 1, std::optional<Init> bias = {}) {
+    return token(name, width, bias);
+  }
+  /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n], and {m,n} that all heads share as [1,1,m,n].
   virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
   /// What the memory calls `name`: by its law, or given.
   virtual Var<Real> input(const std::string& /*name*/, const std::function<Var<Real>()>& law) {

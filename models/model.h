@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "kernels/base/options.h"
 #include "kernels/batch.h"
@@ -50,6 +51,8 @@ class Model {
 
   ParameterBlock<Real>& parameters() { return parameters_; }
   void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
+  /// How graphs made from now on cut their memory; by default by lifetimes on a GPU, apart on a CPU.
+  void set_sharing(Sharing sharing) { sharing_ = sharing; }
   /// A planned graph for batches of B sequences; shares the parameters. Its integer tensors hold `batches`
   /// batches.
   virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
@@ -57,6 +60,7 @@ class Model {
 
  protected:
   ParameterBlock<Real> parameters_;
+  std::optional<Sharing> sharing_;
 };
 
 /// The model that the resolved options name. `products`: what the operands of products are rounded to.

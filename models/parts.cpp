@@ -2,6 +2,7 @@
 #include "models/parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -16,118 +17,115 @@ std::int64_t heads_of(const Options& options) {
   return options.has("model.heads") ? options.get_int("model.heads") : 1;
 }
 
-const FeatureMapInfo& info_of(const std::string& name) {
-  const auto& infos = feature_map_infos();
-  return *std::find_if(infos.begin(), infos.end(), [&](const auto& info) { return info.name == name; });
+/// All maps, as FeatureMap counts them.
+const std::vector<maps::MapInfo>& map_infos() {
+#define CROSSTALK_MAP_INFO(name) maps::name::info(),
+  static const std::vector<maps::MapInfo> infos = {CROSSTALK_FEATURE_MAPS(CROSSTALK_MAP_INFO)};
+#undef CROSSTALK_MAP_INFO
+  return infos;
+}
+
+FeatureMap map_named(const std::string& name) {
+  const auto& infos = map_infos();
+  const auto found =
+      std::find_if(infos.begin(), infos.end(), [&](const auto& info) { return info.name == name; });
+  if (found == infos.end()) throw std::logic_error("[feature_map] there is no map " + name);
+  return static_cast<FeatureMap>(found - infos.begin());
 }
 
 FeatureMap map_of(const Options& options) {
-  if (!options.has("memory.feature_map")) return FeatureMap::identity;
-  const std::string& name = options.get_string("memory.feature_map");
-  if (name == "elu1") return FeatureMap::elu1;
-  if (name == "relu") return FeatureMap::relu;
-  if (name == "tanh") return FeatureMap::tanh;
-  if (name == "dpfp") return FeatureMap::dpfp;
-  if (name == "favor") {
-    return options.get_string("memory.favor_variant") == "positive" ? FeatureMap::favor_positive
-                                                                    : FeatureMap::favor_hyperbolic;
-  }
-  return FeatureMap::identity;
+  return options.has("memory.feature_map") ? map_named(options.get_string("memory.feature_map"))
+                                           : FeatureMap::identity;
 }
 
-bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+const maps::MapInfo& info_of(FeatureMap map) { return map_infos()[static_cast<std::size_t>(map)]; }
+
+/// Names of the maps of which `which` is true, "a", "b" or "c".
+template <class Which>
+std::string names_of_maps(const Which& which) {
+  std::vector<std::string> names;
+  for (const maps::MapInfo& info : map_infos()) {
+    if (which(info)) names.push_back(fmt::format("\"{}\"", info.name));
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
-void only_with(const Options& options, const char* key, bool unset, const char* map) {
-  if (!unset) {
-    throw OptionError(key, fmt::format("{} belongs to feature_map \"{}\"; the feature map here is \"{}\"",
-                                       key, map, options.get_string("memory.feature_map")));
-  }
+bool takes(const maps::MapInfo& info, const std::string& option) {
+  return std::any_of(info.options.begin(), info.options.end(),
+                     [&](const OptionSpec& spec) { return spec.name == option; });
 }
 
-// Derives nu, features and d_dot from each other, and refuses what has no solution or no meaning.
-void resolve_feature_map(Options& options) {
-  const std::string& map = options.get_string("memory.feature_map");
-  const std::int64_t d = head_d_key(options);
-  std::int64_t nu = options.get_int("memory.nu"), m = options.get_int("memory.features"),
-               d_dot = options.get_int("memory.d_dot");
-  if (map != "dpfp") only_with(options, "memory.nu", nu == 0, "dpfp");
-  if (map != "favor") {
-    only_with(options, "memory.features", m == 0, "favor");
-    only_with(options, "memory.favor_variant", options.get_string("memory.favor_variant") == "hyperbolic",
-              "favor");
-    only_with(options, "memory.favor_redraw", options.get_string("memory.favor_redraw") == "every_forward",
-              "favor");
-  }
-  const auto refuse_d_dot = [&](const std::string& what) {
-    throw OptionError(
-        "memory.d_dot",
-        fmt::format("memory.d_dot = {} has no solution with feature_map \"{}\" and {} = {}: {}", d_dot, map,
-                    heads_of(options) > 1 ? "model.d_key / model.heads" : "model.d_key", d, what));
-  };
-  if (map == "dpfp") {
-    if (nu == 0) nu = d_dot == 0 ? 1 : d_dot / (2 * d);
-    if (d_dot != 0 && d_dot != 2 * d * nu)
-      refuse_d_dot(fmt::format("d_dot must be 2 d_key nu = {} nu", 2 * d));
-    if (nu < 1 || nu > 2 * d - 1) {
-      throw OptionError(
-          "memory.nu",
-          fmt::format("memory.nu = {} is out of range: DPFP's rolls repeat after 2 d_key - 1 = {}", nu,
-                      2 * d - 1));
+/// The options of all maps, each once.
+const std::vector<OptionSpec>& map_options() {
+  static const std::vector<OptionSpec> all = [] {
+    std::vector<OptionSpec> options;
+    for (const maps::MapInfo& info : map_infos()) {
+      for (const OptionSpec& spec : info.options) {
+        if (std::none_of(options.begin(), options.end(),
+                         [&](const auto& known) { return known.name == spec.name; }))
+          options.push_back(spec);
+      }
     }
-    d_dot = 2 * d * nu;
-    options.set("memory.nu", nu);
-  } else if (map == "favor") {
-    const std::int64_t per_feature = options.get_string("memory.favor_variant") == "positive" ? 1 : 2;
-    if (m == 0) m = d_dot == 0 ? d : d_dot / per_feature;
-    if (d_dot != 0 && d_dot != per_feature * m)
-      refuse_d_dot(fmt::format("d_dot must be {} features", per_feature));
-    d_dot = per_feature * m;
-    options.set("memory.features", m);
-  } else {
-    if (d_dot != 0 && d_dot != d) refuse_d_dot("it must equal d_key");
-    d_dot = d;
+    return options;
+  }();
+  return all;
+}
+
+// Derives a map's options and d_dot from each other, and refuses what has no solution or no meaning.
+void resolve_feature_map(Options& options) {
+  const maps::MapInfo& info = info_of(map_of(options));
+  for (const OptionSpec& spec : map_options()) {
+    const std::string key = "memory." + spec.name;
+    if (takes(info, spec.name) || options.at(key) == spec.default_value) continue;
+    throw OptionError(
+        key,
+        fmt::format("{} belongs to feature_map {}; the feature map here is \"{}\"", key,
+                    names_of_maps([&](const auto& other) { return takes(other, spec.name); }), info.name));
   }
-  options.set("memory.d_dot", d_dot);
+  maps::MapSetting setting{options, head_d_key(options), options.get_int("memory.d_dot")};
+  if (heads_of(options) > 1) setting.d_text = "model.d_key / model.heads";
+  options.set("memory.d_dot", info.resolve(setting));
 }
 
 // Whether a model makes keys and queries; what `crosstalk apply` is given may have been mapped before.
 bool in_a_model(const Options& options) { return options.has("model.name"); }
 
-// Refuses sum and attention normalisation over features that may be negative: their sums can vanish.
+// Refuses sums that divide and can vanish: of features that change sign, of products of features that do.
 void refuse_vanishing_sums(const Options& options) {
   if (!in_a_model(options)) return;
-  const std::string& map = options.get_string("memory.feature_map");
-  if (info_of(map).positive) return;
-  for (const char* key : {"memory.key_norm", "memory.read_norm"}) {
-    if (!options.has(key)) continue;
-    const std::string& norm = options.get_string(key);
-    if (norm == "sum" || norm == "attention") {
-      throw OptionError(
-          key, fmt::format(
-                   "{} = \"{}\" has no meaning with feature_map \"{}\": its features change sign, so the sum "
-                   "that divides can vanish; use {}, or a positive map (elu1, relu, dpfp, favor)",
-                   key, norm, map, norm == "sum" ? "key_norm \"l2\" or \"none\"" : "read_norm \"none\""));
-    }
+  const maps::MapInfo& info = info_of(map_of(options));
+  const auto refuse = [&](const char* key, const char* norm, const char* instead, const std::string& others) {
+    if (!options.has(key) || options.get_string(key) != norm) return;
+    throw OptionError(
+        key, fmt::format(
+                 "{} = \"{}\" has no meaning with feature_map \"{}\"{}: its features change sign, so the sum "
+                 "that divides can vanish; use {}, or feature_map {}",
+                 key, norm, info.name,
+                 takes(info, "degree") ? fmt::format(" of degree {}", options.get_int("memory.degree")) : "",
+                 instead, others));
+  };
+  if (!info.positive) {
+    refuse("memory.key_norm", "sum", "key_norm \"l2\" or \"none\"",
+           names_of_maps([](const auto& other) { return other.positive; }));
+  }
+  if (!info.divides(options)) {
+    refuse("memory.read_norm", "attention",
+           takes(info, "degree") ? "an even degree, read_norm \"none\"" : "read_norm \"none\"",
+           names_of_maps([](const auto& other) { return other.positive; }));
   }
 }
 
 }  // namespace
 
 const std::vector<FeatureMapInfo>& feature_map_infos() {
-  static const std::vector<FeatureMapInfo> infos = {
-      {"identity", "phi(x) = x", "d_key", "Schmidhuber 1991; Yang et al. 2024 (with key_norm l2)", false},
-      {"elu1", "phi(x) = elu(x) + 1", "d_key", "Katharopoulos et al. 2020, arXiv 2006.16236", true},
-      {"relu", "phi(x) = max(0, x)", "d_key", "common", true},
-      {"tanh", "phi(x) = tanh(x)", "d_key", "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831", false},
-      {"dpfp", "f = [relu(x); relu(-x)]; phi(x) = [f * roll(f, 1); ...; f * roll(f, nu)]", "2 d_key nu",
-       "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174, section 5.3", true},
-      {"favor",
-       "phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), O random and orthogonal; variant positive: "
-       "exp(O x) / sqrt(m) alone",
-       "2 features (hyperbolic), features (positive)", "Choromanski et al. 2021, arXiv 2009.14794", true},
-  };
+  static const std::vector<FeatureMapInfo> infos = [] {
+    std::vector<FeatureMapInfo> all;
+    for (const maps::MapInfo& info : map_infos())
+      all.push_back({info.name, info.formula, info.d_dot, info.source, info.positive});
+    return all;
+  }();
   return infos;
 }
 
@@ -138,27 +136,12 @@ std::int64_t head_d_dot(const Options& options) {
 
 Part feature_map(const std::string& default_map) {
   OptionSpec map{"feature_map", default_map, "phi, applied to keys and queries"};
-  for (const auto& info : feature_map_infos()) map.choices.push_back(info.name);
-  return {{map,
-           {"nu", std::int64_t{0}, "DPFP's nu: d_dot = 2 d_key nu (0: 1 for dpfp, or from d_dot)", 0, 4096},
-           {"features", std::int64_t{0}, "FAVOR+'s number m of random features (0: d_key, or from d_dot)", 0,
-            65536},
-           {"favor_variant",
-            std::string("hyperbolic"),
-            "FAVOR+ estimator: d_dot = 2 m (hyperbolic) or m (positive)",
-            0,
-            0,
-            {"hyperbolic", "positive"}},
-           {"favor_redraw",
-            std::string("every_forward"),
-            "when FAVOR+ draws its features anew: in every forward pass, training and evaluation (Schlag et "
-            "al. 2021), or never",
-            0,
-            0,
-            {"every_forward", "fixed"}},
-           {"d_dot", std::int64_t{0}, "dimension of phi (0: derived; given: solved for nu or features)", 0,
-            1 << 20}},
-          [](Options& o) {
+  for (const auto& info : map_infos()) map.choices.push_back(info.name);
+  std::vector<OptionSpec> options = {map};
+  options.insert(options.end(), map_options().begin(), map_options().end());
+  options.push_back({"d_dot", std::int64_t{0},
+                     "dimension of phi (0: derived; given: solved for nu, features or degree)", 0, 1 << 20});
+  return {options, [](Options& o) {
             resolve_feature_map(o);
             refuse_vanishing_sums(o);
           }};
@@ -187,9 +170,9 @@ Part read_norm(const std::string& default_norm, std::vector<std::string> choices
             std::move(choices)}}};
 }
 
-Part beta_max() {
+Part beta_max(double default_max) {
   OptionSpec spec{
-      "beta_max", 1.0,
+      "beta_max", default_max,
       "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)", 0,
       2};
   spec.min_exclusive = true;
@@ -239,11 +222,41 @@ Attention kernel_of(const Mixer<Real>& m, const char* option, const char* norm, 
 
 namespace {
 
+/// phi of a memory, and the random matrix that its rows share.
 template <class Real>
-Var<Real> mapped_rows(Mixer<Real>& m, FeatureMap map, Var<Real> x, Variable<Real>* omega) {
-  const int nu = map == FeatureMap::dpfp ? m.integer("nu") : 1;
-  return {&m.graph, feature_map(m.graph, map, nu, x.variable, omega)};
-}
+struct Phi {
+  FeatureMap map;
+  const maps::MapInfo& info;
+  int number;
+  Variable<Real>* omega;
+
+  explicit Phi(Mixer<Real>& m)
+      : map(map_of(m.options)),
+        info(info_of(map)),
+        number(info.number ? info.number(m.options, m.d) : 1),
+        omega(info.projection == maps::Projection::random ? m.omega(m.integer("features")) : nullptr) {}
+
+  /// `role` names what is learned: queries and keys are projected each in their way.
+  Var<Real> operator()(Mixer<Real>& m, Var<Real> x, const std::string& role) const {
+    Variable<Real>* rows = x.variable;
+    if (info.unit_rows) rows = normalize(m.graph, RowNorm::l2, m.norm_eps(), rows);
+    if (map == FeatureMap::favor) return {&m.graph, feature_map(m.graph, map, number, rows, omega)};
+    if (omega) rows = linear<Real>(m.graph, rows, omega, nullptr);
+    if (info.projection == maps::Projection::learned && m.learned())
+      rows = learned(m, {&m.graph, rows}, role).variable;
+    return {&m.graph, feature_map<Real>(m.graph, map, number, rows, nullptr)};
+  }
+
+ private:
+  // x + A x + b with A and b zero at first, the same for all heads: W = I + A starts as the identity.
+  Var<Real> learned(Mixer<Real>& m, Var<Real> x, const std::string& role) const {
+    const std::string name = info.name + "." + role;
+    const Var<Real> A = m.parameter(name + ".weight", {m.d, m.d}, Init::constant(0)),
+                    b = m.parameter(name + ".bias", {1, m.d}, Init::constant(0));
+    return x + Var<Real>{&m.graph, linear(m.graph, x.variable, m.graph.view(A.variable, {m.d, m.d}),
+                                          m.graph.view(b.variable, {m.d}))};
+  }
+};
 
 template <class Real>
 RowNorm norm_of(const Mixer<Real>& m) {
@@ -254,18 +267,13 @@ RowNorm norm_of(const Mixer<Real>& m) {
 template <class Real>
 double key_eps(const Mixer<Real>& m, FeatureMap map) {
   if (norm_of(m) != RowNorm::sum) return m.norm_eps();
-  const bool odd = m.d % 2 == 1;  // DPFP of +-+ is zero (not of an even number of signs)
-  return map != FeatureMap::relu && !(map == FeatureMap::dpfp && odd) ? 0 : m.norm_eps();
+  const auto vanishes = info_of(map).vanishes;
+  return vanishes && vanishes(m.d) ? m.norm_eps() : 0;
 }
 
 template <class Real>
 Var<Real> norm_rows(Mixer<Real>& m, Var<Real> x, double eps) {
   return normalised(m) ? Var<Real>{&m.graph, normalize(m.graph, norm_of(m), eps, x.variable)} : x;
-}
-
-template <class Real>
-Variable<Real>* omega_of(Mixer<Real>& m, FeatureMap map) {
-  return is_favor(map) ? m.omega(m.integer("features")) : nullptr;
 }
 
 }  // namespace
@@ -277,17 +285,15 @@ bool normalised(const Mixer<Real>& m) {
 
 template <class Real>
 Features<Real> features(Mixer<Real>& m) {
-  const FeatureMap map = map_of(m.options);
-  Variable<Real>* omega = omega_of(m, map);
-  const Var<Real> k = norm_rows(m, mapped_rows(m, map, m.keys(), omega), normalised(m) ? key_eps(m, map) : 0);
-  const Var<Real> q = norm_rows(m, mapped_rows(m, map, m.queries(), omega), m.norm_eps());
+  const Phi<Real> phi(m);
+  const Var<Real> k = norm_rows(m, phi(m, m.keys(), "key"), normalised(m) ? key_eps(m, phi.map) : 0);
+  const Var<Real> q = norm_rows(m, phi(m, m.queries(), "query"), m.norm_eps());
   return {m.query_scale() == 1 ? q : m.query_scale() * q, k};
 }
 
 template <class Real>
 Var<Real> featured(Mixer<Real>& m, Var<Real> x) {
-  const FeatureMap map = map_of(m.options);
-  return norm_rows(m, mapped_rows(m, map, x, omega_of(m, map)), m.norm_eps());
+  return norm_rows(m, Phi<Real>(m)(m, x, "own_key"), m.norm_eps());
 }
 
 template <class Real>

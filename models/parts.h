@@ -15,14 +15,14 @@ struct Part {
   std::function<void(Options&)> resolve = {};
 };
 
-/// feature_map, nu, features, favor_variant, favor_redraw, d_dot, with this default map.
+/// feature_map with this default, the options of all maps (kernels/maps/) and d_dot.
 Part feature_map(const std::string& default_map);
 /// key_norm none | sum | l2: what phi(k) and phi(q) are divided by.
 Part key_norm(const std::string& default_norm);
 /// read_norm: what is done with values read.
 Part read_norm(const std::string& default_norm, std::vector<std::string> choices);
 /// beta_max in (0, 2]: beta = beta_max sigmoid(...).
-Part beta_max();
+Part beta_max(double default_max = 1);
 /// Options that name kernels of an attention (names and defaults), and order, digits and tau for all of them.
 Part kernels(const std::vector<std::pair<std::string, std::string>>& names);
 

@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/retrieval_model.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/base/error.h"
 #include "kernels/ops/lookup.h"
 #include "models/graph/passes.h"
 #include "models/memories/memory_file.h"
+#include "models/model_parts.h"
 
 namespace crosstalk {
 
 const std::vector<OptionSpec>& model_options() {
-  static const std::vector<OptionSpec> options = {
-      {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
-      {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
-      {"heads", std::int64_t{1},
-       "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
-      {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
-  };
+  static const std::vector<OptionSpec> options = [] {
+    std::vector<OptionSpec> all = {
+        {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
+        {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
+        {"heads", std::int64_t{1},
+         "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
+        {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
+        {"init", std::string(),
+         "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
+         "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
+    };
+    all.insert(all.end(), part_options().begin(), part_options().end());
+    return all;
+  }();
   return options;
 }
 
 void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
+  resolve_parts(options);
   if (options.get_int("model.embedding") == 0) {
     options.set("model.embedding", static_cast<std::int64_t>(static_cast<double>(keys + values) * 1.1));
   }
@@ -79,7 +92,10 @@ class RetrievalMixer final : public Mixer<Real> {
         second_key_(second_key),
         embedding_size_(static_cast<int>(options_.get_int("model.embedding"))),
         inputs_(values + embedding_size_ * (second_key ? 2 : 1)),
-        init_(memory_named(options_.get_string("memory.name")).projection_init) {
+        init_(memory_named(options_.get_string("memory.name")).projection_init),
+        parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
+          return leaf(name, dims, init);
+        }) {
     embedding_ = leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
     by_key_ = lists(channel_key, keys_);
     by_value_ = lists(channel_value, values);
@@ -90,10 +106,14 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> keys() override {
-    return shaped_as(lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr), {B, T * N, H, d});
+    auto* rows = lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr);
+    return shaped_as(parts_.mixed("k", rows), {B, T * N, H, d});
   }
 
   Var<Real> queries() override { return queries_; }
+
+  /// What the memory reads, normalised and gated.
+  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
 
   Var<Real> values() override {
     OneHot<Real> op;
@@ -133,9 +153,18 @@ class RetrievalMixer final : public Mixer<Real> {
     return shaped_as(x, {B, T * n, H, width});
   }
 
+  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override {
+    const Init start = fan_in(embedding_size_);
+    Variable<Real>* weight = leaf(name + ".query", {H * width, embedding_size_}, start);
+    Variable<Real>* shift = leaf(name + ".bias", {H * width}, bias.value_or(start));
+    auto* rows = lookup<Real>(graph, target_.batch.query, {{embedding_, 0}}, nullptr);
+    return shaped_as(linear(graph, rows, weight, shift), {B, Q, H, width});
+  }
+
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
     Variable<Real>* p = leaf("memory." + name, dims, init);
-    return shaped_as(p, {1, 1, H, static_cast<int>(p->value.size()) / H});
+    const int rows = dims[0] == H ? H : dims[0];
+    return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});
   }
 
   Variable<Real>* omega(int m) override {
@@ -200,6 +229,7 @@ class RetrievalMixer final : public Mixer<Real> {
   bool second_key_;
   int embedding_size_, inputs_;
   ProjectionInit init_;
+  ModelParts<Real> parts_;
   Variable<Real>* embedding_ = nullptr;
   Var<Real> queries_;
   Buckets by_key_, by_value_, by_second_;
@@ -219,8 +249,26 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int value
       device_(device),
       R_(R),
       products_(products) {
+  read_inits();
   build(1, {1, second_key ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
+  for (const std::string& name : parameters_.unused_inits()) {
+    std::vector<std::string> names;
+    for (int i = 0; i < parameters_.count(); ++i) names.push_back(parameters_.name(i));
+    throw OptionError("model.init",
+                      fmt::format("model.init: {} has no parameter {}; it has {}",
+                                  options_.get_string("memory.name"), name, fmt::join(names, ", ")));
+  }
   parameters_.allocate();
+}
+
+template <class Real>
+void RetrievalModel<Real>::read_inits() {
+  if (!options_.has("model.init")) return;
+  try {
+    parameters_.set_inits(options_.get_string("model.init"));
+  } catch (const std::invalid_argument& error) {
+    throw OptionError("model.init", fmt::format("model.init: {}", error.what()));
+  }
 }
 
 template <class Real>
@@ -229,6 +277,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
+  if (this->sharing_) g.set_sharing(*this->sharing_);
   BatchTensors& batch = result->batch;
   batch.B = B;
   batch.T = shape.T;
@@ -245,7 +294,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   result->feature_draw = g.integers({1});
 
   RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_);
-  const Var<Real> o = memory_named(options_.get_string("memory.name")).build(mixer);
+  const Var<Real> o = mixer.finished(memory_named(options_.get_string("memory.name")).build(mixer));
   result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
   g.keep(result->output);
   result->loss = squared_loss(g, result->output, batch);

@@ -27,6 +27,7 @@ class RetrievalModel final : public Model<Real> {
 
  private:
   using Model<Real>::parameters_;
+  void read_inits();
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
 
   Options options_;

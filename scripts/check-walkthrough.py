@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does what CONTRIBUTING.md says: adds its example memory and task to a copy of the sources, builds, and uses them.
+"""Does what CONTRIBUTING.md says: adds its example memory, feature map and task to a copy of the sources, builds, and uses them.
 
     check-walkthrough.py SOURCE BUILD            adds, builds, trains
     check-walkthrough.py --apply SOURCE BUILD    adds only: whether the text still fits the sources
@@ -29,6 +29,7 @@ train.learning_rate = 3e-3
 train.max_steps = 200
 [memories.fading]
 name = "fading_delta"
+feature_map = "relu2"
 key_norm = "l2"
 [[grid]]
 """
@@ -36,7 +37,7 @@ key_norm = "l2"
 
 def apply_blocks(text, root):
     blocks = re.findall(r"<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)```\n", text, re.S)
-    if len(blocks) < 5:
+    if len(blocks) < 7:
         sys.exit(f"CONTRIBUTING.md has {len(blocks)} blocks to apply; its markers were lost")
     for kind, name, body in blocks:
         path = root / name
@@ -61,13 +62,12 @@ def call(*command, **options):
     return subprocess.run(command, check=True, **options)
 
 
-def test_memory(program):
-    """The checks over the registry for the example, its own tests, and that every memory resolves or refuses."""
-    patterns = ["*fading_delta*", "FadingDelta*", "Resolve*"]
+def run_tests(program, patterns):
+    """The checks over the registry for an example, and its own tests."""
     for pattern in patterns:
         listed = call(str(program), "--gtest_list_tests", f"--gtest_filter={pattern}", stdout=subprocess.PIPE, text=True)
         if "  " not in listed.stdout:
-            sys.exit(f"models_memories_test has no test {pattern}")
+            sys.exit(f"{program.name} has no test {pattern}")
     call(str(program), "--gtest_brief=1", "--gtest_filter=" + ":".join(patterns))
 
 
@@ -86,11 +86,14 @@ def main(source, build, only_apply):
     os.environ["OMP_NUM_THREADS"] = "1"
     made = tree / "build/cpu"  # as in a checkout: a compiler cache then knows the unchanged files
     call("cmake", "-S", str(tree), "-B", str(made), "-G", "Ninja", "-DCROSSTALK_CUDA=OFF")
-    call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk", "tasks_test", "models_memories_test")
+    call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk", "tasks_test", "kernels_ops_test",
+         "models_memories_test")
     call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
-    test_memory(made / "models/models_memories_test")
+    run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*"])
+    run_tests(made / "models/models_memories_test", ["*fading_delta*", "FadingDelta*", "Resolve*", "Describe*"])
     crosstalk = str(made / "crosstalk")
     call(crosstalk, "describe", "fading_delta")
+    call(crosstalk, "describe", "relu2")
     call(crosstalk, "sample", "distract", "-n", "1", "--set", "task.distractors=10")
     (copy / "study.toml").write_text(STUDY)
     shutil.rmtree(copy / "store", ignore_errors=True)

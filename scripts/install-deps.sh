@@ -32,7 +32,7 @@ packages=(
   cmake ninja-build g++ git                                             # to build
   libeigen3-dev libfmt-dev libboost-program-options-dev nlohmann-json3-dev
   libtomlplusplus-dev libxxhash-dev librandom123-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev          # to test and to time
+  libgtest-dev libgmock-dev librapidcheck-dev                            # to test
   python3 python3-pandas bats clang-format-14
 )
 

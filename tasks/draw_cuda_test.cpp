@@ -7,6 +7,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/testing/cuda_test.h"
+#include "tasks/file_example.h"
 #include "tasks/testing.h"
 
 namespace crosstalk {
@@ -50,6 +51,7 @@ std::vector<std::int32_t> batch(Device device, const Task& task, Split split, in
   } else {
     args.scratch = {};
   }
+  task.prepare(device);
   task.draw(exec, args);
   if (stream) stream->synchronise();
   arena.check_guards();

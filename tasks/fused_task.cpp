@@ -24,12 +24,13 @@ static_assert(static_cast<std::uint32_t>(RandomDomain::task_train) +
                   static_cast<std::uint32_t>(Split::test) ==
               static_cast<std::uint32_t>(RandomDomain::task_test));
 
-constexpr int baseline_sequences = 256;
+constexpr int baseline_sequences = 256;  // or all, where there are fewer
 constexpr std::size_t text_width = 100;
 
 struct Token {
   std::int32_t key, value, second_key;
   bool write() const { return value >= 0; }
+  bool operation() const { return value < 0 && second_key >= 0; }
 };
 
 Token token_at(const SequenceView& sequence, int t) {
@@ -64,8 +65,11 @@ class Context {
     }
   }
 
-  double chance() const { return 1.0 / distinct_; }
+  double chance() const {
+    return 1.0 / (distinct_ > 0 ? static_cast<std::size_t>(distinct_) : count_.size());
+  }
   double random_in_context(std::int32_t target) const {
+    if (writes_ == 0) return 0;
     return static_cast<double>(count_[static_cast<std::size_t>(target)]) / writes_;
   }
   std::int32_t most_recent() const { return most_recent_; }
@@ -88,8 +92,9 @@ std::int32_t FusedTask::reference_answer(const SequenceView& sequence, std::int3
     const Token token = token_at(sequence, t);
     if (token.write()) {
       bound[token.key] = token.value;
-    } else {
-      std::swap(bound.at(token.key), bound.at(token.second_key));
+    } else if (token.operation()) {
+      std::swap(bound.try_emplace(token.key, -1).first->second,
+                bound.try_emplace(token.second_key, -1).first->second);
     }
   }
   const auto it = bound.find(key);
@@ -112,6 +117,8 @@ std::string FusedTask::to_text(const SequenceView& sequence) const {
     const std::string head = fmt::format("{:>6}: ", t + 1);
     if (token.write()) {
       add(head, fmt::format("k{}=v{}", token.key, token.value));
+    } else if (!token.operation()) {
+      add(head, fmt::format("k{}", token.key));
     } else if (token.key == token.second_key) {
       add(head, fmt::format("(k{} stays)", token.key));
     } else {
@@ -135,7 +142,10 @@ std::map<std::string, double> FusedTask::baselines() const {
   SequenceBuffer buffer(*this, Split::eval, 0, false);
   double chance = 0, random = 0, recent = 0, first = 0, unchanged = 0;
   std::int64_t queries = 0;
-  for (int n = 0; n < baseline_sequences; ++n) {
+  const std::int64_t all = sequences(Split::eval);
+  const int count_of_sequences =
+      all > 0 ? static_cast<int>(std::min<std::int64_t>(all, baseline_sequences)) : baseline_sequences;
+  for (int n = 0; n < count_of_sequences; ++n) {
     const SequenceView sequence = buffer.draw(0, static_cast<std::uint64_t>(n));
     Context context(sequence, vocabulary());
     for (int q = 0; q < sequence.shape.Q; ++q) {

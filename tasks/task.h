@@ -55,6 +55,14 @@ class Task {
                         std::int32_t* scratch) const = 0;
   virtual int scratch_size() const = 0;
 
+  /// How many different sequences a split has; 0 = no end. Those of training may come in another order in each
+  /// epoch; those of eval and test are numbered 0 .. sequences - 1, and from there on begin again.
+  virtual std::int64_t sequences(Split) const { return 0; }
+
+  /// To be called by the thread that draws, before its first draw on `device` and outside of captured graphs: brings there
+  /// what draws read.
+  virtual void prepare(Device) const {}
+
   /// Draws a batch on the device of `exec`: the same integers on every device.
   void draw(const Exec& exec, const DrawArgs& args) const;
 
@@ -97,6 +105,8 @@ struct TaskKind {
   void (*resolve)(Options& options) = nullptr;
   /// Needs resolved options.
   std::unique_ptr<Task> (*make)(const Options& options) = nullptr;
+  /// False: the sequences are given, and a data seed only decides the order of those of training.
+  bool drawn = true;
 };
 
 /// All tasks, by name. Generated from the files of tasks/.

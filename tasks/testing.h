@@ -16,10 +16,18 @@ namespace crosstalk::testing {
 
 using Settings = std::map<std::string, OptionValue>;
 
+/// Settings without which a task makes no sense, such as a folder of files; made when they are first asked for.
+inline std::map<std::string, Settings (*)()>& needs() {
+  static std::map<std::string, Settings (*)()> all;
+  return all;
+}
+
 /// Options of `kind` with `settings` (names without "task."), checked, filled up and resolved.
 inline Options resolved_options(const TaskKind& kind, const Settings& settings = {}) {
   Options options;
-  for (const auto& [name, value] : settings) {
+  Settings all = settings;
+  if (const auto needed = needs().find(kind.name); needed != needs().end()) all.merge(needed->second());
+  for (const auto& [name, value] : all) {
     const OptionSpec* spec = nullptr;
     for (const OptionSpec& candidate : kind.options)
       if (candidate.name == name) spec = &candidate;

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "experiments/npy.h"
 #include "experiments/program/command.h"
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
@@ -19,6 +18,7 @@
 #include "experiments/toml_reader.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/npy.h"
 
 namespace crosstalk::program {
 namespace {

@@ -292,6 +292,7 @@ PY
     done
   done
   for name in $("$crosstalk" list tasks --json | python3 -c 'import json, sys; print(*[x["name"] for x in json.load(sys.stdin)])'); do
+    [ "$name" != file ] || continue  # has no sequences of its own
     run -0 --separate-stderr "$crosstalk" sample "$name" -n 2 --split eval
     [ -n "$output" ]
   done

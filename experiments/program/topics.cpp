@@ -30,7 +30,8 @@ std::string published_text() {
 const std::vector<Topic>& topics() {
   static const std::vector<Topic> all = {
       {"study", "a TOML file: what to train",
-       "  [study]              name (of the store, letters, digits, _ - .), title, seeds\n"
+       "  [study]              name (of the store, letters, digits, _ - .), title, seeds,\n"
+       "                       every_memory = true: those without a table too, with their defaults\n"
        "  [base]               one run: keys of task, model, memory, train and eval; what is left out takes "
        "its\n"
        "                       default. data_seed and init_seed may be set alone\n"

@@ -50,6 +50,7 @@ class Pack {
     if (device == Device::cuda) stream_ = std::make_unique<CudaStream>(events.urgency);
     exec_.device = device;
     exec_.stream = stream_ ? stream_->get() : nullptr;
+    task_->prepare(device);
     for (const PackRun& run : runs) waiting_.push_back(&run);
     make_scalars();
     train_graph_ = model_->graph(batch_, task_->shape(Split::train), true, unroll_);

@@ -11,6 +11,7 @@
 #include "experiments/training/pack.h"
 #include "experiments/training/training_fixture.h"
 #include "models/memory.h"
+#include "tasks/file_example.h"
 #include "tasks/task.h"
 
 namespace crosstalk::checks {
@@ -203,8 +204,9 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
     for (const MemoryKind& memory : memory_kinds()) {
       const Record record = train_one(runs_of(
           fmt::format("task.name = \"{}\"\ntrain.max_steps = 20\neval.every = 10\ntrain.stop_loss = 0\n"
-                      "train.learning_rate = 0.003\ntrain.batch = 32",
-                      task.name),
+                      "train.learning_rate = 0.003\ntrain.batch = 32{}",
+                      task.name,
+                      task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder())),
           "name = \"" + memory.name + "\""));
       const auto& loss = record.curves.at("train_loss").y;
       EXPECT_EQ(record.status, RunStatus::done) << task.name << ", " << memory.name;

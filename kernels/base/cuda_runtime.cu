@@ -75,6 +75,12 @@ void cuda_set_device(int id) {
   check("choosing the device", cudaSetDevice(id));
 }
 
+int cuda_current_device() {
+  int id = 0;
+  check("asking for the device", cudaGetDevice(&id));
+  return id;
+}
+
 std::string cuda_device_name(int id) {
   cudaDeviceProp properties;
   check("asking for the device's name", cudaGetDeviceProperties(&properties, id));

@@ -15,6 +15,8 @@ void cuda_prepare_process();
 int cuda_device_count();
 /// Makes `device` the calling thread's device: for its allocations, streams and launches.
 void cuda_set_device(int device);
+/// The calling thread's device.
+int cuda_current_device();
 std::string cuda_device_name(int device);
 
 struct CudaMemory {

@@ -13,6 +13,7 @@ bool built_with_cuda() { return false; }
 void cuda_prepare_process() {}
 int cuda_device_count() { return 0; }
 void cuda_set_device(int) { none(); }
+int cuda_current_device() { none(); }
 std::string cuda_device_name(int) { none(); }
 CudaMemory cuda_memory() { none(); }
 void* cuda_allocate(std::size_t) { none(); }

@@ -60,6 +60,13 @@ struct Ids {
   CT_HD explicit operator bool() const { return value.R > 0; }
 };
 
+/// A tensor's shape.
+template <class T>
+Tensor<T> without_memory(Tensor<T> tensor) {
+  tensor.data = nullptr;
+  return tensor;
+}
+
 /// Declares the four versions of an op.
 #define CROSSTALK_OP(Op)                                \
   template <class Real>                                 \

@@ -5,6 +5,7 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
@@ -18,31 +19,53 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/ridge_read.h"
+#include "kernels/ops/rotate.h"
 #include "kernels/ops/scan.h"
+#include "kernels/ops/short_conv.h"
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
-  X(AdamStep) X(CountStep) X(CountEvaluation)                                  \
-  X(ScoresForward) X(ScoresBackward) X(SoftmaxForward) X(SoftmaxBackward)      \
-  X(FavorFeatures) X(FeatureMapForward) X(FeatureMapBackward)                  \
-  X(FwmReadForward) X(FwmReadBackward) X(LinearForward) X(LinearBackward)      \
-  X(BucketIds) X(LookupForward) X(LookupBackward)                              \
-  X(NormalizeForward) X(NormalizeBackward)                                     \
-  X(PointwiseForward) X(PointwiseBackward)                                     \
-  X(EraseRatioForward) X(EraseRatioBackward)                                   \
-  X(RowDivideForward) X(RowDivideBackward)                                     \
-  X(PrefixDotForward) X(PrefixDotBackward)                                     \
-  X(GatherValuesForward) X(GatherValuesBackward)                               \
+  X(AdamStep) X(BucketIds) X(CountStep) X(CountEvaluation) X(FavorFeatures)    \
+  X(FeatureMapForward) X(FeatureMapBackward)                                   \
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
-  X(RecurrentReadForward) X(RecurrentReadBackward)                             \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
   X(TableScoresForward) X(TableScoresBackward)
 
-/// Ops of one struct (kernels/base/op.h).
-#define CROSSTALK_WHOLE_OPS(X)                                                 \
-  X(Attend) X(Combine) X(Constant) X(Expand) X(Fold) X(LogScan) X(Map) X(Mix)  \
-  X(OneHot) X(ReadWeights) X(RescaledRead) X(Scan) X(Solve) X(StateRead) X(Swap)
+/// Ops of one struct (kernels/base/op.h), one a line.
+#define CROSSTALK_WHOLE_OPS(X) \
+  X(Attend) \
+  X(Combine) \
+  X(Constant) \
+  X(DiagonalRead) \
+  X(EraseRatio) \
+  X(Expand) \
+  X(Fold) \
+  X(FwmRead) \
+  X(GatherValues) \
+  X(Linear) \
+  X(LogScan) \
+  X(Lookup) \
+  X(Map) \
+  X(Mix) \
+  X(Normalize) \
+  X(OneHot) \
+  X(Pointwise) \
+  X(PrefixDot) \
+  X(ReadWeights) \
+  X(RecurrentRead) \
+  X(RescaledRead) \
+  X(RidgeRead) \
+  X(Rotate) \
+  X(RowDivide) \
+  X(Scan) \
+  X(Scores) \
+  X(ShortConv) \
+  X(Softmax) \
+  X(Solve) \
+  X(StateRead) \
+  X(Swap)
 // clang-format on

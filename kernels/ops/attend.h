@@ -1,6 +1,7 @@
 // Attention as a matrix: scores of every query with every token it sees, through a kernel, a bias and a row norm.
 //
-//   s_ij = scale x_i . k_j,   N_ij = kappa(s_ij) e^{b_ij},   A_ij = N_ij / (sum_l N_il + eps)   (normalised) or N_ij
+//   s_ij = scale x_i . k_j + extra_ij,   N_ij = kappa(s_ij) e^{b_ij}
+//   A_ij = N_ij / (sum_l N_il + eps + e^{sink_h})   (normalised) or N_ij
 //   b_ij = sum_{s = j+1 .. p_i - 1} g_s  -  slope_h (p_i - 1 - j)
 //
 // where query i sees the p_i first tokens and stands at token p_i - 1; `strict` takes that token itself away, `window` leaves
@@ -9,7 +10,7 @@
 //   round     s rounded to `digits` decimals, gradient straight through
 //   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; scale is not used
 //   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
-// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b), so that they neither overflow nor
+// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b; sink), so that they neither overflow nor
 // vanish. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
 // ones. A row that sees nothing, or whose sum and eps are 0, is 0.
 // Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; kernels: Zhong et al. 2025 (DeltaFormer).
@@ -38,6 +39,9 @@ struct Attend {
   In<Real> k;          ///< [R,B,T,H,K]
   In<Real> log_decay;  ///< g [R,B,T,H]; absent: 0
   In<Real> slope;      ///< [R,H]; absent: 0
+  In<Real>
+      sink;  ///< [R,H]: a logit that takes its share of a row and reads nothing; normalised only; absent: none
+  In<Real> extra;   ///< [R,B,H,Q,T], not with cosine_exp; absent: 0
   Ids position;     ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
   Out<Real> a;      ///< [R,B,H,Q,T], 0 for tokens not seen
   Saved<Real> row;  ///< [R,B,H,Q,2]: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
@@ -46,15 +50,17 @@ struct Attend {
   static constexpr const char* kName = "attend";
   template <class F>
   void fields(F&& f) {
-    f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("position", position), f("a", a),
-        f("row", row), f("d_s", d_s);
+    f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("sink", sink), f("extra", extra),
+        f("position", position), f("a", a), f("row", row), f("d_s", d_s);
   }
   void plan() {
     if (!x || !k || x.value.rank != 4 || k.value.rank != 4 || x.value.dim(0) != k.value.dim(0) ||
         x.value.dim(2) != k.value.dim(2) || x.value.dim(3) != k.value.dim(3) ||
         (!position && x.value.dim(1) != k.value.dim(1)) ||
         (log_decay && log_decay.value.size() != k.value.rows()) ||
-        (slope && slope.value.size() != k.value.dim(2)))
+        (slope && slope.value.size() != k.value.dim(2)) ||
+        (sink && (sink.value.size() != k.value.dim(2) || !normalised)) ||
+        (extra && (extra.value.size() != k.value.rows() * x.value.dim(1) || kernel == Kernel::cosine_exp)))
       throw std::logic_error("[attend] shapes do not fit");
     const int B = k.value.dim(0), H = k.value.dim(2), Q = x.value.dim(1), T = k.value.dim(1);
     a.value = shaped<Real>(k.value.R, {B, H, Q, T});

@@ -44,6 +44,8 @@ struct Sequence {
     if (op.slope) slope = op.slope.value.at(r)[h];
   }
   std::int64_t row(int i) const { return (static_cast<std::int64_t>(b) * H + h) * Q + i; }
+  /// What is added to the scaled product of query i and token 0, or null.
+  const Real* extra(int i) const { return op.extra ? op.extra.value.at(r) + row(i) * T : nullptr; }
   /// Inverse length, 0 of a zero.
   Real inverse_length(const Real* v) const {
     const Real square = dot(v, v, K);
@@ -80,6 +82,7 @@ void scores(const Sequence<Real>& s, int begin, int end, int tokens) {
         (Eigen::Map<const Matrix, 0, Stride>(s.x.value(begin), end - begin, s.K, Stride(s.x.value.step)) *
          Eigen::Map<const Matrix, 0, Stride>(s.k.value(0), tokens, s.K, Stride(s.k.value.step)).transpose());
   }
+  for (int i = begin; i < end && s.op.extra; ++i) axpy(Real(1), s.extra(i), a + (i - begin) * s.T, tokens);
 }
 
 /// Scores -> weights of query i, in place. exponents [T] is scratch.
@@ -97,6 +100,8 @@ void weigh(const Sequence<Real>& s, int i, Real* exponents) {
     e[j] = score.exponent + bias;
     if (score.factor != 0) largest = std::max(largest, e[j]);
   });
+  const Real sink = s.op.sink ? s.op.sink.value.at(s.r)[s.h] : -std::numeric_limits<Real>::infinity();
+  largest = std::max(largest, sink);
   if (!s.op.normalised || !std::isfinite(largest)) largest = 0;
   const int n = seen.last - seen.first;
   if (s.exponential) {
@@ -111,6 +116,7 @@ void weigh(const Sequence<Real>& s, int i, Real* exponents) {
   if (s.op.normalised) {
     Real total = sum(a + seen.first, n);
     if (s.op.eps > 0) total += static_cast<Real>(s.op.eps) * std::exp(-largest);
+    if (s.op.sink) total += std::exp(sink - largest);
     inverse = total == 0 ? 0 : 1 / total;
     for (int j = seen.first; j < seen.last; ++j) a[j] *= inverse;
   }
@@ -139,7 +145,8 @@ void row_gradients(const Sequence<Real>& s, int i, SeenTokens seen, Real* d_s, R
     return;
   }
   s.for_tokens(seen, [&](int j, Real bias) {
-    const Score<Real> score = s.kernel(s.scale * dot(s.x.value(i), s.k.value(j), s.K));
+    const Real product = s.scale * dot(s.x.value(i), s.k.value(j), s.K);
+    const Score<Real> score = s.kernel(s.op.extra ? product + s.extra(i)[j] : product);
     const Real d_n = (d_a[j] - shift) * row[1];
     d_b[j] = a[j] * (d_a[j] - shift);
     d_s[j] = score.slope == 0 ? 0 : d_n * score.slope * (s.biased ? std::exp(bias - row[0]) : Real(1));
@@ -170,6 +177,7 @@ void forward_cpu(const Exec& exec, const Attend<Real>& op) {
 //   d_x_i   = scale sum_j d_s k_j, and d_k_j likewise
 //   d_g_n   = sum of d_b_ij with j < n <= own_i
 //   d_slope = - sum of d_b_ij (own_i - j)
+//   d_sink  = - sum of a.d_a e^sink / (sum + eps + e^sink),   d_extra = d_s
 // Not normalised: without a.d_a and the sum.
 template <class Real>
 void backward_cpu(const Exec& exec, const Attend<Real>& op) {
@@ -177,11 +185,18 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
   parallel_items(exec, op.k.value.R, static_cast<std::int64_t>(B) * H, [&](int r, std::int64_t bh) {
     const Sequence<Real> s(op, r, static_cast<int>(bh) / H, static_cast<int>(bh) % H);
     for (const auto* f : {&s.x, &s.k, &s.g}) f->clear();
-    if (!s.x.gradient && !s.k.gradient && !s.g.gradient) return;
+    if (!s.x.gradient && !s.k.gradient && !s.g.gradient && !op.extra.wanted()) return;
     std::vector<Real> d_s(static_cast<std::size_t>(T)), d_b(static_cast<std::size_t>(T));
     for (int i = 0; i < Q; ++i) {
       const SeenTokens seen = seen_tokens(op, r, s.b, i);
       row_gradients(s, i, seen, d_s.data(), d_b.data());
+      if (op.extra.wanted()) {
+        Real* d_extra = op.extra.gradient.at(r) + s.row(i) * T;
+        for (int j = 0; j < T; ++j) {
+          const bool is_seen = j >= seen.first && j < seen.last;
+          put(op.extra.write, d_extra + j, is_seen ? d_s[static_cast<std::size_t>(j)] : Real(0));
+        }
+      }
       const Real* x = s.x.value(i);
       const bool cosine = op.kernel == Kernel::cosine_exp;
       const Real x_inverse = cosine ? s.inverse_length(x) : Real(0);
@@ -205,9 +220,9 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
       }
     }
   });
-  if (!op.slope.wanted()) return;
+  if (!op.slope.wanted() && !op.sink.wanted()) return;
   parallel_items(exec, op.k.value.R, H, [&](int r, std::int64_t h) {
-    Real total = 0;
+    Real total = 0, sunk = 0;
     for (int bi = 0; bi < B * Q; ++bi) {
       const std::int64_t row = (bi / Q * H + h) * Q + bi % Q;
       const SeenTokens seen = seen_tokens(op, r, bi / Q, bi % Q);
@@ -218,8 +233,12 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
       for (int j = seen.first; j < seen.last; ++j)
         distances += a[j] * (d_a[j] - shift) * static_cast<Real>(seen.own - j);
       total += distances;
+      if (!op.sink.wanted()) continue;
+      const Real* kept = op.row.value.at(r) + 2 * row;
+      sunk += shift * kept[1] * std::exp(op.sink.value.at(r)[h] - kept[0]);
     }
-    put(op.slope.write, op.slope.gradient.at(r) + h, -total);
+    if (op.slope.wanted()) put(op.slope.write, op.slope.gradient.at(r) + h, -total);
+    if (op.sink.wanted()) put(op.sink.write, op.sink.gradient.at(r) + h, -sunk);
   });
 }
 

@@ -19,6 +19,7 @@ struct Row {
   SeenTokens seen;
   HeadRows<Real> k, g;
   const Real* x;
+  const Real* extra;  ///< what is added to the scaled products, or null
   Real slope;
 
   __device__ explicit Row(const Attend<Real>& op) {
@@ -33,6 +34,7 @@ struct Row {
     k = HeadRows<Real>(op.k.value, r, b, h, T, H, K),
     g = HeadRows<Real>(op.log_decay.value, r, b, h, T, H, 1);
     x = HeadRows<Real>(op.x.value, r, b, h, Q, H, K)(i);
+    extra = op.extra ? op.extra.value.at(r) + row * T : nullptr;
     slope = op.slope ? op.slope.value.at(r)[h] : Real(0);
   }
 
@@ -90,6 +92,11 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
       a[j] *= inverse * row.inverse_length(j);
     __syncwarp();
   }
+  if (row.extra) {
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] += row.extra[j];
+    __syncwarp();
+  }
+  const Real sink = op.sink ? op.sink.value.at(row.r)[row.h] : -INFINITY;
   Real largest = -INFINITY;
   if (op.normalised) {
     row.for_tokens([&](int j, Real bias) {
@@ -97,6 +104,7 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
       if (score.factor != 0 && score.exponent + bias > largest) largest = score.exponent + bias;
     });
     largest = warp_max(largest);
+    if (sink > largest) largest = sink;
   }
   if (!isfinite(largest)) largest = 0;
   Real total = 0, inverse = 1;
@@ -108,6 +116,7 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   if (op.normalised) {
     total = warp_sum(total);
     if (op.eps > 0) total += static_cast<Real>(op.eps) * exp(-largest);
+    if (op.sink) total += exp(sink - largest);
     inverse = total == 0 ? Real(0) : 1 / total;
     __syncwarp();
     for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] *= inverse;
@@ -118,8 +127,8 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
   }
 }
 
-/// What backward writes into d_s.
-enum class Wanted { score, decay, slope };
+/// What backward writes into d_s; extra: into its own gradient.
+enum class Wanted { score, extra, decay, slope, sink };
 
 template <class Real, Wanted kWanted>
 __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant__ Attend<Real> op) {
@@ -132,22 +141,35 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
   Real* out = op.d_s.value.at(row.r) + row.row * row.T;
   const Real shift = op.normalised ? warp_dot(a, d_a, row.T) : Real(0);
   const auto d_bias = [&](int j) { return a[j] * (d_a[j] - shift); };
-  if constexpr (kWanted ==
-                Wanted::score) {  // gradients of the products, which `out` holds where they are needed
-    row.clear(out);
-    const Real scale = static_cast<Real>(op.scale);
+  if constexpr (kWanted == Wanted::score || kWanted == Wanted::extra) {
+    // Gradients of the products, which d_s holds where they are needed.
+    constexpr bool kExtra = kWanted == Wanted::extra;
+    Real* d_extra = kExtra ? op.extra.gradient.at(row.r) + row.row * row.T : nullptr;
+    const Real scale = kExtra ? Real(1) : static_cast<Real>(op.scale);
+    const auto give = [&](int j, Real gradient) {
+      if constexpr (kExtra) {
+        put(op.extra.write, d_extra + j, gradient);
+      } else {
+        out[j] = gradient;
+      }
+    };
+    if constexpr (!kExtra) {
+      row.clear(out);
+    } else if (op.extra.write == Write::overwrite) {
+      row.clear(d_extra);
+    }
     if (op.kernel == Kernel::exp) {
-      for (int j = seen.first + row.lane; j < seen.last; j += 32) out[j] = scale * d_bias(j);
+      for (int j = seen.first + row.lane; j < seen.last; j += 32) give(j, scale * d_bias(j));
     } else if (op.kernel == Kernel::cosine_exp) {
       const Real factor = static_cast<Real>(op.tau) * row.inverse_length();
       for (int j = seen.first + row.lane; j < seen.last; j += 32)
-        out[j] = factor * row.inverse_length(j) * d_bias(j);
+        give(j, factor * row.inverse_length(j) * d_bias(j));
     } else {
       const ScoreKernel<Real> kernel(op);
       row.for_tokens([&](int j, Real bias) {
-        const Score<Real> score = kernel(out[j]);
+        const Score<Real> score = kernel(row.extra ? out[j] + row.extra[j] : out[j]);
         const Real fade = score.slope == 0 ? Real(0) : score.slope * exp(bias - kept[0]);
-        out[j] = scale * (d_a[j] - shift) * kept[1] * fade;
+        give(j, scale * (d_a[j] - shift) * kept[1] * fade);
       });
     }
   } else if constexpr (kWanted == Wanted::decay) {  // out_n = sum of d_bias_j, j < n, for n <= own
@@ -164,6 +186,8 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
       if (j < row.T) out[j] = j <= seen.own ? carry + (row.lane > 0 ? before : Real(0)) : Real(0);
       carry += __shfl_sync(kFullWarp, sum, 31);
     }
+  } else if constexpr (kWanted == Wanted::sink) {  // out_0 = what the sink takes of the gradients
+    if (row.lane == 0) out[0] = shift * kept[1] * exp(op.sink.value.at(row.r)[row.h] - kept[0]);
   } else {  // out_0 = sum of d_bias_j (own - j)
     Real sum = 0;
     for (int j = seen.first + row.lane; j < seen.last; j += 32)
@@ -187,16 +211,17 @@ __global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ 
   put(op.log_decay.write, HeadRows<Real>(op.log_decay.gradient, r, bh / H, bh % H, T, H, 1)(n), sum);
 }
 
-/// d_slope: sum over sequences and queries. A warp a head.
-template <class Real>
-__global__ void __launch_bounds__(32) sum_slopes(const __grid_constant__ Attend<Real> op) {
+/// d_slope or d_sink: sum over sequences and queries. A warp a head.
+template <class Real, Wanted kWanted>
+__global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Real> op) {
+  const In<Real>& field = kWanted == Wanted::sink ? op.sink : op.slope;
   const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1);
   const int h = blockIdx.x, r = blockIdx.y;
   Real sum = 0;
   for (int bi = threadIdx.x; bi < B * Q; bi += 32)
     sum += op.d_s.value.at(r)[((static_cast<std::int64_t>(bi / Q) * H + h) * Q + bi % Q) * T];
   sum = warp_sum(sum);
-  if (threadIdx.x == 0) put(op.slope.write, op.slope.gradient.at(r) + h, -sum);
+  if (threadIdx.x == 0) put(field.write, field.gradient.at(r) + h, -sum);
 }
 
 /// Gradient of the rows v through cosines: u - v (v.u) / |v|^2 with u = e w, a warp a row. e: what is left of the score's
@@ -269,6 +294,16 @@ void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out)
   batched_product(exec, "attend", p);
 }
 
+/// d_slope or d_sink.
+template <Wanted kWanted, class Real>
+void head_gradient(const Exec& exec, const Attend<Real>& op) {
+  row_gradients<Real, kWanted><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("attend backward (rows of a head)");
+  const dim3 heads(static_cast<unsigned>(op.k.value.dim(2)), static_cast<unsigned>(op.k.value.R));
+  sum_rows<Real, kWanted><<<heads, 32, 0, stream_of(exec)>>>(op);
+  check_launch("attend backward (head)");
+}
+
 }  // namespace
 
 template <class Real>
@@ -285,8 +320,14 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
   const int Q = op.x.value.dim(1), T = op.k.value.dim(1), H = op.k.value.dim(2), K = op.k.value.dim(3);
   const Matrices<Real> x = token_rows(op.x.value), k = token_rows(op.k.value),
                        d_s = head_matrices(op.d_s.value);
+  const bool products_needed = op.kernel != Kernel::exp && op.kernel != Kernel::cosine_exp;
+  if (op.extra.wanted()) {
+    if (products_needed) products(exec, op, op.d_s.value);
+    row_gradients<Real, Wanted::extra><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend backward (extra)");
+  }
   if (op.x.wanted() || op.k.wanted()) {
-    if (op.kernel != Kernel::exp && op.kernel != Kernel::cosine_exp) products(exec, op, op.d_s.value);
+    if (products_needed) products(exec, op, op.d_s.value);
     row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows)");
   }
@@ -314,13 +355,8 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
         <<<dim3(blocks, static_cast<unsigned>(op.k.value.R)), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (log_decay)");
   }
-  if (op.slope.wanted()) {
-    row_gradients<Real, Wanted::slope><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (rows of slope)");
-    sum_slopes<Real>
-        <<<dim3(static_cast<unsigned>(H), static_cast<unsigned>(op.k.value.R)), 32, 0, stream_of(exec)>>>(op);
-    check_launch("attend backward (slope)");
-  }
+  if (op.slope.wanted()) head_gradient<Wanted::slope>(exec, op);
+  if (op.sink.wanted()) head_gradient<Wanted::sink>(exec, op);
 }
 
 CROSSTALK_INSTANTIATE(cuda, Attend)

@@ -12,7 +12,8 @@ namespace {
 struct Shape {
   int B = 2, T = 6, Q = 3, H = 2, K = 3;
   Kernel kernel = Kernel::exp;
-  bool normalised = true, strict = false, decays = false, slopes = false, positions = true;
+  bool normalised = true, strict = false, decays = false, slopes = false, positions = true, sinks = false,
+       extras = false;
   double eps = 0, scale = 0.7, tau = 1;
   int window = 0, order = 3, digits = 1;
 };
@@ -78,10 +79,12 @@ Numbers attention(const Shape& s, const Values& in) {
       if (s.kernel != Kernel::cosine_exp) product *= s.scale;
       if (s.kernel == Kernel::cosine_exp)
         product = x2 * k2 == 0 ? 0 : product / std::sqrt(x2) / std::sqrt(k2);
+      if (s.extras) product += in["extra"][static_cast<std::size_t>(row * s.T + j)];
       long double bias = sums[static_cast<std::size_t>(p)] - sums[static_cast<std::size_t>(j + 1)];
       if (s.slopes) bias -= in["slope"][static_cast<std::size_t>(h)] * ago;
       total += n[static_cast<std::size_t>(j)] = kappa(s, product) * std::exp(bias);
     }
+    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][static_cast<std::size_t>(h)]));
     for (long double x : n)
       a.push_back(static_cast<double>(!s.normalised ? x : x == 0 ? 0 : x / (total + s.eps)));
   }
@@ -120,6 +123,16 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
   } else {
     op.absent("slope");
   }
+  if (s.sinks) {
+    op.input("sink", {s.H}, normal());
+  } else {
+    op.absent("sink");
+  }
+  if (s.extras) {
+    add("extra", {s.B, s.H, s.Q, s.T}, kinks ? uniform(0.01, 0.03) : normal(0.5));
+  } else {
+    op.absent("extra");
+  }
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
   op.output("a", {s.B, s.H, s.Q, s.T}).workspace("row", {s.B, s.H, s.Q, 2});
   op.workspace("d_s", {s.B, s.H, s.Q, s.T});
@@ -153,6 +166,9 @@ std::vector<OpCase> cases() {
     all.push_back(make(name + "NotNormalised", s));
     s = biased, s.kernel = kernel, s.eps = signs ? 25 : 0.5;
     all.push_back(make(name + "Biased", s));
+    s.sinks = true, s.extras = kernel != Kernel::cosine_exp;
+    all.push_back(make(name + "SinkExtra", s));
+    s.sinks = s.extras = false;
     s.strict = true, s.window = 3;
     all.push_back(make(name + "BiasedStrictWindow", s));
   }
@@ -172,6 +188,13 @@ std::vector<OpCase> cases() {
   all.push_back(make("EveryTokenDelta", s));
   s = biased, s.B = s.T = s.Q = s.H = s.K = 1;
   all.push_back(make("Ones", s));
+  s = plain, s.sinks = true, s.strict = true;
+  all.push_back(make("SinkStrict", s));  // rows that see nothing but the sink
+  all.push_back(make("SinkHuge", s).edit("sink", [](int, Numbers& x) { x = {900, -900}; }));
+  s = plain, s.extras = true, s.normalised = false;
+  all.push_back(make("ExtraNotNormalised", s));
+  s.extras = s.sinks = s.normalised = true, s.positions = false, s.Q = s.T = 37, s.B = 1;
+  all.push_back(make("SinkExtraEveryToken", s).gradient_elements(25));
   s = plain, s.order = 1, s.kernel = Kernel::taylor, s.eps = 20;
   all.push_back(make("TaylorFirst", s));
   s.kernel = Kernel::power;

@@ -3,54 +3,48 @@
 // position [R,B,Q] is the number of tokens that a query sees; weights of later tokens are 0 and pass no
 // gradient. SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
-/// k [R,B,T,P], q [R,B,Q,P], position int32 [R,B,Q] -> a [R,B,Q,T].
+/// a = scale q.k.
 template <class Real>
-struct ScoresForward {
+struct Scores {
   double scale = 1;
-  Tensor<Real> k, q, a;
-  Tensor<std::int32_t> position;
-};
+  In<Real> k;    ///< [R,B,T,P]
+  In<Real> q;    ///< [R,B,Q,P]
+  Ids position;  ///< int32 [R,B,Q]
+  Out<Real> a;   ///< [R,B,Q,T]
 
-template <class Real>
-struct ScoresBackward {
-  double scale = 1;
-  Tensor<Real> k, q, d_a, d_k, d_q;
-  Tensor<std::int32_t> position;
-  Write write_k = Write::none, write_q = Write::none;
+  static constexpr const char* kName = "scores";
+  template <class F>
+  void fields(F&& f) {
+    f("k", k), f("q", q), f("position", position), f("a", a);
+  }
+  void plan() {
+    if (k.value.columns() != q.value.columns()) throw std::logic_error("[scores] k and q do not fit");
+    a.value = shaped<Real>(k.value.R, {k.value.dim(0), q.value.dim(1), k.value.dim(1)});
+  }
 };
+CROSSTALK_OP(Scores)
 
-/// x [R,B,Q,T] -> y [R,B,Q,T], softmax over the tokens seen, 0 elsewhere; all 0 for a query that sees none.
+/// Softmax over the tokens seen, 0 elsewhere; all 0 for a query that sees none.
 template <class Real>
-struct SoftmaxForward {
-  Tensor<Real> x, y;
-  Tensor<std::int32_t> position;
+struct Softmax {
+  In<Real> x;    ///< [R,B,Q,T]
+  Ids position;  ///< int32 [R,B,Q]
+  Out<Real> y;   ///< [R,B,Q,T]
+
+  static constexpr const char* kName = "softmax";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("position", position), f("y", y);
+  }
+  void plan() { y.value = without_memory(x.value); }
 };
-
-template <class Real>
-struct SoftmaxBackward {
-  Tensor<Real> y, d_y, d_x;
-  Write write_x = Write::none;
-};
-
-template <class Real>
-void run_cpu(const Exec& exec, const ScoresForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const ScoresForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const ScoresBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const ScoresBackward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const SoftmaxForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const SoftmaxForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const SoftmaxBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const SoftmaxBackward<Real>& args);
+CROSSTALK_OP(Softmax)
 
 }  // namespace crosstalk

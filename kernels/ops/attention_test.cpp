@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attention.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -14,13 +14,7 @@ OpCase scores(const std::string& name, int B, int T, int Q, int P, double scale)
       .input("q", {B, Q, P}, normal())
       .integers("position", {B, Q}, positions(T));
   op.output("a", {B, Q, T});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, ScoresForward{scale, s.real("k"), s.real("q"), s.real("a"), s.integer("position")});
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    run(exec, ScoresBackward{scale, s.real("k"), s.real("q"), s.real("d_a"), s.real("d_k"), s.real("d_q"),
-                             s.integer("position"), s.write("k"), s.write("q")});
-  });
+  call<Scores>(op, [=](auto& o) { o.scale = scale; });
   op.oracle([=](const Values& in) {
     Values out;
     for (int bq = 0; bq < B * Q; ++bq) {
@@ -41,12 +35,7 @@ OpCase scores(const std::string& name, int B, int T, int Q, int P, double scale)
 OpCase softmax(const std::string& name, int B, int T, int Q, double size) {
   OpCase op(name);
   op.input("x", {B, Q, T}, normal(size)).integers("position", {B, Q}, positions(T)).output("y", {B, Q, T});
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, SoftmaxForward{s.real("x"), s.real("y"), s.integer("position")});
-  });
-  op.backward([](const Exec& exec, auto& s) {
-    run(exec, SoftmaxBackward{s.real("y"), s.real("d_y"), s.real("d_x"), s.write("x")});
-  });
+  call<Softmax>(op, [](auto&) {});
   op.oracle([=](const Values& in) {  // 1 / sum_j exp(x_j - x_t): no maximum is taken out
     Values out;
     for (int bq = 0; bq < B * Q; ++bq) {

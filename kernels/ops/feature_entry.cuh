@@ -11,33 +11,55 @@ __device__ __forceinline__ Real rectified(Real x) {
   return x < 0 ? Real(0) : x;
 }
 
+/// The exponential that maps take.
+struct PlainExp {
+  template <class Real>
+  static __device__ __forceinline__ Real of(Real x) {
+    return std::exp(x);
+  }
+};
+
+template <class Map, class Exp = PlainExp, class Real>
+__device__ __forceinline__ Real entry_value(Real x) {
+  if constexpr (Map::kFamily != maps::Family::entry) {
+    return x;  // not reached
+  } else if constexpr (Map::kCore == maps::Core::exp) {
+    return Map::value(x, Exp::of(Map::argument(x)));
+  } else if constexpr (Map::kCore == maps::Core::tanh) {
+    return Map::value(x, static_cast<Real>(std::tanh(Map::argument(x))));
+  } else {
+    return Map::value(x, x);
+  }
+}
+
+template <class Map, class Real>
+__device__ __forceinline__ Real entry_pull(Real x, Real y, Real g) {
+  if constexpr (Map::kFamily != maps::Family::entry) {
+    return g;
+  } else {
+    return Map::pull(x, y, g);
+  }
+}
+
 template <class Real>
 __device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
-  switch (map) {
-    case FeatureMap::identity:
-      return x;
-    case FeatureMap::elu1:
-      return x > 0 ? x + 1 : exp(x);
-    case FeatureMap::relu:
-      return rectified(x);
-    default:
-      return tanh(x);
-  }
+#define CROSSTALK_ENTRY(name) \
+  case FeatureMap::name:      \
+    return entry_value<maps::name>(x);
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
+#undef CROSSTALK_ENTRY
+  return x;
 }
 
 /// y = phi(x).
 template <class Real>
 __device__ __forceinline__ Real map_entry_backward(FeatureMap map, Real x, Real y, Real d_y) {
-  switch (map) {
-    case FeatureMap::identity:
-      return d_y;
-    case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
-      return x > 0 ? d_y : d_y * y;
-    case FeatureMap::relu:
-      return x > 0 ? d_y : Real(0);
-    default:
-      return d_y * (1 - y * y);
-  }
+#define CROSSTALK_ENTRY(name) \
+  case FeatureMap::name:      \
+    return entry_pull<maps::name>(x, y, d_y);
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
+#undef CROSSTALK_ENTRY
+  return d_y;
 }
 
 }  // namespace crosstalk::device

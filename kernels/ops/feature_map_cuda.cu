@@ -1,5 +1,5 @@
-// Feature maps. Elementwise maps and DPFP: a warp a row. FAVOR+: the product with omega is a tiled product
-// whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
+// Feature maps. Maps of entries: four entries a thread; maps of rows: a warp a row. FAVOR+: the product with omega is a
+// tiled product whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
 // tiles of x that pass through shared memory anyway. SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/feature_entry.cuh"
 #include "kernels/ops/gemm.cuh"
@@ -9,12 +9,6 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-
-// Entry i of f = [relu(x); relu(-x)].
-template <class Real>
-__device__ __forceinline__ Real entry_of_f(const Real* x, int i, int d) {
-  return rectified(i < d ? x[i] : -x[i - d]);
-}
 
 // Maps of single entries: four neighbours a thread.
 template <class Real>
@@ -56,54 +50,84 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// DPFP of 16 rows a block: f = [relu(x); relu(-x)] once into shared memory, then y_j = f_i f_{i-j} modulo 2
-// d.
-constexpr int kDpfpRows = 16;
-template <class Real>
-__global__ void __launch_bounds__(kThreads) dpfp(const __grid_constant__ FeatureMapForward<Real> a) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  Real* f = reinterpret_cast<Real*>(raw);  // [row][2 d]
-  const int r = blockIdx.y, d = a.x.columns(), w = 2 * d, p = a.y.columns();
-  const std::int64_t row0 = static_cast<std::int64_t>(blockIdx.x) * kDpfpRows, left = a.x.rows() - row0;
-  const int rows = left < kDpfpRows ? static_cast<int>(left) : kDpfpRows;
-  const Real* x = a.x.at(r) + row0 * d;
-  for (int i = threadIdx.x; i < rows * d; i += kThreads) {
-    const int row = i / d, column = i - row * d;
-    const Real v = x[i];
-    f[row * w + column] = rectified(v);
-    f[row * w + d + column] = v > 0 ? Real(0) : 0 - v;
+/// A warp that makes a row.
+struct WarpTeam {
+  static constexpr int kLanes = 32;
+  int lane = 0;
+  CT_HD void sync() const {
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
   }
-  __syncthreads();
-  Real* y = a.y.at(r) + row0 * p;
-  for (int i = threadIdx.x; i < rows * p; i += kThreads) {
-    const int row = i / p, column = i - row * p, j = column / w + 1, at = column - (j - 1) * w, shift = j % w;
-    y[i] = f[row * w + at] * f[row * w + (at >= shift ? at - shift : at + w - shift)];
+  template <class Real>
+  CT_HD Real sum(Real x) const {
+#ifdef __CUDA_ARCH__
+    return warp_sum(x);
+#else
+    return x;
+#endif
   }
+  template <class Real>
+  CT_HD Real max(Real x) const {
+#ifdef __CUDA_ARCH__
+    return warp_max(x);
+#else
+    return x;
+#endif
+  }
+  template <class F>
+  CT_HD void each(int begin, int end, F&& f) const {
+    for (int i = begin + ((lane - begin) & 31); i < end; i += kLanes) f(i);
+  }
+};
+
+template <class Map, class Args>
+__device__ __forceinline__ auto row_of(const Args& a, int r, std::int64_t n, int p, unsigned char* shared) {
+  using Real = typename std::remove_reference<decltype(*a.x.data)>::type;
+  const int d = a.x.columns();
+  maps::MapRow<Real> row;
+  row.d = d, row.p = p, row.number = a.number, row.x = a.x.at(r) + n * d;
+  row.work = reinterpret_cast<Real*>(shared) + (threadIdx.x / 32) * Map::work(d, WarpTeam::kLanes);
+  return row;
 }
 
-template <class Real>
+// Maps of whole rows: a warp a row.
+template <class Map, class Real>
+__global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ FeatureMapForward<Real> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const int r = static_cast<int>(blockIdx.y), p = a.y.columns();
+  if (n >= a.x.rows()) return;
+  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p);
+}
+
+template <class Map, class Real>
 __global__ void __launch_bounds__(kThreads)
-    dpfp_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const int r = blockIdx.y, d = a.d_x.columns(), p = a.d_y.columns(), lane = threadIdx.x % 32;
+    map_rows_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const int r = static_cast<int>(blockIdx.y), d = a.d_x.columns(), p = a.d_y.columns();
   if (n >= a.d_x.rows()) return;
-  const Real* x = a.x.at(r) + n * d;
-  const Real* d_y = a.d_y.at(r) + n * p;
-  Real* d_x = a.d_x.at(r) + n * d;
-  // Only the half of f that is not 0 passes a gradient to x_i.
-  const int w = 2 * d;
-  for (int i = lane; i < d; i += 32) {
-    const int at = x[i] > 0 ? i : d + i;
-    Real d_f = 0;
-    for (int j = 1; j <= a.nu; ++j) {
-      const int shift = j % w, before = at >= shift ? at - shift : at + w - shift,
-                after = at + shift < w ? at + shift : at + shift - w;
-      const Real* row = d_y + (j - 1) * w;
-      d_f += row[at] * entry_of_f(x, before, d);
-      d_f += row[after] * entry_of_f(x, after, d);
-    }
-    put(a.write_x, d_x + i, x[i] > 0 ? d_f : x[i] < 0 ? -d_f : Real(0));
-  }
+  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const maps::RowGradient<Real> d_x{a.d_x.at(r) + n * d, a.write_x};
+  Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p, a.d_y.at(r) + n * p, d_x);
+}
+
+/// As many warps a block as their work fits shared memory.
+template <class Map, class Args>
+void launch_rows(const Exec& exec, const Args& a, const char* name, void (*kernel)(Args)) {
+  const std::size_t work = static_cast<std::size_t>(Map::work(a.x.columns(), WarpTeam::kLanes)) *
+                           sizeof(*a.x.data),
+                    limit = shared_memory_limit();
+  if (work > limit)
+    refuse_shape(name, "columns", a.x.columns(), static_cast<int>(a.x.columns() * limit / work));
+  int warps = kWarps;
+  while (work * static_cast<std::size_t>(warps) > limit) --warps;
+  const std::size_t bytes = work * static_cast<std::size_t>(warps);
+  allow_shared_memory(kernel, bytes);
+  kernel<<<dim3(blocks_for(a.x.rows(), warps), static_cast<unsigned>(a.x.R)), 32 * warps, bytes,
+           stream_of(exec)>>>(a);
 }
 
 // y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map; |x|^2 is
@@ -193,63 +217,64 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
   }
 };
 
-bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+template <class Real>
+void favor(const Exec& exec, const FeatureMapForward<Real>& a) {
+  FavorForward<Real> op;
+  const int d = a.x.columns(), p = a.y.columns();
+  op.M = static_cast<int>(a.x.rows()), op.N = a.omega.dim(0), op.K = d;
+  op.a = {a.x.data, a.x.replica_stride, 0, d};
+  op.b = {a.omega.data, a.omega.replica_stride, 0, d};
+  op.c = {a.y.data, a.y.replica_stride, 0, p};
+  op.shift = -std::log(static_cast<Real>(p)) / 2;
+  op.both = p == 2 * op.N;
+  gemm<Real>(exec, "feature map", op, 1, a.x.R);
+}
+
+template <class Real>
+void favor(const Exec& exec, const FeatureMapBackward<Real>& a) {
+  FavorBackward<Real> op;
+  op.M = static_cast<int>(a.d_x.rows()), op.N = a.d_x.columns(), op.K = a.omega.dim(0);
+  op.both = a.d_y.columns() == 2 * op.K;
+  op.a = {a.d_y.data, a.d_y.replica_stride, 0, a.d_y.columns()};
+  op.b = {a.omega.data, a.omega.replica_stride, 0, op.N};
+  op.c = {a.d_x.data, a.d_x.replica_stride, 0, op.N};
+  op.x = {a.x.data, a.x.replica_stride, 0, op.N};
+  op.y = {a.y.data, a.y.replica_stride, 0, a.d_y.columns()};
+  op.mode = a.write_x;
+  gemm<Real>(exec, "feature map backward", op, 1, a.d_x.R);
 }
 
 }  // namespace
 
 template <class Real>
 void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
-  const int rows = static_cast<int>(a.x.rows()), d = a.x.columns(), p = a.y.columns(), R = a.x.R;
-  if (rows == 0 || R == 0) return;
-  if (is_favor(a.map)) {
-    FavorForward<Real> op;
-    op.M = rows, op.N = a.omega.dim(0), op.K = d;
-    op.a = {a.x.data, a.x.replica_stride, 0, d};
-    op.b = {a.omega.data, a.omega.replica_stride, 0, d};
-    op.c = {a.y.data, a.y.replica_stride, 0, p};
-    op.shift = -std::log(static_cast<Real>(p)) / 2;
-    op.both = p == 2 * op.N;
-    gemm<Real>(exec, "feature map", op, 1, R);
-    return;
-  }
-  if (a.map == FeatureMap::dpfp) {
-    const std::size_t bytes = static_cast<std::size_t>(kDpfpRows * 2 * a.x.columns()) * sizeof(Real);
-    allow_shared_memory(dpfp<Real>, bytes);
-    dpfp<<<dim3(blocks_for(rows, kDpfpRows), static_cast<unsigned>(R)), kThreads, bytes, stream_of(exec)>>>(
-        a);
-  } else {
-    map_entries<<<dim3(blocks_for(a.x.size(), 4 * kThreads), static_cast<unsigned>(R)), kThreads, 0,
-                  stream_of(exec)>>>(a);
-  }
+  if (a.x.rows() == 0 || a.x.R == 0) return;
+  visit_map(a.map, [&]<class Map>() {
+    if constexpr (Map::kFamily == maps::Family::entry) {
+      map_entries<<<dim3(blocks_for(a.x.size(), 4 * kThreads), static_cast<unsigned>(a.x.R)), kThreads, 0,
+                    stream_of(exec)>>>(a);
+    } else if constexpr (Map::kFamily == maps::Family::row) {
+      launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
+    } else {
+      favor(exec, a);
+    }
+  });
   check_launch("feature map");
 }
 
 template <class Real>
 void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
-  const int rows = static_cast<int>(a.d_x.rows()), R = a.d_x.R;
-  if (a.write_x == Write::none || rows == 0 || R == 0) return;
-  if (is_favor(a.map)) {
-    FavorBackward<Real> op;
-    op.M = rows, op.N = a.d_x.columns(), op.K = a.omega.dim(0);
-    op.both = a.d_y.columns() == 2 * op.K;
-    op.a = {a.d_y.data, a.d_y.replica_stride, 0, a.d_y.columns()};
-    op.b = {a.omega.data, a.omega.replica_stride, 0, op.N};
-    op.c = {a.d_x.data, a.d_x.replica_stride, 0, op.N};
-    op.x = {a.x.data, a.x.replica_stride, 0, op.N};
-    op.y = {a.y.data, a.y.replica_stride, 0, a.d_y.columns()};
-    op.mode = a.write_x;
-    gemm<Real>(exec, "feature map backward", op, 1, R);
-    return;
-  }
-  if (a.map == FeatureMap::dpfp) {
-    dpfp_backward<<<dim3(blocks_for(rows, kWarps), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(
-        a);
-  } else {
-    map_entries_backward<<<dim3(blocks_for(a.d_x.size(), 4 * kThreads), static_cast<unsigned>(R)), kThreads,
-                           0, stream_of(exec)>>>(a);
-  }
+  if (a.write_x == Write::none || a.d_x.rows() == 0 || a.d_x.R == 0) return;
+  visit_map(a.map, [&]<class Map>() {
+    if constexpr (Map::kFamily == maps::Family::entry) {
+      map_entries_backward<<<dim3(blocks_for(a.d_x.size(), 4 * kThreads), static_cast<unsigned>(a.d_x.R)),
+                             kThreads, 0, stream_of(exec)>>>(a);
+    } else if constexpr (Map::kFamily == maps::Family::row) {
+      launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
+    } else {
+      favor(exec, a);
+    }
+  });
   check_launch("feature map backward");
 }
 

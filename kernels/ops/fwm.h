@@ -6,7 +6,8 @@
 // The rescaling makes it non-linear in S, so the state itself is formed. Values are one-hot (value ids).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
@@ -40,32 +41,40 @@ constexpr int fwm_workspace(Device device, int Q, int P, int V) {
   return device == Device::cpu || fwm_chunked<Real>(device, Q, P, V) ? 0 : kFwmSegment + 4;
 }
 
-/// k [R,B,T,P], q [R,B,Q,P], beta [R,B,T], tokens int32 [R,B,T,C] with the value id in channel 1 (-1: zero
-/// value), position int32 [R,B,Q] -> y [R,B,Q,V]. For the backward pass: checkpoints
-/// [R,B,fwm_states,V*P], states before each segment that a query sees; kept [R,B,T,fwm_kept], which only CUDA
-/// fills: v - S k of each step and the inverse of its divisor, and how many tokens make a segment.
 template <class Real>
-struct FwmReadForward {
-  Tensor<Real> k, q, beta, y, checkpoints, kept;
-  Tensor<std::int32_t> tokens, position;
-};
+struct FwmRead {
+  Device device = Device::cpu;  ///< what keeps what depends on it
+  int values = 0;               ///< V
+  In<Real> k;                   ///< [R,B,T,P]
+  In<Real> q;                   ///< [R,B,Q,P]
+  In<Real> beta;                ///< [R,B,T]
+  Ids tokens;                   ///< int32 [R,B,T,C], value ids in channel 1; -1: zero value
+  Ids position;                 ///< int32 [R,B,Q]
+  Out<Real> y;                  ///< [R,B,Q,V]
+  /// [R,B,fwm_states,V*P]: states before each segment that a query sees; never differentiated, like `kept`.
+  Out<Real> checkpoints;
+  /// [R,B,T,fwm_kept], which only CUDA fills: v - S k of each step and the inverse of its divisor, and how many tokens
+  /// make a segment.
+  Out<Real> kept;
+  /// [R,B,fwm_workspace,V*P], for CUDA's backward pass: the states around the tokens of one segment, the gradient of
+  /// the state, and two columns of it.
+  Saved<Real> workspace;
 
-/// workspace [R,B,fwm_workspace,V*P], for CUDA: the states around the tokens of one segment, the gradient of
-/// the state, and two columns of it.
-template <class Real>
-struct FwmReadBackward {
-  Tensor<Real> k, q, beta, checkpoints, kept, workspace, d_y, d_k, d_q, d_beta;
-  Tensor<std::int32_t> tokens, position;
-  Write write_k = Write::none, write_q = Write::none, write_beta = Write::none;
+  static constexpr const char* kName = "fwm_read";
+  template <class F>
+  void fields(F&& f) {
+    f("k", k), f("q", q), f("beta", beta), f("tokens", tokens), f("position", position), f("y", y);
+    f("checkpoints", checkpoints), f("kept", kept), f("workspace", workspace);
+  }
+  void plan() {
+    const int B = k.value.dim(0), T = k.value.dim(1), P = k.value.columns(), Q = q.value.dim(1),
+              R = k.value.R;
+    y.value = shaped<Real>(R, {B, Q, values});
+    checkpoints.value = shaped<Real>(R, {B, fwm_states<Real>(device, T, Q, P, values), values * P});
+    kept.value = shaped<Real>(R, {B, T, fwm_kept<Real>(device, Q, P, values)});
+    workspace.value = shaped<Real>(R, {B, fwm_workspace<Real>(device, Q, P, values), values * P});
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const FwmReadForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const FwmReadForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const FwmReadBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const FwmReadBackward<Real>& args);
+CROSSTALK_OP(FwmRead)
 
 }  // namespace crosstalk

@@ -105,23 +105,22 @@ struct FwmWarp {
   const std::int32_t* tokens;
   int channels;
 
-  template <class Args>
-  __device__ FwmWarp(const Args& a, int V_)
-      : T(a.k.dim(1)),
-        P(a.k.dim(2)),
+  __device__ FwmWarp(const FwmRead<float>& a, int V_)
+      : T(a.k.value.dim(1)),
+        P(a.k.value.dim(2)),
         V(V_),
-        seen(clamped(a.position.at(blockIdx.y)[blockIdx.x], T)),
+        seen(clamped(a.position.value.at(blockIdx.y)[blockIdx.x], T)),
         warps(static_cast<int>(blockDim.x / 32) - 1),
         warp(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x / 32), 0)),
         lane(static_cast<int>(threadIdx.x % 32)),
         g(lane / 4),
         q(lane % 4),
-        channels(a.tokens.columns()) {
+        channels(a.tokens.value.columns()) {
     const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
     const int r = blockIdx.y;
-    k = a.k.at(r) + sequence * P;
-    beta = a.beta.at(r) + sequence;
-    tokens = a.tokens.at(r) + sequence * channels;
+    k = a.k.value.at(r) + sequence * P;
+    beta = a.beta.value.at(r) + sequence;
+    tokens = a.tokens.value.at(r) + sequence * channels;
   }
   __device__ int row(int half) const { return 16 * warp + g + 8 * half; }
   __device__ int column(int j) const { return 16 * j + 4 * q; }

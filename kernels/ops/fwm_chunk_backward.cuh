@@ -139,9 +139,9 @@ __device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, 
 
 template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
-    fwm_backward_chunked(const __grid_constant__ FwmReadBackward<float> a) {
+    fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  FwmWarp<J> at(a, a.d_y.columns());
+  FwmWarp<J> at(a, a.y.gradient.columns());
   constexpr int kKeys = FwmWarp<J>::kKeys;
   constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
   auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
@@ -150,26 +150,27 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 3 * kKeys,
         *parts = errors + 2 * 16 * width, *products = parts + warps * kKeys,
         *squares = products + warps * 16 * 16;
-  const int stride = a.kept.columns();
+  const int stride = a.kept.value.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
-  const float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.dim(1) * size;
-  const float* kept = a.kept.at(r) + sequence * stride;
+  const float* checkpoints =
+      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+  const float* kept = a.kept.value.at(r) + sequence * stride;
   if (at.seen > 0) at.length = static_cast<int>(kept[stride - 3]);  // as the forward pass chose it
   const int chunks = at.chunks();
-  const float *query = a.q.at(r) + static_cast<std::int64_t>(b) * P,
-              *d_y = a.d_y.at(r) + static_cast<std::int64_t>(b) * V;
-  float* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
-  float* d_beta = a.write_beta == Write::none ? nullptr : a.d_beta.at(r) + sequence;
-  float* d_q = a.write_q == Write::none ? nullptr : a.d_q.at(r) + static_cast<std::int64_t>(b) * P;
+  const float *query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
+              *d_y = a.y.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+  float* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  float* d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
+  float* d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
 
-  if (d_k && a.write_k == Write::overwrite) {  // tokens that the query does not see
+  if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
     for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
   }
-  if (d_beta && a.write_beta == Write::overwrite) {
+  if (d_beta && a.beta.write == Write::overwrite) {
     for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
   }
   if (chunks == 0) {
-    if (d_q && a.write_q == Write::overwrite) {
+    if (d_q && a.q.write == Write::overwrite) {
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
     }
     return;
@@ -210,7 +211,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       __syncthreads();
       if (chunk > 0) prepare(chunk - 1);
       __syncthreads();
-      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.write_beta,
+      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
                         d_beta ? d_beta + at.first(chunk) : nullptr);
     }
     __syncthreads();
@@ -261,7 +262,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
-    if (d_q) put(a.write_q, d_q + p, sum);
+    if (d_q) put(a.q.write, d_q + p, sum);
     parts[p] = sum;
   }
   __syncthreads();
@@ -318,7 +319,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         const float beta = shared.token[chunk % 2][token].beta;
         auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
         float4 old = {};
-        if (a.write_k == Write::add) old = *target;
+        if (a.k.write == Write::add) old = *target;
         *target = make_float4(old.x + beta * total.x, old.y + beta * total.y, old.z + beta * total.z,
                               old.w + beta * total.w);
       }
@@ -461,12 +462,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   finish(0);
 }
 
-inline void run_fwm_chunked(cudaStream_t stream, const FwmReadBackward<float>& a) {
-  with_fwm_chunks(a.k.dim(2), a.d_y.columns(), [&](auto J, auto most, int warps) {
+inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {
+  with_fwm_chunks(a.k.value.dim(2), a.y.gradient.columns(), [&](auto J, auto most, int warps) {
     const auto kernel = fwm_backward_chunked<decltype(J)::value, decltype(most)::value>;
     const std::size_t bytes = fwm_chunked_backward_bytes<decltype(J)::value>(warps);
     allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)),
+    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
              static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
   });
 }

@@ -130,18 +130,19 @@ __device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int ch
 
 template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
-    fwm_forward_chunked(const __grid_constant__ FwmReadForward<float> a) {
+    fwm_forward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  FwmWarp<J> at(a, a.y.columns());
+  FwmWarp<J> at(a, a.y.value.columns());
   auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
   float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
         *sums = z + at.warps * 16 * kFwmRow;
   const int b = blockIdx.x, r = blockIdx.y, V = at.V, P = at.P, g = at.g, q = at.q;
   at.choose_length(keys, 3 * at.kKeys - 1);
-  const int chunks = at.chunks(), stride = a.kept ? a.kept.columns() : 0;
+  const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
-  float* checkpoints = a.checkpoints.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.dim(1) * size;
-  float* kept = a.kept ? a.kept.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
+  float* checkpoints =
+      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+  float* kept = a.kept.value ? a.kept.value.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
   if (at.warp == at.warps) {
     float beta = at.beta_at(0, at.lane % 16);
     int id = at.value(0, at.lane % 16);
@@ -243,7 +244,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     }
     at.add_keys(x, Z, now);
   }
-  const float* query = a.q.at(r) + static_cast<std::int64_t>(b) * P;
+  const float* query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P;
   float read[2] = {};
 #pragma unroll
   for (int j = 0; j < J; ++j) {
@@ -259,16 +260,17 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
   for (int half = 0; half < 2; ++half) {
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
-    if (q == 0 && at.row(half) < V) a.y.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
+    if (q == 0 && at.row(half) < V)
+      a.y.value.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
   }
 }
 
-inline void run_fwm_chunked(cudaStream_t stream, const FwmReadForward<float>& a) {
-  with_fwm_chunks(a.k.dim(2), a.y.columns(), [&](auto J, auto most, int warps) {
+inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {
+  with_fwm_chunks(a.k.value.dim(2), a.y.value.columns(), [&](auto J, auto most, int warps) {
     const auto kernel = fwm_forward_chunked<decltype(J)::value, decltype(most)::value>;
     const std::size_t bytes = fwm_chunked_forward_bytes<decltype(J)::value>(warps);
     allow_shared_memory(kernel, bytes);
-    kernel<<<dim3(static_cast<unsigned>(a.k.dim(0)), static_cast<unsigned>(a.k.R)),
+    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
              static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
   });
 }

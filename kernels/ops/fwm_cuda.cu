@@ -15,13 +15,13 @@ using namespace device;
 
 static_assert(kFwmSegment == kRescaledSegment);
 
-template <class Real, class Args>
-RescaledTensors<Real> tensors(const Args& a, int V) {
+template <class Real>
+RescaledTensors<Real> tensors(const FwmRead<Real>& a, int V) {
   RescaledTensors<Real> generic;
-  generic.T = a.k.dim(1), generic.Q = a.q.dim(1), generic.K = a.k.dim(2), generic.V = V;
-  generic.q = a.q, generic.k = a.k, generic.beta = a.beta, generic.ids = a.tokens;
-  generic.position = a.position;
-  generic.states = a.checkpoints;
+  generic.q = a.q.value, generic.k = a.k.value, generic.beta = a.beta.value, generic.ids = a.tokens.value;
+  generic.T = generic.k.dim(1), generic.Q = generic.q.dim(1), generic.K = generic.k.dim(2), generic.V = V;
+  generic.position = a.position.value;
+  generic.states = a.checkpoints.value;
   generic.states_apart = (fwm_segments(generic.T) + 1) * generic.size();
   return generic;
 }
@@ -29,40 +29,40 @@ RescaledTensors<Real> tensors(const Args& a, int V) {
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const FwmReadForward<Real>& a) {
-  const int B = a.k.dim(0), P = a.k.dim(2), V = a.y.columns();
-  if (B == 0 || a.k.R == 0) return;
+void forward_cuda(const Exec& exec, const FwmRead<Real>& a) {
+  const int B = a.k.value.dim(0), P = a.k.value.dim(2), V = a.y.value.columns();
+  if (B == 0 || a.k.value.R == 0) return;
   if constexpr (std::is_same_v<Real, float>) {
-    if (fwm_chunked<Real>(Device::cuda, a.q.dim(1), P, V)) {
-      run_fwm_chunked(stream_of(exec), a);
+    if (fwm_chunked<Real>(Device::cuda, a.q.value.dim(1), P, V)) {
+      run_fwm_forward(stream_of(exec), a);
       return check_launch("fast weight memory");
     }
   }
   RescaledTensors<Real> generic = tensors<Real>(a, V);
-  generic.o = a.y;
-  generic.work = a.checkpoints, generic.work_apart = generic.states_apart;
+  generic.o = a.y.value;
+  generic.work = a.checkpoints.value, generic.work_apart = generic.states_apart;
   generic.work.data += fwm_segments(generic.T) * generic.size();
-  run_rescaled(exec, generic, B, a.k.R, false);
+  run_rescaled(exec, generic, B, a.k.value.R, false);
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const FwmReadBackward<Real>& a) {
-  const int B = a.k.dim(0), P = a.k.dim(2), V = a.d_y.columns();
-  if (B == 0 || a.k.R == 0) return;
+void backward_cuda(const Exec& exec, const FwmRead<Real>& a) {
+  const int B = a.k.value.dim(0), P = a.k.value.dim(2), V = a.y.gradient.columns();
+  if (B == 0 || a.k.value.R == 0) return;
   if constexpr (std::is_same_v<Real, float>) {
-    if (fwm_chunked<Real>(Device::cuda, a.q.dim(1), P, V)) {
-      run_fwm_chunked(stream_of(exec), a);
+    if (fwm_chunked<Real>(Device::cuda, a.q.value.dim(1), P, V)) {
+      run_fwm_backward(stream_of(exec), a);
       return check_launch("fast weight memory backward");
     }
   }
   RescaledTensors<Real> generic = tensors<Real>(a, V);
-  generic.d_o = a.d_y, generic.d_k = a.d_k, generic.d_q = a.d_q, generic.d_beta = a.d_beta;
-  generic.write_k = a.write_k, generic.write_q = a.write_q, generic.write_beta = a.write_beta;
-  generic.work = a.workspace, generic.work_apart = (kFwmSegment + 4) * generic.size();
-  run_rescaled(exec, generic, B, a.k.R, true);
+  generic.d_o = a.y.gradient, generic.d_k = a.k.gradient, generic.d_q = a.q.gradient,
+  generic.d_beta = a.beta.gradient;
+  generic.write_k = a.k.write, generic.write_q = a.q.write, generic.write_beta = a.beta.write;
+  generic.work = a.workspace.value, generic.work_apart = (kFwmSegment + 4) * generic.size();
+  run_rescaled(exec, generic, B, a.k.value.R, true);
 }
 
-CROSSTALK_CUDA_OP(FwmReadForward)
-CROSSTALK_CUDA_OP(FwmReadBackward)
+CROSSTALK_INSTANTIATE(cuda, FwmRead)
 
 }  // namespace crosstalk

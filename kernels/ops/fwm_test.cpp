@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/fwm.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -70,16 +70,7 @@ OpCase make(const std::string& name, Shape s, double size) {
                                  s.V * s.P});
   op.workspace("kept", {s.B, s.T, fwm_kept<float>(Device::cuda, s.Q, s.P, s.V)});
   op.workspace("workspace", {s.B, fwm_workspace<double>(Device::cuda, s.Q, s.P, s.V), s.V * s.P});
-  op.forward([](const Exec& exec, auto& x) {
-    run(exec, FwmReadForward{x.real("k"), x.real("q"), x.real("beta"), x.real("y"), x.real("checkpoints"),
-                             x.real("kept"), x.integer("tokens"), x.integer("position")});
-  });
-  op.backward([](const Exec& exec, auto& x) {
-    run(exec, FwmReadBackward{x.real("k"), x.real("q"), x.real("beta"), x.real("checkpoints"), x.real("kept"),
-                              x.real("workspace"), x.real("d_y"), x.real("d_k"), x.real("d_q"),
-                              x.real("d_beta"), x.integer("tokens"), x.integer("position"), x.write("k"),
-                              x.write("q"), x.write("beta")});
-  });
+  call<FwmRead>(op, [](auto&) {});
   op.oracle([s](const Values& in) { return oracle(in, s); });
   return op.roundings(4.0 * s.T + s.P + s.V).condition(4);
 }

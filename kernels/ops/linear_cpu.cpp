@@ -40,60 +40,58 @@ auto operand(Precision precision, const Factor& x) {
 }  // namespace
 
 template <class Real>
-void run_cpu(const Exec& exec, const LinearForward<Real>& a) {
-  const std::int64_t n = a.x.rows();
-  const int in = a.x.columns(), out = a.y.columns();
-  parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
-    const ConstMatrixMap<Real> x(a.x.at(r) + begin * in, end - begin, in), w(a.w.at(r), out, in);
-    MatrixMap<Real> y(a.y.at(r) + begin * out, end - begin, out);
+void forward_cpu(const Exec& exec, const Linear<Real>& a) {
+  const std::int64_t n = a.x.value.rows();
+  const int in = a.x.value.columns(), out = a.y.value.columns();
+  parallel_blocks(exec, a.x.value.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+    const ConstMatrixMap<Real> x(a.x.value.at(r) + begin * in, end - begin, in), w(a.w.value.at(r), out, in);
+    MatrixMap<Real> y(a.y.value.at(r) + begin * out, end - begin, out);
     if (a.precision == Precision::full) {
       y.noalias() = x * w.transpose();
     } else {
       y.noalias() = operand(a.precision, x) * operand(a.precision, w).transpose();
     }
-    if (a.b) y.rowwise() += ConstMatrixMap<Real>(a.b.at(r), 1, out).row(0);
+    if (a.b.value) y.rowwise() += ConstMatrixMap<Real>(a.b.value.at(r), 1, out).row(0);
   });
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const LinearBackward<Real>& a) {
-  const std::int64_t n = a.x.rows();
-  const int in = a.x.columns(), out = a.d_y.columns();
-  if (a.write_x != Write::none) {
-    parallel_blocks(exec, a.x.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
-      const ConstMatrixMap<Real> d_y(a.d_y.at(r) + begin * out, end - begin, out), w(a.w.at(r), out, in);
-      MatrixMap<Real> d_x(a.d_x.at(r) + begin * in, end - begin, in);
+void backward_cpu(const Exec& exec, const Linear<Real>& a) {
+  const std::int64_t n = a.x.value.rows();
+  const int in = a.x.value.columns(), out = a.y.gradient.columns();
+  if (a.x.write != Write::none) {
+    parallel_blocks(exec, a.x.value.R, n, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+      const ConstMatrixMap<Real> d_y(a.y.gradient.at(r) + begin * out, end - begin, out),
+          w(a.w.value.at(r), out, in);
+      MatrixMap<Real> d_x(a.x.gradient.at(r) + begin * in, end - begin, in);
       if (a.precision == Precision::full) {
-        put_product(a.write_x, d_x, d_y * w);
+        put_product(a.x.write, d_x, d_y * w);
       } else {
-        put_product(a.write_x, d_x, operand(a.precision, d_y) * operand(a.precision, w));
+        put_product(a.x.write, d_x, operand(a.precision, d_y) * operand(a.precision, w));
       }
     });
   }
-  if (a.write_w != Write::none) {
-    parallel_blocks(exec, a.x.R, in, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
-      const ConstMatrixMap<Real> d_y(a.d_y.at(r), n, out);
-      const ConstStrided<Real> x(a.x.at(r) + begin, n, end - begin, Eigen::OuterStride<>(in));
-      Strided<Real> d_w(a.d_w.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in));
+  if (a.w.write != Write::none) {
+    parallel_blocks(exec, a.x.value.R, in, kBlock, [&](int r, std::int64_t begin, std::int64_t end) {
+      const ConstMatrixMap<Real> d_y(a.y.gradient.at(r), n, out);
+      const ConstStrided<Real> x(a.x.value.at(r) + begin, n, end - begin, Eigen::OuterStride<>(in));
+      Strided<Real> d_w(a.w.gradient.at(r) + begin, out, end - begin, Eigen::OuterStride<>(in));
       if (a.precision == Precision::full) {
-        put_product(a.write_w, d_w, d_y.transpose() * x);
+        put_product(a.w.write, d_w, d_y.transpose() * x);
       } else {
-        put_product(a.write_w, d_w, operand(a.precision, d_y).transpose() * operand(a.precision, x));
+        put_product(a.w.write, d_w, operand(a.precision, d_y).transpose() * operand(a.precision, x));
       }
     });
   }
-  if (a.write_b != Write::none) {
-    parallel_items(exec, a.x.R, 1, [&](int r, std::int64_t) {
-      Real* d_b = a.d_b.at(r);
-      if (a.write_b == Write::overwrite) std::fill(d_b, d_b + out, Real(0));
-      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.d_y.at(r) + i * out, d_b, out);
+  if (a.b.write != Write::none) {
+    parallel_items(exec, a.x.value.R, 1, [&](int r, std::int64_t) {
+      Real* d_b = a.b.gradient.at(r);
+      if (a.b.write == Write::overwrite) std::fill(d_b, d_b + out, Real(0));
+      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.y.gradient.at(r) + i * out, d_b, out);
     });
   }
 }
 
-template void run_cpu(const Exec&, const LinearForward<float>&);
-template void run_cpu(const Exec&, const LinearForward<double>&);
-template void run_cpu(const Exec&, const LinearBackward<float>&);
-template void run_cpu(const Exec&, const LinearBackward<double>&);
+CROSSTALK_INSTANTIATE(cpu, Linear)
 
 }  // namespace crosstalk

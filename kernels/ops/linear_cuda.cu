@@ -12,29 +12,29 @@ constexpr int kWarps = 8;  // rows in flight of one block
 
 // y_n = w.x_n + b: a warp a row.
 template <class Real>
-__global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant__ LinearForward<Real> a) {
-  const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y, in = a.x.columns();
-  if (n >= a.x.rows()) return;
-  const Real* x = a.x.at(r) + static_cast<std::int64_t>(n) * in;
-  const Real* w = a.w.at(r);
+__global__ void __launch_bounds__(32 * kWarps) one_output(const __grid_constant__ Linear<Real> a) {
+  const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
+            in = a.x.value.columns();
+  if (n >= a.x.value.rows()) return;
+  const Real* x = a.x.value.at(r) + static_cast<std::int64_t>(n) * in;
+  const Real* w = a.w.value.at(r);
   Real y = 0;
   for (int i = threadIdx.x % 32; i < in; i += 32)
     y += rounded(a.precision, x[i]) * rounded(a.precision, w[i]);
   y = warp_sum(y);
-  if (threadIdx.x % 32 == 0) a.y.at(r)[n] = a.b ? y + a.b.at(r)[0] : y;
+  if (threadIdx.x % 32 == 0) a.y.value.at(r)[n] = a.b.value ? y + a.b.value.at(r)[0] : y;
 }
 
 // d_x_n = d_y_n w: a warp a row.
 template <class Real>
-__global__ void __launch_bounds__(32 * kWarps)
-    one_output_d_x(const __grid_constant__ LinearBackward<Real> a) {
+__global__ void __launch_bounds__(32 * kWarps) one_output_d_x(const __grid_constant__ Linear<Real> a) {
   const int n = static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32), r = blockIdx.y,
-            in = a.d_x.columns();
-  if (n >= a.d_x.rows()) return;
-  const Real d_y = rounded(a.precision, a.d_y.at(r)[n]);
-  Real* d_x = a.d_x.at(r) + static_cast<std::int64_t>(n) * in;
+            in = a.x.gradient.columns();
+  if (n >= a.x.gradient.rows()) return;
+  const Real d_y = rounded(a.precision, a.y.gradient.at(r)[n]);
+  Real* d_x = a.x.gradient.at(r) + static_cast<std::int64_t>(n) * in;
   for (int i = threadIdx.x % 32; i < in; i += 32)
-    put(a.write_x, d_x + i, d_y * rounded(a.precision, a.w.at(r)[i]));
+    put(a.x.write, d_x + i, d_y * rounded(a.precision, a.w.value.at(r)[i]));
 }
 
 // A product whose operands may be rounded: floats as the tensor cores take them, doubles as they are loaded.
@@ -100,8 +100,9 @@ struct WeightGradient : Rounding<Real, false, false> {
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const LinearForward<Real>& a) {
-  const int n = static_cast<int>(a.y.rows()), in = a.x.columns(), out = a.y.columns(), R = a.y.R;
+void forward_cuda(const Exec& exec, const Linear<Real>& a) {
+  const int n = static_cast<int>(a.y.value.rows()), in = a.x.value.columns(), out = a.y.value.columns(),
+            R = a.y.value.R;
   if (out == 1) {
     if (n == 0 || R == 0) return;
     one_output<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0, stream_of(exec)>>>(a);
@@ -110,19 +111,19 @@ void run_cuda(const Exec& exec, const LinearForward<Real>& a) {
   }
   Rounding<Real, true, true> product;  // y = x w^T
   product.M = n, product.N = out, product.K = in;
-  product.a = read_only(a.x, in);
-  product.b = read_only(a.w, in);
-  product.c = written(a.y, out);
-  if (a.b) product.bias = read_only(a.b, 0);
+  product.a = read_only(a.x.value, in);
+  product.b = read_only(a.w.value, in);
+  product.c = written(a.y.value, out);
+  if (a.b.value) product.bias = read_only(a.b.value, 0);
   product.precision = a.precision;
   gemm<Real>(exec, "linear", product, 1, R, a.precision);
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
-  const int n = static_cast<int>(a.d_y.rows()), out = a.d_y.columns(), R = a.d_y.R;
-  if (a.write_x != Write::none) {
-    const int in = a.d_x.columns();
+void backward_cuda(const Exec& exec, const Linear<Real>& a) {
+  const int n = static_cast<int>(a.y.gradient.rows()), out = a.y.gradient.columns(), R = a.y.gradient.R;
+  if (a.x.write != Write::none) {
+    const int in = a.x.gradient.columns();
     if (out == 1 && n > 0 && R > 0) {
       one_output_d_x<<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), 32 * kWarps, 0,
                        stream_of(exec)>>>(a);
@@ -130,33 +131,33 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
     } else {
       Rounding<Real, true, false> product;  // d_x = d_y w
       product.M = n, product.N = in, product.K = out;
-      product.a = read_only(a.d_y, out);
-      product.b = read_only(a.w, in);
-      product.c = written(a.d_x, in);
-      product.mode = a.write_x;
+      product.a = read_only(a.y.gradient, out);
+      product.b = read_only(a.w.value, in);
+      product.c = written(a.x.gradient, in);
+      product.mode = a.x.write;
       product.precision = a.precision;
       gemm<Real>(exec, "linear backward (x)", product, 1, R, a.precision);
     }
   }
-  if (a.write_w != Write::none) {
-    const int in = a.x.columns();
+  if (a.w.write != Write::none) {
+    const int in = a.x.value.columns();
     if (out == 1) {
       ColumnSum<Real> sum;  // d_w = sum_n d_y_n x_n
       sum.rows = n, sum.columns = in;
-      sum.x = a.x.data, sum.x_replica = a.x.replica_stride;
-      sum.weight = a.d_y.data, sum.weight_replica = a.d_y.replica_stride;
-      sum.out = a.d_w.data, sum.out_replica = a.d_w.replica_stride;
-      sum.mode = a.write_w;
+      sum.x = a.x.value.data, sum.x_replica = a.x.value.replica_stride;
+      sum.weight = a.y.gradient.data, sum.weight_replica = a.y.gradient.replica_stride;
+      sum.out = a.w.gradient.data, sum.out_replica = a.w.gradient.replica_stride;
+      sum.mode = a.w.write;
       sum.precision = a.precision;
       column_sum(exec, "linear backward (w)", sum, R);
     } else {
       WeightGradient<Real> product;
       product.M = out, product.N = in, product.K = n;
-      product.a = read_only(a.d_y, out);
-      product.b = read_only(a.x, in);
-      product.c = written(a.d_w, in);
-      product.mode = a.write_w;
-      if (a.write_b != Write::none) product.d_b = written(a.d_b, 0), product.write_b = a.write_b;
+      product.a = read_only(a.y.gradient, out);
+      product.b = read_only(a.x.value, in);
+      product.c = written(a.w.gradient, in);
+      product.mode = a.w.write;
+      if (a.b.write != Write::none) product.d_b = written(a.b.gradient, 0), product.write_b = a.b.write;
       product.precision = a.precision;
       gemm<Real>(exec, "linear backward (w)", product, 1, R, a.precision);
       if (in > 0) return;
@@ -164,13 +165,12 @@ void run_cuda(const Exec& exec, const LinearBackward<Real>& a) {
   }
   ColumnSum<Real> sum;  // d_b = sum_n d_y_n
   sum.rows = n, sum.columns = out;
-  sum.x = a.d_y.data, sum.x_replica = a.d_y.replica_stride;
-  sum.out = a.d_b.data, sum.out_replica = a.d_b.replica_stride;
-  sum.mode = a.write_b;
+  sum.x = a.y.gradient.data, sum.x_replica = a.y.gradient.replica_stride;
+  sum.out = a.b.gradient.data, sum.out_replica = a.b.gradient.replica_stride;
+  sum.mode = a.b.write;
   column_sum(exec, "linear backward (b)", sum, R);
 }
 
-CROSSTALK_CUDA_OP(LinearForward)
-CROSSTALK_CUDA_OP(LinearBackward)
+CROSSTALK_INSTANTIATE(cuda, Linear)
 
 }  // namespace crosstalk

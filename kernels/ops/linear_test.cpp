@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/linear.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -15,13 +15,7 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     op.absent("b");
   }
   op.output("y", {N, O});
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, LinearForward{s.real("x"), s.real("w"), s.real("b"), s.real("y")});
-  });
-  op.backward([](const Exec& exec, auto& s) {
-    run(exec, LinearBackward{s.real("x"), s.real("w"), s.real("d_y"), s.real("d_x"), s.real("d_w"),
-                             s.real("d_b"), s.write("x"), s.write("w"), s.write("b")});
-  });
+  call<Linear>(op, [](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
     for (int n = 0; n < N; ++n) {
@@ -66,9 +60,7 @@ OpCase rounding_forward(const std::string& name, Precision precision, int N, int
   OpCase op(name);
   op.input("x", {N, I}, normal()).input("w", {O, I}, normal()).input("b", {O}, normal());
   op.output("y", {N, O});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, LinearForward{s.real("x"), s.real("w"), s.real("b"), s.real("y"), precision});
-  });
+  call_forward<Linear>(op, [=](auto& o) { o.precision = precision; });
   op.oracle([=](const Values& in) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]);
     Values out;
@@ -87,10 +79,14 @@ OpCase rounding_backward(const std::string& name, Precision precision, int N, in
   op.input("x", {N, I}, normal()).input("w", {O, I}, normal()).input("g", {N, O}, normal());
   op.output_without_gradient("x_out", {N, I}).output_without_gradient("w_out", {O, I});
   op.output_without_gradient("b_out", {O});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec,
-        LinearBackward{s.real("x"), s.real("w"), s.real("g"), s.real("x_out"), s.real("w_out"),
-                       s.real("b_out"), Write::overwrite, Write::overwrite, Write::overwrite, precision});
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    Linear<Real> linear;
+    linear.precision = precision;
+    linear.x.value = s.real("x"), linear.w.value = s.real("w"), linear.y.gradient = s.real("g");
+    linear.x.gradient = s.real("x_out"), linear.w.gradient = s.real("w_out");
+    linear.b.gradient = s.real("b_out");
+    linear.x.write = linear.w.write = linear.b.write = Write::overwrite;
+    backward(exec, linear);
   });
   op.oracle([=](const Values& in) {
     const Numbers x = rounded_to(precision, in["x"]), w = rounded_to(precision, in["w"]),

@@ -3,22 +3,12 @@
 // The product of a weight with one-hot or embedded tokens, without forming either: W [onehot(v); E[k]] is a
 // row of W's transpose plus a row of the small product E W^T. SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
 constexpr int kMaxTables = 3;
-
-/// ids int32 [R,N,C]; table[i] [R,rows_i,D] is read with ids[..., channel[i]]; bias [R,D] may be absent; y
-/// [R,N,D].
-template <class Real>
-struct LookupForward {
-  Tensor<std::int32_t> ids;
-  int tables = 0;
-  Tensor<Real> table[kMaxTables];
-  int channel[kMaxTables] = {};
-  Tensor<Real> bias, y;
-};
 
 /// Where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
 /// order; those of id i lie at start[i] .. start[i+1]-1, start int32 [R,rows+1]. Absent ids are in no list.
@@ -30,30 +20,37 @@ struct BucketIds {
   Tensor<std::int32_t> order, start;
 };
 
-/// d_y [R,N,D] -> d_table[i][id] = sum over n of d_y[n], d_bias = sum over n, in the order of n.
+/// Backward: d_table[i][id] = sum over the n with that id of d_y[n], d_bias = sum over n, in the order of n.
 template <class Real>
-struct LookupBackward {
-  Tensor<std::int32_t> ids;
+struct Lookup {
   int tables = 0;
-  Tensor<Real> d_table[kMaxTables];
   int channel[kMaxTables] = {};
-  Write write_table[kMaxTables] = {Write::none, Write::none, Write::none};
-  Tensor<std::int32_t> order[kMaxTables], start[kMaxTables];  ///< of BucketIds; absent: ids are searched
-  Tensor<Real> d_y, d_bias;
-  Write write_bias = Write::none;
+  Ids ids;                                   ///< int32 [R,N..,C]
+  In<Real> table[kMaxTables];                ///< [R,rows_i,D], read with ids[..., channel[i]]
+  In<Real> bias;                             ///< [R,D]; may be absent
+  Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward; absent: ids are searched
+  Out<Real> y;                               ///< [R,N..,D]
+
+  static constexpr const char* kName = "lookup";
+  template <class F>
+  void fields(F&& f) {
+    f("ids", ids);
+    f("table0", table[0]), f("table1", table[1]), f("table2", table[2]), f("bias", bias);
+    f("order0", order[0]), f("order1", order[1]), f("order2", order[2]);
+    f("start0", start[0]), f("start1", start[1]), f("start2", start[2]), f("y", y);
+  }
+  void plan() {
+    y.value = shaped<Real>(table[0].value.R, {});
+    y.value.rank = ids.value.rank;
+    for (int i = 0; i + 1 < ids.value.rank; ++i) y.value.dims[i] = ids.value.dims[i];
+    y.value.dims[ids.value.rank - 1] = table[0].value.columns();
+  }
 };
+CROSSTALK_OP(Lookup)
 
 template <class Real>
 void run_cpu(const Exec& exec, const BucketIds<Real>& args);
 template <class Real>
 void run_cuda(const Exec& exec, const BucketIds<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const LookupForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const LookupBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const LookupForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const LookupBackward<Real>& args);
 
 }  // namespace crosstalk

@@ -32,57 +32,55 @@ void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const LookupForward<Real>& a) {
-  const std::int64_t n = a.y.rows();
-  const int d = a.y.columns(), c = a.ids.columns();
-  parallel_blocks(exec, a.y.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+void forward_cpu(const Exec& exec, const Lookup<Real>& a) {
+  const std::int64_t n = a.y.value.rows();
+  const int d = a.y.value.columns(), c = a.ids.value.columns();
+  parallel_blocks(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      Real* y = a.y.at(r) + i * d;
-      if (a.bias) {
-        std::copy_n(a.bias.at(r), d, y);
+      Real* y = a.y.value.at(r) + i * d;
+      if (a.bias.value) {
+        std::copy_n(a.bias.value.at(r), d, y);
       } else {
         std::fill_n(y, d, Real(0));
       }
       for (int t = 0; t < a.tables; ++t) {
-        const std::int32_t id = a.ids.at(r)[i * c + a.channel[t]];
-        if (id >= 0) axpy(Real(1), a.table[t].at(r) + static_cast<std::int64_t>(id) * d, y, d);
+        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
+        if (id >= 0) axpy(Real(1), a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d, y, d);
       }
     }
   });
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const LookupBackward<Real>& a) {
-  const std::int64_t n = a.d_y.rows();
-  const int d = a.d_y.columns(), c = a.ids.columns();
-  parallel_blocks(exec, a.d_y.R, d, kColumns, [&](int r, std::int64_t begin, std::int64_t end) {
+void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
+  const std::int64_t n = a.y.gradient.rows();
+  const int d = a.y.gradient.columns(), c = a.ids.value.columns();
+  parallel_blocks(exec, a.y.gradient.R, d, kColumns, [&](int r, std::int64_t begin, std::int64_t end) {
     const int width = static_cast<int>(end - begin);
     for (int t = 0; t < a.tables; ++t) {
-      if (a.write_table[t] == Write::none) continue;
-      Real* d_table = a.d_table[t].at(r) + begin;
-      if (a.write_table[t] == Write::overwrite) {
-        for (std::int64_t row = 0; row < a.d_table[t].rows(); ++row)
+      if (a.table[t].write == Write::none) continue;
+      Real* d_table = a.table[t].gradient.at(r) + begin;
+      if (a.table[t].write == Write::overwrite) {
+        for (std::int64_t row = 0; row < a.table[t].gradient.rows(); ++row)
           std::fill_n(d_table + row * d, width, Real(0));
       }
       for (std::int64_t i = 0; i < n; ++i) {
-        const std::int32_t id = a.ids.at(r)[i * c + a.channel[t]];
+        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
         if (id >= 0)
-          axpy(Real(1), a.d_y.at(r) + i * d + begin, d_table + static_cast<std::int64_t>(id) * d, width);
+          axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_table + static_cast<std::int64_t>(id) * d,
+               width);
       }
     }
-    if (a.write_bias != Write::none) {
-      Real* d_bias = a.d_bias.at(r) + begin;
-      if (a.write_bias == Write::overwrite) std::fill_n(d_bias, width, Real(0));
-      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.d_y.at(r) + i * d + begin, d_bias, width);
+    if (a.bias.write != Write::none) {
+      Real* d_bias = a.bias.gradient.at(r) + begin;
+      if (a.bias.write == Write::overwrite) std::fill_n(d_bias, width, Real(0));
+      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_bias, width);
     }
   });
 }
 
 template void run_cpu(const Exec&, const BucketIds<float>&);
 template void run_cpu(const Exec&, const BucketIds<double>&);
-template void run_cpu(const Exec&, const LookupForward<float>&);
-template void run_cpu(const Exec&, const LookupForward<double>&);
-template void run_cpu(const Exec&, const LookupBackward<float>&);
-template void run_cpu(const Exec&, const LookupBackward<double>&);
+CROSSTALK_INSTANTIATE(cpu, Lookup)
 
 }  // namespace crosstalk

@@ -19,34 +19,34 @@ using namespace device;
 constexpr int kThreads = 256;
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ LookupForward<Real> a) {
-  const int d = a.y.columns(), c = a.ids.columns(), r = blockIdx.y;
+__global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ Lookup<Real> a) {
+  const int d = a.y.value.columns(), c = a.ids.value.columns(), r = blockIdx.y;
   const bool wide = d % 4 == 0;
   const int quads = wide ? d / 4 : d;                      // pieces of a row: 4 columns or 1
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;  // pieces of a replica: fewer than 2^32
   const std::int64_t n = i / static_cast<unsigned>(quads);
-  if (n >= a.y.rows()) return;
+  if (n >= a.y.value.rows()) return;
   const int j = static_cast<int>(i % static_cast<unsigned>(quads));
-  const std::int32_t* ids = a.ids.at(r) + n * c;
+  const std::int32_t* ids = a.ids.value.at(r) + n * c;
   if (!wide) {
-    Real sum = a.bias ? a.bias.at(r)[j] : Real(0);
+    Real sum = a.bias.value ? a.bias.value.at(r)[j] : Real(0);
     for (int t = 0; t < a.tables; ++t) {
       const std::int32_t id = ids[a.channel[t]];
-      if (id >= 0) sum += a.table[t].at(r)[static_cast<std::int64_t>(id) * d + j];
+      if (id >= 0) sum += a.table[t].value.at(r)[static_cast<std::int64_t>(id) * d + j];
     }
-    a.y.at(r)[n * d + j] = sum;
+    a.y.value.at(r)[n * d + j] = sum;
     return;
   }
   Real sum[4] = {}, x[4];
-  if (a.bias) load4(a.bias.at(r) + 4 * j, 4, true, sum);
+  if (a.bias.value) load4(a.bias.value.at(r) + 4 * j, 4, true, sum);
   for (int t = 0; t < a.tables; ++t) {
     const std::int32_t id = ids[a.channel[t]];
     if (id < 0) continue;
-    load4(a.table[t].at(r) + static_cast<std::int64_t>(id) * d + 4 * j, 4, true, x);
+    load4(a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d + 4 * j, 4, true, x);
 #pragma unroll
     for (int k = 0; k < 4; ++k) sum[k] += x[k];
   }
-  *reinterpret_cast<Four<Real>*>(a.y.at(r) + n * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
+  *reinterpret_cast<Four<Real>*>(a.y.value.at(r) + n * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
 }
 
 /// One table's gradient.
@@ -240,31 +240,31 @@ void scatter(const Exec& exec, Scatter<Real> a) {
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const LookupForward<Real>& a) {
-  const int d = a.y.columns();
-  const std::int64_t pieces = a.y.rows() * (d % 4 == 0 ? d / 4 : d);
-  if (pieces == 0 || a.y.R == 0) return;
-  gather_rows<<<dim3(blocks_for(pieces, kThreads), static_cast<unsigned>(a.y.R)), kThreads, 0,
+void forward_cuda(const Exec& exec, const Lookup<Real>& a) {
+  const int d = a.y.value.columns();
+  const std::int64_t pieces = a.y.value.rows() * (d % 4 == 0 ? d / 4 : d);
+  if (pieces == 0 || a.y.value.R == 0) return;
+  gather_rows<<<dim3(blocks_for(pieces, kThreads), static_cast<unsigned>(a.y.value.R)), kThreads, 0,
                 stream_of(exec)>>>(a);
   check_launch("lookup");
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const LookupBackward<Real>& a) {
+void backward_cuda(const Exec& exec, const Lookup<Real>& a) {
   sum_by_lists(exec, a);
   for (int t = 0; t < a.tables; ++t) {
-    if (a.write_table[t] == Write::none || a.order[t]) continue;
-    scatter(exec, Scatter<Real>{a.ids, a.channel[t], a.d_y, a.d_table[t], a.write_table[t]});
+    if (a.table[t].write == Write::none || a.order[t].value) continue;
+    scatter(exec,
+            Scatter<Real>{a.ids.value, a.channel[t], a.y.gradient, a.table[t].gradient, a.table[t].write});
   }
   ColumnSum<Real> sum;
-  sum.rows = a.d_y.rows(), sum.columns = a.d_y.columns();
-  sum.x = a.d_y.data, sum.x_replica = a.d_y.replica_stride;
-  sum.out = a.d_bias.data, sum.out_replica = a.d_bias.replica_stride;
-  sum.mode = a.write_bias;
-  column_sum(exec, "lookup backward (bias)", sum, a.d_y.R);
+  sum.rows = a.y.gradient.rows(), sum.columns = a.y.gradient.columns();
+  sum.x = a.y.gradient.data, sum.x_replica = a.y.gradient.replica_stride;
+  sum.out = a.bias.gradient.data, sum.out_replica = a.bias.gradient.replica_stride;
+  sum.mode = a.bias.write;
+  column_sum(exec, "lookup backward (bias)", sum, a.y.gradient.R);
 }
 
-CROSSTALK_CUDA_OP(LookupForward)
-CROSSTALK_CUDA_OP(LookupBackward)
+CROSSTALK_INSTANTIATE(cuda, Lookup)
 
 }  // namespace crosstalk

@@ -123,21 +123,22 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
 
 /// Tables that have lists, those of long lists apart from the others.
 template <class Real>
-void sum_by_lists(const Exec& exec, const LookupBackward<Real>& a) {
+void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
   for (bool many : {true, false}) {
     Sums<Real> sums;
-    sums.d_y = a.d_y;
+    sums.d_y = a.y.gradient;
     for (int t = 0; t < a.tables; ++t) {
-      if (a.write_table[t] == Write::none || !a.order[t] || (a.d_y.rows() > 64 * a.d_table[t].rows()) != many)
+      if (a.table[t].write == Write::none || !a.order[t].value ||
+          (a.y.gradient.rows() > 64 * a.table[t].gradient.rows()) != many)
         continue;
       for (int other = 0; other < sums.tables; ++other) {
-        if (sums.d_table[other].data != a.d_table[t].data) continue;
+        if (sums.d_table[other].data != a.table[t].gradient.data) continue;
         launch_sums(exec, sums, many);  // two channels of one table take turns
         sums.tables = 0;
       }
-      sums.order[sums.tables] = a.order[t], sums.start[sums.tables] = a.start[t];
-      sums.mode[sums.tables] = a.write_table[t];
-      sums.d_table[sums.tables++] = a.d_table[t];
+      sums.order[sums.tables] = a.order[t].value, sums.start[sums.tables] = a.start[t].value;
+      sums.mode[sums.tables] = a.table[t].write;
+      sums.d_table[sums.tables++] = a.table[t].gradient;
     }
     launch_sums(exec, sums, many);
   }

@@ -3,7 +3,7 @@
 
 #include "kernels/base/buffer.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -23,33 +23,9 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
     op.absent("bias");
   }
   op.output("y", {N, D});
-  op.forward([=](const Exec& exec, auto& s) {
-    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
-    LookupForward<Real> args;
-    args.ids = s.integer("ids");
-    args.tables = tables;
-    for (int i = 0; i < tables; ++i) {
-      args.table[i] = s.real(fmt::format("table{}", i));
-      args.channel[i] = channel[static_cast<std::size_t>(i)];
-    }
-    args.bias = s.real("bias");
-    args.y = s.real("y");
-    run(exec, args);
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
-    LookupBackward<Real> args;
-    args.ids = s.integer("ids");
-    args.tables = tables;
-    for (int i = 0; i < tables; ++i) {
-      args.d_table[i] = s.real(fmt::format("d_table{}", i));
-      args.write_table[i] = s.write(fmt::format("table{}", i));
-      args.channel[i] = channel[static_cast<std::size_t>(i)];
-    }
-    args.d_y = s.real("d_y");
-    args.d_bias = s.real("d_bias");
-    args.write_bias = s.write("bias");
-    run(exec, args);
+  call<Lookup>(op, [=](auto& o) {
+    o.tables = tables;
+    for (int i = 0; i < tables; ++i) o.channel[i] = channel[static_cast<std::size_t>(i)];
   });
   op.oracle([=](const Values& in) {  // products with dense one-hot rows
     Values out;

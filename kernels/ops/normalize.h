@@ -1,36 +1,33 @@
 // Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps);
-// layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
+// rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
-enum class RowNorm : int { sum, l2, layer };
+enum class RowNorm : int { sum, l2, layer, rms };
 
-/// x [R,N,D] -> y [R,N,D], inverse [R,N] (what rows were multiplied by).
+/// Backward needs y and inverse alone.
 template <class Real>
-struct NormalizeForward {
+struct Normalize {
   RowNorm norm = RowNorm::sum;
   double eps = 0;
-  Tensor<Real> x, y, inverse;
-};
+  In<Real> x;         ///< [R,N,D]
+  Out<Real> y;        ///< [R,N,D]
+  Out<Real> inverse;  ///< [R,N]: what rows were multiplied by; never differentiated
 
-/// d_y -> d_x, from y and inverse alone.
-template <class Real>
-struct NormalizeBackward {
-  RowNorm norm = RowNorm::sum;
-  Tensor<Real> y, inverse, d_y, d_x;
-  Write write_x = Write::none;
+  static constexpr const char* kName = "normalize";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y), f("inverse", inverse);
+  }
+  void plan() {
+    y.value = inverse.value = without_memory(x.value);
+    inverse.value.dims[inverse.value.rank - 1] = 1;
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const NormalizeForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const NormalizeBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const NormalizeForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const NormalizeBackward<Real>& args);
+CROSSTALK_OP(Normalize)
 
 }  // namespace crosstalk

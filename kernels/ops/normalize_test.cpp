@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/normalize.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -9,13 +9,7 @@ namespace {
 OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, const Fill& fill) {
   OpCase op(name);
   op.input("x", {N, D}, fill).output("y", {N, D}).output_without_gradient("inverse", {N});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, NormalizeForward{norm, eps, s.real("x"), s.real("y"), s.real("inverse")});
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    run(exec,
-        NormalizeBackward{norm, s.real("y"), s.real("inverse"), s.real("d_y"), s.real("d_x"), s.write("x")});
-  });
+  call<Normalize>(op, [=](auto& o) { o.norm = norm, o.eps = eps; });
   op.oracle([=](const Values& in) {
     Values out;
     for (int n = 0; n < N; ++n) {
@@ -32,6 +26,9 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, con
           break;
         case RowNorm::l2:
           scale = 1 / std::sqrt(square + eps);
+          break;
+        case RowNorm::rms:
+          scale = std::sqrt(D / (square + D * eps));
           break;
         case RowNorm::layer:  // the variance as the mean square of pairwise differences
           shift = sum / D;
@@ -61,6 +58,11 @@ std::vector<OpCase> cases() {
       make("L2OneColumn", RowNorm::l2, 5, 1, 0.5, normal()),
       make("L2Wide", RowNorm::l2, 35, 67, 1e-6, normal()),
       make("L2ZeroRow", RowNorm::l2, 5, 4, 0.25, normal()).edit("x", zero_rows),
+      make("Rms", RowNorm::rms, 5, 7, 0, normal()),
+      make("RmsEps", RowNorm::rms, 5, 7, 0.25, normal()),
+      make("RmsOneColumn", RowNorm::rms, 5, 1, 0.5, normal()),
+      make("RmsWide", RowNorm::rms, 35, 67, 1e-6, normal()),
+      make("RmsZeroRow", RowNorm::rms, 5, 4, 0.25, normal()).edit("x", zero_rows),
       make("Layer", RowNorm::layer, 5, 7, 0, normal()),
       make("LayerEps", RowNorm::layer, 5, 7, 0.25, normal()),
       make("LayerOneColumn", RowNorm::layer, 5, 1, 0.5, normal()),

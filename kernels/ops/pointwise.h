@@ -7,7 +7,10 @@
 //   divide   y_nj = a_nj / (b_n + eps)          rows by their own denominator
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
@@ -15,69 +18,57 @@ enum class PointMap : int { sigmoid, affine };
 
 /// x, y of equal shape.
 template <class Real>
-struct PointwiseForward {
+struct Pointwise {
   PointMap map = PointMap::affine;
   double scale = 1, shift = 0;
-  Tensor<Real> x, y;
-};
+  In<Real> x;
+  Out<Real> y;
 
-template <class Real>
-struct PointwiseBackward {
-  PointMap map = PointMap::affine;
-  double scale = 1;
-  Tensor<Real> y, d_y, d_x;
-  Write write_x = Write::none;
+  static constexpr const char* kName = "pointwise";
+  const char* form_name() const { return map == PointMap::sigmoid ? "sigmoid" : "affine"; }
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() { y.value = without_memory(x.value); }
 };
+CROSSTALK_OP(Pointwise)
 
 /// a, b, y [R,B,T]: y = a / b, and 0 in column 0.
 template <class Real>
-struct EraseRatioForward {
-  Tensor<Real> a, b, y;
-};
+struct EraseRatio {
+  In<Real> a, b;
+  Out<Real> y;
 
-template <class Real>
-struct EraseRatioBackward {
-  Tensor<Real> b, y, d_y, d_a, d_b;
-  Write write_a = Write::none, write_b = Write::none;
+  static constexpr const char* kName = "erase_ratio";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("b", b), f("y", y);
+  }
+  void plan() {
+    if (a.value.size() != b.value.size()) throw std::logic_error("[erase_ratio] a and b do not fit");
+    y.value = without_memory(b.value);
+  }
 };
+CROSSTALK_OP(EraseRatio)
 
 /// a, y [R,N,D], b [R,N]: y = a / (b + eps).
 template <class Real>
-struct RowDivideForward {
+struct RowDivide {
   double eps = 0;
-  Tensor<Real> a, b, y;
-};
+  In<Real> a, b;
+  Out<Real> y;
 
-template <class Real>
-struct RowDivideBackward {
-  double eps = 0;
-  Tensor<Real> b, y, d_y, d_a, d_b;
-  Write write_a = Write::none, write_b = Write::none;
+  static constexpr const char* kName = "row_divide";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("b", b), f("y", y);
+  }
+  void plan() {
+    if (a.value.rows() != b.value.size()) throw std::logic_error("[row_divide] a and b do not fit");
+    y.value = without_memory(a.value);
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const PointwiseForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const PointwiseForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const PointwiseBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const PointwiseBackward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const EraseRatioForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const EraseRatioForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const EraseRatioBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const EraseRatioBackward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const RowDivideForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const RowDivideForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const RowDivideBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const RowDivideBackward<Real>& args);
+CROSSTALK_OP(RowDivide)
 
 }  // namespace crosstalk

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/pointwise.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -9,12 +9,7 @@ namespace {
 OpCase point(const std::string& name, PointMap map, double scale, double shift, std::vector<int> dims) {
   OpCase op(name);
   op.input("x", dims, normal(2)).output("y", dims);
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, PointwiseForward{map, scale, shift, s.real("x"), s.real("y")});
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    run(exec, PointwiseBackward{map, scale, s.real("y"), s.real("d_y"), s.real("d_x"), s.write("x")});
-  });
+  call<Pointwise>(op, [=](auto& o) { o.map = map, o.scale = scale, o.shift = shift; });
   op.oracle([=](const Values& in) {
     Values out;
     for (long double x : in["x"]) {
@@ -32,13 +27,7 @@ OpCase erase(const std::string& name, int B, int T) {
   op.edit("b", [=](int, Numbers& b) {  // z_0.k_1 = 0
     for (int i = 0; i < B; ++i) b[static_cast<std::size_t>(i * T)] = 0;
   });
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, EraseRatioForward{s.real("a"), s.real("b"), s.real("y")});
-  });
-  op.backward([](const Exec& exec, auto& s) {
-    run(exec, EraseRatioBackward{s.real("b"), s.real("y"), s.real("d_y"), s.real("d_a"), s.real("d_b"),
-                                 s.write("a"), s.write("b")});
-  });
+  call<EraseRatio>(op, [](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
     for (std::size_t i = 0; i < in["a"].size(); ++i)
@@ -51,13 +40,7 @@ OpCase erase(const std::string& name, int B, int T) {
 OpCase divide(const std::string& name, int N, int D, double eps, double low) {
   OpCase op(name);
   op.input("a", {N, D}, normal()).input("b", {N}, uniform(low, 3)).output("y", {N, D});
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, RowDivideForward{eps, s.real("a"), s.real("b"), s.real("y")});
-  });
-  op.backward([=](const Exec& exec, auto& s) {
-    run(exec, RowDivideBackward{eps, s.real("b"), s.real("y"), s.real("d_y"), s.real("d_a"), s.real("d_b"),
-                                s.write("a"), s.write("b")});
-  });
+  call<RowDivide>(op, [=](auto& o) { o.eps = eps; });
   op.oracle([=](const Values& in) {
     Values out;
     for (int i = 0; i < N * D; ++i)

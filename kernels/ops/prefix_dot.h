@@ -3,32 +3,30 @@
 //   tokens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
-/// k [R,B,T,P], q [R,B,Q,P], position int32 [R,B,Q] -> zk [R,B,T], zq [R,B,Q].
+/// Backward: d_k_t = d_zk_t z_{t-1} + sum_{s>t} d_zk_s k_s + sum over queries that see t of d_zq q;  d_q = d_zq z_n.
 template <class Real>
-struct PrefixDotForward {
-  Tensor<Real> k, q, zk, zq;
-  Tensor<std::int32_t> position;
-};
+struct PrefixDot {
+  In<Real> k;    ///< [R,B,T,P]
+  In<Real> q;    ///< [R,B,Q,P]
+  Ids position;  ///< int32 [R,B,Q]
+  Out<Real> zk;  ///< [R,B,T]
+  Out<Real> zq;  ///< [R,B,Q]; both outputs are differentiated
 
-/// d_k_t = d_zk_t z_{t-1} + sum_{s>t} d_zk_s k_s + sum over queries that see t of d_zq q;  d_q = d_zq z_n.
-template <class Real>
-struct PrefixDotBackward {
-  Tensor<Real> k, q, d_zk, d_zq, d_k, d_q;
-  Tensor<std::int32_t> position;
-  Write write_k = Write::none, write_q = Write::none;
+  static constexpr const char* kName = "prefix_dot";
+  template <class F>
+  void fields(F&& f) {
+    f("k", k), f("q", q), f("position", position), f("zk", zk), f("zq", zq);
+  }
+  void plan() {
+    zk.value = shaped<Real>(k.value.R, {k.value.dim(0), k.value.dim(1)});
+    zq.value = shaped<Real>(k.value.R, {q.value.dim(0), q.value.dim(1)});
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const PrefixDotForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const PrefixDotForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const PrefixDotBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const PrefixDotBackward<Real>& args);
+CROSSTALK_OP(PrefixDot)
 
 }  // namespace crosstalk

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/prefix_dot.h"
 
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -35,13 +35,7 @@ OpCase make(const std::string& name, int B, int T, int Q, int P, const Fill& fil
   OpCase op(name);
   op.input("k", {B, T, P}, fill).input("q", {B, Q, P}, fill).integers("position", {B, Q}, positions(T));
   op.output("zk", {B, T}).output("zq", {B, Q});
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, PrefixDotForward{s.real("k"), s.real("q"), s.real("zk"), s.real("zq"), s.integer("position")});
-  });
-  op.backward([](const Exec& exec, auto& s) {
-    run(exec, PrefixDotBackward{s.real("k"), s.real("q"), s.real("d_zk"), s.real("d_zq"), s.real("d_k"),
-                                s.real("d_q"), s.integer("position"), s.write("k"), s.write("q")});
-  });
+  call<PrefixDot>(op, [](auto&) {});
   op.oracle([=](const Values& in) { return oracle(in, B, T, Q, P); });
   return op.roundings(T + P).condition(4);
 }

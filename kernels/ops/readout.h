@@ -5,28 +5,37 @@
 //   loss = 0.5 |y - onehot(target)|^2        (Schlag, Irie, Schmidhuber 2021, section 6.1)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
-/// a [R,B,Q,T], tokens int32 [R,B,T,C] with value ids in channel 1 (-1 adds nothing) -> y [R,B,Q,V]. Where w
-/// [R,B,Q,T] and inverse [R,B,Q] are given, weights are divided by their sum first, as NormalizeForward does:
-/// both are results.
+/// Values read, with w = a, or a / (sum + eps) where `divided`.
 template <class Real>
-struct GatherValuesForward {
-  Tensor<Real> a, y;
-  Tensor<std::int32_t> tokens;
+struct GatherValues {
+  bool divided = false;
   double eps = 0;
-  Tensor<Real> w = {}, inverse = {};
-};
+  int values = 0;     ///< V
+  In<Real> a;         ///< [R,B,Q,T]
+  Ids tokens;         ///< int32 [R,B,T,C], value ids in channel 1; -1 adds nothing
+  Out<Real> y;        ///< [R,B,Q,V]
+  Out<Real> w;        ///< [R,B,Q,T] where divided, never differentiated
+  Out<Real> inverse;  ///< [R,B,Q] where divided, never differentiated
 
-template <class Real>
-struct GatherValuesBackward {
-  Tensor<Real> d_y, d_a;
-  Tensor<std::int32_t> tokens;
-  Write write_a = Write::none;
-  Tensor<Real> w = {}, inverse = {};  ///< of the forward pass
+  static constexpr const char* kName = "gather_values";
+  template <class F>
+  void fields(F&& f) {
+    f("a", a), f("tokens", tokens), f("y", y), f("w", w), f("inverse", inverse);
+  }
+  void plan() {
+    y.value = without_memory(a.value);
+    y.value.dims[y.value.rank - 1] = values;
+    if (!divided) return;
+    w.value = inverse.value = without_memory(a.value);
+    inverse.value.dims[inverse.value.rank - 1] = 1;
+  }
 };
+CROSSTALK_OP(GatherValues)
 
 /// y [R,B,Q,V], target int32 [R,B,Q] (-1: slot not used) -> query_loss [R,B,Q] (0 where unused), correct
 /// int32 [R,B,Q] (1: the target's entry is larger than every other; -1 where unused), loss [R]: mean over
@@ -46,14 +55,6 @@ struct SquaredLossBackward {
   Write write_y = Write::none;
 };
 
-template <class Real>
-void run_cpu(const Exec& exec, const GatherValuesForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const GatherValuesForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const GatherValuesBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& args);
 template <class Real>
 void run_cpu(const Exec& exec, const SquaredLossForward<Real>& args);
 template <class Real>

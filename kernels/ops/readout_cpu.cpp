@@ -19,41 +19,52 @@ int used_slots(const Tensor<std::int32_t>& target, int r) {
 }  // namespace
 
 template <class Real>
-void run_cpu(const Exec& exec, const GatherValuesForward<Real>& a) {
-  if (a.w) run_cpu(exec, NormalizeForward<Real>{RowNorm::sum, a.eps, a.a, a.w, a.inverse});
-  const Tensor<Real>& weights = a.w ? a.w : a.a;
-  const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
-  parallel_blocks(exec, a.a.R, a.a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C;
-      Real* y = a.y.at(r) + i * V;
-      std::fill_n(y, V, Real(0));
-      for (int t = 0; t < T; ++t) {
-        const int value = tokens[t * C + channel_value];
-        if (value >= 0) y[value] += weights.at(r)[i * T + t];
-      }
-    }
-  });
+void forward_cpu(const Exec& exec, const GatherValues<Real>& a) {
+  if (a.w.value) {
+    Normalize<Real> share;
+    share.eps = a.eps;
+    share.x.value = a.a.value, share.y.value = a.w.value, share.inverse.value = a.inverse.value;
+    forward_cpu(exec, share);
+  }
+  const Tensor<Real>& weights = a.w.value ? a.w.value : a.a.value;
+  const int T = a.a.value.columns(), V = a.y.value.columns(), Q = a.a.value.dim(1),
+            C = a.tokens.value.columns();
+  parallel_blocks(exec, a.a.value.R, a.a.value.rows(), kRows,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const std::int32_t* tokens = a.tokens.value.at(r) + i / Q * T * C;
+                      Real* y = a.y.value.at(r) + i * V;
+                      std::fill_n(y, V, Real(0));
+                      for (int t = 0; t < T; ++t) {
+                        const int value = tokens[t * C + channel_value];
+                        if (value >= 0) y[value] += weights.at(r)[i * T + t];
+                      }
+                    }
+                  });
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const GatherValuesBackward<Real>& a) {
-  if (a.write_a == Write::none) return;
-  const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
-  parallel_blocks(exec, a.d_a.R, a.d_a.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    std::vector<Real> d_w(static_cast<std::size_t>(T));
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C;
-      for (int t = 0; t < T; ++t) {
-        const int value = tokens[t * C + channel_value];
-        d_w[static_cast<std::size_t>(t)] = value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0);
-      }
-      Real along = 0, inverse = 1;  // w = inverse a: d_a = inverse (d_w - d_w.w)
-      if (a.w) along = dot(d_w.data(), a.w.at(r) + i * T, T), inverse = a.inverse.at(r)[i];
-      for (int t = 0; t < T; ++t)
-        put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w[static_cast<std::size_t>(t)] - along));
-    }
-  });
+void backward_cpu(const Exec& exec, const GatherValues<Real>& a) {
+  if (a.a.write == Write::none) return;
+  const int T = a.a.gradient.columns(), V = a.y.gradient.columns(), Q = a.a.gradient.dim(1),
+            C = a.tokens.value.columns();
+  parallel_blocks(
+      exec, a.a.gradient.R, a.a.gradient.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+        std::vector<Real> d_w(static_cast<std::size_t>(T));
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int32_t* tokens = a.tokens.value.at(r) + i / Q * T * C;
+          for (int t = 0; t < T; ++t) {
+            const int value = tokens[t * C + channel_value];
+            d_w[static_cast<std::size_t>(t)] = value >= 0 ? a.y.gradient.at(r)[i * V + value] : Real(0);
+          }
+          Real along = 0, inverse = 1;  // w = inverse a: d_a = inverse (d_w - d_w.w)
+          if (a.w.value)
+            along = dot(d_w.data(), a.w.value.at(r) + i * T, T), inverse = a.inverse.value.at(r)[i];
+          for (int t = 0; t < T; ++t)
+            put(a.a.write, a.a.gradient.at(r) + i * T + t,
+                inverse * (d_w[static_cast<std::size_t>(t)] - along));
+        }
+      });
 }
 
 template <class Real>
@@ -104,10 +115,7 @@ void run_cpu(const Exec& exec, const SquaredLossBackward<Real>& a) {
   });
 }
 
-template void run_cpu(const Exec&, const GatherValuesForward<float>&);
-template void run_cpu(const Exec&, const GatherValuesForward<double>&);
-template void run_cpu(const Exec&, const GatherValuesBackward<float>&);
-template void run_cpu(const Exec&, const GatherValuesBackward<double>&);
+CROSSTALK_INSTANTIATE(cpu, GatherValues)
 template void run_cpu(const Exec&, const SquaredLossForward<float>&);
 template void run_cpu(const Exec&, const SquaredLossForward<double>&);
 template void run_cpu(const Exec&, const SquaredLossBackward<float>&);

@@ -29,22 +29,23 @@ __device__ Real block_sum(Real x) {
 // others, so every sum is in the order of t.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
-    gather_values(const __grid_constant__ GatherValuesForward<Real> a, int chunk) {
+    gather_values(const __grid_constant__ GatherValues<Real> a, int chunk) {
   extern __shared__ __align__(16) unsigned char raw[];
   const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
   const std::int64_t i = blockIdx.x;
-  const int T = a.a.columns(), V = a.y.columns(), Q = a.a.dim(1), C = a.tokens.columns();
-  const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
-  const Real* scores = a.a.at(r) + i * T;
+  const int T = a.a.value.columns(), V = a.y.value.columns(), Q = a.a.value.dim(1),
+            C = a.tokens.value.columns();
+  const std::int32_t* tokens = a.tokens.value.at(r) + i / Q * T * C + channel_value;
+  const Real* scores = a.a.value.at(r) + i * T;
   Real inverse = 1;
-  if (a.w) {
+  if (a.w.value) {
     Real sum = 0;
 #pragma unroll 4
     for (int t = thread; t < T; t += threads) sum += scores[t];
     inverse = 1 / (block_sum(sum) + static_cast<Real>(a.eps));
 #pragma unroll 4
-    for (int t = thread; t < T; t += threads) a.w.at(r)[i * T + t] = inverse * scores[t];
-    if (thread == 0) a.inverse.at(r)[i] = inverse;
+    for (int t = thread; t < T; t += threads) a.w.value.at(r)[i * T + t] = inverse * scores[t];
+    if (thread == 0) a.inverse.value.at(r)[i] = inverse;
   }
   Real* y = reinterpret_cast<Real*>(raw);
   int* first =
@@ -81,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
       value = next_value;
       weight = next_weight;
     }
-    for (int v = thread; v < end - begin; v += threads) a.y.at(r)[i * V + begin + v] = y[v];
+    for (int v = thread; v < end - begin; v += threads) a.y.value.at(r)[i * V + begin + v] = y[v];
     __syncthreads();
   }
 }
@@ -89,25 +90,27 @@ __global__ void __launch_bounds__(kThreads)
 // A thread an entry.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
-    gather_values_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
+    gather_values_backward(const __grid_constant__ GatherValues<Real> a) {
   const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int r = blockIdx.y, T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1),
-            C = a.tokens.columns();
-  if (e >= a.d_a.size()) return;
+  const int r = blockIdx.y, T = a.a.gradient.columns(), V = a.y.gradient.columns(), Q = a.a.gradient.dim(1),
+            C = a.tokens.value.columns();
+  if (e >= a.a.gradient.size()) return;
   const std::int64_t i = e / T, t = e - i * T;
-  const int value = a.tokens.at(r)[(i / Q * T + t) * C + channel_value];
-  put(a.write_a, a.d_a.at(r) + e, value >= 0 ? a.d_y.at(r)[i * V + value] : Real(0));
+  const int value = a.tokens.value.at(r)[(i / Q * T + t) * C + channel_value];
+  put(a.a.write, a.a.gradient.at(r) + e, value >= 0 ? a.y.gradient.at(r)[i * V + value] : Real(0));
 }
 
 // With weights that were divided by their sum: a block a query.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
-    gather_weights_backward(const __grid_constant__ GatherValuesBackward<Real> a) {
+    gather_weights_backward(const __grid_constant__ GatherValues<Real> a) {
   const int threads = static_cast<int>(blockDim.x), thread = threadIdx.x, r = blockIdx.y;
   const std::int64_t i = blockIdx.x;
-  const int T = a.d_a.columns(), V = a.d_y.columns(), Q = a.d_a.dim(1), C = a.tokens.columns();
-  const std::int32_t* tokens = a.tokens.at(r) + i / Q * T * C + channel_value;
-  const Real *d_y = a.d_y.at(r) + i * V, *w = a.w.at(r) + i * T, inverse = a.inverse.at(r)[i];
+  const int T = a.a.gradient.columns(), V = a.y.gradient.columns(), Q = a.a.gradient.dim(1),
+            C = a.tokens.value.columns();
+  const std::int32_t* tokens = a.tokens.value.at(r) + i / Q * T * C + channel_value;
+  const Real *d_y = a.y.gradient.at(r) + i * V, *w = a.w.value.at(r) + i * T,
+             inverse = a.inverse.value.at(r)[i];
   const auto d_w = [&](int t) {
     const int value = tokens[static_cast<std::int64_t>(t) * C];
     return value >= 0 ? d_y[value] : Real(0);
@@ -118,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
   along = block_sum(along);
 #pragma unroll 4
   for (int t = thread; t < T; t += threads)
-    put(a.write_a, a.d_a.at(r) + i * T + t, inverse * (d_w(t) - along));
+    put(a.a.write, a.a.gradient.at(r) + i * T + t, inverse * (d_w(t) - along));
 }
 
 // The loss of query i by one warp, known to all its lanes; if wanted, its gradient times `scale` on the way.
@@ -253,24 +256,26 @@ unsigned threads_for(int T) { return T <= 128 ? 32 : static_cast<unsigned>(kThre
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const GatherValuesForward<Real>& a) {
-  if (a.a.rows() == 0 || a.a.R == 0) return;
-  const int chunk = a.y.columns() < kChunk ? a.y.columns() : kChunk;
-  gather_values<<<dim3(blocks_for(a.a.rows(), 1), static_cast<unsigned>(a.a.R)), threads_for(a.a.columns()),
+void forward_cuda(const Exec& exec, const GatherValues<Real>& a) {
+  if (a.a.value.rows() == 0 || a.a.value.R == 0) return;
+  const int chunk = a.y.value.columns() < kChunk ? a.y.value.columns() : kChunk;
+  gather_values<<<dim3(blocks_for(a.a.value.rows(), 1), static_cast<unsigned>(a.a.value.R)),
+                  threads_for(a.a.value.columns()),
                   static_cast<std::size_t>(chunk) * (sizeof(Real) + 2 * sizeof(int)), stream_of(exec)>>>(
       a, chunk);
   check_launch("gather values");
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const GatherValuesBackward<Real>& a) {
-  if (a.write_a == Write::none || a.d_a.rows() == 0 || a.d_a.R == 0) return;
-  const unsigned R = static_cast<unsigned>(a.d_a.R);
-  if (a.w) {
-    gather_weights_backward<<<dim3(blocks_for(a.d_a.rows(), 1), R), threads_for(a.d_a.columns()), 0,
-                              stream_of(exec)>>>(a);
+void backward_cuda(const Exec& exec, const GatherValues<Real>& a) {
+  if (a.a.write == Write::none || a.a.gradient.rows() == 0 || a.a.gradient.R == 0) return;
+  const unsigned R = static_cast<unsigned>(a.a.gradient.R);
+  if (a.w.value) {
+    gather_weights_backward<<<dim3(blocks_for(a.a.gradient.rows(), 1), R),
+                              threads_for(a.a.gradient.columns()), 0, stream_of(exec)>>>(a);
   } else {
-    gather_values_backward<<<dim3(blocks_for(a.d_a.size(), kThreads), R), kThreads, 0, stream_of(exec)>>>(a);
+    gather_values_backward<<<dim3(blocks_for(a.a.gradient.size(), kThreads), R), kThreads, 0,
+                             stream_of(exec)>>>(a);
   }
   check_launch("gather values backward");
 }
@@ -298,8 +303,7 @@ void run_cuda(const Exec& exec, const SquaredLossBackward<Real>& a) {
   check_launch("squared loss backward");
 }
 
-CROSSTALK_CUDA_OP(GatherValuesForward)
-CROSSTALK_CUDA_OP(GatherValuesBackward)
+CROSSTALK_INSTANTIATE(cuda, GatherValues)
 CROSSTALK_CUDA_OP(SquaredLossForward)
 CROSSTALK_CUDA_OP(SquaredLossBackward)
 

@@ -15,24 +15,14 @@
 // Cost O(T P) a query instead of O(T P V).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/exec.h"
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
-/// k [R,B,T,P], q [R,B,Q,P], write, erase, decay [R,B,T] (absent: 1, 0, 1), position int32 [R,B,Q] (tokens seen)
-/// -> a [R,B,Q,T] (0 for tokens not seen). history [R,B,T,P] keeps r_t for the backward pass where Q = 1.
-/// trail [R,B,P+T or more], instead of history, keeps r_0 and then c_t: the backward pass makes
-///   r_t = r_{t-1} + erase_t c_t k_t
-/// again. Only for Q = 1 without decay, and only sound where no step makes r longer (erase |k|^2 <= 2): else r_0
-/// outgrows the others and they are lost in its rounding.
-template <class Real>
-struct RecurrentReadForward {
-  Tensor<Real> k, q, write, erase, decay, a, history;
-  Tensor<std::int32_t> position;
-  Tensor<Real> trail = {};
-};
-
-/// Adjoint, in forward time:
+/// Backward is the adjoint, in forward time:
 ///   rho_0   = 0
 ///   d_c     = write d_a - erase (k.rho_{t-1})
 ///   d_write = c d_a
@@ -41,24 +31,39 @@ struct RecurrentReadForward {
 ///   d_k     = d_c r_t - erase c rho_{t-1}
 ///   rho_t   = decay rho_{t-1} + d_c k
 ///   d_q     = rho_n
-/// history [R,B,T,P] is workspace (and input where Q = 1); trail as the forward pass left it.
+/// It needs r_t, in one of two ways. history has r_t where Q = 1, and else room for them: they are made again, query
+/// after query. trail has r_0 and then c_t, from which r_t = r_{t-1} + erase_t c_t k_t; only for Q = 1 without decay,
+/// and only sound where no step makes r longer (`contracting`: erase |k|^2 <= 2): else r_0 outgrows the others and they
+/// are lost in its rounding.
 template <class Real>
-struct RecurrentReadBackward {
-  Tensor<Real> k, q, write, erase, decay, history, d_a;
-  Tensor<std::int32_t> position;
-  Tensor<Real> d_k, d_q, d_write, d_erase, d_decay;
-  Write write_k = Write::none, write_q = Write::none, write_write = Write::none, write_erase = Write::none,
-        write_decay = Write::none;
-  Tensor<Real> trail = {};
-};
+struct RecurrentRead {
+  bool contracting = false;
+  In<Real> k;                    ///< [R,B,T,P]
+  In<Real> q;                    ///< [R,B,Q,P]
+  In<Real> write, erase, decay;  ///< [R,B,T]; absent: 1, 0, 1
+  Ids position;                  ///< int32 [R,B,Q]: tokens seen
+  Out<Real> a;                   ///< [R,B,Q,T]: 0 for tokens not seen
+  Saved<Real> history;           ///< [R,B,T,P]
+  Saved<Real> trail;             ///< [R,B,P+T], T to the next multiple of 4
 
-template <class Real>
-void run_cpu(const Exec& exec, const RecurrentReadForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const RecurrentReadBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& args);
+  static constexpr const char* kName = "recurrent_read";
+  template <class F>
+  void fields(F&& f) {
+    f("k", k), f("q", q), f("write", write), f("erase", erase), f("decay", decay), f("position", position);
+    f("a", a), f("history", history), f("trail", trail);
+  }
+  void plan() {
+    const int B = k.value.dim(0), T = k.value.dim(1), P = k.value.columns(), Q = q.value.dim(1),
+              R = k.value.R;
+    if (P != q.value.columns()) throw std::logic_error("[recurrent_read] k and q do not fit");
+    a.value = shaped<Real>(R, {B, Q, T});
+    if (contracting && Q == 1 && !decay) {
+      trail.value = shaped<Real>(R, {B, P + (T + 3) / 4 * 4});
+    } else {
+      history.value = shaped<Real>(R, {B, T, P});
+    }
+  }
+};
+CROSSTALK_OP(RecurrentRead)
 
 }  // namespace crosstalk

@@ -211,19 +211,19 @@ constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
 
 template <class Real, int W, int N>
 __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
-    chunked_forward(const __grid_constant__ RecurrentReadForward<Real> a) {
+    chunked_forward(const __grid_constant__ RecurrentRead<Real> a) {
   using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
-  const int b = blockIdx.x, r = blockIdx.y, T = a.a.dim(2), P = a.q.dim(2);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.a.value.dim(2), P = a.q.value.dim(2);
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
-  const int seen = clamped(a.position.at(r)[b], T);
-  Real* out = a.a.at(r) + sequence;
-  const Team team{a.k.at(r) + sequence * P,
-                  a.write ? a.write.at(r) + sequence : nullptr,
-                  a.erase.at(r) + sequence,
+  const int seen = clamped(a.position.value.at(r)[b], T);
+  Real* out = a.a.value.at(r) + sequence;
+  const Team team{a.k.value.at(r) + sequence * P,
+                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
+                  a.erase.value.at(r) + sequence,
                   nullptr,
                   P,
                   seen,
@@ -235,11 +235,12 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
-  Real* history = a.history ? a.history.at(r) + sequence * P : nullptr;
-  Real* trail = a.trail ? a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns() : nullptr;
+  Real* history = a.history.value ? a.history.value.at(r) + sequence * P : nullptr;
+  Real* trail =
+      a.trail.value ? a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns() : nullptr;
   const int limit = history && p < P ? seen : 0;
   Real state[4];
-  take4(a.q.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
+  take4(a.q.value.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
   auto next = team.template token<false>(0, nullptr);
   for (int chunk = 0; chunk < team.chunks; ++chunk) {
     const auto now = next;
@@ -284,23 +285,23 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
 /// r_t is made again from the trail.
 template <class Real, int W, int N>
 __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
-    chunked_backward(const __grid_constant__ RecurrentReadBackward<Real> a) {
+    chunked_backward(const __grid_constant__ RecurrentRead<Real> a) {
   using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
-  const int b = blockIdx.x, r = blockIdx.y, T = a.d_a.dim(2), P = a.q.dim(2);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.a.gradient.dim(2), P = a.q.value.dim(2);
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
-  const int seen = clamped(a.position.at(r)[b], T);
-  const Real* trail = a.trail.at(r) + static_cast<std::int64_t>(b) * a.trail.columns();
-  Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
-  Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
-  Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
-  const Team team{a.k.at(r) + sequence * P,
-                  a.write ? a.write.at(r) + sequence : nullptr,
-                  a.erase.at(r) + sequence,
-                  a.d_a.at(r) + sequence,
+  const int seen = clamped(a.position.value.at(r)[b], T);
+  const Real* trail = a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns();
+  Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  Real* d_write = a.write.write == Write::none ? nullptr : a.write.gradient.at(r) + sequence;
+  Real* d_erase = a.erase.write == Write::none ? nullptr : a.erase.gradient.at(r) + sequence;
+  const Team team{a.k.value.at(r) + sequence * P,
+                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
+                  a.erase.value.at(r) + sequence,
+                  a.a.gradient.at(r) + sequence,
                   P,
                   seen,
                   (seen + C - 1) / C};
@@ -308,15 +309,15 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
   if (warp >= W) {
     const int thread = static_cast<int>(threadIdx.x) - 32 * W;
     // Tokens that the query does not see.
-    if (d_k && a.write_k == Write::overwrite) {
+    if (d_k && a.k.write == Write::overwrite) {
       for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
            i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
         d_k[i] = 0;
       }
     }
     for (int t = seen + thread; t < T; t += 32 * N) {
-      if (d_write && a.write_write == Write::overwrite) d_write[t] = 0;
-      if (d_erase && a.write_erase == Write::overwrite) d_erase[t] = 0;
+      if (d_write && a.write.write == Write::overwrite) d_write[t] = 0;
+      if (d_erase && a.erase.write == Write::overwrite) d_erase[t] = 0;
     }
     team.template build<true>(memory, warp - W);
     return;
@@ -348,8 +349,8 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
     const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
-      if (d_write) put(a.write_write, d_write + now.t, c * now.d_a);
-      if (d_erase) put(a.write_erase, d_erase + now.t, -c * key_rho);
+      if (d_write) put(a.write.write, d_write + now.t, c * now.d_a);
+      if (d_erase) put(a.erase.write, d_erase + now.t, -c * key_rho);
     }
     const Real step = now.erase * c;
     Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
@@ -360,7 +361,7 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       const bool there = chunk * C + i < limit;
       Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
       take4(stage + i * Memory::kRow, p < P, key);
-      take4(put_at, there && a.write_k == Write::add, d_key);
+      take4(put_at, there && a.k.write == Write::add, d_key);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         r_t[x] += step_i * key[x];
@@ -372,10 +373,10 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     __syncwarp();
     team.give_back(chunk);
   }
-  if (a.write_q == Write::none) return;
+  if (a.q.write == Write::none) return;
 #pragma unroll
   for (int x = 0; x < 4; ++x) {
-    if (p + x < P) put(a.write_q, a.d_q.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
+    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
   }
 }
 
@@ -384,24 +385,14 @@ constexpr int kBuilders = W == 1   ? 3
                           : W == 2 ? 4
                                    : 2;
 
-template <int W, class Real>
-void launch_chunks(const Exec& exec, const RecurrentReadForward<Real>& a) {
+template <bool kBackward, int W, class Real>
+void launch_chunks(const Exec& exec, const RecurrentRead<Real>& a) {
   constexpr int N = kBuilders<W>;
-  const auto kernel = chunked_forward<Real, W, N>;
+  const auto kernel = kBackward ? chunked_backward<Real, W, N> : chunked_forward<Real, W, N>;
   const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
   allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(a.q.dim(0)), static_cast<unsigned>(a.q.R)), 32 * (W + N), bytes,
-           stream_of(exec)>>>(a);
-}
-
-template <int W, class Real>
-void launch_chunks(const Exec& exec, const RecurrentReadBackward<Real>& a) {
-  constexpr int N = kBuilders<W>;
-  const auto kernel = chunked_backward<Real, W, N>;
-  const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
-  allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(a.q.dim(0)), static_cast<unsigned>(a.q.R)), 32 * (W + N), bytes,
-           stream_of(exec)>>>(a);
+  kernel<<<dim3(static_cast<unsigned>(a.q.value.dim(0)), static_cast<unsigned>(a.q.value.R)), 32 * (W + N),
+           bytes, stream_of(exec)>>>(a);
 }
 
 }  // namespace crosstalk::device

@@ -58,45 +58,46 @@ __device__ void scan(Team& team, const Real* k, const Coefficients<Real>& coeffi
 }
 
 template <class Real, int W, int E>
-__global__ void __launch_bounds__(32 * W) read_forward(const RecurrentReadForward<Real> a) {
+__global__ void __launch_bounds__(32 * W) read_forward(const RecurrentRead<Real> a) {
   __shared__ Real shared[W > 1 ? 8 * W : 1];
   Team<Real, W, E> team{shared};
   const int i = blockIdx.x, b = blockIdx.y, r = blockIdx.z;
-  const int T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1);
+  const int T = a.k.value.dim(1), P = a.k.value.dim(2), Q = a.q.value.dim(1);
   const std::int64_t query = static_cast<std::int64_t>(b) * Q + i,
                      sequence = static_cast<std::int64_t>(b) * T;
-  const int seen = clamped(a.position.at(r)[query], T);
-  Real* out = a.a.at(r) + query * T;
+  const int seen = clamped(a.position.value.at(r)[query], T);
+  Real* out = a.a.value.at(r) + query * T;
   for (int t = seen + static_cast<int>(threadIdx.x); t < T; t += 32 * W) out[t] = 0;
   Real state[E];
-  team.load(a.q.at(r) + query * P, P, state);
-  scan(team, a.k.at(r) + sequence * P, Coefficients<Real>(a.write, a.erase, a.decay, r, sequence), state,
-       Q == 1 && a.history ? a.history.at(r) + sequence * P : nullptr,
-       a.trail ? a.trail.at(r) + b * a.trail.columns() + P : nullptr, out, seen, P);
-  if (a.trail) team.store(a.trail.at(r) + b * a.trail.columns(), P, state);
+  team.load(a.q.value.at(r) + query * P, P, state);
+  scan(team, a.k.value.at(r) + sequence * P,
+       Coefficients<Real>(a.write.value, a.erase.value, a.decay.value, r, sequence), state,
+       Q == 1 && a.history.value ? a.history.value.at(r) + sequence * P : nullptr,
+       a.trail.value ? a.trail.value.at(r) + b * a.trail.value.columns() + P : nullptr, out, seen, P);
+  if (a.trail.value) team.store(a.trail.value.at(r) + b * a.trail.value.columns(), P, state);
 }
 
 template <class Real, int W, int E>
-__global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackward<Real> a) {
+__global__ void __launch_bounds__(32 * W) read_backward(const RecurrentRead<Real> a) {
   __shared__ Real shared[W > 1 ? 8 * W : 1];
   Team<Real, W, E> team{shared};
   constexpr int kAhead = 2;
-  const int b = blockIdx.x, r = blockIdx.y, T = a.k.dim(1), P = a.k.dim(2), Q = a.q.dim(1);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.k.value.dim(1), P = a.k.value.dim(2), Q = a.q.value.dim(1);
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
-  const Real* k = a.k.at(r) + sequence * P;
-  const Coefficients<Real> coefficient(a.write, a.erase, a.decay, r, sequence);
-  Real* history = a.history ? a.history.at(r) + sequence * P : nullptr;
-  const Real* trail = a.trail ? a.trail.at(r) + b * a.trail.columns() : nullptr;
-  Real* d_k = a.write_k == Write::none ? nullptr : a.d_k.at(r) + sequence * P;
-  Real* d_write = a.write_write == Write::none ? nullptr : a.d_write.at(r) + sequence;
-  Real* d_erase = a.write_erase == Write::none ? nullptr : a.d_erase.at(r) + sequence;
-  Real* d_decay = a.write_decay == Write::none ? nullptr : a.d_decay.at(r) + sequence;
+  const Real* k = a.k.value.at(r) + sequence * P;
+  const Coefficients<Real> coefficient(a.write.value, a.erase.value, a.decay.value, r, sequence);
+  Real* history = a.history.value ? a.history.value.at(r) + sequence * P : nullptr;
+  const Real* trail = a.trail.value ? a.trail.value.at(r) + b * a.trail.value.columns() : nullptr;
+  Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  Real* d_write = a.write.write == Write::none ? nullptr : a.write.gradient.at(r) + sequence;
+  Real* d_erase = a.erase.write == Write::none ? nullptr : a.erase.gradient.at(r) + sequence;
+  Real* d_decay = a.decay.write == Write::none ? nullptr : a.decay.gradient.at(r) + sequence;
   for (int i = 0; i < Q; ++i) {
     const std::int64_t query = static_cast<std::int64_t>(b) * Q + i;
-    const int seen = clamped(a.position.at(r)[query], T);
+    const int seen = clamped(a.position.value.at(r)[query], T);
     if (Q > 1) {  // the history of one query does not fit beside all others: scan again
       Real state[E];
-      team.load(a.q.at(r) + query * P, P, state);
+      team.load(a.q.value.at(r) + query * P, P, state);
       scan(team, k, coefficient, state, history, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr),
            seen, P);
     }
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
       if (t >= seen) return;
       team.load(k + static_cast<std::int64_t>(t) * P, P, keys[slot]);
       if (!trail) team.load(history + static_cast<std::int64_t>(t) * P, P, states[slot]);
-      d_a[slot] = a.d_a.at(r)[query * T + t];
+      d_a[slot] = a.a.gradient.at(r)[query * T + t];
     };
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
@@ -131,17 +132,17 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
         if (d_decay) {
           Real along[1] = {team.share(states[slot], rho)};
           team.sum(along);
-          if (threadIdx.x == 0) put(mode(a.write_decay), d_decay + t, along[0]);
+          if (threadIdx.x == 0) put(mode(a.decay.write), d_decay + t, along[0]);
         }
         if (threadIdx.x == 0) {
-          if (d_write) put(mode(a.write_write), d_write + t, c * d_a[slot]);
-          if (d_erase) put(mode(a.write_erase), d_erase + t, -c * key_rho);
+          if (d_write) put(mode(a.write.write), d_write + t, c * d_a[slot]);
+          if (d_erase) put(mode(a.erase.write), d_erase + t, -c * key_rho);
         }
         const Real step = erase * c;
 #pragma unroll
         for (int j = 0; j < E; ++j) {
           if (d_k && team.entry(j) < P) {
-            put(mode(a.write_k), d_k + static_cast<std::int64_t>(t) * P + team.entry(j),
+            put(mode(a.k.write), d_k + static_cast<std::int64_t>(t) * P + team.entry(j),
                 d_c * states[slot][j] - step * rho[j]);
           }
           rho[j] = decay * rho[j] + d_c * keys[slot][j];
@@ -150,21 +151,21 @@ __global__ void __launch_bounds__(32 * W) read_backward(const RecurrentReadBackw
       }
     }
     for (int t = seen; t < T && i == 0; ++t) {  // tokens that the first query does not see
-      if (d_k && a.write_k == Write::overwrite) {
+      if (d_k && a.k.write == Write::overwrite) {
 #pragma unroll
         for (int j = 0; j < E; ++j) {
           if (team.entry(j) < P) d_k[static_cast<std::int64_t>(t) * P + team.entry(j)] = 0;
         }
       }
       if (threadIdx.x > 0) continue;
-      if (d_write && a.write_write == Write::overwrite) d_write[t] = 0;
-      if (d_erase && a.write_erase == Write::overwrite) d_erase[t] = 0;
-      if (d_decay && a.write_decay == Write::overwrite) d_decay[t] = 0;
+      if (d_write && a.write.write == Write::overwrite) d_write[t] = 0;
+      if (d_erase && a.erase.write == Write::overwrite) d_erase[t] = 0;
+      if (d_decay && a.decay.write == Write::overwrite) d_decay[t] = 0;
     }
-    if (a.write_q == Write::none) continue;
+    if (a.q.write == Write::none) continue;
 #pragma unroll
     for (int j = 0; j < E; ++j) {
-      if (team.entry(j) < P) put(a.write_q, a.d_q.at(r) + query * P + team.entry(j), rho[j]);
+      if (team.entry(j) < P) put(a.q.write, a.q.gradient.at(r) + query * P + team.entry(j), rho[j]);
     }
   }
 }
@@ -175,11 +176,13 @@ bool aligned(const Tensor<Real>& x) {
   return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
 }
 
-template <class Args>
-bool by_chunks(const Args& a) {
-  const int P = a.k.dim(2);
-  return a.erase && !a.decay && a.q.dim(1) == 1 && P <= kLargestChunked && P % 4 == 0 && aligned(a.k) &&
-         aligned(a.q) && aligned(a.history) && (!a.trail || (aligned(a.trail) && a.trail.columns() % 4 == 0));
+template <class Real>
+bool by_chunks(const RecurrentRead<Real>& a) {
+  const int P = a.k.value.dim(2);
+  const Tensor<Real>& trail = a.trail.value;
+  return a.erase.value && !a.decay.value && a.q.value.dim(1) == 1 && P <= kLargestChunked && P % 4 == 0 &&
+         aligned(a.k.value) && aligned(a.q.value) && aligned(a.history.value) &&
+         (!trail || (aligned(trail) && trail.columns() % 4 == 0));
 }
 
 /// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
@@ -197,15 +200,15 @@ void with_warps(int P, F&& f) {
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& a) {
-  const unsigned B = static_cast<unsigned>(a.k.dim(0)), Q = static_cast<unsigned>(a.q.dim(1)),
-                 R = static_cast<unsigned>(a.k.R);
+void forward_cuda(const Exec& exec, const RecurrentRead<Real>& a) {
+  const unsigned B = static_cast<unsigned>(a.k.value.dim(0)), Q = static_cast<unsigned>(a.q.value.dim(1)),
+                 R = static_cast<unsigned>(a.k.value.R);
   if (B == 0 || Q == 0 || R == 0) return;
   if (by_chunks(a)) {
-    with_warps(a.k.dim(2), [&](auto warps) { launch_chunks<decltype(warps)::value>(exec, a); });
+    with_warps(a.k.value.dim(2), [&](auto warps) { launch_chunks<false, decltype(warps)::value>(exec, a); });
     return check_launch("recurrent read");
   }
-  with_team("recurrent read", a.k.dim(2), [&](auto warps, auto entries) {
+  with_team("recurrent read", a.k.value.dim(2), [&](auto warps, auto entries) {
     constexpr int W = decltype(warps)::value, E = decltype(entries)::value;
     read_forward<Real, W, E><<<dim3(Q, B, R), 32 * W, 0, stream_of(exec)>>>(a);
   });
@@ -213,21 +216,20 @@ void run_cuda(const Exec& exec, const RecurrentReadForward<Real>& a) {
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const RecurrentReadBackward<Real>& a) {
-  const unsigned B = static_cast<unsigned>(a.k.dim(0)), R = static_cast<unsigned>(a.k.R);
+void backward_cuda(const Exec& exec, const RecurrentRead<Real>& a) {
+  const unsigned B = static_cast<unsigned>(a.k.value.dim(0)), R = static_cast<unsigned>(a.k.value.R);
   if (B == 0 || R == 0) return;
-  if (by_chunks(a) && a.trail && aligned(a.d_k)) {
-    with_warps(a.k.dim(2), [&](auto warps) { launch_chunks<decltype(warps)::value>(exec, a); });
+  if (by_chunks(a) && a.trail.value && aligned(a.k.gradient)) {
+    with_warps(a.k.value.dim(2), [&](auto warps) { launch_chunks<true, decltype(warps)::value>(exec, a); });
     return check_launch("recurrent read backward");
   }
-  with_team("recurrent read backward", a.k.dim(2), [&](auto warps, auto entries) {
+  with_team("recurrent read backward", a.k.value.dim(2), [&](auto warps, auto entries) {
     constexpr int W = decltype(warps)::value, E = decltype(entries)::value;
     read_backward<Real, W, E><<<dim3(B, R), 32 * W, 0, stream_of(exec)>>>(a);
   });
   check_launch("recurrent read backward");
 }
 
-CROSSTALK_CUDA_OP(RecurrentReadForward)
-CROSSTALK_CUDA_OP(RecurrentReadBackward)
+CROSSTALK_INSTANTIATE(cuda, RecurrentRead)
 
 }  // namespace crosstalk

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/attention.h"
 #include "kernels/testing/gradcheck.h"
-#include "kernels/testing/op_check.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -63,23 +63,9 @@ struct Shape {
   int B, T, Q, P;
 };
 
-const auto forward = [](const Exec& exec, auto& s) {
-  run(exec, RecurrentReadForward{s.real("k"), s.real("q"), s.real("write"), s.real("erase"), s.real("decay"),
-                                 s.real("a"), s.real("history"), s.integer("position"), s.real("trail")});
-};
-
-const auto backward = [](const Exec& exec, auto& s) {
-  RecurrentReadBackward args{s.real("k"),       s.real("q"),       s.real("write"),   s.real("erase"),
-                             s.real("decay"),   s.real("history"), s.real("d_a"),     s.integer("position"),
-                             s.real("d_k"),     s.real("d_q"),     s.real("d_write"), s.real("d_erase"),
-                             s.real("d_decay"), Write::none,       Write::none,       Write::none,
-                             Write::none,       Write::none,       s.real("trail")};
-  args.write_k = s.write("k");
-  args.write_q = s.write("q");
-  args.write_write = s.write("write");
-  args.write_erase = s.write("erase");
-  args.write_decay = s.write("decay");
-  run(exec, args);
+const auto plain = [](auto&) {};
+const auto read_forward = []<class Real>(const Exec& exec, TensorSet<Real>& s) {
+  forward(exec, bound<RecurrentRead, Real>(s, plain));
 };
 
 /// `gates` names the gates that are present: w(rite), e(rase), d(ecay). A trail instead of a history where
@@ -102,7 +88,8 @@ OpCase make(const std::string& name, Shape s, const std::string& gates, bool tra
   } else {
     op.workspace("history", {s.B, s.T, s.P}).absent("trail");
   }
-  op.forward(forward).backward(backward).oracle(oracle(s.B, s.T, s.Q, s.P));
+  call<RecurrentRead>(op, plain);
+  op.oracle(oracle(s.B, s.T, s.Q, s.P));
   op.roundings(3.0 * s.T + s.P).condition(4);
   return op;
 }
@@ -180,7 +167,7 @@ class Reader {
     for (const auto& [name, gate] : gates()) {
       if (!gate->empty()) upload(Device::cpu, s.real(name), 0, *gate);
     }
-    forward(Exec{}, s);
+    read_forward(Exec{}, s);
     return download(Device::cpu, s.real("a"), 0);
   }
 
@@ -295,8 +282,8 @@ TEST(RecurrenceLaws, WithoutGatesItIsAttention) {
   TensorSet<double> s, t;
   op.fill(s, {0, 1});
   op.fill(t, {0, 1});
-  forward(Exec{}, s);
-  run(Exec{}, ScoresForward<double>{1, t.real("k"), t.real("q"), t.real("a"), t.integer("position")});
+  read_forward(Exec{}, s);
+  forward(Exec{}, bound<Scores, double>(t, plain));
   EXPECT_TRUE(close("a", s.real("a"), t.real("a"), 1e-13));
 }
 
@@ -310,17 +297,14 @@ TEST(RecurrenceLaws, OneTensorMayBeBothGates) {
     op.edit("write", [](int, Numbers& x) { std::fill(x.begin(), x.end(), 0.6); });
     op.fill(separate, {0, 1});
     op.fill(shared, {0, 1});
-    forward(Exec{}, separate);
-    backward(Exec{}, separate);
-    forward(Exec{}, shared);
-    RecurrentReadBackward<double> args{};
-    args.k = shared.real("k"), args.q = shared.real("q");
-    args.write = args.erase = shared.real("write");
-    args.history = shared.real("history"), args.d_a = shared.real("d_a");
-    args.position = shared.integer("position");
-    args.d_write = args.d_erase = shared.real("d_write");
-    args.write_write = Write::overwrite, args.write_erase = Write::add;
-    run(Exec{}, args);
+    read_forward(Exec{}, separate);
+    backward(Exec{}, bound<RecurrentRead, double>(separate, plain));
+    read_forward(Exec{}, shared);
+    RecurrentRead<double> args = bound<RecurrentRead, double>(shared, plain);
+    args.k.write = args.q.write = Write::none;
+    args.erase = args.write;
+    args.erase.write = Write::add;
+    backward(Exec{}, args);
     const auto got = shared.real("d_write"), one = separate.real("d_write"), two = separate.real("d_erase");
     for (int r = 0; r < 2; ++r) {
       Numbers sum;

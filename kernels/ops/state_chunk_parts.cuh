@@ -174,7 +174,18 @@ struct Fetched {
       }
     }
   }
+  /// f(row, column, x) of each number.
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) const {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
+    }
+  }
   /// gain: factors of rows, `gain_stride` apart.
+  template <class As = typename Tile::Op>
   __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow,
                                       const float* gain = nullptr, int gain_stride = 0) const {
 #pragma unroll
@@ -185,7 +196,7 @@ struct Fetched {
       float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
 #pragma unroll
       for (int n = 0; n < 4; ++n) v[n] = there ? (gain ? f * v[n] : v[n]) : 0;
-      Tile::Op::put4(to + row(turn) * line + column(), v);
+      As::put4(to + row(turn) * line + column(), v);
     }
   }
 };

@@ -10,6 +10,9 @@
 
 namespace crosstalk {
 
+/// Maps of entries and DPFP.
+constexpr bool table_features_cover(FeatureMap map) { return is_entry_map(map) || map == FeatureMap::dpfp; }
+
 /// What is made of the rows x [R,N,d] that the tables give: phi(x), normalised.
 template <class Real>
 struct TableFeatures {

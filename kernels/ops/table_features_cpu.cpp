@@ -34,16 +34,16 @@ struct Block {
     x = view(x_data.data(), n, a.table[0].columns());
     phi = view(phi_data.data(), n, p);
     inverse = view(inverse_data.data(), n, 1);
-    LookupForward<Real> lookup;
+    Lookup<Real> lookup;
     const int c = a.ids.columns();
-    lookup.ids = view(a.ids.at(r) + begin * c, n, c);
+    lookup.ids.value = view(a.ids.at(r) + begin * c, n, c);
     lookup.tables = a.tables;
     for (int t = 0; t < a.tables; ++t) {
-      lookup.table[t] = view(a.table[t].at(r), a.table[t].rows(), a.table[t].columns());
+      lookup.table[t].value = view(a.table[t].at(r), a.table[t].rows(), a.table[t].columns());
       lookup.channel[t] = a.channel[t];
     }
-    lookup.y = x;
-    run_cpu(alone, lookup);
+    lookup.y.value = x;
+    forward_cpu(alone, lookup);
     run_cpu(alone, FeatureMapForward<Real>{a.map, a.nu, x, {}, phi});
   }
 };
@@ -60,7 +60,10 @@ void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& a) {
       std::copy_n(block.phi.data, y.size(), y.data);
       return;
     }
-    run_cpu(block.alone, NormalizeForward<Real>{a.from.norm, a.from.eps, block.phi, y, block.inverse});
+    Normalize<Real> normalize;
+    normalize.norm = a.from.norm, normalize.eps = a.from.eps;
+    normalize.x.value = block.phi, normalize.y.value = y, normalize.inverse.value = block.inverse;
+    forward_cpu(block.alone, normalize);
     std::copy_n(block.inverse.data, end - begin, a.inverse.at(r) + begin);
   });
 }
@@ -79,7 +82,11 @@ void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& a) {
       d_phi = view(d_phi_data.data(), n, p);
       const Tensor<Real> inverse = view(a.inverse.at(r) + begin, n, 1);
       for (std::int64_t i = 0; i < n * p; ++i) y.data[i] = block.phi.data[i] * inverse.data[i / p];
-      run_cpu(block.alone, NormalizeBackward<Real>{a.from.norm, y, inverse, d_y, d_phi, Write::overwrite});
+      Normalize<Real> normalize;
+      normalize.norm = a.from.norm;
+      normalize.y.value = y, normalize.y.gradient = d_y, normalize.inverse.value = inverse;
+      normalize.x.gradient = d_phi, normalize.x.write = Write::overwrite;
+      backward_cpu(block.alone, normalize);
     }
     run_cpu(block.alone, FeatureMapBackward<Real>{a.from.keys.map,
                                                   a.from.keys.nu,

@@ -19,6 +19,8 @@ Numbers features(FeatureMap map, int nu, const Numbers& x) {
     if (map == FeatureMap::elu1) y.push_back(e > 0 ? e + 1 : std::exp(e));
     if (map == FeatureMap::relu) y.push_back(std::max(e, 0.0));
     if (map == FeatureMap::tanh) y.push_back(std::tanh(e));
+    if (map == FeatureMap::silu) y.push_back(e / (1 + std::exp(-e)));
+    if (map == FeatureMap::exp) y.push_back(std::exp(e));
   }
   if (map == FeatureMap::identity) return x;
   if (map != FeatureMap::dpfp) return y;
@@ -68,16 +70,16 @@ OpCase make(const std::string& name, const Shape& shape, FeatureMap map, int nu,
   op.backward([=](const Exec& exec, auto& s) {
     using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
     run(exec, TableFeaturesBackward{from(s), s.real("inverse"), s.real("d_y"), s.real("d_x")});
-    LookupBackward<Real> args;
-    args.ids = s.integer("ids");
+    Lookup<Real> args;
+    args.ids.value = s.integer("ids");
     args.tables = tables;
     for (int i = 0; i < tables; ++i) {
-      args.d_table[i] = s.real(fmt::format("d_table{}", i));
-      args.write_table[i] = s.write(fmt::format("table{}", i));
+      args.table[i].gradient = s.real(fmt::format("d_table{}", i));
+      args.table[i].write = s.write(fmt::format("table{}", i));
       args.channel[i] = shape.channel[static_cast<std::size_t>(i)];
     }
-    args.d_y = s.real("d_x");
-    run(exec, args);
+    args.y.gradient = s.real("d_x");
+    backward(exec, args);
   });
   op.oracle([=](const Values& in) {
     Values out;

@@ -31,10 +31,6 @@ inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
 
 static __device__ const Four<double> zero_row[32] = {};
 
-__host__ __device__ constexpr bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
-}
-
 // e^x as exact as the rounding of x log2(e), in two instructions; below the smallest normal number 0.
 constexpr float kLog2E = 1.4426950408889634f;
 __device__ __forceinline__ float power_of_two(float x) {
@@ -229,34 +225,37 @@ struct Ring {
   }
 };
 
+struct QuickExp {
+  template <class Real>
+  static __device__ __forceinline__ Real of(Real x) {
+    return quick_exp(x);
+  }
+};
+
 /// phi of quads, in place: maps of single entries.
 template <class Team, class Real>
 __device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
-  const auto change = [&](auto&& f) { Team::each([&](int h, int k) { x[h][k] = f(x[h][k]); }); };
-  if (map == FeatureMap::elu1) {
-    change([](Real e) { return e > 0 ? e + 1 : quick_exp(e); });
-  } else if (map == FeatureMap::relu) {
-    change([](Real e) { return rectified(e); });
-  } else if (map == FeatureMap::tanh) {
-    change([](Real e) { return static_cast<Real>(tanh(e)); });
-  }
+#define CROSSTALK_QUADS(name)                                                                \
+  case FeatureMap::name:                                                                     \
+    Team::each([&](int h, int k) { x[h][k] = entry_value<maps::name, QuickExp>(x[h][k]); }); \
+    return;
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
+#undef CROSSTALK_QUADS
 }
 
 /// g phi' of quads, in place in g.
 template <class Team, class Real>
 __device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
                                            Real (&g)[Team::kGroups][4]) {
-  const auto change = [&](auto&& f) { Team::each([&](int h, int k) { g[h][k] *= f(x[h][k]); }); };
-  if (map == FeatureMap::elu1) {
-    change([](Real e) { return e > 0 ? Real(1) : quick_exp(e); });
-  } else if (map == FeatureMap::relu) {
-    change([](Real e) { return e > 0 ? Real(1) : Real(0); });
-  } else if (map == FeatureMap::tanh) {
-    change([](Real e) {
-      const Real y = tanh(e);
-      return 1 - y * y;
-    });
-  }
+#define CROSSTALK_QUADS(name)                                    \
+  case FeatureMap::name:                                         \
+    Team::each([&](int h, int k) {                               \
+      const Real y = entry_value<maps::name, QuickExp>(x[h][k]); \
+      g[h][k] = entry_pull<maps::name>(x[h][k], y, g[h][k]);     \
+    });                                                          \
+    return;
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
+#undef CROSSTALK_QUADS
 }
 
 /// A row of q (or of its gradient) in registers: quads for maps of single entries (kNu = 0); for DPFP quads

@@ -36,10 +36,12 @@ struct TableScoresBackward {
   Write write_projected[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// What the CUDA version covers: keys in the registers of a warp, DPFP's neighbours in those of one lane.
+/// What is covered: maps of entries, DPFP and FAVOR+; on CUDA keys in the registers of a warp, DPFP's neighbours in those of
+/// one lane.
 constexpr int kTableScoresColumns = 128, kTableScoresNu = 3;
 constexpr bool table_scores_cover(FeatureMap map, int d, int nu) {
-  return d <= kTableScoresColumns && (map != FeatureMap::dpfp || nu <= kTableScoresNu);
+  return d <= kTableScoresColumns &&
+         (is_entry_map(map) || map == FeatureMap::favor || (map == FeatureMap::dpfp && nu <= kTableScoresNu));
 }
 
 template <class Real>

@@ -11,8 +11,30 @@
 namespace crosstalk {
 namespace {
 
-bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
+/// phi and g phi' of entries; other maps are not entry maps.
+template <class Real>
+Real entry(FeatureMap map, Real x) {
+  return visit_map(map, [&]<class Map>() {
+    if constexpr (Map::kFamily != maps::Family::entry) {
+      return Real(0);
+    } else if constexpr (Map::kCore == maps::Core::exp) {
+      return Map::value(x, std::exp(Map::argument(x)));
+    } else if constexpr (Map::kCore == maps::Core::tanh) {
+      return Map::value(x, std::tanh(Map::argument(x)));
+    } else {
+      return Map::value(x, x);
+    }
+  });
+}
+template <class Real>
+Real entry_pull(FeatureMap map, Real x, Real y, Real g) {
+  return visit_map(map, [&]<class Map>() {
+    if constexpr (Map::kFamily == maps::Family::entry) {
+      return Map::pull(x, y, g);
+    } else {
+      return Real(0);
+    }
+  });
 }
 
 /// Sum of the rows that token n chooses.
@@ -36,7 +58,10 @@ struct Token {
   Real shift = 0;  ///< of FAVOR+'s exponents
 
   Token(const TableKeys<Real>& k, int features)
-      : keys(k), d(k.table[0].columns()), m(is_favor(k.map) ? k.projected[0].columns() : 0), p(features) {
+      : keys(k),
+        d(k.table[0].columns()),
+        m(k.map == FeatureMap::favor ? k.projected[0].columns() : 0),
+        p(features) {
     const auto size = [](int n) { return static_cast<std::size_t>(n); };
     x.resize(size(d)), d_x.resize(size(d)), z.resize(size(m)), d_z.resize(size(m));
     f.resize(size(2 * d)), phi.resize(size(p));
@@ -45,73 +70,46 @@ struct Token {
   void make(int r, std::int64_t n) {
     sum_rows(keys, keys.table, r, n, x);
     Real* y = phi.data();
-    switch (keys.map) {
-      case FeatureMap::identity:
-        phi = x;
-        break;
-      case FeatureMap::elu1:
-        for (Real e : x) *y++ = e > 0 ? e + 1 : std::exp(e);
-        break;
-      case FeatureMap::relu:
-        for (Real e : x) *y++ = e < 0 ? Real(0) : e;
-        break;
-      case FeatureMap::tanh:
-        for (Real e : x) *y++ = std::tanh(e);
-        break;
-      case FeatureMap::dpfp: {
-        std::size_t i = 0;
-        for (Real e : x) f[i++] = e < 0 ? Real(0) : e;
-        for (Real e : x) f[i++] = e > 0 ? Real(0) : 0 - e;
-        for (int j = 1; j <= keys.nu; ++j) {
-          for (int k = 0; k < 2 * d; ++k) *y++ = f[static_cast<std::size_t>(k)] * f[before(k, j)];
-        }
-        break;
+    if (is_entry_map(keys.map)) {
+      for (Real e : x) *y++ = entry(keys.map, e);
+    } else if (keys.map == FeatureMap::dpfp) {
+      std::size_t i = 0;
+      for (Real e : x) f[i++] = e < 0 ? Real(0) : e;
+      for (Real e : x) f[i++] = e > 0 ? Real(0) : 0 - e;
+      for (int j = 1; j <= keys.nu; ++j) {
+        for (int k = 0; k < 2 * d; ++k) *y++ = f[static_cast<std::size_t>(k)] * f[before(k, j)];
       }
-      default: {
-        sum_rows(keys, keys.projected, r, n, z);
-        shift = -std::log(static_cast<Real>(p)) / 2 - dot(x.data(), x.data(), d) / 2;
-        for (Real u : z) *y++ = std::exp(u + shift);
-        if (p == 2 * m) {
-          for (Real u : z) *y++ = std::exp(shift - u);
-        }
+    } else {
+      sum_rows(keys, keys.projected, r, n, z);
+      shift = -std::log(static_cast<Real>(p)) / 2 - dot(x.data(), x.data(), d) / 2;
+      for (Real u : z) *y++ = std::exp(u + shift);
+      if (p == 2 * m) {
+        for (Real u : z) *y++ = std::exp(shift - u);
       }
     }
   }
   /// d_x and d_z of weight g.phi; total = weight g.phi. After make().
   void pull_back(Real weight, const Real* g, Real total) {
     const auto n = static_cast<std::size_t>(d);
-    switch (keys.map) {
-      case FeatureMap::identity:
-        for (std::size_t i = 0; i < n; ++i) d_x[i] = weight * g[i];
-        break;
-      case FeatureMap::elu1:  // 1 for x > 0, else exp(x) = phi
-        for (std::size_t i = 0; i < n; ++i) d_x[i] = weight * g[i] * (x[i] > 0 ? Real(1) : phi[i]);
-        break;
-      case FeatureMap::relu:
-        for (std::size_t i = 0; i < n; ++i) d_x[i] = x[i] > 0 ? weight * g[i] : Real(0);
-        break;
-      case FeatureMap::tanh:
-        for (std::size_t i = 0; i < n; ++i) d_x[i] = weight * g[i] * (1 - phi[i] * phi[i]);
-        break;
-      case FeatureMap::dpfp: {
-        std::vector<Real> d_f(2 * n, Real(0));
-        for (int j = 1; j <= keys.nu; ++j) {
-          for (int k = 0; k < 2 * d; ++k, ++g) {
-            d_f[static_cast<std::size_t>(k)] += *g * f[before(k, j)];
-            d_f[before(k, j)] += *g * f[static_cast<std::size_t>(k)];
-          }
+    if (is_entry_map(keys.map)) {
+      for (std::size_t i = 0; i < n; ++i) d_x[i] = entry_pull(keys.map, x[i], phi[i], weight * g[i]);
+    } else if (keys.map == FeatureMap::dpfp) {
+      std::vector<Real> d_f(2 * n, Real(0));
+      for (int j = 1; j <= keys.nu; ++j) {
+        for (int k = 0; k < 2 * d; ++k, ++g) {
+          d_f[static_cast<std::size_t>(k)] += *g * f[before(k, j)];
+          d_f[before(k, j)] += *g * f[static_cast<std::size_t>(k)];
         }
-        for (std::size_t i = 0; i < n; ++i)
-          d_x[i] = x[i] > 0 ? weight * d_f[i] : x[i] < 0 ? -weight * d_f[n + i] : Real(0);
-        break;
       }
-      default:
-        for (std::size_t i = 0; i < n; ++i) d_x[i] = -total * x[i];
-        for (int j = 0; j < m; ++j) {
-          Real d_u = g[j] * phi[static_cast<std::size_t>(j)];
-          if (p == 2 * m) d_u -= g[m + j] * phi[static_cast<std::size_t>(m + j)];
-          d_z[static_cast<std::size_t>(j)] = weight * d_u;
-        }
+      for (std::size_t i = 0; i < n; ++i)
+        d_x[i] = x[i] > 0 ? weight * d_f[i] : x[i] < 0 ? -weight * d_f[n + i] : Real(0);
+    } else {
+      for (std::size_t i = 0; i < n; ++i) d_x[i] = -total * x[i];
+      for (int j = 0; j < m; ++j) {
+        Real d_u = g[j] * phi[static_cast<std::size_t>(j)];
+        if (p == 2 * m) d_u -= g[m + j] * phi[static_cast<std::size_t>(m + j)];
+        d_z[static_cast<std::size_t>(j)] = weight * d_u;
+      }
     }
   }
 

@@ -190,7 +190,7 @@ template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
   run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
-  if (is_favor(a.keys.map)) {
+  if (a.keys.map == FeatureMap::favor) {
     forward_favor(exec, a);
     return;
   }
@@ -202,7 +202,7 @@ void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   if (a.d_a.size() == 0 || a.d_a.R == 0) return;
-  if (is_favor(a.keys.map)) {
+  if (a.keys.map == FeatureMap::favor) {
     backward_favor(exec, a);
     with_team<true>(a.keys, [&](auto team, auto nu, auto tables) {
       backward_tables<decltype(team), decltype(nu)::value, decltype(tables)::value>(exec, a);

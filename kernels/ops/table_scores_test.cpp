@@ -12,18 +12,7 @@ struct Shape {
   int nu = 1, m = 0;
 };
 
-int dimension(FeatureMap map, const Shape& s) {
-  switch (map) {
-    case FeatureMap::dpfp:
-      return 2 * s.d * s.nu;
-    case FeatureMap::favor_hyperbolic:
-      return 2 * s.m;
-    case FeatureMap::favor_positive:
-      return s.m;
-    default:
-      return s.d;
-  }
-}
+int dimension(FeatureMap map, const Shape& s) { return map_width(map, s.d, s.nu, s.m); }
 
 /// phi of one key x with z = O x, as the formulas of ops/feature_map.h say.
 std::vector<long double> features(FeatureMap map, const Shape& s, const std::vector<long double>& x,
@@ -33,30 +22,24 @@ std::vector<long double> features(FeatureMap map, const Shape& s, const std::vec
   long double square = 0;
   for (const long double e : x) square += e * e;
   const auto p = static_cast<long double>(dimension(map, s));
-  switch (map) {
-    case FeatureMap::identity:
-      return x;
-    case FeatureMap::elu1:
-      for (const long double e : x) phi.push_back(e > 0 ? e + 1 : std::exp(e));
-      break;
-    case FeatureMap::relu:
-      for (const long double e : x) phi.push_back(std::max(e, 0.0L));
-      break;
-    case FeatureMap::tanh:
-      for (const long double e : x) phi.push_back(1 - 2 / (std::exp(2 * e) + 1));
-      break;
-    case FeatureMap::dpfp: {
-      const auto f = [&](std::size_t i) { return i < d ? std::max(x[i], 0.0L) : std::max(-x[i - d], 0.0L); };
-      for (std::size_t j = 1; j <= static_cast<std::size_t>(s.nu); ++j) {
-        for (std::size_t i = 0; i < 2 * d; ++i) phi.push_back(f(i) * f((i + 2 * d - j) % (2 * d)));
-      }
-      break;
+  if (map == FeatureMap::dpfp) {
+    const auto f = [&](std::size_t i) { return i < d ? std::max(x[i], 0.0L) : std::max(-x[i - d], 0.0L); };
+    for (std::size_t j = 1; j <= static_cast<std::size_t>(s.nu); ++j) {
+      for (std::size_t i = 0; i < 2 * d; ++i) phi.push_back(f(i) * f((i + 2 * d - j) % (2 * d)));
     }
-    default:
-      for (const long double e : z) phi.push_back(std::exp(e - square / 2) / std::sqrt(p));
-      if (map == FeatureMap::favor_hyperbolic) {
-        for (const long double e : z) phi.push_back(std::exp(-e - square / 2) / std::sqrt(p));
-      }
+  } else if (map == FeatureMap::favor) {
+    for (const long double e : z) phi.push_back(std::exp(e - square / 2) / std::sqrt(p));
+    for (std::size_t i = 0; s.nu == 2 && i < z.size(); ++i)
+      phi.push_back(std::exp(-z[i] - square / 2) / std::sqrt(p));
+  } else {
+    for (const long double e : x) {
+      phi.push_back(map == FeatureMap::elu1   ? (e > 0 ? e + 1 : std::exp(e))
+                    : map == FeatureMap::relu ? std::max(e, 0.0L)
+                    : map == FeatureMap::tanh ? 1 - 2 / (std::exp(2 * e) + 1)
+                    : map == FeatureMap::silu ? e / (1 + std::exp(-e))
+                    : map == FeatureMap::exp  ? std::exp(e)
+                                              : e);
+    }
   }
   return phi;
 }
@@ -204,14 +187,16 @@ std::vector<OpCase> cases() {
           make("Dpfp3Wide", M::dpfp, {2, 9, 1, 64, {4, 3}, 3}),
           make("DpfpTwoColumns", M::dpfp, {2, 6, 1, 2, {4, 3}, 3}),
           make("DpfpOneColumn", M::dpfp, {2, 4, 2, 1, {4, 3}, 1}),
+          make("Silu", M::silu, {2, 6, 2, 33, {4, 3, 4}}),
+          make("Exp", M::exp, {3, 5, 1, 8, {4, 3}}),
           make("OneTable", M::elu1, {2, 6, 1, 5, {4}}),
           make("OneToken", M::elu1, {1, 1, 1, 3, {2, 2}}),
           make("LongLists", M::elu1, {3, 90, 1, 6, {2, 5}}),
           make("LongListsDpfp", M::dpfp, {3, 60, 1, 10, {2, 5}, 2}),
           make("Wide", M::tanh, {2, 7, 2, 100, {4, 3}}),
-          make("FavorHyperbolic", M::favor_hyperbolic, {3, 6, 1, 5, {4, 3}, 1, 4}),
-          make("FavorPositive", M::favor_positive, {2, 6, 3, 4, {4, 5, 4}, 1, 7}),
-          make("FavorMany", M::favor_hyperbolic, {2, 5, 1, 33, {4, 3}, 1, 70})};
+          make("FavorHyperbolic", M::favor, {3, 6, 1, 5, {4, 3}, 2, 4}),
+          make("FavorPositive", M::favor, {2, 6, 3, 4, {4, 5, 4}, 1, 7}),
+          make("FavorMany", M::favor, {2, 5, 1, 33, {4, 3}, 2, 70})};
 }
 
 INSTANTIATE_TEST_SUITE_P(TableScores, OpCheck, ::testing::ValuesIn(cases()), case_name);

@@ -98,6 +98,20 @@ class Fields {
   std::vector<std::function<std::vector<double>(int)>> reads_;
 };
 
+/// Which pass of an op of one struct (kernels/base/op.h).
+enum class Pass { forward, backward };
+
+template <class Args>
+void run_pass(const Exec& exec, const Args& args, Pass pass) {
+  if constexpr (!requires { Args::kName; }) {
+    run(exec, args);
+  } else if (pass == Pass::backward) {
+    backward(exec, args);
+  } else {
+    forward(exec, args);
+  }
+}
+
 /// A case: makes the tensors of an op's arguments.
 template <class Args>
 using Build = std::function<void(Fields&, Args&)>;
@@ -105,13 +119,14 @@ using Build = std::function<void(Fields&, Args&)>;
 /// An op call that has run.
 template <class Args>
 struct Call {
-  Call(Device device, int R, const Build<Args>& build, const CudaStream* stream) : fields(device, R) {
+  Call(Device device, int R, const Build<Args>& build, const CudaStream* stream, Pass pass)
+      : fields(device, R) {
     build(fields, args);
     fields.allocate();
     Exec exec;
     exec.device = device;
     if (stream) exec.stream = stream->get();
-    run(exec, args);
+    run_pass(exec, args, pass);
     if (stream) stream->synchronise();
   }
   Args args;
@@ -123,10 +138,11 @@ inline bool few_replicas() { return std::getenv("CROSSTALK_FEW_REPLICAS") != nul
 
 /// scale: how much larger than the results the numbers on the way are.
 template <class Real, class Args>
-void compare(const Build<Args>& build, double length, double scale) {
+void compare(const Build<Args>& build, double length, double scale, Pass pass) {
   const CudaStream stream;
   const int most = few_replicas() ? 2 : 7;
-  const Call<Args> cpu(Device::cpu, most, build, nullptr), gpu(Device::cuda, most, build, &stream);
+  const Call<Args> cpu(Device::cpu, most, build, nullptr, pass),
+      gpu(Device::cuda, most, build, &stream, pass);
   for (int r = 0; r < most; ++r) {
     const auto want = cpu.fields.results(r), got = gpu.fields.results(r);
     ASSERT_FALSE(want.empty());
@@ -142,7 +158,7 @@ void compare(const Build<Args>& build, double length, double scale) {
   }
   for (int R : {1, 64}) {
     if (R > 1 && few_replicas()) break;
-    const Call<Args> other(Device::cuda, R, build, &stream);
+    const Call<Args> other(Device::cuda, R, build, &stream, pass);
     for (int r = 0; r < std::min(R, most); ++r) {
       const auto want = gpu.fields.results(r), got = other.fields.results(r);
       for (std::size_t i = 0; i < want.size(); ++i) {
@@ -156,15 +172,20 @@ void compare(const Build<Args>& build, double length, double scale) {
 
 /// Both precisions; `build` is generic in the argument struct. length: terms of the longest sum.
 template <template <class> class Op, class F>
-void check(double length, double scale, const F& build) {
+void check(double length, double scale, const F& build, Pass pass = Pass::forward) {
   {
     SCOPED_TRACE("double");
-    compare<double, Op<double>>(build, length, scale);
+    compare<double, Op<double>>(build, length, scale, pass);
   }
   {
     SCOPED_TRACE("float");
-    compare<float, Op<float>>(build, length, scale);
+    compare<float, Op<float>>(build, length, scale, pass);
   }
+}
+/// The backward pass; `build` gives what the forward pass left as well.
+template <template <class> class Op, class F>
+void check_backward(double length, double scale, const F& build) {
+  check<Op>(length, scale, build, Pass::backward);
 }
 
 template <class F>

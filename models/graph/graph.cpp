@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/graph.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -8,6 +11,10 @@
 #include <stdexcept>
 
 namespace crosstalk {
+
+std::string detail::dims_text(const int* dims, int rank) {
+  return fmt::format("[{}]", fmt::join(dims, dims + rank, ","));
+}
 
 template <class Real>
 Variable<Real>* Graph<Real>::parameter(const ParameterBlock<Real>& block, int i) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -191,12 +192,31 @@ struct RefreshIds {
   template <class Field>
   void operator()(const char*, Field&) const {}
 };
+/// "[2,3,4]".
+std::string dims_text(const int* dims, int rank);
+/// The shapes that an op was given, for its complaint.
+template <class Real>
+struct ListShapes {
+  std::string* text;
+  void operator()(const char* name, In<Real>& f) const {
+    if (f)
+      *text += std::string(text->empty() ? "" : ", ") + name + " " + dims_text(f.value.dims, f.value.rank);
+  }
+  template <class Field>
+  void operator()(const char*, Field&) const {}
+};
 }  // namespace detail
 
 template <class Real>
 template <class Op>
 const Op& Graph<Real>::add(Op prototype) {
-  prototype.plan();
+  try {
+    prototype.plan();
+  } catch (const std::logic_error& error) {
+    std::string shapes;
+    prototype.fields(detail::ListShapes<Real>{&shapes});
+    throw std::logic_error(std::string(error.what()) + ": " + shapes);
+  }
   auto op = std::make_shared<Op>(std::move(prototype));
   std::vector<Variable<Real>*> inputs, outputs;
   struct Make {

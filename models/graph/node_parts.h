@@ -52,20 +52,20 @@ std::vector<Variable<Real>*> checked_tables(const char* op, const Tensor<std::in
   return rows;
 }
 
-/// LookupBackward into tables, but for d_y.
+/// The backward pass of a lookup into tables, but for the gradient that comes in.
 template <class Real>
-LookupBackward<Real> table_gradients(const Tensor<std::int32_t>& ids, const std::vector<Table<Real>>& tables,
-                                     const std::vector<Write>& writes) {
-  LookupBackward<Real> args;
-  args.ids = ids;
+Lookup<Real> table_gradients(const Tensor<std::int32_t>& ids, const std::vector<Table<Real>>& tables,
+                             const std::vector<Write>& writes) {
+  Lookup<Real> args;
+  args.ids.value = ids;
   for (const auto& table : tables) {
     args.channel[args.tables] = table.channel;
-    args.write_table[args.tables] = writes[static_cast<std::size_t>(args.tables)];
+    args.table[args.tables].write = writes[static_cast<std::size_t>(args.tables)];
     if (table.buckets.order) {
-      args.order[args.tables] = *table.buckets.order;
-      args.start[args.tables] = *table.buckets.start;
+      args.order[args.tables].value = *table.buckets.order;
+      args.start[args.tables].value = *table.buckets.start;
     }
-    args.d_table[args.tables++] = table.rows->gradient;
+    args.table[args.tables++].gradient = table.rows->gradient;
   }
   return args;
 }

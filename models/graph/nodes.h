@@ -52,7 +52,7 @@ struct LookupNode {
 template <class Real>
 struct FeatureMapNode {
   FeatureMap map;
-  int nu;
+  int number;
   Variable<Real>*x, *omega;
 };
 template <class Real>
@@ -75,11 +75,11 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
                                const RowNorm* norm, double eps, Variable<Real>* y = nullptr);
 
-/// phi of rows: [R,B,N,d] -> [R,B,N,p]. omega [R,m,d] for FAVOR+, else nullptr.
+/// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (ops/feature_map.h). omega [R,m,d] for FAVOR+, else
+/// nullptr.
 template <class Real>
-Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int nu, Variable<Real>* x, Variable<Real>* omega);
-/// Dimension of phi for d inputs.
-int feature_dimension(FeatureMap map, int d, int nu, int favor_features);
+Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable<Real>* x,
+                            Variable<Real>* omega);
 
 template <class Real>
 Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x);
@@ -112,11 +112,12 @@ Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>
-struct PrefixDot {
+struct PrefixProducts {
   Variable<Real>*zk, *zq;
 };
 template <class Real>
-PrefixDot<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchTensors& batch);
+PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q,
+                                const BatchTensors& batch);
 
 /// a_t / b_t, 0 at t = 0: [R,B,T].
 template <class Real>

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "kernels/base/random.h"
@@ -36,6 +40,41 @@ std::string Init::text() const {
   return "";
 }
 
+Init Init::parse(const std::string& text) {
+  const auto wrong = [&] {
+    return std::invalid_argument(
+        fmt::format("'{}' is no law; write for example 0.5, U(-0.1, 0.1), N(0, 0.02^2), log U(1, 16) or "
+                    "softplus^-1(exp U(log 0.001, log 0.1))",
+                    text));
+  };
+  std::string dense;
+  for (const char c : text)
+    if (c != ' ') dense += c;
+  struct Form {
+    const char* format;
+    Law law;
+  };
+  // %n is reached only where all of the form was there.
+  for (const auto& [format, law] : {Form{"U(%lf,%lf)%n", Law::uniform}, Form{"N(%lf,%lf^2)%n", Law::normal},
+                                    Form{"logU(%lf,%lf)%n", Law::log_uniform},
+                                    Form{"softplus^-1(expU(log%lf,log%lf))%n", Law::inverse_softplus}}) {
+    Init init{law, 0, 0};
+    int length = 0;
+    if (std::sscanf(dense.c_str(), format, &init.low, &init.high, &length) == 2 &&
+        length == static_cast<int>(dense.size())) {
+      const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
+      if (!std::isfinite(init.low) || !std::isfinite(init.high) ||
+          (law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0))
+        throw wrong();
+      return init;
+    }
+  }
+  char* end = nullptr;
+  const double value = std::strtod(dense.c_str(), &end);
+  if (dense.empty() || *end != 0 || !std::isfinite(value)) throw wrong();
+  return constant(value);
+}
+
 double Init::value(double u) const {
   switch (law) {
     case Law::uniform:
@@ -61,6 +100,7 @@ int ParameterBlock<Real>::add(const std::string& name, std::vector<int> dims, In
   }
   if (allocated())
     throw std::logic_error(fmt::format("[parameters] {} was added after the memory was shared out", name));
+  if (const auto own = inits_.find(name); own != inits_.end()) init = own->second;
   Tensor<Real> shape;
   shape.R = R_;
   for (const int d : dims) shape.dims[shape.rank++] = d;
@@ -79,6 +119,36 @@ int ParameterBlock<Real>::named(const std::string& name, const std::vector<int>&
     return i;
   }
   return add(name, dims, init);
+}
+
+template <class Real>
+void ParameterBlock<Real>::set_inits(const std::string& text) {
+  const auto trimmed = [](const std::string& s) {
+    const auto first = s.find_first_not_of(" \t\n"), last = s.find_last_not_of(" \t\n");
+    return first == std::string::npos ? std::string() : s.substr(first, last - first + 1);
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    const std::string entry = trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (entry.empty()) continue;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos)
+      throw std::invalid_argument(fmt::format("'{}' is no 'PARAMETER = LAW'", entry));
+    const std::string name = trimmed(entry.substr(0, equals));
+    if (!inits_.emplace(name, Init::parse(trimmed(entry.substr(equals + 1)))).second)
+      throw std::invalid_argument(fmt::format("{} stands twice", name));
+  }
+}
+
+template <class Real>
+std::vector<std::string> ParameterBlock<Real>::unused_inits() const {
+  std::vector<std::string> names;
+  for (const auto& [name, init] : inits_) {
+    if (std::none_of(entries_.begin(), entries_.end(), [&n = name](const Entry& e) { return e.name == n; }))
+      names.push_back(name);
+  }
+  return names;
 }
 
 template <class Real>

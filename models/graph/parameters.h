@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,11 @@ struct Init {
   static Init log_uniform(double low, double high) { return {Law::log_uniform, low, high}; }
   /// softplus^-1 of exp U(log low, log high): dt_bias of Mamba-2.
   static Init inverse_softplus(double low, double high) { return {Law::inverse_softplus, low, high}; }
-  /// "U(-0.1, 0.1)", for describe.
+  /// "U(-0.1, 0.1)", for describe; parse() reads it back.
   std::string text() const;
+  /// "0.5", "U(a, b)", "N(mean, deviation^2)", "log U(a, b)", "softplus^-1(exp U(log a, log b))". Throws
+  /// std::invalid_argument that says what is wrong.
+  static Init parse(const std::string& text);
   /// The value that a uniform number in (0, 1) stands for.
   double value(double u) const;
   friend bool operator==(const Init&, const Init&) = default;
@@ -41,6 +45,11 @@ class ParameterBlock {
   int add(const std::string& name, std::vector<int> dims, Init init);
   /// The parameter of that name; added if there is none yet, which must be before allocate().
   int named(const std::string& name, const std::vector<int>& dims, Init init);
+  /// Laws of a study in place of the models' own, by parameter ("gate.bias = 0; key_embedding = N(0, 0.1^2)"). Before
+  /// the parameters are added; throws std::invalid_argument.
+  void set_inits(const std::string& text);
+  /// Of those, parameters that nobody added.
+  std::vector<std::string> unused_inits() const;
   bool allocated() const { return values_.data() != nullptr; }
   void allocate();
 
@@ -79,6 +88,7 @@ class ParameterBlock {
   int R_;
   std::int64_t size_ = 0;  ///< elements a replica, padded
   std::vector<Entry> entries_;
+  std::map<std::string, Init> inits_;
   Buffer values_, gradients_, first_moments_, second_moments_;
 };
 

@@ -39,6 +39,48 @@ TEST(ParameterInit, IsAFunctionOfSeedAndNameAlone) {
   EXPECT_EQ(copy(small.value(a), 0), copy(large.value(b), 0));
 }
 
+TEST(ParameterInit, LawsAreReadAsTheyArePrinted) {
+  for (const Init& init :
+       {Init::uniform(0.125), Init::normal(0.5), Init::constant(-2), Init::log_uniform(1, 16),
+        Init::inverse_softplus(0.001, 0.1), Init{Init::Law::normal, 3, 0.25}}) {
+    EXPECT_EQ(Init::parse(init.text()), init) << init.text();
+  }
+  EXPECT_EQ(Init::parse(" 1e-3 "), Init::constant(1e-3));
+  for (const char* wrong : {"", "x", "U(1, 0)", "U(0, 1", "U(0, 1) 2", "N(0, -1^2)", "N(0, 1)",
+                            "log U(0, 1)", "nan", "inf", "U(0, inf)"})
+    EXPECT_THROW(Init::parse(wrong), std::invalid_argument) << wrong;
+}
+
+TEST(ParameterInit, AStudyMayReplaceLaws) {
+  ParameterBlock<double> block(Device::cpu, 1);
+  block.set_inits("b = 0.5;  c=U(2, 3);");
+  const int a = block.add("a", {4}, kNormal), b = block.add("b", {4}, kNormal);
+  EXPECT_EQ(block.unused_inits(), std::vector<std::string>{"c"});
+  block.allocate();
+  block.initialise(0, 1);
+  EXPECT_EQ(copy(block.value(b), 0), std::vector<double>(4, 0.5));
+  EXPECT_NE(block.value(a).at(0)[0], 0.5);
+  EXPECT_THROW(block.set_inits("b"), std::invalid_argument);
+  EXPECT_THROW(block.set_inits("b = 1; b = 2"), std::invalid_argument);
+}
+
+TEST(ParameterInit, NamesThatAMemoryLacksAreRefused) {
+  Options options =
+      resolved(*find_memory("delta"), memory_options(*find_memory("delta"), 4, kKeys, kValues, kEmbedding));
+  options.set("model.init", std::string("gate.bias = 3"));
+  ModelRun<double> run(options, {}, 1, true);
+  run.model.initialise(0, 1);
+  EXPECT_EQ(run.parameter("gate.bias").at(0)[0], 3);
+  options.set("model.init", std::string("gate.bios = 3"));
+  try {
+    ModelRun<double> refused(options, {}, 1, true);
+    FAIL() << "gate.bios was taken";
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.init");
+    EXPECT_NE(std::string(error.what()).find("gate.bias"), std::string::npos) << error.what();
+  }
+}
+
 TEST(ParameterInit, DiffersByNameAndBySeed) {
   ParameterBlock<double> block(Device::cpu, 2);
   const int a = block.add("a", {50}, kNormal), b = block.add("b", {50}, kNormal);

@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
 #include "models/graph/nodes.h"
 
@@ -75,10 +76,6 @@ void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>&
   nodes = std::move(next);
 }
 
-bool is_favor(FeatureMap map) {
-  return map == FeatureMap::favor_hyperbolic || map == FeatureMap::favor_positive;
-}
-
 /// In training, where there are lists of ids, as long as there are fewer queries than make a product of keys
 /// pay.
 /// FAVOR+ then projects tables, not keys.
@@ -93,7 +90,7 @@ bool scores_from_tables(const LookupNode<Real>& lookup, const ScoresNode<Real>& 
   }
   const int d = lookup.tables[0].rows->value.columns();
   return !lookup.bias && scores.batch.Q <= kMostQueries && table_scores_cover(map, d, nu) &&
-         (!is_favor(map) || rows <= static_cast<std::int64_t>(scores.batch.B) * scores.batch.T);
+         (map != FeatureMap::favor || rows <= static_cast<std::int64_t>(scores.batch.B) * scores.batch.T);
 }
 
 template <class Real>
@@ -107,13 +104,13 @@ bool table_scores_once(Graph<Real>& graph) {
     std::vector<typename Graph<Real>::Node*> chain = {&node};
     if (const auto* map = links.template alone<FeatureMapNode<Real>>(scores->k)) {
       const auto* asked = links.template alone<FeatureMapNode<Real>>(scores->q);
-      if (!asked || asked->map != map->map || asked->nu != map->nu) continue;
+      if (!asked || asked->map != map->map || asked->number != map->number) continue;
       key = *map, query = *asked;
       chain.push_back(links.maker(scores->k));
       chain.push_back(links.maker(scores->q));
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
-    if (!lookup || !scores_from_tables(*lookup, *scores, key.map, key.nu)) continue;
+    if (!lookup || !scores_from_tables(*lookup, *scores, key.map, key.number)) continue;
     chain.push_back(links.maker(key.x));
     // Copies: the nodes go.
     const ScoresNode<Real> kept = *scores;
@@ -122,8 +119,9 @@ bool table_scores_once(Graph<Real>& graph) {
     batch.tokens = const_cast<Tensor<std::int32_t>*>(lookup->ids);
     Variable<Real>* a = node.outputs[0];
     Variable<Real>* asked = graph.view(query.x, {batch.B, batch.Q, query.x->value.columns()});
-    replace(graph, chain,
-            [&] { table_scores(graph, kept.scale, key.map, key.nu, tables, key.omega, asked, batch, a); });
+    replace(graph, chain, [&] {
+      table_scores(graph, kept.scale, key.map, key.number, tables, key.omega, asked, batch, a);
+    });
     return true;
   }
   return false;
@@ -138,6 +136,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     const auto* map = norm ? links.template alone<FeatureMapNode<Real>>(norm->x)
                            : std::any_cast<FeatureMapNode<Real>>(&node.info);
     if (normalised ? !norm : norm || !map) continue;
+    if (norm && norm->norm != RowNorm::sum && norm->norm != RowNorm::l2) continue;
     Variable<Real>* y = node.outputs[0];
     FeatureMapNode<Real> key{FeatureMap::identity, 1, norm ? norm->x : nullptr, nullptr};
     std::vector<typename Graph<Real>::Node*> chain = {&node};
@@ -147,7 +146,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
     // One head: a row of features is one row of the tables.
-    if (!lookup || lookup->bias || key.omega || y->value.columns() > kLargest ||
+    if (!lookup || lookup->bias || !table_features_cover(key.map) || y->value.columns() > kLargest ||
         lookup->tables[0].rows->value.columns() != key.x->value.columns())
       continue;
     chain.push_back(links.maker(key.x));
@@ -156,7 +155,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     const RowNorm row_norm = norm ? norm->norm : RowNorm::sum;
     const double eps = norm ? norm->eps : 0;
     replace(graph, chain, [&] {
-      table_features(graph, ids, tables, key.map, key.nu, normalised ? &row_norm : nullptr, eps, y);
+      table_features(graph, ids, tables, key.map, key.number, normalised ? &row_norm : nullptr, eps, y);
     });
     return true;
   }

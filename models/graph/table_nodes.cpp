@@ -4,32 +4,19 @@
 namespace crosstalk {
 
 template <class Real>
-Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
+Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* from,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias) {
-  std::vector<Variable<Real>*> inputs = checked_tables("lookup", *ids, tables);
-  auto* y = g.variable({ids->dim(0), ids->dim(1), inputs[0]->value.columns()});
-  inputs.push_back(bias);
-  g.node(
-      "lookup", inputs, {y},
-      [=](const Exec& e) {
-        LookupForward<Real> args;
-        args.ids = *ids;
-        args.bias = value(bias);
-        args.y = y->value;
-        for (const auto& table : tables) {
-          args.channel[args.tables] = table.channel;
-          args.table[args.tables++] = table.rows->value;
-        }
-        run(e, args);
-      },
-      [=](const Exec& e, const std::vector<Write>& m) {
-        auto args = table_gradients(*ids, tables, m);
-        args.d_y = y->gradient;
-        args.d_bias = gradient(bias);
-        args.write_bias = m.back();
-        run(e, args);
-      },
-      LookupNode<Real>{ids, tables, bias});
+  checked_tables("lookup", *from, tables);
+  Lookup<Real> op;
+  op.ids = ids(from);
+  op.bias = in(bias);
+  for (const Table<Real>& table : tables) {
+    op.channel[op.tables] = table.channel;
+    op.order[op.tables] = ids(table.buckets.order), op.start[op.tables] = ids(table.buckets.start);
+    op.table[op.tables++] = in(table.rows);
+  }
+  Variable<Real>* y = out<Real>(g.add(op).y);
+  g.nodes().back().info = LookupNode<Real>{from, tables, bias};
   return y;
 }
 
@@ -39,7 +26,7 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const RowNorm* norm, double eps, Variable<Real>* y) {
   const std::vector<Variable<Real>*> inputs = checked_tables("table_features", *ids, tables);
   const int d = inputs[0]->value.columns(), B = ids->dim(0), T = ids->dim(1);
-  if (!y) y = g.variable({B, T, feature_dimension(map, d, nu, 0)});
+  if (!y) y = g.variable({B, T, map_width(map, d, nu, 0)});
   auto* inverse = g.variable({B, T}, false);
   auto* d_x = g.variable({g.train() ? B : 1, T, d}, false);
   const auto from = [=, normalised = norm != nullptr, row_norm = norm ? *norm : RowNorm::sum] {
@@ -56,8 +43,8 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
       [=](const Exec& e, const std::vector<Write>& m) {
         run(e, TableFeaturesBackward<Real>{from(), inverse->value, y->gradient, d_x->value});
         auto args = table_gradients(*ids, tables, m);
-        args.d_y = d_x->value;
-        run(e, args);
+        args.y.gradient = d_x->value;
+        backward(e, args);
       });
   return y;
 }

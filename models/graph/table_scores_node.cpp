@@ -20,7 +20,7 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
     inputs.insert(inputs.end(), projected.begin(), projected.end());
   }
   if (query->value.columns() != d) throw std::logic_error("[table_scores] queries are no keys");
-  const int p = feature_dimension(map, d, nu, omega ? omega->value.dim(0) : 0);
+  const int p = map_width(map, d, nu, omega ? omega->value.dim(0) : 0);
   auto* q = g.variable({batch.B, batch.Q, p}, false);
   auto* d_q = g.variable({g.train() ? batch.B : 1, batch.Q, p}, false);
   if (!a) a = g.variable({batch.B, batch.Q, batch.T});

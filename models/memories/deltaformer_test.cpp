@@ -1,5 +1,8 @@
 // DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "models/testing/apply_check.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -81,6 +84,35 @@ TEST(DeltaformerOracle, SolvesWithTheQueryIfTold) {
   s.q = s.k;
   expect_close(read("deltaformer", s), read("deltaformer", with_options(s, no_options())));
   EXPECT_NE(read("deltaformer", s), o);
+}
+
+// Kernels and row norms of erase and read are chosen one by one; so is whose product is taken out and what beta scales.
+TEST(Deltaformer, EveryPairOfKernelsIsTheOracle) {
+  const char* kernels[] = {"linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"};
+  int checked = 0;
+  for (const char* kappa1 : kernels) {
+    for (const char* kappa2 : kernels) {
+      for (int choice = 0; choice < 16; ++choice) {
+        const auto norm = [&](int bit) { return std::string(choice >> bit & 1 ? "sum" : "none"); };
+        ApplyCase one{"deltaformer", "", {.B = 1, .T = 6, .H = 2, .K = 3, .V = 2}, {}, {"beta"}};
+        one.given = {{"kappa1", std::string(kappa1)},
+                     {"kappa2", std::string(kappa2)},
+                     {"row_norm1", norm(0)},
+                     {"row_norm2", norm(1)},
+                     {"solve_with", std::string(choice & 4 ? "query" : "key")},
+                     {"beta_on_write", choice >= 8},
+                     {"digits", std::int64_t{4}}};
+        const ApplyData data = apply_data(one, 3);
+        const Vector want = oracle_read(one, data), got = apply<double>(one, "", data).at("o");
+        double largest = 1;
+        for (const double x : want) largest = std::max(largest, std::abs(x));
+        ASSERT_TRUE(close(fmt::format("{} {} {}", kappa1, kappa2, choice), got.data(), want.data(),
+                          std::ssize(want), 1e-12 * largest));
+        ++checked;
+      }
+    }
+  }
+  EXPECT_EQ(checked, 8 * 8 * 16);
 }
 
 }  // namespace

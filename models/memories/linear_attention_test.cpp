@@ -17,6 +17,7 @@ Matrix linear_attention(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(linear_attention, linear_attention);
+CROSSTALK_ORDER_FREE_MEMORY(linear_attention);
 
 TEST(LinearAttentionOracle, OrthonormalKeysAreRecalledExactly) {
   Sequence s = random_sequence(no_options(), 5, 5, 3, 1);

@@ -16,6 +16,7 @@ Matrix softmax(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(softmax, softmax);
+CROSSTALK_ORDER_FREE_MEMORY(softmax);
 
 TEST(SoftmaxOracle, OneTokenReadsItsValueAndEqualValuesReadThemselves) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/random.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/tensors.h"
 #include "models/apply_model.h"
 #include "models/testing/sequence.h"
 #include "models/testing/variants.h"
@@ -22,12 +24,18 @@ struct ApplyCase {
   Options options() const { return apply_options(memory, sizes, given); }
 };
 
+/// Whether an input is what a state is before the first token: s0, h0, w1_0.
+inline bool is_start(const MemoryKind& kind, const std::string& input) {
+  return std::any_of(kind.states.begin(), kind.states.end(),
+                     [&](const std::string& state) { return start_name(state) == input; });
+}
+
 /// Every own option of a memory in turn, with all optional inputs and with none.
 inline std::vector<ApplyCase> apply_cases(const std::string& memory, const ApplySizes& sizes) {
   const MemoryKind& kind = *find_memory(memory);
   std::vector<std::string> optional;
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
-    if (input.optional && input.name != "s0") optional.push_back(input.name);
+    if (input.optional && !is_start(kind, input.name)) optional.push_back(input.name);
   }
   std::vector<ApplyCase> cases = {{memory, "defaults", sizes, {}, {}}};
   if (!optional.empty()) cases.push_back({memory, "optional inputs", sizes, {}, optional});
@@ -86,11 +94,22 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
       } else if (input.name == "beta" || input.name == "in_context_rate" || input.name == "step" ||
                  input.name == "slope" || input.name.find("gate") != std::string::npos) {
         x.push_back(0.05 + 0.9 * u);
+      } else if (input.name == "ridge") {
+        x.push_back(0.3 + u);
       } else if (input.name == "k" || input.name == "erase_key" || input.name == "a" || input.name == "b") {
         x.push_back(0.5 * z);
       } else {
         x.push_back(z);
       }
+    }
+  }
+  if (data.count("path_key") != 0) {  // reflections want unit vectors
+    Vector& w = data["path_key"];
+    for (std::size_t i = 0; i < w.size(); i += static_cast<std::size_t>(one.sizes.K)) {
+      double square = 0;
+      for (int c = 0; c < one.sizes.K; ++c)
+        square += w[i + static_cast<std::size_t>(c)] * w[i + static_cast<std::size_t>(c)];
+      for (int c = 0; c < one.sizes.K; ++c) w[i + static_cast<std::size_t>(c)] /= std::sqrt(square);
     }
   }
   const Options options = one.options();
@@ -110,35 +129,43 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
 }
 
 template <class Real>
-void put(const Tensor<Real>& t, const Vector& x) {
-  for (std::int64_t i = 0; i < t.size(); ++i) t.at(0)[i] = static_cast<Real>(x[static_cast<std::size_t>(i)]);
+void put(const Tensor<Real>& t, const Vector& x, Device device = Device::cpu) {
+  upload(device, t, 0, x);
 }
 template <class Real>
-Vector copy(const Tensor<Real>& t) {
-  return Vector(t.at(0), t.at(0) + t.size());
+Vector copy(const Tensor<Real>& t, Device device = Device::cpu) {
+  const auto x = download(device, t, 0);
+  return Vector(x.begin(), x.end());
 }
 
 /// o, states, and gradients d_NAME.
 using ApplyResult = std::map<std::string, Vector>;
 template <class Real>
-ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data) {
+ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data,
+                  Device device = Device::cpu, Precision products = Precision::full) {
   ApplyCase asked = one;
   if (!form.empty()) asked.given["form"] = form;
-  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, Device::cpu, true);
+  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, device, true, products);
   ApplyResult result;
   for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
-    put(model.input(input.name), data.at(input.name));
+    put(model.input(input.name), data.at(input.name), device);
   }
-  put(model.cotangent(), data.at("d_o"));
-  model.graph().forward({});
-  model.graph().backward({});
-  model.graph().check_guards();
-  result["o"] = copy(model.output());
-  for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value);
+  put(model.cotangent(), data.at("d_o"), device);
+  std::optional<CudaStream> stream;
+  Exec exec;
+  exec.device = device;
+  if (device == Device::cuda) exec.stream = stream.emplace().get();
+  model.graph().forward(exec);
+  model.graph().backward(exec);
+  if (stream) stream->synchronise();
+  if (device == Device::cpu) model.graph().check_guards();
+  result["o"] = copy(model.output(), device);
+  for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value, device);
   for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
-    if (model.differentiated(input.name)) result["d_" + input.name] = copy(model.gradient(input.name));
+    if (model.differentiated(input.name))
+      result["d_" + input.name] = copy(model.gradient(input.name), device);
   }
   return result;
 }
@@ -161,9 +188,12 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
         };
         if (input.name == "s0") {
           for (int v = 0; v < s.V; ++v) row(((std::int64_t{b} * s.H + h) * s.V + v) * s.K, s.K);
-        } else if (input.dims[0] == s.H && input.dims.size() <= 2 && input.shape[1] == 'H') {
-          const int n = input.dims.size() == 2 ? input.dims[1] : 1;
-          row(std::int64_t{h} * n, n);
+        } else if (input.shape.find('T') == std::string::npos) {  // one row: [H], [H,V,K], [B,H,K,K]
+          int n = 1;
+          for (const int d : input.dims) n *= d;
+          const bool of_head = input.shape[1] == 'H';
+          n /= of_head ? s.H : s.B * s.H;
+          row(std::int64_t{of_head ? h : b * s.H + h} * n, n);
         } else {
           const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
           const bool per_write = input.shape.find('N') != std::string::npos;

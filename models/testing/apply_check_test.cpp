@@ -136,8 +136,9 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
   ApplySizes s = sizes();
   s.B = s.H = 1, s.T = 70, s.K = 5, s.V = 3;
   ApplyCase one{GetParam(), "hard", s, {}, {}};
+  const auto starts = [&](const ApplyInput& input) { return is_start(*find_memory(one.memory), input.name); };
   for (const ApplyInput& input : apply_inputs(one.memory, s)) {
-    if (input.optional && input.name != "s0") one.present.push_back(input.name);
+    if (input.optional && !starts(input)) one.present.push_back(input.name);
   }
   const Options options = one.options();
   for (const HardCase& hard : hard_cases()) {
@@ -145,15 +146,16 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
     Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
     std::map<std::string, Matrix*> rows;
     for (const ApplyInput& input : apply_inputs(one.memory, s)) {
-      if (input.name == "s0") continue;
+      if (starts(input)) continue;
       Matrix& to = input.name == "q"   ? sequence.q
                    : input.name == "k" ? sequence.k
                    : input.name == "v" ? sequence.v
                                        : sequence.in[input.name];
       rows[input.name] = &to;
-      const bool wide = input.shape[input.shape.size() - 2] != 'H';
-      const auto n = static_cast<std::ptrdiff_t>(wide ? input.dims.back() : 1);
       const Vector& x = data.at(input.name);
+      const bool wide = input.shape[input.shape.size() - 2] != 'H';
+      const bool one_row = input.shape.find('T') == std::string::npos;
+      const auto n = one_row ? std::ssize(x) : static_cast<std::ptrdiff_t>(wide ? input.dims.back() : 1);
       for (auto at = x.begin(); at != x.end(); at += n) to.emplace_back(at, at + n);
     }
     hard.change(sequence);
@@ -187,15 +189,14 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
 
 // h tokens, their state, and the rest from there are as the whole.
 TEST_P(MemoryApply, GoesOnFromACarriedState) {
-  const auto& states = find_memory(GetParam())->states;
-  if (std::count(states.begin(), states.end(), "S") == 0) GTEST_SKIP() << "keeps its keys, not a state";
+  const MemoryKind& kind = *find_memory(GetParam());
+  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  if (kind.name == "fwm") GTEST_SKIP() << "its first token, without a state before it, is another";
   ApplySizes whole = sizes();
   whole.B = 1;
   ApplyCase all{GetParam(), "whole", whole, {}, {}};
   const ApplyData data = apply_data(all, 11);
-  if (find_memory(GetParam())->forms_state)
-    GTEST_SKIP() << "its first token, without a state before it, is another";
-  for (const char* form : {"recurrent", "chunk"}) {
+  for (const std::string& form : forms_of(all)) {
     const ApplyResult want = apply<double>(all, form, data);
     for (int h = 1; h < whole.T; h += 2) {
       SCOPED_TRACE(fmt::format("{} {} split at {}", GetParam(), form, h));
@@ -204,23 +205,29 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
       for (const bool second : {false, true}) {
         ApplyCase piece = all;
         piece.sizes.T = second ? whole.T - h : h;
-        if (second) piece.present = {"s0"};
         ApplyData rows = data;
         const auto shapes = apply_inputs(GetParam(), whole);
         for (const ApplyInput& input : shapes) {
-          if (input.name == "s0" || input.shape.find('T') == std::string::npos) continue;
+          if (input.shape.find('T') == std::string::npos) continue;
           const auto n = static_cast<std::ptrdiff_t>(data.at(input.name).size()) / whole.T;
           const auto begin = data.at(input.name).begin();
           rows[input.name] =
               second ? Vector(begin + h * n, data.at(input.name).end()) : Vector(begin, begin + h * n);
         }
         rows["d_o"] = Vector(static_cast<std::size_t>(piece.sizes.T * whole.H * whole.V), 1);
-        if (second) rows["s0"] = part.at("state_S");
+        for (const std::string& state : kind.states) {
+          if (!second || part.count("state_" + state) == 0) continue;
+          piece.present.push_back(start_name(state));
+          rows[start_name(state)] = part.at("state_" + state);
+        }
         part = apply<double>(piece, form, rows);
         o.insert(o.end(), part.at("o").begin(), part.at("o").end());
       }
       ASSERT_NO_FATAL_FAILURE(expect_close("o", o, want.at("o"), 1e-12));
-      ASSERT_NO_FATAL_FAILURE(expect_close("state", part.at("state_S"), want.at("state_S"), 1e-12));
+      for (const auto& [name, x] : want) {
+        if (name.rfind("state_", 0) != 0) continue;
+        ASSERT_NO_FATAL_FAILURE(expect_close(name, part.at(name), x, 1e-12));
+      }
     }
   }
 }

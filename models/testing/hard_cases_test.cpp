@@ -29,12 +29,20 @@ Sequence ordinary(const std::string& memory, const Options& options) {
   const MemoryKind* kind = find_memory(memory);
   for (const MemoryInput& input :
        kind ? kind->inputs : std::vector<MemoryInput>{}) {  // those of later memories
+    if (input.per == Per::other) {                          // of a head: one row
+      int columns = 1;
+      for (const char c : input.shape)
+        columns *= c == 'K' ? kKeys : c == 'V' ? kValues : c == 'M' ? 4 * kKeys : 1;
+      if (!input.optional) s.in[input.name] = uniform_rows(1, columns, 0.1, 1, 9);
+      continue;
+    }
     const bool head = input.per == Per::head || input.per == Per::head_key;
     const int columns = input.per == Per::key || input.per == Per::head_key ? kKeys
                         : input.per == Per::value                           ? kValues
                                                                             : 1;
     const int rows = head ? 1 : input.per == Per::write ? kTokens * writes : kTokens;
-    if (!s.has(input.name)) s.in[input.name] = uniform_rows(rows, columns, 0.1, 1, 9);
+    if (!s.has(input.name) || s.in[input.name].front().size() != static_cast<std::size_t>(columns))
+      s.in[input.name] = uniform_rows(rows, columns, 0.1, 1, 9);
   }
   return s;
 }

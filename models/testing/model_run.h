@@ -184,7 +184,7 @@ inline Example find_example(const Options& options, const ModelShape& shape, std
                     draw,
                     1};
     // The oracle knows how near kinks and poles lie; memories that came later have few of either.
-    if (!of_2021(options.get_string("memory.name"))) return example;
+    if (!oracle_knows(options)) return example;
     Oracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters, example.omega);
     oracle.loss(example.batch);
     example.peak = oracle.peak();

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "models/model.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -146,10 +147,70 @@ TEST(Resolve, RefusesOptionsOfAnotherFeatureMap) {
   }
 }
 
+// C(d_key + degree, degree) monomials; a degree from d_dot, and what has none.
+TEST(Resolve, TaylorAndPowerHaveAsManyFeaturesAsMonomials) {
+  for (const char* map : {"taylor", "power"}) {
+    const auto with_map = [&](Settings more) {
+      more.insert(more.end(), {{"feature_map", word(map)}, {"read_norm", word("none")}});
+      return more;
+    };
+    EXPECT_EQ(d_dot_of("linear_attention", with_map({})), 45);
+    EXPECT_EQ(d_dot_of("linear_attention", with_map({{"degree", number(3)}})), 165);
+    const Options solved = resolved(*find_memory("linear_attention"),
+                                    with("linear_attention", with_map({{"d_dot", number(495)}})));
+    EXPECT_EQ(solved.get_int("memory.degree"), 4);
+    const std::string none = refusal("linear_attention", with_map({{"d_dot", number(100)}}), "memory.d_dot");
+    EXPECT_TRUE(has(none, "100") && has(none, "C(d_key + degree, degree)")) << none;
+    const std::string many =
+        refusal("linear_attention", with_map({{"degree", number(8)}}), "memory.degree", 512);
+    EXPECT_TRUE(has(many, "512") && has(many, "8")) << many;
+    // Odd degrees have negative products, by whose sum nothing divides.
+    const std::string odd =
+        refusal("linear_attention", {{"feature_map", word(map)}, {"degree", number(3)}}, "memory.read_norm");
+    EXPECT_TRUE(has(odd, "degree 3") && has(odd, "even")) << odd;
+    EXPECT_EQ(d_dot_of("linear_attention", {{"feature_map", word(map)}}), 45);
+  }
+}
+
+TEST(Resolve, RandomAndLearnedMapsHaveTheirDimensions) {
+  const OptionValue none = word("none");
+  const auto d_dot = [&](const char* map, Settings more) {
+    more.insert(more.end(), {{"feature_map", word(map)}, {"read_norm", none}});
+    return d_dot_of("linear_attention", more);
+  };
+  EXPECT_EQ(d_dot("rfa", {}), 16);
+  EXPECT_EQ(d_dot("rfa", {{"d_dot", number(40)}}), 40);
+  EXPECT_EQ(d_dot("favor_relu", {{"features", number(24)}}), 24);
+  EXPECT_EQ(d_dot("hedgehog", {}), 16);
+  EXPECT_EQ(d_dot("silu", {}), 8);
+  refusal("linear_attention", {{"feature_map", word("hedgehog")}, {"d_dot", number(8)}}, "memory.d_dot");
+  EXPECT_TRUE(
+      has(refusal("linear_attention", {{"feature_map", word("taylor")}, {"hedgehog_variant", word("exp")}},
+                  "memory.hedgehog_variant"),
+          "hedgehog"));
+}
+
+// Hedgehog's W and b are learned, for queries and for keys; W starts as the identity, b as zero.
+TEST(Resolve, HedgehogLearnsItsProjections) {
+  Options options = resolved(*find_memory("linear_attention"),
+                             with("linear_attention", {{"feature_map", word("hedgehog")}}));
+  const auto model = make_model<double>(options, {5, 4, false}, Device::cpu, 1);
+  model->initialise(0, 1);
+  std::set<std::string> learned;
+  auto& block = model->parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    if (!has(block.name(i), "hedgehog")) continue;
+    learned.insert(block.name(i));
+    for (std::int64_t j = 0; j < block.value(i).size(); ++j) EXPECT_EQ(block.value(i).at(0)[j], 0);
+  }
+  EXPECT_EQ(learned, (std::set<std::string>{"memory.hedgehog.key.bias", "memory.hedgehog.key.weight",
+                                            "memory.hedgehog.query.bias", "memory.hedgehog.query.weight"}));
+}
+
 TEST(Resolve, RefusesSumsThatCanVanish) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    for (const char* map : {"identity", "tanh"}) {
+    for (const char* map : {"identity", "tanh", "silu"}) {
       const std::string sum = refusal(
           memory, {{"feature_map", word(map)}, {"key_norm", word("sum")}, {"read_norm", word("none")}},
           "memory.key_norm");

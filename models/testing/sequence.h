@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/base/options.h"
+#include "models/testing/order_free.h"
 
 namespace crosstalk::checks {
 

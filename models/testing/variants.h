@@ -35,6 +35,15 @@ inline Options resolved(const MemoryKind& kind, Options options) {
   return options;
 }
 
+/// Maps that models/testing/oracle.h knows, varied with everything else. The others have oracles of their own
+/// (kernels/maps/NAME_test.cpp), and one memory takes each of them here.
+inline const std::vector<OptionValue>& maps_of_2021() {
+  static const std::vector<OptionValue> maps = {std::string("identity"), std::string("elu1"),
+                                                std::string("relu"),     std::string("tanh"),
+                                                std::string("dpfp"),     std::string("favor")};
+  return maps;
+}
+
 /// The values of an option that tests go through.
 inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   std::vector<OptionValue> values;
@@ -43,6 +52,7 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   const auto whole = [&](std::initializer_list<std::int64_t> numbers) {
     values.assign(numbers.begin(), numbers.end());
   };
+  if (spec.name == "feature_map") values.assign(maps_of_2021().begin(), maps_of_2021().end());
   if (spec.name == "beta_max") values = {1.0, 2.0};
   if (spec.name == "window") whole({1, 3});
   if (spec.name == "writes") whole({1, 2});
@@ -106,6 +116,20 @@ inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int 
       multiply(spec.name, choices, "");
     }
   }
+  if (kind.name != "linear_attention") return settings;
+  for (const FeatureMapInfo& map : feature_map_infos()) {
+    const OptionValue name = map.name;
+    if (std::count(maps_of_2021().begin(), maps_of_2021().end(), name) > 0) continue;
+    for (const char* read_norm : {"none", "attention"}) {
+      // A sum of products that may be 0 divides by anything.
+      if (std::string(read_norm) == "attention" && !map.positive && map.name != "taylor") continue;
+      Setting one = {kind.name + " feature_map=" + map.name + " read_norm=" + read_norm,
+                     memory_options(kind, d_key, keys, values, embedding)};
+      one.options.set("memory.feature_map", name);
+      one.options.set("memory.read_norm", std::string(read_norm));
+      settings.push_back(one);
+    }
+  }
   return settings;
 }
 
@@ -116,7 +140,7 @@ inline bool smooth(const Options& o) {
     return o.has(key) && std::any_of(values.begin(), values.end(),
                                      [&](const char* value) { return o.get_string(key) == value; });
   };
-  if (is("memory.feature_map", {"relu", "dpfp"})) return false;
+  if (is("memory.feature_map", {"relu", "dpfp", "favor_relu"})) return false;
   for (const auto& [kernel, norm] :
        {std::pair{"memory.kernel", "memory.row_norm"}, std::pair{"memory.kappa1", "memory.row_norm1"},
         std::pair{"memory.kappa2", "memory.row_norm2"}}) {
@@ -149,6 +173,13 @@ inline auto every_memory() {
 inline bool of_2021(const std::string& name) {
   return name == "softmax" || name == "linear_attention" || name == "delta" || name == "peng_gate" ||
          name == "fwm";
+}
+/// Whether models/testing/oracle.h knows all of a setting.
+inline bool oracle_knows(const Options& options) {
+  if (!of_2021(options.get_string("memory.name"))) return false;
+  const auto& maps = maps_of_2021();
+  return !options.has("memory.feature_map") ||
+         std::count(maps.begin(), maps.end(), options.at("memory.feature_map")) > 0;
 }
 inline auto every_memory_of_2021() {
   return ::testing::Values("softmax", "linear_attention", "delta", "peng_gate", "fwm");

@@ -18,9 +18,12 @@ struct NpyArray {
 template <typename T>
 void write_npy(const std::string& path, const NpyArray<T>& array);
 
-/// Reads a file of exactly this element type in C order. Throws std::runtime_error that says what the file
+/// Reads a regular file of exactly this element type in C order. Throws std::runtime_error that says what the file
 /// holds instead.
 template <typename T>
 NpyArray<T> read_npy(const std::string& path);
+
+/// The same for whole numbers of any width, signed or not.
+NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
 }  // namespace crosstalk

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/npy.h"
+#include "kernels/base/npy.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -93,6 +94,40 @@ TEST_F(Npy, SaysWhatAFileHoldsInstead) {
   EXPECT_NE(error<double>().find("ends within its .npy header"), std::string::npos);
   overwrite("PK\x03\x04 something else");
   EXPECT_NE(error<double>().find("is not an .npy file"), std::string::npos);
+}
+
+TEST_F(Npy, ReadsWholeNumbersOfEveryWidth) {
+  write_npy<std::int64_t>(file(), {{2}, {-3, 1}});
+  EXPECT_EQ(read_npy_integers(file()).data, (std::vector<std::int64_t>{-3, 1}));
+  const std::string wide = bytes();
+  const auto as = [&](const std::string& type, const std::string& data) {
+    std::string all = wide.substr(0, 128) + data;
+    overwrite(all.replace(all.find("<i8"), 3, type));
+    return read_npy_integers(file()).data;
+  };
+  EXPECT_EQ(as("|i1", "\xfe\x05"), (std::vector<std::int64_t>{-2, 5}));
+  EXPECT_EQ(as("|u1", "\xfe\x05"), (std::vector<std::int64_t>{254, 5}));
+  EXPECT_EQ(as("<u2", std::string("\xfe\xff\x01\x00", 4)), (std::vector<std::int64_t>{65534, 1}));
+  EXPECT_EQ(as("<i2", std::string("\xfe\xff\x01\x00", 4)), (std::vector<std::int64_t>{-2, 1}));
+  EXPECT_THROW(as("<u8", std::string(16, '\xff')), std::runtime_error);
+  EXPECT_THROW(as(">i8", std::string(16, '\0')), std::runtime_error);
+  write_npy<double>(file(), {{1}, {1}});
+  try {
+    read_npy_integers(file());
+    FAIL() << "real numbers were taken for whole ones";
+  } catch (const std::runtime_error& caught) {
+    EXPECT_NE(std::string(caught.what()).find("'<f8', not whole numbers; save array.astype('int64')"),
+              std::string::npos)
+        << caught.what();
+  }
+}
+
+TEST_F(Npy, ReadsRegularFilesOnly) {
+  ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {file("pipe"), file("")}) {
+    EXPECT_THROW(read_npy<double>(path), std::runtime_error) << path;
+    EXPECT_THROW(read_npy_integers(path), std::runtime_error) << path;
+  }
 }
 
 TEST_F(Npy, RefusesWhatCannotBeWritten) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/npy.h"
+#include "kernels/base/npy.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 namespace crosstalk {
 namespace {
@@ -102,9 +104,23 @@ void write_npy(const std::string& path, const NpyArray<T>& array) {
   if (!file) broken(path, fmt::format("cannot be written ({})", std::strerror(errno)));
 }
 
-template <typename T>
-NpyArray<T> read_npy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+namespace {
+
+/// A file whose header is read; the stream stands at its data.
+struct OpenNpy {
+  std::ifstream file;
+  std::string type;  ///< as the header has it, with quotes
+  std::vector<std::int64_t> shape;
+  std::int64_t count = 0, bytes = 0;  ///< elements that the shape says, bytes that follow
+};
+
+OpenNpy open_npy(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    broken(path, "is no regular file");  // a pipe may never end, nor ever begin
+  OpenNpy npy{std::ifstream(path, std::ios::binary), {}, {}};
+  std::ifstream& file = npy.file;
   if (!file) broken(path, fmt::format("cannot be read ({})", std::strerror(errno)));
   char start[magic_size + 2] = {};
   file.read(start, sizeof start);
@@ -120,27 +136,70 @@ NpyArray<T> read_npy(const std::string& path) {
   file.read(header.data(), static_cast<std::streamsize>(header.size()));
   if (!file) broken(path, "ends within its .npy header");
 
-  const std::string type = header_field(path, header, "descr", ',');
-  if (type != fmt::format("'{}'", descr<T>))
-    broken(path, fmt::format("holds elements of type {}, not '{}'", type, descr<T>));
+  npy.type = header_field(path, header, "descr", ',');
   if (header_field(path, header, "fortran_order", ',') != "False")
     broken(path, "is in Fortran order; save it with numpy.ascontiguousarray");
-  NpyArray<T> array;
-  array.shape = parse_shape(path, header_field(path, header, "shape", ')'));
-  const std::int64_t count = element_count(array.shape);
-  if (count < 0) broken(path, "has an impossible shape");
-  // Compare with the file's size before allocating: a damaged header must not ask for all memory.
+  npy.shape = parse_shape(path, header_field(path, header, "shape", ')'));
+  npy.count = element_count(npy.shape);
+  if (npy.count < 0) broken(path, "has an impossible shape");
   const auto data_start = file.tellg();
   file.seekg(0, std::ios::end);
-  const std::int64_t bytes = file.tellg() - data_start;
-  const std::int64_t expected = count * static_cast<std::int64_t>(sizeof(T));
-  if (bytes != expected)
-    broken(path, fmt::format("holds {} bytes of data where its shape says {}", bytes, expected));
+  npy.bytes = file.tellg() - data_start;
   file.seekg(data_start);
-  array.data.resize(static_cast<std::size_t>(count));
-  file.read(reinterpret_cast<char*>(array.data.data()), static_cast<std::streamsize>(expected));
-  if (!file) broken(path, "cannot be read to its end");
+  return npy;
+}
+
+template <typename T>
+std::vector<T> read_elements(const std::string& path, OpenNpy& npy) {
+  // Compare with the file's size before allocating: a damaged header must not ask for all memory.
+  const std::int64_t expected = npy.count * static_cast<std::int64_t>(sizeof(T));
+  if (npy.bytes != expected)
+    broken(path, fmt::format("holds {} bytes of data where its shape says {}", npy.bytes, expected));
+  std::vector<T> data(static_cast<std::size_t>(npy.count));
+  npy.file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(expected));
+  if (!npy.file) broken(path, "cannot be read to its end");
+  return data;
+}
+
+template <typename T>
+NpyArray<std::int64_t> widened(const std::string& path, OpenNpy& npy) {
+  NpyArray<std::int64_t> array{npy.shape, {}};
+  const std::vector<T> data = read_elements<T>(path, npy);
+  array.data.reserve(data.size());
+  for (const T element : data) {
+    if constexpr (std::is_same_v<T, std::uint64_t>) {
+      if (element > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        broken(path, fmt::format("holds {}, more than an int64 can", element));
+    }
+    array.data.push_back(static_cast<std::int64_t>(element));
+  }
   return array;
+}
+
+}  // namespace
+
+template <typename T>
+NpyArray<T> read_npy(const std::string& path) {
+  OpenNpy npy = open_npy(path);
+  if (npy.type != fmt::format("'{}'", descr<T>))
+    broken(path, fmt::format("holds elements of type {}, not '{}'", npy.type, descr<T>));
+  NpyArray<T> array{npy.shape, {}};
+  array.data = read_elements<T>(path, npy);
+  return array;
+}
+
+NpyArray<std::int64_t> read_npy_integers(const std::string& path) {
+  OpenNpy npy = open_npy(path);
+  if (npy.type == "'|i1'") return widened<std::int8_t>(path, npy);
+  if (npy.type == "'|u1'") return widened<std::uint8_t>(path, npy);
+  if (npy.type == "'<i2'") return widened<std::int16_t>(path, npy);
+  if (npy.type == "'<u2'") return widened<std::uint16_t>(path, npy);
+  if (npy.type == "'<i4'") return widened<std::int32_t>(path, npy);
+  if (npy.type == "'<u4'") return widened<std::uint32_t>(path, npy);
+  if (npy.type == "'<i8'") return widened<std::int64_t>(path, npy);
+  if (npy.type == "'<u8'") return widened<std::uint64_t>(path, npy);
+  broken(path,
+         fmt::format("holds elements of type {}, not whole numbers; save array.astype('int64')", npy.type));
 }
 
 template void write_npy(const std::string&, const NpyArray<std::int32_t>&);

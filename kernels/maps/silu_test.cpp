@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/testing/map_oracle.h"
+
+namespace crosstalk::checks {
+namespace {
+
+Numbers silu(const Numbers& x, int, const Numbers&) {
+  Numbers y;
+  for (const double e : x) y.push_back(e / 2 * (1 + std::tanh(e / 2)));
+  return y;
+}
+CROSSTALK_MAP_ORACLE(silu, silu, {7}, {33});
+
+TEST(Silu, ItsMinimumIsMinus278) {
+  EXPECT_NEAR(features_of(FeatureMap::silu, 1, {-1.278464542761074}, 1)[0], -0.278464542761074, 1e-15);
+}
+
+TEST(Silu, ApproachesReluFarOut) {
+  const Numbers y = features_of(FeatureMap::silu, 1, {-800, 800}, 2);
+  EXPECT_EQ(std::abs(y[0]), 0);
+  EXPECT_EQ(y[1], 800);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,207 @@
+// A memory with a law of its own, token after token, written once for the CPU and for CUDA.
+//
+// A law is one sequence and head of an op: a state of `size` numbers, what a token makes of it, what a query
+// reads from it, and both backwards. Forward keeps the state at every sqrt(T)-th token; backward goes from the
+// last of these segments to the first, walks each once more with a state a token, and takes it back.
+// A team does the work: one thread on the CPU, a block on CUDA (law_team.cuh). Its loops end together, so that
+// the next may read what the last has written, and a sum has a fixed order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+
+#include "kernels/base/op.h"
+
+namespace crosstalk::law {
+
+CT_HD inline float exp_(float x) { return ::expf(x); }
+CT_HD inline double exp_(double x) { return ::exp(x); }
+CT_HD inline float cos_(float x) { return ::cosf(x); }
+CT_HD inline double cos_(double x) { return ::cos(x); }
+CT_HD inline float sin_(float x) { return ::sinf(x); }
+CT_HD inline double sin_(double x) { return ::sin(x); }
+
+/// Tokens between two kept states: about the square root of all of them.
+CT_HD constexpr int segment_length(int T) {
+  int length = 1;
+  while (length * length < T) ++length;
+  return length;
+}
+CT_HD constexpr int segments(int T) { return (T + segment_length(T) - 1) / segment_length(T); }
+/// Numbers that a walk needs beside it: the states around the tokens of a segment, their gradient, and
+/// `scratch` of the law.
+CT_HD constexpr std::int64_t work_numbers(int T, std::int64_t size, std::int64_t scratch) {
+  return (segment_length(T) + 2) * size + scratch;
+}
+
+/// A team of one.
+struct Alone {
+  /// f(i) for i < n.
+  template <class F>
+  void each(int n, F&& f) const {
+    for (int i = 0; i < n; ++i) f(i);
+  }
+  /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side.
+  template <class Term, class Put>
+  void rows(int rows, int n, Term&& term, Put&& put) const {
+    for (int i = 0; i < rows; ++i) {
+      auto total = term(i, 0);
+      for (int j = 1; j < n; ++j) total += term(i, j);
+      put(i, total);
+    }
+  }
+  /// The same where neighbours in i lie side by side.
+  template <class Term, class Put>
+  void columns(int columns, int n, Term&& term, Put&& put) const {
+    rows(columns, n, term, put);
+  }
+  /// Sum of term(i) over i < n.
+  template <class Term>
+  auto sum(int n, Term&& term) const {
+    auto total = term(0);
+    for (int i = 1; i < n; ++i) total += term(i);
+    return total;
+  }
+};
+
+/// One sequence and head of an input [R,B,n,H,width], or of one with other dimensions of n * H * width in all.
+template <class Real>
+struct Rows {
+  const Real* value = nullptr;  ///< of row 0; null: absent
+  Real* gradient = nullptr;     ///< null: nobody wants it
+  std::int64_t apart = 0;       ///< from row to row
+  int count = 0, width = 0;
+  bool clears = false;  ///< the gradient holds nothing yet
+
+  CT_HD Rows(const In<Real>& in, int r, int b, int h, int n, int H, int width_)
+      : apart(static_cast<std::int64_t>(H) * width_), count(n), width(width_) {
+    if (!in) return;
+    const std::int64_t first = (static_cast<std::int64_t>(b) * n * H + h) * width;
+    value = in.value.at(r) + first;
+    if (in.wanted()) gradient = in.gradient.at(r) + first;
+    clears = in.write == Write::overwrite;
+  }
+  CT_HD explicit operator bool() const { return value != nullptr; }
+  CT_HD const Real* row(int t) const { return value + t * apart; }
+  /// The only number of row t; `otherwise` where the input is absent.
+  CT_HD Real number(int t, Real otherwise) const { return value ? value[t * apart] : otherwise; }
+
+  /// The gradient of row t gets what f(i) gives.
+  template <class Team, class F>
+  CT_HD void add(const Team& team, int t, F&& f) const {
+    if (!gradient) return;
+    Real* to = gradient + t * apart;
+    team.each(width, [&](int i) { to[i] += f(i); });
+  }
+  /// A gradient that is to be overwritten becomes 0: all that follows adds.
+  template <class Team>
+  CT_HD void clear(const Team& team) const {
+    if (!gradient || !clears) return;
+    for (int t = 0; t < count; ++t) {
+      Real* to = gradient + t * apart;
+      team.each(width, [&](int i) { to[i] = 0; });
+    }
+  }
+};
+
+/// What every law has: where it stands, and its memory.
+template <class Real>
+struct Place {
+  int r, b, h, T, Q, H;
+  std::int64_t size;  ///< numbers of a state
+  const std::int32_t* position;
+  Real *work, *states;  ///< `states` null: nothing is kept
+
+  template <class Op>
+  CT_HD Place(const Op& op, int r_, int item, std::int64_t size_)
+      : r(r_),
+        b(item / op.H()),
+        h(item % op.H()),
+        T(op.T()),
+        Q(op.Q()),
+        H(op.H()),
+        size(size_),
+        position(op.position ? op.position.value.at(r_) + static_cast<std::int64_t>(b) * op.Q() : nullptr),
+        work(op.work.value.at(r_) + item * static_cast<std::int64_t>(op.work.value.columns())),
+        states(op.states ? op.states.value.at(r_) + item * segments(op.T()) * size_ : nullptr) {}
+
+  /// Tokens that query i sees.
+  CT_HD int seen_by(int i) const {
+    if (!position) return i + 1;
+    return position[i] < 0 ? 0 : position[i] > T ? T : position[i];
+  }
+  /// Row of query i in o.
+  CT_HD std::int64_t query(int i) const { return (static_cast<std::int64_t>(b) * Q + i) * H + h; }
+  /// f(i) for every query that sees n tokens.
+  template <class F>
+  CT_HD void queries(int n, F&& f) const {
+    if (!position) {
+      if (n > 0) f(n - 1);
+      return;
+    }
+    for (int i = 0; i < Q; ++i) {
+      if (seen_by(i) == n) f(i);
+    }
+  }
+  /// Memory of the law's own, behind the states and their gradient.
+  CT_HD Real* scratch() const { return work + (segment_length(T) + 2) * size; }
+};
+
+template <class Real, class Team>
+CT_HD void copy(const Team& team, const Real* from, Real* to, std::int64_t n) {
+  team.each(static_cast<int>(n), [&](int i) { to[i] = from[i]; });
+}
+
+template <class Law, class Team>
+CT_HD void walk_forward(const Law& law, const Team& team) {
+  auto* S = law.at.work;
+  law.start(team, S);
+  for (int t = 0; t <= law.at.T; ++t) {
+    law.at.queries(t, [&](int i) { law.read(team, S, i); });
+    if (t == law.at.T) break;
+    const int length = segment_length(law.at.T);
+    if (law.at.states && t % length == 0)
+      copy(team, S, law.at.states + t / length * law.at.size, law.at.size);
+    law.step(team, t, S, S);
+  }
+  law.end(team, S);
+}
+
+template <class Law, class Team>
+CT_HD void walk_backward(const Law& law, const Team& team) {
+  const std::int64_t size = law.at.size;
+  const int length = segment_length(law.at.T);
+  auto *states = law.at.work, *G = states + (length + 1) * size;  // dL/dS_t
+  law.clear(team);
+  law.end_gradient(team, G);
+  for (int segment = segments(law.at.T) - 1; segment >= 0; --segment) {
+    const int begin = segment * length, tokens = begin + length < law.at.T ? length : law.at.T - begin;
+    copy(team, law.at.states + segment * size, states, size);
+    for (int t = 0; t < tokens; ++t) law.step(team, begin + t, states + t * size, states + (t + 1) * size);
+    for (int t = tokens - 1; t >= 0; --t) {
+      law.at.queries(begin + t + 1, [&](int i) { law.read_back(team, i, states + (t + 1) * size, G); });
+      law.step_back(team, begin + t, states + t * size, G);
+    }
+  }
+  law.start(team, states);
+  law.at.queries(0, [&](int i) { law.read_back(team, i, states, G); });
+  law.start_gradient(team, G);
+}
+
+/// A part of the state, [R,B,H,numbers]: `offset` numbers into it.
+template <class Real, class Team>
+CT_HD void load_part(const Team& team, const Rows<Real>& start, Real* part, int n) {
+  team.each(n, [&](int i) { part[i] = start ? start.value[i] : Real(0); });
+}
+template <class Real, class Team>
+CT_HD void store_end(const Team& team, const Out<Real>& end, int r, int item, const Real* part, int n) {
+  if (!end || !end.value.data) return;
+  copy(team, part, end.value.at(r) + static_cast<std::int64_t>(item) * n, n);
+}
+template <class Real, class Team>
+CT_HD void load_end_gradient(const Team& team, const Out<Real>& end, int r, int item, Real* part, int n) {
+  const Real* from =
+      end && end.gradient.data ? end.gradient.at(r) + static_cast<std::int64_t>(item) * n : nullptr;
+  team.each(n, [&](int i) { part[i] = from ? from[i] : Real(0); });
+}
+
+}  // namespace crosstalk::law

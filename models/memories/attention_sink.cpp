@@ -1,0 +1,29 @@
+// Softmax attention with a sink: a logit of its own for every head takes a share of each row and reads nothing, so that a
+// query may read little (Xiao et al. 2024, arXiv 2309.17453; as a learned logit: gpt-oss, OpenAI 2025, arXiv 2508.10925).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory attention_sink() {
+  return {
+      .name = "attention_sink",
+      .summary = "softmax attention that may read nothing: a learned logit a head stands in the denominator",
+      .equation =
+          "o = sum_t e^{s_t} v_t / (e^{sink_h} + sum_t e^{s_t}), s_t = q.k_t / sqrt(d_key), over the tokens "
+          "seen",
+      .source = "Xiao et al. 2024, arXiv 2309.17453; learned as in gpt-oss, OpenAI 2025, arXiv 2508.10925",
+      .notes = "The sink starts at 0, which is softmax with 1 added to the denominator.",
+      .inputs = {{"sink", Per::head}},
+      .states = {},
+      .keeps_keys = true,
+      .projection_init = ProjectionInit::xavier,
+      .state = state::cache,
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto sink = m.input("sink", [&] { return m.parameter("sink", {m.H}, Init::constant(0)); });
+        return m.mix(attend(m, q, k, {.scale = m.scale()}, {.sink = sink}));
+      }};
+}
+
+}  // namespace crosstalk::memories

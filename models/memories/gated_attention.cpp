@@ -1,0 +1,27 @@
+// Softmax attention whose reads are gated, channel by channel, by what asks: o = sigmoid(W x) * sum_t softmax_t v_t
+// (Qiu et al. 2025, arXiv 2505.06708). SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory gated_attention() {
+  return {.name = "gated_attention",
+          .summary = "softmax attention with a gate on every channel that is read",
+          .equation =
+              "o = gate * sum_t softmax_t(q.k_t / sqrt(d_key)) v_t, gate = sigmoid(W x + b), x the token "
+              "that asks",
+          .source = "Qiu et al. 2025, arXiv 2505.06708",
+          .notes = "In the retrieval model x is the query's embedding.",
+          .inputs = {{"gate", Per::value}},
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = state::cache,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto gate = m.input("gate", [&] { return sigmoid(m.asking("gate", m.V)); });
+            return gate * m.mix(attend(m, q, k, {.scale = m.scale()}));
+          }};
+}
+
+}  // namespace crosstalk::memories

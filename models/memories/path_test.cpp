@@ -1,0 +1,67 @@
+// PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// x - beta w (w.x)
+Vector reflected(const Sequence& s, int t, const Vector& x) {
+  const Vector& w = s.row("path_key", t);
+  return plus(x, -s.number("beta", t) * dot(w, x), w);
+}
+
+// The query walks back: it meets k_i, is reflected by H_i, meets k_{i-1}, ...
+Matrix path(const Sequence& s) {
+  Matrix o;
+  for (int i = 0; i < s.T; ++i) {
+    Vector q = s.query(i), logits(static_cast<std::size_t>(i) + 1);
+    for (int j = i; j >= 0; --j) {
+      logits.at(static_cast<std::size_t>(j)) = dot(q, s.key(j));
+      q = reflected(s, j, q);
+    }
+    o.push_back(softmax_average(logits, s.v, 0, s.V));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(path, path);
+
+Sequence with_path(const Options& options, std::uint64_t seed, double beta) {
+  Sequence s = random_sequence(options, 7, 4, 3, seed);
+  s.in["path_key"] = unit_rows(normal_rows(7, 4, seed + 50));
+  s.in["beta"] = constant_rows(7, 1, beta);
+  return s;
+}
+
+TEST(PathOracle, WithoutBetaItIsSoftmax) {
+  const Sequence s = with_path(no_options(), 1, 0);
+  expect_close(read("path", s), read("softmax", s));
+}
+
+// beta = 2: every H is orthogonal, and a position is a rotation of query and key, as in RoPE.
+TEST(PathOracle, ReflectionsTurnQueriesAndKeys) {
+  Sequence s = with_path(no_options(), 2, 2);
+  const Matrix o = read("path", s);
+  for (Matrix* rows : {&s.q, &s.k}) {
+    for (int t = 0; t < s.T; ++t) {  // x -> H_1 .. H_t x
+      for (int u = t; u >= 0; --u)
+        (*rows)[static_cast<std::size_t>(t)] = reflected(s, u, (*rows)[static_cast<std::size_t>(t)]);
+    }
+  }
+  expect_close(read("softmax", s), o);
+}
+
+// Decoding: every new token reflects all cached keys before its own is added.
+TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
+  const Sequence s = with_path(no_options(), 3, 0.7);
+  Matrix cache;
+  for (int t = 0; t < s.T; ++t) {
+    for (Vector& k : cache) k = reflected(s, t, k);
+    cache.push_back(s.key(t));
+    Vector logits;
+    for (const Vector& k : cache) logits.push_back(dot(s.query(t), k));
+    expect_close(read("path", s)[static_cast<std::size_t>(t)], softmax_average(logits, s.v, 0, 3));
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,34 @@
+// Softmax attention of normalised queries and keys: logits rms(q).rms(k_t) / sqrt(d), with gains, which is a cosine times
+// sqrt(d) and cannot grow with the lengths (Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023, arXiv 2302.05442).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory qk_norm() {
+  return {.name = "qk_norm",
+          .summary = "softmax attention of normalised queries and keys",
+          .equation =
+              "o = sum_t softmax_t((a * rms(q)).(b * rms(k_t)) / sqrt(d)) v_t, rms(x) = x / sqrt(mean x^2 + "
+              "eps), a and b gains of the channels",
+          .source =
+              "Henry et al. 2020, arXiv 2010.04245; with RMSNorm and gains as in Dehghani et al. 2023, arXiv "
+              "2302.05442",
+          .notes = "Gains start at 1.",
+          .inputs = {{"q_gain", Per::head_key, true}, {"k_gain", Per::head_key, true}},
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = state::cache,
+          .build = [](auto& m) {
+            const auto normalised = [&](auto x, const char* gain) {
+              x = rms(x, m.norm_eps());
+              if (!m.learned() && !m.has_input(gain)) return x;
+              return x * m.input(gain, [&] { return m.parameter(gain, {m.H, m.K}, Init::constant(1)); });
+            };
+            const auto [q, k] = features(m);
+            return m.mix(attend(m, normalised(q, "q_gain"), normalised(k, "k_gain"), {.scale = m.scale()}));
+          }};
+}
+
+}  // namespace crosstalk::memories

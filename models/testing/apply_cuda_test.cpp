@@ -1,0 +1,81 @@
+// Every memory of the registry on a GPU: all its forms and formats against double precision on the CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "kernels/testing/cuda_test.h"
+#include "models/testing/apply_check.h"
+
+namespace crosstalk::checks {
+namespace {
+
+class MemoryOnCuda : public CudaTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  /// Sizes that end inside the kernels' chunks, warps and tiles, and one that fills them.
+  std::vector<ApplySizes> sizes() const {
+    int writes = 1;
+    for (const OptionSpec& o : find_memory(GetParam())->options) {
+      if (o.name == "writes") writes = 2;
+    }
+    return {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = writes},
+            {.B = 1, .T = 70, .H = 2, .K = 16, .V = 16, .N = writes},
+            {.B = 1, .T = 130, .H = 1, .K = 64, .V = 64, .N = writes}};
+  }
+};
+
+double size_of(const Vector& x) {
+  double largest = 1e-3;
+  for (const double e : x) largest = std::max(largest, std::abs(e));
+  return largest;
+}
+
+void expect_equal(const ApplyResult& got, const ApplyResult& want, double limit) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [name, x] : want) {
+    ASSERT_TRUE(
+        close(name, got.at(name).data(), x.data(), static_cast<std::int64_t>(x.size()), limit * size_of(x)));
+  }
+}
+
+TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
+  for (const ApplySizes& shape : sizes()) {
+    for (const ApplyCase& one : apply_cases(GetParam(), shape)) {
+      if (shape.K > 3 && one.name != "defaults" && one.name != "optional inputs") continue;
+      const ApplyData data = apply_data(one, 3);
+      for (const std::string& form : forms_of(one)) {
+        SCOPED_TRACE(fmt::format("{} {} {} T={}", one.memory, one.name, form, shape.T));
+        const ApplyResult want = apply<double>(one, form, data);
+        {
+          SCOPED_TRACE("fp64");
+          expect_equal(apply<double>(one, form, data, Device::cuda), want, 1e-10);
+        }
+        if (!smooth(one.options())) continue;  // a kink or a rounding may fall on the other side
+        SCOPED_TRACE("fp32");
+        expect_equal(apply<float>(one, form, data, Device::cuda), want, 2e-4);
+      }
+    }
+  }
+}
+
+// What rounded operands may do is the budget of a product, 2^-11 or 2^-8 a term, some chunks long.
+TEST_P(MemoryOnCuda, RoundedProductsKeepToTheirBudget) {
+  const ApplySizes shape = sizes().back();
+  for (const ApplyCase& one : apply_cases(GetParam(), shape)) {
+    if (one.name != "defaults" || !smooth(one.options())) continue;
+    ApplyData data = apply_data(one, 3);
+    for (double& x : data["k"])
+      x *= 2 / std::sqrt(64.);  // keys of length 1, as every memory of this size has
+    for (const std::string& form : forms_of(one)) {
+      SCOPED_TRACE(fmt::format("{} {}", one.memory, form));
+      const ApplyResult want = apply<double>(one, form, data);
+      for (const auto& [format, limit] : {std::pair{Precision::tf32, 1e-2}, {Precision::bf16, 6e-2}}) {
+        SCOPED_TRACE(format == Precision::tf32 ? "tf32" : "bf16");
+        expect_equal(apply<float>(one, form, data, Device::cuda, format), want, limit);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryOnCuda, every_memory(), memory_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,345 @@
+// Parts around any memory: nothing changes where they are off; every memory with each of them has right gradients, replicas
+// and causality; what they do by definition; what they keep. SPDX-License-Identifier: Apache-2.0
+#include "models/model_parts.h"
+
+#include <fmt/format.h>
+
+#include "kernels/testing/compare.h"
+#include "models/testing/model_run.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, OptionValue>>;
+OptionValue word(const char* text) { return std::string(text); }
+
+/// A memory with its defaults and parts of the model; two heads where the memory has them.
+Options with_parts(const std::string& memory, const Settings& parts, int heads = 1) {
+  Options options = memory_options(*find_memory(memory), 4, kKeys, kValues, 3);
+  options.set("model.heads", std::int64_t{heads});
+  for (const auto& [name, value] : parts) options.set("model." + name, value);
+  return resolved(*find_memory(memory), options);
+}
+
+/// What every memory is tried with.
+const std::vector<std::pair<std::string, Settings>>& every_part() {
+  static const std::vector<std::pair<std::string, Settings>> all = {
+      {"conv, rms, sigmoid",
+       {{"short_conv", word("k")}, {"out_norm", word("rms")}, {"out_gate", word("sigmoid")}}},
+      {"conv of 3 with SiLU after a shift, layer",
+       {{"short_conv", word("k")},
+        {"short_conv_width", std::int64_t{3}},
+        {"short_conv_silu", true},
+        {"token_shift", word("k")},
+        {"out_norm", word("layer")}}},
+      {"shift, group, SiLU",
+       {{"token_shift", word("k")}, {"out_norm", word("group")}, {"out_gate", word("silu")}}}};
+  return all;
+}
+
+Example example_for(const Options& options, const ModelShape& shape, std::uint64_t seed) {
+  ModelRun<double> layout(options, shape, 1, false);
+  RandomStream random(seed, RandomDomain::task_train, 7);
+  return {layout.random_parameters(seed),
+          random_batch(random, shape.B, shape.sequence, shape.keys, shape.values),
+          {},
+          static_cast<std::int32_t>(seed),
+          1,
+          1};
+}
+
+class MemoryParts : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MemoryParts, ChangeNothingWhereTheyAreOff) {
+  const ModelShape shape{kKeys, kValues, false, kB, {kT, 2, 3}};
+  const Options off = with_parts(GetParam(), {});
+  Options before;  // as options were before there were parts
+  for (const auto& [key, value] : off.values()) {
+    bool part = false;
+    for (const OptionSpec& spec : part_options()) part = part || key == "model." + spec.name;
+    if (!part) before.set(key, value);
+  }
+  EXPECT_LT(before.values().size(), off.values().size());
+  ModelRun<float> a(off, shape, 1, true), b(before, shape, 1, true);
+  EXPECT_EQ(a.graph->graph.node_names(), b.graph->graph.node_names());
+  for (const std::string& name : a.graph->graph.node_names()) EXPECT_EQ(name.find("short_conv"), name.npos);
+  const Example example = example_for(off, shape, 5);
+  for (auto* run : {&a, &b}) give(*run, 0, example), run->train_step();
+  const Tensor<float> p = a.model.parameters().values(), q = b.model.parameters().values();
+  ASSERT_EQ(p.size(), q.size());
+  EXPECT_TRUE(identical("parameters", p.at(0), q.at(0), p.size()));
+}
+
+TEST_P(MemoryParts, GradientsAreThoseOfDifferences) {
+  const ModelShape shape{kKeys, kValues, false, 1, {4, 2, 2}};
+  const bool kinks =
+      with_parts(GetParam(), {}).has("memory.feature_map") && !smooth(with_parts(GetParam(), {}));
+  if (kinks) GTEST_SKIP() << "its default feature map has kinks";
+  for (const auto& [name, parts] : every_part()) {
+    SCOPED_TRACE(name);
+    const Options options = with_parts(GetParam(), parts);
+    ModelRun<double> run(options, shape, 1, true);
+    give(run, 0, example_for(options, shape, 9));
+    run.forward();
+    run.backward();
+    auto& block = run.model.parameters();
+    for (int i = 0; i < block.count(); ++i) {
+      const Tensor<double> p = block.value(i);
+      const Vector got(block.gradient(i).at(0), block.gradient(i).at(0) + p.size());
+      Vector want;
+      constexpr double h = 6e-5;
+      for (std::int64_t j = 0; j < p.size(); ++j) {
+        const double x = p.at(0)[j];
+        double slope = 0;
+        for (const auto& [steps, weight] :
+             std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+          p.at(0)[j] = x + steps * h;
+          run.forward();
+          slope += weight * run.loss(0) / (12 * h);
+        }
+        p.at(0)[j] = x;
+        want.push_back(slope);
+      }
+      const double scale = std::max(1e-2 * std::max(1., run.loss(0)), magnitude(want.data(), p.size()));
+      ASSERT_TRUE(close("gradient of " + block.name(i), got.data(), want.data(), p.size(), 1e-8 * scale));
+    }
+    run.graph->graph.check_guards();
+  }
+}
+
+TEST_P(MemoryParts, ReplicasAndLaterTokensDoNotMatter) {
+  const ModelShape shape{kKeys, kValues, false, 1, {kT, 2, 2}};
+  for (const auto& [name, parts] : every_part()) {
+    SCOPED_TRACE(name);
+    const Options options = with_parts(GetParam(), parts);
+    Example example = example_for(options, shape, 21);
+    example.batch.ask(0, 0, 1, 0, 3), example.batch.ask(0, 1, 2, 1, 4);
+    ModelRun<float> alone(options, shape, 1, true), pack(options, shape, 3, true);
+    give(alone, 0, example);
+    Example other = example_for(options, shape, 22);
+    give(pack, 0, other), give(pack, 2, other);
+    other = example;
+    for (int t = 4; t < kT; ++t)
+      other.batch.write(0, t, {(example.batch.token(0, t, 0) + 2) % kKeys, (t + 1) % kValues});
+    give(pack, 1, other);
+    alone.forward();
+    pack.forward();
+    ASSERT_TRUE(identical("y", pack.y(1, 0, 0), alone.y(0, 0, 0), 2 * kValues));
+    give(pack, 1, example);
+    for (auto* run : {&alone, &pack}) run->train_step();
+    const Tensor<float> p = pack.model.parameters().values(), q = alone.model.parameters().values();
+    ASSERT_TRUE(identical("parameters", p.at(1), q.at(0), q.size()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryParts, every_memory(), memory_name);
+
+Vector read_all(ModelRun<double>& run) {
+  run.forward();
+  return Vector(run.y(0, 0, 0), run.y(0, 0, 0) + run.shape.B * run.shape.sequence.Q * run.shape.values);
+}
+
+const ModelShape kShape{kKeys, kValues, false, kB, {kT, 2, 3}};
+
+TEST(ShortConvLaw, ItsOwnWeightAloneIsTheMemoryWithoutIt) {
+  for (const char* memory : {"softmax", "delta", "delta_product"}) {
+    const Options plain = with_parts(memory, {}), conv = with_parts(memory, {{"short_conv", word("k")}});
+    const Example example = example_for(plain, kShape, 3);
+    ModelRun<double> a(plain, kShape, 1, false), b(conv, kShape, 1, false);
+    give(a, 0, example), give(b, 0, example);
+    Vector w(static_cast<std::size_t>(b.parameter("short_conv.k").size()), 0);
+    for (std::size_t i = 3; i < w.size(); i += 4) w[i] = 1;
+    b.set_parameter(0, "short_conv.k", w);
+    const Vector want = read_all(a);
+    EXPECT_TRUE(close(memory, read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 0));
+  }
+}
+
+// A weight on the token before: every association is found by the key of the one before it.
+TEST(ShortConvLaw, AWeightOnTheTokenBeforeShiftsTheKeys) {
+  for (const bool shift : {false, true}) {  // token_shift with mu = 1 does the same
+    const Options plain = with_parts("softmax", {}),
+                  mixed = with_parts("softmax", {{shift ? "token_shift" : "short_conv", word("k")}});
+    Example example = example_for(plain, kShape, 4);
+    for (const char* name : {"key_projection.value", "key_projection.bias"})
+      std::fill(example.parameters[name].begin(), example.parameters[name].end(), 0);
+    for (int b = 0; b < kB; ++b) {
+      for (int t = 0; t < kT; ++t) example.batch.write(b, t, {(2 * t + b) % kKeys, (t + b) % kValues});
+    }
+    Example late = example;
+    for (int b = 0; b < kB; ++b) {
+      for (int t = 0; t < kT; ++t)
+        late.batch.write(b, t,
+                         {t == 0 ? -1 : example.batch.token(b, t - 1, 0), example.batch.token(b, t, 1)});
+    }
+    ModelRun<double> a(plain, kShape, 1, false), b(mixed, kShape, 1, false);
+    give(a, 0, late), give(b, 0, example);
+    if (shift) {
+      b.set_parameter(0, "token_shift.k", Vector(4, 1));
+    } else {
+      Vector w(16, 0);
+      for (std::size_t i = 2; i < w.size(); i += 4) w[i] = 1;
+      b.set_parameter(0, "short_conv.k", w);
+    }
+    const Vector want = read_all(a);
+    EXPECT_TRUE(close("y", read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 1e-13));
+  }
+}
+
+TEST(OutNormLaw, RowsHaveTheLengthThatTheNormSays) {
+  const Options rms = with_parts("delta", {{"out_norm", word("rms")}}),
+                layer = with_parts("delta", {{"out_norm", word("layer")}});
+  for (const Options& options : {rms, layer}) {
+    ModelRun<double> run(options, kShape, 1, false);
+    Example example = example_for(options, kShape, 6);
+    for (auto& [name, values] : example.parameters) {  // reads far above eps
+      if (name.find("projection") != name.npos)
+        for (double& x : values) x *= 3;
+    }
+    give(run, 0, example);
+    run.set_parameter(0, "out_norm.gain", Vector(kValues, 2));
+    if (options.get_string("model.out_norm") == "layer")
+      run.set_parameter(0, "out_norm.bias", Vector(kValues, 0.5));
+    run.forward();
+    int checked = 0;
+    for (int b = 0; b < kB; ++b) {
+      for (int i = 0; i < 3; ++i) {
+        if (example.batch.position_at(b, i) == 0) continue;
+        const double* y = run.y(0, b, i);
+        double mean = 0, square = 0;
+        for (int v = 0; v < kValues; ++v) mean += y[v] / kValues, square += y[v] * y[v] / kValues;
+        if (options.get_string("model.out_norm") == "rms") {
+          EXPECT_NEAR(square, 4, 0.05);
+        } else {
+          EXPECT_NEAR(mean, 0.5, 1e-12);
+        }
+        ++checked;
+      }
+    }
+    EXPECT_GT(checked, 2);
+  }
+}
+
+// Group norm is the layer norm of every head alone: with one head they are the same.
+TEST(OutNormLaw, OfOneHeadGroupIsLayer) {
+  const Options layer = with_parts("delta", {{"out_norm", word("layer")}}),
+                group = with_parts("delta", {{"out_norm", word("group")}});
+  const Example example = example_for(layer, kShape, 7);
+  ModelRun<double> a(layer, kShape, 1, false), b(group, kShape, 1, false);
+  give(a, 0, example), give(b, 0, example);
+  const Vector want = read_all(a);
+  EXPECT_TRUE(close("y", read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 0));
+  const Options two_layer = with_parts("delta", {{"out_norm", word("layer")}}, 2),
+                two_group = with_parts("delta", {{"out_norm", word("group")}}, 2);
+  const Example two = example_for(two_layer, kShape, 7);
+  ModelRun<double> c(two_layer, kShape, 1, false), d(two_group, kShape, 1, false);
+  give(c, 0, two), give(d, 0, two);
+  EXPECT_NE(read_all(c), read_all(d));
+}
+
+TEST(OutGateLaw, WithoutWeightsASigmoidHalvesAndASiluReadsNothing) {
+  for (const char* gate : {"sigmoid", "silu"}) {
+    const Options plain = with_parts("softmax", {}),
+                  gated = with_parts("softmax", {{"out_gate", word(gate)}});
+    const Example example = example_for(plain, kShape, 8);
+    ModelRun<double> a(plain, kShape, 1, false), b(gated, kShape, 1, false);
+    b.zero_parameters(0);
+    give(a, 0, example), give(b, 0, example);
+    Vector want = read_all(a);
+    for (double& x : want) x *= std::string(gate) == "sigmoid" ? 0.5 : 0;
+    EXPECT_TRUE(close(gate, read_all(b).data(), want.data(), static_cast<std::int64_t>(want.size()), 1e-14));
+  }
+}
+
+/// Numbers of tokens before t of which outputs from t on still depend: what must be kept.
+std::int64_t looked_back_at(const Options& options, const std::string& what, int channels) {
+  constexpr int T = 12, t = 8;
+  Graph<double> graph(Device::cpu, 1, false);
+  Variable<double>* x = graph.variable({1, T, channels}, false);
+  std::vector<Variable<double>*> weights;
+  ModelParts<double> parts(graph, options, [&](const std::string&, const std::vector<int>& dims, Init) {
+    weights.push_back(dims.size() == 1 ? graph.variable({dims[0]}, false)
+                                       : graph.variable({dims[0], dims[1]}, false));
+    return weights.back();
+  });
+  Variable<double>* y = parts.mixed(what, x);
+  graph.keep(y);
+  graph.plan();
+  for (Variable<double>* w : weights) {
+    for (std::int64_t i = 0; i < w->value.size(); ++i)
+      w->value.at(0)[i] = 0.3 + 0.01 * static_cast<double>(i);
+  }
+  for (std::int64_t i = 0; i < x->value.size(); ++i) x->value.at(0)[i] = 1 + 0.1 * static_cast<double>(i % 7);
+  graph.forward({});
+  const auto rest = [&] { return Vector(y->value.at(0) + t * channels, y->value.at(0) + T * channels); };
+  const Vector before = rest();
+  std::int64_t kept = 0;
+  for (int i = 0; i < t * channels; ++i) {
+    x->value.at(0)[i] += 0.5;
+    graph.forward({});
+    kept += rest() != before;
+    x->value.at(0)[i] -= 0.5;
+  }
+  return kept;
+}
+
+TEST(PartsState, IsWhatConvolutionAndShiftLookBackAt) {
+  const std::vector<Settings> settings = {
+      {{"short_conv", word("k")}},
+      {{"short_conv", word("qkv")}, {"short_conv_width", std::int64_t{3}}},
+      {{"short_conv", word("kv")}, {"token_shift", word("q")}},
+      {{"token_shift", word("qk")}, {"out_norm", word("rms")}, {"out_gate", word("silu")}},
+      {{"out_norm", word("group")}}};
+  for (const Settings& parts : settings) {
+    for (const int heads : {1, 2}) {
+      Options options = memory_options(*find_memory("delta"), 4, kKeys, kValues, 3);
+      options.set("model.heads", std::int64_t{heads});
+      const Options plain = resolved(*find_memory("delta"), options);
+      for (const auto& [name, value] : parts) options.set("model." + name, value);
+      options = resolved(*find_memory("delta"), options);
+      const std::int64_t counted = looked_back_at(options, "q", 4) + looked_back_at(options, "k", 4) +
+                                   looked_back_at(options, "v", heads * kValues);
+      const MemoryKind& delta = *find_memory("delta");
+      EXPECT_EQ(delta.state_size(options, kValues, 9) - delta.state_size(plain, kValues, 9), counted);
+    }
+  }
+}
+
+TEST(PartsState, EveryWriteOfATokenIsConvolved) {
+  const Options plain = with_parts("delta_product", {}),
+                conv = with_parts("delta_product", {{"short_conv", word("k")}});
+  const MemoryKind& kind = *find_memory("delta_product");
+  EXPECT_EQ(kind.state_size(conv, kValues, 9) - kind.state_size(plain, kValues, 9),
+            3 * 4 * plain.get_int("memory.writes"));
+}
+
+std::string refusal(const Settings& parts, const std::string& key) {
+  Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues, 3);
+  for (const auto& [name, value] : parts) options.set("model." + name, value);
+  try {
+    resolve_model(options, kKeys, kValues);
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, key);
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted at " << key;
+  return "";
+}
+
+TEST(PartsResolve, RefuseWhatHasNoMeaning) {
+  EXPECT_NE(refusal({{"short_conv", word("qk")}}, "model.short_conv").find("beside the sequence"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"short_conv", word("kv")}}, "model.short_conv").find("answers"), std::string::npos);
+  EXPECT_NE(refusal({{"token_shift", word("q")}}, "model.token_shift").find("beside the sequence"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"short_conv_width", std::int64_t{3}}}, "model.short_conv_width").find("short_conv"),
+            std::string::npos);
+  refusal({{"short_conv_silu", true}}, "model.short_conv_silu");
+  Options fine = memory_options(*find_memory("softmax"), 4, kKeys, kValues, 3);
+  fine.set("model.short_conv", word("k")), fine.set("model.short_conv_silu", true);
+  EXPECT_NO_THROW(resolve_model(fine, kKeys, kValues));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

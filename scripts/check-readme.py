@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Whether README.md is true: runs its commands and its Python examples in order, in an empty folder.
+
+    check-readme.py SOURCE CROSSTALK             the commands, pandas and numpy
+    check-readme.py --pytorch SOURCE CROSSTALK   docs/own_model.py, whose results go beside ours
+
+The commands stand as they do in README, but every run is cut to some steps. The first block, which sets the project up, is
+replaced by what scripts/quickstart.sh --print says that it runs. Exit code 77: all else passed, but a Python package is
+missing, and it is said which.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+STEPS = "train.max_steps=60 eval.every=20".split()
+SKIPPED = 77
+SET_UP = "bash scripts/quickstart.sh"
+
+
+def blocks(text):
+    """(language, name of the file that it is, content) of every fenced block."""
+    pattern = r"(?:<!-- file: (\S+) -->\n)?^```(\w*)\n(.*?)^```"
+    return [(m[2], m[1], m[3]) for m in re.finditer(pattern, text, re.S | re.M)]
+
+
+def missing_packages(code):
+    imported = re.findall(r"^(?:import|from) ([\w, ]+)", code, re.M)
+    names = {name.strip().split()[0] for line in imported for name in line.split(" import ")[0].split(",")}
+    return sorted(name for name in names if importlib.util.find_spec(name) is None)
+
+
+class Folder:
+    """Where the commands run: studies and published results are there, and `crosstalk` trains some steps only."""
+
+    def __init__(self, path, source, crosstalk):
+        self.path, self.crosstalk = path, crosstalk
+        for name in ("experiments", "results", "docs"):
+            (path / name).symlink_to(source / name)
+        shim = path / ".bin" / "crosstalk"
+        shim.parent.mkdir()
+        sets = " ".join(f"--set {step}" for step in STEPS)
+        shim.write_text(f'#!/bin/sh\n[ "$1" != run ] || exec "{crosstalk}" "$@" {sets}\nexec "{crosstalk}" "$@"\n')
+        shim.chmod(0o755)
+        self.environment = dict(os.environ, PATH=f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
+        self.environment.setdefault("CROSSTALK_PYTHON", sys.executable)
+
+    def run(self, command, what):
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=self.path, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            sys.exit(f"README.md: this ended with {done.returncode}:\n{what}\n{done.stdout}")
+        print(f"{time.monotonic() - start:5.1f} s  {what.splitlines()[0]}", flush=True)
+        return done.stdout
+
+    def shell(self, text):
+        return self.run(["bash", "-euo", "pipefail", "-c", text], text.strip())
+
+
+def set_up_commands(source):
+    printed = subprocess.run(["bash", source / "scripts" / "quickstart.sh", "--print"], check=True, text=True,
+                             capture_output=True).stdout
+    commands = re.findall(r"^build/\w+/(crosstalk (?:run|plot) .*)$", printed, re.M)
+    if len(commands) != 2:
+        sys.exit(f"scripts/quickstart.sh --print names {len(commands)} commands of crosstalk, not two:\n{printed}")
+    return commands
+
+
+def check_readme(folder, source):
+    skipped = []
+    ran = {"sh": 0, "python": 0, "toml": 0}
+    for language, name, text in blocks((source / "README.md").read_text()):
+        ran[language] = ran.get(language, 0) + 1
+        if language == "sh" and SET_UP in text:
+            for command in set_up_commands(source):
+                folder.shell(command)
+        elif language == "sh":
+            for command in re.sub(r"\\\n", " ", text).strip().splitlines():
+                folder.shell(command)
+        elif language == "python":
+            missing = missing_packages(text)
+            if missing:
+                skipped += missing
+            else:
+                folder.run([sys.executable, "-c", text], text)
+        elif language == "toml":
+            if not name:
+                sys.exit(f"README.md: which file is this?\n{text}")
+            (folder.path / name).write_text(text)
+    for language in ("sh", "python", "toml"):
+        if ran[language] < 2:
+            sys.exit(f"README.md has {ran[language]} blocks of {language}: they were lost")
+    for made in ("figures/two_panels.pdf", "capacity.tex", "runs.csv"):
+        if (folder.path / made).stat().st_size == 0:
+            sys.exit(f"README.md: {made} is empty")
+    return skipped
+
+
+def check_pytorch(folder, source):
+    """A model of somebody's own, and its results in figures and comparisons."""
+    example = source / "docs" / "own_model.py"
+    missing = missing_packages(example.read_text())
+    if missing:
+        return missing
+    folder.shell("crosstalk run experiments/quickstart.toml --set task.associations=4,8 --set seeds=1,2")
+    few = ["--loads", "4,8", "--seeds", "1,2", "--steps", "60", "--out", "mine.csv"]
+    folder.run([sys.executable, example, *few], "docs/own_model.py " + " ".join(few))
+    folder.shell("crosstalk plot capacity runs/quickstart mine.csv --out figures/beside")
+    shown = {"figure": (folder.path / "figures/beside.csv").read_text(),
+             "table": folder.shell("crosstalk table final runs/quickstart mine.csv --format csv"),
+             "comparison": folder.shell("crosstalk compare runs/quickstart --published mine.csv")}
+    for place, text in shown.items():
+        if not re.search(r"torch.linear", text, re.I):
+            sys.exit(f"docs/own_model.py: its results are not in the {place}:\n{text}")
+    return []
+
+
+def main():
+    arguments = sys.argv[1:]
+    check = check_readme
+    if arguments[:1] == ["--pytorch"]:
+        check, arguments = check_pytorch, arguments[1:]
+    if len(arguments) != 2:
+        sys.exit(__doc__)
+    source, crosstalk = (Path(argument).resolve() for argument in arguments)
+    path = Path(tempfile.mkdtemp(prefix="crosstalk readme "))
+    try:
+        skipped = check(Folder(path, source, crosstalk), source)
+    finally:
+        shutil.rmtree(path)
+    if skipped:
+        print(f"skipped: this Python has no {', '.join(skipped)}")
+        sys.exit(SKIPPED)
+
+
+if __name__ == "__main__":
+    main()

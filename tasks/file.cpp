@@ -1,0 +1,144 @@
+// file: somebody's own sequences, from .npy files. SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "kernels/base/error.h"
+#include "tasks/draw_cuda.h"
+#include "tasks/file_data.h"
+#include "tasks/file_sequence.h"
+#include "tasks/fused_task.h"
+
+namespace crosstalk {
+namespace {
+
+[[noreturn]] void changed(const std::string& folder, const std::string& found, const std::string& wanted) {
+  throw OptionError(
+      "task.content",
+      fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those back, "
+                  "or leave out task.content, which makes runs of their own for the new ones",
+                  folder, found, wanted));
+}
+
+std::shared_ptr<const FileData> data_of(const Options& options) {
+  const std::string& folder = options.get_string("task.folder");
+  if (folder.empty())
+    throw OptionError("task.folder",
+                      "task file needs task.folder, the folder of its .npy files; 'crosstalk describe "
+                      "file' says what they hold");
+  auto data = FileData::of(folder);
+  const std::string& wanted = options.get_string("task.content");
+  if (!wanted.empty() && wanted != data->content()) changed(folder, data->content(), wanted);
+  return data;
+}
+
+class File final : public FusedTask {
+ public:
+  explicit File(const Options& options)
+      : data_(data_of(options)),
+        vocabulary_{int_option(options, "keys"), int_option(options, "values"),
+                    data_->channels() > channel_second_key},
+        associations_(int_option(options, "associations")) {}
+
+  Vocabulary vocabulary() const override { return vocabulary_; }
+
+  SequenceShape shape(Split split, int max_queries) const override {
+    const FilePart& part = data_->spec().part[static_cast<int>(split)];
+    return {part.T, data_->channels(), split == Split::train ? part.Q : capped_queries(part.Q, max_queries)};
+  }
+
+  void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
+                std::int32_t* scratch) const override {
+    check_shape(split, out);
+    file_sequence(data_->spec(), data_seed, split, n, out, scratch);
+  }
+
+  int scratch_size() const override { return file_scratch_size(data_->spec()); }
+  std::int64_t sequences(Split split) const override { return data_->spec().part[static_cast<int>(split)].N; }
+
+  std::unique_ptr<Task> lengthened(int factor) const override {
+    check_length_factor(factor);
+    if (factor > 1)
+      throw OptionError(
+          "eval.length_factors",
+          fmt::format("task file has no form {} times as long: its sequences are those of the files; use "
+                      "factor 1, and a folder of its own for each length",
+                      factor));
+    return std::make_unique<File>(*this);
+  }
+
+  int eval_load() const override { return associations_; }
+  void prepare(Device device) const override {
+    if (device == Device::cuda) data_->upload();
+  }
+
+ private:
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
+    draw_on_cuda(data_->uploaded(), exec, args);
+  }
+
+  std::shared_ptr<const FileData> data_;
+  Vocabulary vocabulary_;
+  int associations_;
+};
+
+void resolve(Options& options) {
+  const auto data = data_of(options);
+  options.set("task.content", data->content());
+  const auto at_least = [&](const std::string& key, std::int64_t size, const char* what) {
+    const std::int64_t given = options.get_int(key);
+    if (given == 0) options.set(key, size);
+    if (given != 0 && given < size)
+      throw OptionError(
+          key, fmt::format("{} = {}, but the files of {} hold {} {}; give at least {}, or 0 for as many as "
+                           "there are",
+                           key, given, options.get_string("task.folder"), what, size - 1, size));
+  };
+  at_least("task.keys", data->keys(), "the key");
+  at_least("task.values", data->values(), "the value");
+  if (options.get_int("task.associations") == 0)
+    options.set("task.associations", std::int64_t{data->spec().part[static_cast<int>(Split::eval)].T});
+}
+
+}  // namespace
+
+TaskKind file_kind() {
+  return {
+      .name = "file",
+      .summary = "sequences of your own, read from .npy files",
+      .description =
+          "The folder holds SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy for "
+          "each SPLIT "
+          "of train, eval (validation: stops training, chooses rates) and test; whole numbers of any width, "
+          "as "
+          "numpy.save writes them. tokens is [N,T,2] or [N,T,3]: N sequences of T tokens, each [key, value] "
+          "or [key, "
+          "value, second key]; keys and values are counted from 0, value -1 writes none, second key -1 is "
+          "none "
+          "(with one, the values of the two keys change places). query is [N,Q], the key that is read; "
+          "position "
+          "[N,Q], how many tokens the read sees (1 .. T); target [N,Q], the value that is right, -1 in an "
+          "unused slot. "
+          "N, T and Q may differ between splits. Training goes through its N sequences epoch after epoch, "
+          "each in an "
+          "order of its own that follows from the data seed; eval.sequences are taken from the start of eval "
+          "and test. "
+          "What the numbers are, not where they lie, is part of a run's identity: changed files make other "
+          "runs. "
+          "README, \"Your own task\", makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) "
+          "with numpy.",
+      .options =
+          {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
+           {"content", std::string(), "hash of the numbers in the files; filled in, a study may pin it"},
+           {"associations", std::int64_t{0},
+            "load on the axis of figures; 0 means tokens of an eval sequence", 0, max_option_size},
+           {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means 1 + the largest key in the files",
+            0, max_option_size},
+           {"values", std::int64_t{0},
+            "size of the value vocabulary; 0 means 1 + the largest value in the files", 0, max_option_size}},
+      .resolve = resolve,
+      .make = [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<File>(options); },
+      .drawn = false};
+}
+
+}  // namespace crosstalk

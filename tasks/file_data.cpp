@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/file_data.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#define XXH_VECTOR 0  // scalar: g++ 12 warns about the library's own AVX-512 headers
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <stdexcept>
+
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+#include "kernels/base/npy.h"
+#include "tasks/fused_task.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
+constexpr const char* array_names[] = {"tokens", "query", "position", "target"};
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
+  throw OptionError("task.folder", fmt::format(message, std::forward<Arguments>(arguments)...));
+}
+
+std::string path_of(const std::string& folder, const std::string& split, const std::string& array) {
+  return (fs::path(folder) / fmt::format("{}_{}.npy", split, array)).string();
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
+  return fmt::format("[{}]", text);
+}
+
+NpyArray<std::int64_t> read_array(const std::string& path, std::size_t rank, const char* shape) {
+  NpyArray<std::int64_t> array;
+  try {
+    array = read_npy_integers(path);
+  } catch (const std::runtime_error& error) {
+    refuse("{}; task file needs whole numbers of shape {} there ('crosstalk describe file')", error.what(),
+           shape);
+  }
+  if (array.shape.size() != rank)
+    refuse("{}: has the shape {}; it must be {}", path, shape_text(array.shape), shape);
+  for (const std::int64_t size : array.shape)
+    if (size < 1 || size > static_cast<std::int64_t>(max_option_size))
+      refuse("{}: has the shape {}; each size of {} must lie in 1 .. {:.0f}", path, shape_text(array.shape),
+             shape, max_option_size);
+  return array;
+}
+
+/// Where element `at` stands: "[3, 0, 1]".
+std::string place(const std::vector<std::int64_t>& shape, std::size_t at) {
+  std::vector<std::int64_t> index(shape.size());
+  auto rest = static_cast<std::int64_t>(at);
+  for (std::size_t i = shape.size(); i-- > 0; rest /= shape[i]) index[i] = rest % shape[i];
+  return shape_text(index);
+}
+
+void check_range(const std::string& path, const NpyArray<std::int64_t>& array, std::size_t at,
+                 const char* what, std::int64_t low, std::int64_t high) {
+  if (array.data[at] < low || array.data[at] > high)
+    refuse("{}: holds {} at {}; {} must lie in {} .. {}", path, array.data[at], place(array.shape, at), what,
+           low, high);
+}
+
+constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
+
+/// Device and inode, size and time of each file: as long as they stay, so does what was read.
+std::vector<std::int64_t> signature(const std::string& folder) {
+  std::vector<std::int64_t> numbers;
+  for (const char* split : split_names)
+    for (const char* array : array_names) {
+      struct stat s = {};
+      if (::stat(path_of(folder, split, array).c_str(), &s) != 0) return {};  // reading says what is missing
+      for (const auto number :
+           {static_cast<std::int64_t>(s.st_dev), static_cast<std::int64_t>(s.st_ino),
+            static_cast<std::int64_t>(s.st_size), static_cast<std::int64_t>(s.st_mtim.tv_sec),
+            static_cast<std::int64_t>(s.st_mtim.tv_nsec)})
+        numbers.push_back(number);
+    }
+  return numbers;
+}
+
+}  // namespace
+
+FileData::Part FileData::read_part(const std::string& folder, const std::string& split) {
+  const auto path = [&](const char* array) { return path_of(folder, split, array); };
+  const NpyArray<std::int64_t> tokens = read_array(path("tokens"), 3, "[N,T,C]");
+  const NpyArray<std::int64_t> query = read_array(path("query"), 2, "[N,Q]"),
+                               position = read_array(path("position"), 2, "[N,Q]"),
+                               target = read_array(path("target"), 2, "[N,Q]");
+  Part part;
+  part.N = tokens.shape[0], part.T = tokens.shape[1], part.C = tokens.shape[2], part.Q = query.shape[1];
+  if (part.C != 2 && part.C != 3)
+    refuse(
+        "{}: has the shape {}; a token is [key, value] or [key, value, second key], so the last size must be "
+        "2 or 3",
+        path("tokens"), shape_text(tokens.shape));
+  if (query.shape[0] != part.N)
+    refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", path("query"),
+           shape_text(query.shape), part.N, path("tokens"), part.N);
+  for (const auto& [name, array] : {std::pair{"position", &position}, {"target", &target}})
+    if (array->shape != query.shape)
+      refuse("{}: has the shape {}; it must be that of {}, {}", path(name), shape_text(array->shape),
+             path("query"), shape_text(query.shape));
+
+  part.tokens.resize(tokens.data.size());
+  for (std::size_t i = 0; i < tokens.data.size(); ++i) {
+    const bool key = i % static_cast<std::size_t>(part.C) == channel_key;
+    check_range(path("tokens"), tokens, i, key ? "a key" : "a value or a second key (-1: none)", key ? 0 : -1,
+                largest_id);
+    part.tokens[i] = static_cast<std::int32_t>(tokens.data[i]);
+  }
+  // Queries by position, unused slots last: whatever order the files have.
+  const auto Q = static_cast<std::size_t>(part.Q);
+  std::vector<std::size_t> order(Q);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(part.N); ++row) {
+    const std::size_t first = row * Q;
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(target.data[a] < 0, position.data[a]) <
+             std::pair(target.data[b] < 0, position.data[b]);
+    });
+    if (target.data[order[0]] < 0)
+      refuse("{}: sequence {} asks nothing, all its targets are -1; give each at least one", path("target"),
+             row);
+    for (const std::size_t i : order) {
+      check_range(path("target"), target, i, "a value (-1: unused slot)", -1, largest_id);
+      const bool used = target.data[i] >= 0;
+      if (used) {
+        check_range(path("query"), query, i, "a key", 0, largest_id);
+        check_range(path("position"), position, i, "the number of tokens that a read sees", 1, part.T);
+      }
+      part.query.push_back(used ? static_cast<std::int32_t>(query.data[i]) : 0);
+      part.position.push_back(used ? static_cast<std::int32_t>(position.data[i]) : 0);
+      part.target.push_back(static_cast<std::int32_t>(target.data[i]));
+    }
+  }
+  return part;
+}
+
+FileData::FileData(const std::string& folder) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  const auto hash = [&](const auto& data) {
+    XXH3_128bits_update(&state, data.data(), data.size() * sizeof(data[0]));
+  };
+  for (std::size_t s = 0; s < parts_.size(); ++s) {
+    Part& part = parts_[s] = read_part(folder, split_names[s]);
+    if (s == 0) channels_ = static_cast<int>(part.C);
+    if (part.C != channels_)
+      refuse("{}: its tokens have {} numbers, those of {} have {}; all splits need the same",
+             path_of(folder, split_names[s], "tokens"), part.C, path_of(folder, split_names[0], "tokens"),
+             channels_);
+    for (std::size_t i = 0; i < part.tokens.size(); ++i) {
+      int& size = i % static_cast<std::size_t>(part.C) == channel_value ? values_ : keys_;
+      size = std::max(size, part.tokens[i] + 1);
+    }
+    for (const std::int32_t key : part.query) keys_ = std::max(keys_, key + 1);
+    for (const std::int32_t value : part.target) values_ = std::max(values_, value + 1);
+    hash(std::array{part.N, part.T, part.C, part.Q});
+    for (const auto* data : {&part.tokens, &part.query, &part.position, &part.target}) hash(*data);
+    spec_.part[s] = {part.tokens.data(),
+                     part.query.data(),
+                     part.position.data(),
+                     part.target.data(),
+                     static_cast<std::uint32_t>(part.N),
+                     static_cast<std::int32_t>(part.T),
+                     static_cast<std::int32_t>(part.Q)};
+  }
+  XXH128_canonical_t digest;
+  XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
+  for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
+}
+
+std::shared_ptr<const FileData> FileData::of(const std::string& folder) {
+  struct Entry {
+    std::vector<std::int64_t> signature;
+    std::shared_ptr<const FileData> data;
+  };
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::string, Entry>;  // never freed: the device may be gone by then
+  const std::lock_guard lock(mutex);
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    refuse(
+        "task.folder = \"{}\": {} is no folder; it must hold train_tokens.npy, train_query.npy, "
+        "train_position.npy, "
+        "train_target.npy and the same for eval and test ('crosstalk describe file')",
+        folder, fs::absolute(folder, ignored).string());
+  Entry& entry = known[folder];
+  std::vector<std::int64_t> now = signature(folder);
+  if (!entry.data || now.empty() || entry.signature != now) {
+    entry.data = std::make_shared<const FileData>(folder);
+    entry.signature = std::move(now);
+  }
+  return entry.data;
+}
+
+const FileSpec& FileData::upload() const {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = on_device_.try_emplace(cuda_current_device());
+  OnDevice& there = entry->second;
+  if (!fresh) return there.spec;
+  try {
+    std::size_t bytes = 0;
+    for (const Part& part : parts_)
+      for (const auto* data : {&part.tokens, &part.query, &part.position, &part.target})
+        bytes += data->size() * sizeof(std::int32_t);
+    there.buffer = Buffer(Device::cuda, bytes);
+    std::size_t offset = 0;
+    const auto put = [&](const std::vector<std::int32_t>& data) {
+      const auto* at =
+          reinterpret_cast<const std::int32_t*>(static_cast<const char*>(there.buffer.data()) + offset);
+      there.buffer.copy_from_host(data.data(), data.size() * sizeof(std::int32_t), offset);
+      offset += data.size() * sizeof(std::int32_t);
+      return at;
+    };
+    for (std::size_t s = 0; s < parts_.size(); ++s) {
+      FilePart& part = there.spec.part[s] = spec_.part[s];
+      part.tokens = put(parts_[s].tokens);
+      part.query = put(parts_[s].query);
+      part.position = put(parts_[s].position);
+      part.target = put(parts_[s].target);
+    }
+  } catch (...) {
+    on_device_.erase(entry);
+    throw;
+  }
+  return there.spec;
+}
+
+const FileSpec& FileData::uploaded() const {
+  const std::lock_guard lock(mutex_);
+  const auto entry = on_device_.find(cuda_current_device());
+  if (entry == on_device_.end())
+    throw std::logic_error("[tasks] files were drawn on a device that lacks them");
+  return entry->second.spec;
+}
+
+}  // namespace crosstalk

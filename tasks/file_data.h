@@ -1,0 +1,58 @@
+// The .npy files of task `file`: read, checked, hashed, and brought to each device once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/base/buffer.h"
+#include "tasks/file_sequence.h"
+
+namespace crosstalk {
+
+class FileData {
+ public:
+  /// Reads SPLIT_tokens.npy, SPLIT_query.npy, SPLIT_position.npy and SPLIT_target.npy of `folder` for train, eval and
+  /// test. Throws OptionError("task.folder", ...) that names the file, what it holds and what would be right.
+  explicit FileData(const std::string& folder);
+
+  /// The same, read once a process as long as the files stay as they are.
+  static std::shared_ptr<const FileData> of(const std::string& folder);
+
+  /// XXH3-128 of shapes and numbers in hexadecimal: the same for the same data, whatever the integers' width.
+  const std::string& content() const { return content_; }
+  int channels() const { return channels_; }
+  int keys() const { return keys_; }      ///< 1 + the largest key in tokens and queries
+  int values() const { return values_; }  ///< 1 + the largest value in tokens and targets
+  /// In the host's memory.
+  const FileSpec& spec() const { return spec_; }
+
+  /// In the memory of the calling thread's CUDA device; copied there by the first call for it.
+  const FileSpec& upload() const;
+  /// The same; a bug if upload() was not called for this device.
+  const FileSpec& uploaded() const;
+
+ private:
+  struct Part {
+    std::vector<std::int32_t> tokens, query, position, target;
+    std::int64_t N = 0, T = 0, C = 0, Q = 0;
+  };
+  struct OnDevice {
+    Buffer buffer;
+    FileSpec spec;
+  };
+  static Part read_part(const std::string& folder, const std::string& split);
+
+  std::array<Part, 3> parts_;
+  std::string content_;
+  int channels_ = 0, keys_ = 0, values_ = 0;
+  FileSpec spec_;
+  mutable std::mutex mutex_;
+  mutable std::map<int, OnDevice> on_device_;
+};
+
+}  // namespace crosstalk

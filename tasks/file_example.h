@@ -1,0 +1,107 @@
+// A folder of files for task `file`, for the tests: writes, swaps and identities, read in between and at the end.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <stdexcept>
+
+#include "kernels/base/npy.h"
+#include "kernels/base/random.h"
+#include "tasks/testing.h"
+
+namespace crosstalk::testing {
+
+/// A folder that goes with the process.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "crosstalk_file_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// The arrays of one split.
+struct ExampleFiles {
+  NpyArray<std::int64_t> tokens, query, position, target;
+};
+
+/// N sequences of T tokens over 6 keys and 5 values with 3 query slots, the last of which is unused in every other
+/// sequence.
+inline ExampleFiles example_files(std::uint64_t seed, std::int64_t N, std::int64_t T) {
+  constexpr std::int64_t Q = 3;
+  constexpr std::uint32_t keys = 6, values = 5;
+  ExampleFiles files{{{N, T, 3}, {}}, {{N, Q}, {}}, {{N, Q}, {}}, {{N, Q}, {}}};
+  RandomStream random(seed, RandomDomain::task_train, 0);
+  for (std::int64_t n = 0; n < N; ++n) {
+    std::map<std::int64_t, std::int64_t> bound;
+    const auto key_written = [&] {
+      auto at = bound.begin();
+      std::advance(at, random.below(static_cast<std::uint32_t>(bound.size())));
+      return at->first;
+    };
+    for (std::int64_t t = 0, asked = 0; t < T; ++t) {
+      std::int64_t key = random.below(keys), value = random.below(values), second = -1;
+      if (t > 1 && random.below(4) == 0) {
+        key = key_written(), second = key_written(), value = -1;
+        std::swap(bound[key], bound[second]);
+      } else {
+        bound[key] = value;
+      }
+      files.tokens.data.insert(files.tokens.data.end(), {key, value, second});
+      const bool last = t + 1 == T;
+      if (asked < Q - 1 && !last && t != T / 2)
+        continue;  // asked in the middle and, in what is left, at the end
+      for (const std::int64_t end = last ? Q : asked + 1; asked < end; ++asked) {
+        const bool unused = asked == Q - 1 && n % 2 == 1;
+        const std::int64_t read = last ? std::next(bound.begin(), asked == Q - 1)->first : key_written();
+        files.query.data.push_back(read);
+        files.position.data.push_back(t + 1);
+        files.target.data.push_back(unused ? -1 : bound[read]);
+      }
+    }
+  }
+  return files;
+}
+
+inline void write_example(const std::string& folder, const std::string& split, const ExampleFiles& files) {
+  const auto path = [&](const char* name) { return folder + "/" + split + "_" + name + ".npy"; };
+  write_npy(path("tokens"), files.tokens);
+  write_npy(path("query"), files.query);
+  write_npy(path("position"), files.position);
+  write_npy(path("target"), files.target);
+}
+
+/// The folder, written at the first call.
+inline const std::string& example_folder() {
+  static const TemporaryFolder folder;
+  static const bool written = [] {
+    write_example(folder.path(), "train", example_files(1, 96, 12));
+    write_example(folder.path(), "eval", example_files(2, 64, 16));
+    write_example(folder.path(), "test", example_files(3, 64, 16));
+    return true;
+  }();
+  static_cast<void>(written);
+  return folder.path();
+}
+
+[[maybe_unused]] inline const bool file_has_its_example = [] {
+  needs()["file"] = [] { return Settings{{"folder", example_folder()}}; };
+  return true;
+}();
+
+}  // namespace crosstalk::testing
