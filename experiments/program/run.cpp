@@ -141,7 +141,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     return found != before.records.end() && again.count(id) == 0 &&
            (which == Which::missing || found->second.status != RunStatus::failed);
   });
-  const std::vector<Run> runs = select(named, before, which, again);
+  const bool all = which == Which::missing && before.records.empty();
+  const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
+  const std::vector<Run>& runs = all ? named : selected;
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 
   SessionResult result;
