@@ -153,9 +153,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
       print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
                                       "trained again for them",
                                       study.name, plural(std::ssize(again), "run")));
-    std::vector<const Run*> all;
-    for (const Run& run : runs) all.push_back(&run);
-    if (const std::string shortage = memory_shortage(all, available_memory()); !shortage.empty())
+    std::vector<const Run*> asked;
+    for (const Run& run : runs) asked.push_back(&run);
+    if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
       print_warning(console, shortage);
     if (!arguments.has("quiet"))
       print_note(console, which == Which::missing && recorded > 0
