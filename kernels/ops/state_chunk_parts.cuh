@@ -149,8 +149,8 @@ struct StateWalk {
 
 /// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride`
 /// apart; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory
-/// together. kGuarded: rows beyond them are not asked for, which is faster backward by 3 to 11 %; else they are
-/// dropped on their way, which is faster forward by 3 to 5 % (measured on an H200).
+/// together. kGuarded: rows beyond them are not asked for, which is faster backward by 3 to 11 %; else they
+/// are dropped on their way, which is faster forward by 3 to 5 % (measured on an H200).
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded = false>
 struct Fetched {
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
