@@ -39,7 +39,8 @@ std::string number(double value) {
   if (std::isinf(value)) return "diverged";
   if (std::isnan(value)) return "";
   std::string text = fmt::format("{:.3g}", value);
-  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0') text.erase(e + 2, 1);  // 1e-05
+  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
+    text.erase(e + 2, 1);  // 1e-05
   return text;
 }
 
