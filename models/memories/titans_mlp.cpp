@@ -17,12 +17,11 @@ Memory titans_mlp() {
               "W_t = (1 - forget_t) W_{t-1} + P_t, o = f(q), all three gates sigmoid(w.token + b)",
           .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
           .notes =
-              "4 d_dot hidden units, gelu by tanh. The loss is half of the squared error; forget's b starts "
+              "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b starts "
               "at -4. "
-              "phi(k) and phi(q) are divided by their lengths: a step of gradient descent is stable while "
+              "Keys and queries are divided by their lengths: a step of gradient descent is stable while "
               "keys are short. W1 "
               "and W2 start as parameters; in `apply` as w1_0 and w2_0, and keys are taken as they are.",
-          .parts = {feature_map("identity")},
           .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same W", 1,
                        1 << 20}},
           .inputs = {{"rate"},

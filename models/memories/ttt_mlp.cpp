@@ -14,12 +14,12 @@ Memory ttt_mlp() {
               "at the mini-batch's start, o = f(q), rate_t = 0.1 sigmoid(w.token + b) / d_key",
           .source = "Sun et al. 2024, arXiv 2407.04620",
           .notes =
-              "4 d_dot hidden units, gelu by tanh. x in f is cut to the values' size or filled with zeros; "
+              "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with zeros; "
               "residual = false "
               "leaves it out. The authors' code has mini-batches of 16, in which it also weighs gradients by "
               "the reader's "
               "place. W1, b1, W2, b2 start as parameters; in `apply` as w1_0 and so on.",
-          .parts = {feature_map("identity"), key_norm("none")},
+          .parts = {key_norm("none")},
           .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same W", 1,
                        1 << 20},
                       {"residual", true, "whether f adds x"}},
