@@ -4,7 +4,11 @@
 // overflows. A chunk of 32 tokens is therefore halved. Between the halves the product splits at their border
 // into two factors of at most 1 each, and is a product of matrices; within a half the decay of each pair is a
 // running product over the tokens between. No exponent is ever positive, no sum of decays is a difference.
-// SPDX-License-Identifier: Apache-2.0
+//
+// Work goes by two layouts: products of matrices by fragments, and what runs along tokens by workers, a
+// thread for each channel and half, with the half's decays in registers. Loops there stay loops where they
+// can: straight code does not fit the cache of instructions, and fetching it took two thirds of the time.
+// a = e x. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_parts.cuh"
 
@@ -15,31 +19,37 @@ template <class Tile>
 struct ChannelParts {
   using Type = typename Tile::Type;
   using Op = typename Tile::Op;
+  using Raw = Operand<Tile::kFormat == Precision::bf16 ? Precision::bf16 : Precision::full>;  ///< not rounded
   static constexpr int C = Tile::C, D = Tile::D, kHalf = C / 2, kRow = Tile::kRow, kSide = Tile::kSide;
-  static constexpr int kThreads = Tile::kThreads, kWorkers = 2 * D;  ///< a thread a channel and half
+  static constexpr int kThreads = Tile::kThreads, kWorkers = 2 * D;
+  /// Shared memory is short: some things take the place of others.
+  static constexpr bool kTight = D == 128 && sizeof(Type) == 4;
   static_assert(kHalf == 16 && kWorkers <= kThreads);
-  Type *q, *k, *x;        ///< as they are
-  Type *q_read, *x_read;  ///< times the decay since the chunk's start
-  Type* k_left;           ///< times the decay until its end
+  bool before, late, tied, solves;  ///< before, late: queries, erases do not see their own token's decay
+  Type *q, *k, *x;                  ///< as they are; x forward only
+  Type *q_read, *a_read;            ///< times the decay since the chunk's start
+  Type* k_left;                     ///< times the decay until its end
   Type *border,
-      *x_border;  ///< second half: q (x) times the decay since the border; first half: k until the border
-  float* alpha;   ///< [C][D] e^g
-  float *since, *until;  ///< [C][D] backward: decays since the half's start and until its end
-  float *half, *all;     ///< [2][D], [D] decays of the halves and of the chunk
+      *a_border;      ///< second half: q (a) times the decay since the border; first half: k until the border
+  float* alpha;       ///< [C][D] e^g
+  float *half, *all;  ///< [2][D], [D] decays of the halves and of the chunk
 
-  CT_HD void take(Carve& carve, bool backward, bool solves, bool tied) {
-    constexpr int kTokens = C * Tile::kRow;
+  CT_HD void take(Carve& carve, bool backward, bool solves_, bool tied_) {
+    constexpr int kTokens = C * kRow;
+    solves = solves_, tied = tied_;
     q = carve.take<Type>(kTokens);
     k = carve.take<Type>(kTokens);
-    x = tied ? carve.take<Type>(kTokens) : k;
-    q_read = carve.take<Type>(kTokens);
-    x_read = solves ? carve.take<Type>(kTokens) : nullptr;
     k_left = carve.take<Type>(kTokens);
     border = carve.take<Type>(kTokens);
-    x_border = solves ? carve.take<Type>(kTokens) : nullptr;
+    a_border = solves ? carve.take<Type>(kHalf * kRow) - kHalf * kRow : nullptr;
+    if (backward) {  // reads take these places when they are no longer needed
+      x = nullptr, q_read = k_left, a_read = border;
+    } else {
+      q_read = carve.take<Type>(kTokens);
+      a_read = solves ? carve.take<Type>(kTokens) : nullptr;
+      x = !tied ? k : kTight ? k_left : carve.take<Type>(kTokens);
+    }
     alpha = carve.take<float>(C * D);
-    since = backward ? carve.take<float>(C * D) : nullptr;
-    until = backward ? carve.take<float>(C * D) : nullptr;
     half = carve.take<float>(2 * D);
     all = carve.take<float>(D);
   }
@@ -47,60 +57,73 @@ struct ChannelParts {
   __device__ __forceinline__ static int channel() { return static_cast<int>(threadIdx.x) % D; }
   __device__ __forceinline__ static int first_of_half() { return static_cast<int>(threadIdx.x) / D * kHalf; }
 
-  /// By the first kWorkers threads: everything from the tokens from `first` on.
-  __device__ __forceinline__ void prepare(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
-                                          int valid) const {
-    const int c = channel(), from = first_of_half(), K = walk.K;
-    const bool there = c < K, second = from != 0;
+  /// q, k, x as they are and the decays, of the tokens from `first` on.
+  __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
+                                       int valid) const {
+    const int K = walk.K;
     const std::int64_t stride = static_cast<std::int64_t>(walk.H) * K;
-    const auto load = [&](const Tensor<float>& tensor, int i) {
-      return there && i < valid ? walk.rows(tensor, first, K)[i * stride + c] : 0.0f;
-    };
-    // All loads before the first store: they wait together.
-    float g[kHalf], other = 0, q_in[kHalf], k_in[kHalf], x_in[kHalf];
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      g[i] = load(op.log_decay.value, from + i);
-      q_in[i] = load(op.q.value, from + i);
-      k_in[i] = load(op.k.value, from + i);
+    Fetched<Tile> q_in, k_in, g_in;
+    q_in.fetch(walk.rows(op.q.value, first, K), stride, valid, K);
+    k_in.fetch(walk.rows(op.k.value, first, K), stride, valid, K);
+    g_in.fetch(walk.rows(op.log_decay.value, first, K), stride, valid, K);
+    q_in.template put<Raw>(q, valid);
+    k_in.template put<Raw>(k, valid);
+    g_in.each([&](int row, int column, float g) { alpha[row * D + column] = row < valid ? expf(g) : 1; });
+    if (tied) {
+      q_in.fetch(walk.rows(op.erase_read.value, first, K), stride, valid, K);
+      q_in.template put<Raw>(x, valid);
     }
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      x_in[i] = walk.tied ? load(op.erase_read.value, from + i) : k_in[i];
-      other += fmaxf(load(op.log_decay.value, kHalf - from + i), -1e4f);
-    }
-    other = expf(other);
-    float a[kHalf], suffix[kHalf];
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) a[i] = expf(g[i]);
-    suffix[kHalf - 1] = 1;
-#pragma unroll
-    for (int i = kHalf - 1; i > 0; --i) suffix[i - 1] = suffix[i] * a[i];
-    float running = 1;
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      running *= a[i];
-      const int row = from + i, at = row * kRow + c;
-      const float q_i = q_in[i], k_i = k_in[i], x_i = x_in[i];
-      const float read = second ? other * running : running, left = second ? suffix[i] : suffix[i] * other;
-      Op::put1(q + at, q_i);
-      Op::put1(k + at, k_i);
-      Op::put1(q_read + at, q_i * read);
-      Op::put1(k_left + at, k_i * left);
-      Op::put1(border + at, second ? q_i * running : k_i * suffix[i]);
-      if (walk.solves) {
-        if (walk.tied) Op::put1(x + at, x_i);
-        Op::put1(x_read + at, x_i * read);
-        Op::put1(x_border + at, x_i * running);
-      }
-      alpha[row * D + c] = a[i];
-      if (since) since[row * D + c] = running, until[row * D + c] = suffix[i];
-    }
-    half[(second ? D : 0) + c] = running;
-    if (!second) all[c] = running * other;
   }
 
-  /// Scores of pairs, by all warps: those of the reads, and unless `matrix` is null, A times erase.
+  /// By the workers, from what load() laid down: rows times their decays.
+  template <bool kBackward>
+  __device__ __forceinline__ void age(const float* erase) const {
+    const int c = channel(), from = first_of_half();
+    const bool second = from != 0;
+    float own = 1, other = 1, since = 1, until = 1;
+#pragma unroll 4
+    for (int i = 0; i < kHalf; ++i) {
+      own *= alpha[(from + i) * D + c];
+      other *= alpha[(kHalf - from + i) * D + c];
+    }
+#pragma unroll 4
+    for (int i = from; i < from + kHalf; ++i) {
+      const int at = i * kRow + c;
+      const float previous = since;
+      since *= alpha[i * D + c];
+      const float q_i = Raw::value(q[at]) * (before ? previous : since);
+      if (second) Op::put1(border + at, q_i);
+      if (!kBackward) Op::put1(q_read + at, second ? q_i * other : q_i);
+      if (solves && (second || !kBackward)) {
+        const float a_i = erase[i] * Raw::value(x[at]) * (late ? previous : since);
+        if (second) Op::put1(a_border + at, a_i);
+        if (!kBackward) Op::put1(a_read + at, second ? a_i * other : a_i);
+      }
+    }
+#pragma unroll 4
+    for (int i = from + kHalf - 1; i >= from; --i) {
+      const int at = i * kRow + c;
+      const float k_i = Raw::value(k[at]) * until;
+      if (!second) Op::put1(border + at, k_i);
+      if (kBackward || !kTight || !tied) Op::put1(k_left + at, second ? k_i : k_i * other);
+      until *= alpha[i * D + c];
+    }
+    half[(second ? D : 0) + c] = own;
+    if (!second) all[c] = own * other;
+  }
+
+  /// By the workers, where x stands in its place until the scores are known: k_left.
+  __device__ __forceinline__ void leave() const {
+    const int c = channel(), from = first_of_half();
+    float decay = from == 0 ? half[D + c] : 1;
+#pragma unroll 4
+    for (int i = from + kHalf - 1; i >= from; --i) {
+      Op::put1(k_left + i * kRow + c, Raw::value(k[i * kRow + c]) * decay);
+      decay *= alpha[i * D + c];
+    }
+  }
+
+  /// Scores of pairs, by all warps: those of the reads, and (kBoth) A.
   template <bool kBoth>
   __device__ __forceinline__ void score(Type* scores, float* matrix, int stride, const float* erase) const {
     using Side = typename Tile::Side;
@@ -112,9 +135,9 @@ struct ChannelParts {
       s.pairs([&](int i, int j, float a, float b) { Op::put2(scores + i * kSide + j, a, b); });
       if constexpr (kBoth) {
         s.clear();
-        s.template add<false, false, D>(Staged<Tile::kFormat>{x_border, kRow}, keys);
+        s.template add<false, false, D>(Staged<Tile::kFormat>{a_border, kRow}, keys);
         s.pairs([&](int i, int j, float a, float b) {
-          matrix[i * stride + j] = erase[i] * a, matrix[i * stride + j + 1] = erase[i] * b;
+          matrix[i * stride + j] = a, matrix[i * stride + j + 1] = b;
         });
       }
     } else if (Side::first_row() < kHalf &&
@@ -125,114 +148,137 @@ struct ChannelParts {
         if (kBoth) matrix[i * stride + j] = matrix[i * stride + j + 1] = 0;
       });
     }
-    for (int j = warp; j < C; j += kThreads / 32) {
-      const int from = j / kHalf * kHalf;
+    // A column j at a time, lanes over channels: sum n is of row j + n, or of the next one where rows do not
+    // see their own decay; beyond the half, of nothing.
+    const int of_q = before, of_x = late;
+#pragma unroll 1
+    for (int j = __shfl_sync(kFullWarp, warp, 0); j < C; j += kThreads / 32) {
+      const int from = j / kHalf * kHalf, rows = from + kHalf - j;
       float sums[2 * kHalf] = {};
+#pragma unroll 1
+      for (int c = lane; c < D; c += 32) {
+        float aged = Raw::value(k[j * kRow + c]);
+        const float* decay = alpha + j * D + c;
+        const Type *q_at = q + (j + of_q) * kRow + c, *x_at = x + (j + of_x) * kRow + c;
 #pragma unroll
-      for (int m = 0; m < D; m += 32) {
-        const int c = m + lane;
-        const float key = Op::value(k[j * kRow + c]);
-        float aged = 0;
-#pragma unroll
-        for (int i = 0; i < kHalf; ++i) {
-          const int row = from + i;
-          aged = row == j ? key : aged * alpha[row * D + c];
-          sums[i] += Op::value(q[row * kRow + c]) * aged;
-          if (kBoth) sums[kHalf + i] += Op::value(x[row * kRow + c]) * aged;
+        for (int n = 0; n < kHalf; ++n) {
+          if (n > 0) aged *= decay[n * D];
+          sums[n] += Raw::value(q_at[n * kRow]) * aged;
+          if (kBoth) sums[kHalf + n] += Raw::value(x_at[n * kRow]) * aged;
+          if (n + 1 == rows) break;
         }
       }
+      const auto row_of = [&](int n, int shift) { return from + (j - from + n + shift) % kHalf; };
       if constexpr (kBoth) {
         scatter_sum<2 * kHalf>(sums);
-        const int row = from + lane % kHalf;
+        const int n = lane % kHalf;
         if (lane < kHalf) {
-          Op::put1(scores + row * kSide + j, row >= j ? sums[0] : 0);
+          Op::put1(scores + row_of(n, of_q) * kSide + j, n + of_q < rows ? sums[0] : 0);
         } else {
-          matrix[row * stride + j] = row > j ? erase[row] * sums[0] : 0;
+          const int row = row_of(n, of_x);
+          matrix[row * stride + j] = n + of_x > 0 && n + of_x < rows ? erase[row] * sums[0] : 0;
         }
       } else {
         scatter_sum<kHalf>(sums);
-        const int row = from + lane / 2;
-        if (lane % 2 == 0) Op::put1(scores + row * kSide + j, row >= j ? sums[0] : 0);
+        const int n = lane / 2;
+        if (lane % 2 == 0) Op::put1(scores + row_of(n, of_q) * kSide + j, n + of_q < rows ? sums[0] : 0);
       }
     }
   }
 
-  /// By the first kWorkers threads: what pairs within a half add to the gradients of q, -a (by N) and k, and
-  /// to that of the log decays, which takes the place of alpha. P, N: gradients of the scores before their
-  /// decays.
-  __device__ __forceinline__ void score_backward(const Type* P, const Type* N, const float* erase,
-                                                 bool solves, float* d_q, float* d_a, float* d_k) const {
-    const int c = channel(), from = first_of_half();
-    float a[kHalf], q_i[kHalf], x_i[kHalf], to_q[kHalf], to_a[kHalf], to_g[kHalf];
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int row = from + i;
-      a[i] = alpha[row * D + c];
-      q_i[i] = Op::value(q[row * kRow + c]);
-      x_i[i] = solves ? erase[row] * Op::value(x[row * kRow + c]) : 0;
-      to_q[i] = to_a[i] = to_g[i] = 0;
-    }
-#pragma unroll
-    for (int j = 0; j < kHalf; ++j) {
-      const int column = from + j;
-      const float key = Op::value(k[column * kRow + c]), own = Op::value(P[column * kSide + column]);
-      float decay = 1, to_k = own * q_i[j], passing[kHalf];
-      to_q[j] += own * key;
-#pragma unroll
-      for (int i = j + 1; i < kHalf; ++i) {
-        decay *= a[i];
-        const float p = Op::value(P[(from + i) * kSide + column]);
-        const float n = solves ? Op::value(N[(from + i) * kSide + column]) : 0;
-        const float aged = key * decay, sum = p * q_i[i] - n * x_i[i];
-        to_q[i] += p * aged;
-        to_a[i] += n * aged;
-        to_k += decay * sum;
-        passing[i] = aged * sum;
-      }
-      d_k[column * D + c] = to_k;
-      float running = 0;
-#pragma unroll
-      for (int i = kHalf - 1; i > j; --i) {
-        running += passing[i];
-        to_g[i] += running;
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int at = (from + i) * D + c;
-      d_q[at] = to_q[i];
-      if (solves) d_a[at] = to_a[i];
-      alpha[at] = to_g[i];
-    }
-  }
+  // Backward, by the workers. E: gradients of rows at their half's border, from all but the pairs within the
+  // half: of reads by decays since the half's start, of keys by decays until its end; become those of the
+  // rows. d_g: the gradient of the half's log decays, summed up.
 
-  /// By the first kWorkers threads: a chunk's gradient of the log decays. alpha: what pairs within the halves
-  /// add. through: of the state that passes; reads, writes: of what looks into the chunk's start and end;
-  /// borders: of pairs across the border, by row (second half) and column (first half).
-  __device__ __forceinline__ void put_decay_gradient(Write mode, float* to, std::int64_t stride, int valid,
-                                                     int K, const float* through, const float* reads,
-                                                     const float* writes, const float* borders) const {
+  /// through: of the state that passes. writes, reads: of writes of the first half seen at the chunk's end,
+  /// of reads of its start by the second half.
+  __device__ __forceinline__ void back_keys(const float (&a)[kHalf], float* E, float through, float writes,
+                                            float reads, float (&d_g)[kHalf]) const {
     const int c = channel(), from = first_of_half();
-    const bool second = from != 0;
-    float out[kHalf], running = 0;
-    if (second) {
-      for (int j = 0; j < kHalf; ++j) running += writes[j * D + c];
-    }
-#pragma unroll
-    for (int i = 0; i < kHalf; ++i) {
-      const int at = (from + i) * D + c;
-      out[i] = through[c] + alpha[at] + running;
-      running += writes[at] + (second ? 0 : borders[at]);
-    }
-    running = 0;
-    if (!second) {
-      for (int i = kHalf; i < C; ++i) running += reads[i * D + c];
-    }
+    float passing[kHalf], until = 1;
 #pragma unroll
     for (int i = kHalf - 1; i >= 0; --i) {
-      const int at = (from + i) * D + c;
-      running += reads[at] + (second ? borders[at] : 0);
-      if (c < K && from + i < valid) put(mode, to + (from + i) * stride + c, out[i] + running);
+      float& e = E[(from + i) * D + c];
+      e *= until;
+      passing[i] = e * Raw::value(k[(from + i) * kRow + c]);
+      until *= a[i];
+    }
+    float running = through + (from == 0 ? reads : writes);
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      d_g[i] = running;
+      running += passing[i];
+    }
+  }
+
+  /// The gradients of the scores before their decays, as products and back_rows() want them: turned within a
+  /// half, where rows that do not see their own decay (late_) stand one earlier, the first of them last.
+  __device__ __forceinline__ static void put_pair(Type* pairs, int i, int j, bool seen, bool late_, float x) {
+    if (i / kHalf == j / kHalf) {
+      const int row = j, column = i / kHalf * kHalf + (i + kHalf - late_) % kHalf;
+      i = row, j = column;
+    }
+    Op::put1(pairs + i * kSide + j, seen ? x : 0);
+  }
+
+  /// Of rows x (q or a), whose pairs' gradients add to that of the keys too. A row that does not see its own
+  /// decay (late_) is like one a token earlier that does; the half's first one then sees no decay at all.
+  /// x becomes what it is times the decay since the chunk's start.
+  template <class X>
+  __device__ __forceinline__ void back_rows(const float (&a)[kHalf], X&& x_at, float* E, const Type* pairs,
+                                            bool late_, float* d_keys, Type* read,
+                                            float (&d_g)[kHalf]) const {
+    const int c = channel(), from = first_of_half(), to = from + late_;
+    float since = 1, x[kHalf], d_x[kHalf], h = 0;
+    const float start = from == 0 ? 1 : half[c];
+    if (late_) Op::put1(read + from * kRow + c, x_at(from) * start);
+#pragma unroll
+    for (int n = 0; n < kHalf; ++n) {
+      const bool there = n + 1 < kHalf || !late_;
+      since *= a[n];
+      x[n] = there ? x_at(to + n) : 0;
+      d_x[n] = there ? since * E[(to + n) * D + c] : 0;
+      if (there) Op::put1(read + (to + n) * kRow + c, x[n] * since * start);
+    }
+#pragma unroll
+    for (int n = kHalf - 1; n >= 0; --n) d_g[n] += h += d_x[n] * x[n];
+#pragma unroll
+    for (int j = 0; j < kHalf; ++j) {
+      float aged[kHalf], p[kHalf];
+      load_row(pairs + (from + j) * kSide + from, p);
+      aged[j] = Raw::value(k[(from + j) * kRow + c]);
+#pragma unroll
+      for (int n = j + 1; n < kHalf; ++n) aged[n] = aged[n - 1] * a[n];
+      h = 0;  // of row n: what keys at n would get from the rows from n on
+#pragma unroll
+      for (int n = kHalf - 1; n >= j; --n) {
+        d_x[n] += p[n] * aged[n];
+        h = p[n] * x[n] + (n + 1 < kHalf ? a[n + 1 < kHalf ? n + 1 : n] * h : 0);
+        if (n > j) d_g[n] += aged[n] * h;
+      }
+      d_keys[(from + j) * D + c] += h;
+    }
+#pragma unroll
+    for (int n = 0; n < kHalf; ++n) {
+      if (n + 1 < kHalf || !late_) E[(to + n) * D + c] = d_x[n];
+    }
+  }
+
+  __device__ __forceinline__ static void load_row(const Type* from, float (&x)[kHalf]) {
+    constexpr int kEach = 16 / sizeof(Type);
+#pragma unroll
+    for (int i = 0; i < kHalf; i += kEach) {
+      const uint4 four = *reinterpret_cast<const uint4*>(from + i);
+      const unsigned words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        if constexpr (kEach == 4) {
+          x[i + n] = __uint_as_float(words[n]);
+        } else {
+          x[i + 2 * n] = __uint_as_float(words[n] << 16);
+          x[i + 2 * n + 1] = __uint_as_float(words[n] & 0xffff0000);
+        }
+      }
     }
   }
 };

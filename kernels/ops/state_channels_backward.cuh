@@ -9,12 +9,14 @@ template <class Tile>
 struct ChannelBackwardMemory {
   using Type = typename Tile::Type;
   static constexpr int C = Tile::C, D = Tile::D, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
-  static constexpr int kSums = Tile::Rows::kAcross * C;
+  static constexpr int kSums = Tile::Rows::kAcross * C, kDown = Tile::Rows::kDown;
+  static_assert(kDown == 2, "sums of columns are those of halves");
+  static constexpr bool kStateStaged = !ChannelParts<Tile>::kTight;
   ChannelParts<Tile> parts;
-  Type *d_o, *written, *state, *d_state, *scores, *inverse, *look, *d_written, *d_rest;
-  float *write, *erase, *of_value, *of_erase;  ///< the latter two: sums of rows
-  float *d_q, *d_a, *d_k;                      ///< [C][D] of pairs within a half
-  float *reads, *writes, *borders, *through;   ///< see ChannelParts::put_decay_gradient
+  Type *d_o, *written, *rest, *state, *d_state, *scores, *inverse;
+  float *d_q, *d_a, *d_k;                    ///< [C][D], see ChannelParts
+  float *write, *erase, *of_value;           ///< the last: sums of rows
+  float *through, *keys, *queries, *erases;  ///< sums of columns: S . D; of the halves' rows
   std::size_t bytes;
 
   CT_HD ChannelBackwardMemory(unsigned char* base, bool, bool solves, bool tied) {
@@ -22,43 +24,151 @@ struct ChannelBackwardMemory {
     parts.take(carve, true, solves, tied);
     d_o = carve.take<Type>(kTokens);
     written = carve.take<Type>(kTokens);
-    state = carve.take<Type>(D * Tile::kRow);
-    d_state = carve.take<Type>(D * Tile::kRow);
     scores = carve.take<Type>(kPairs);
+    rest = solves ? carve.take<Type>(kTokens) : nullptr;
     inverse = solves ? carve.take<Type>(kPairs) : nullptr;
-    look = solves ? carve.take<Type>(kPairs) : nullptr;
-    d_written = solves ? carve.take<Type>(kTokens) : nullptr;
-    d_rest = solves ? carve.take<Type>(kTokens) : nullptr;
+    parts.x = tied ? rest : parts.k;  // until there is a rest
     write = carve.take<float>(C);
     erase = carve.take<float>(C);
     of_value = carve.take<float>(kSums);
-    of_erase = carve.take<float>(kSums);
-    for (float** rows : {&d_q, &d_k, &reads, &writes, &borders}) *rows = carve.take<float>(C * D);
-    d_a = solves ? carve.take<float>(C * D) : nullptr;
     through = carve.take<float>(Tile::State::kDown * D);
+    for (float** sums : {&keys, &queries, &erases}) *sums = carve.take<float>(kDown * D);
+    // One after the other: the states, and gradients of rows.
+    const std::size_t shared = carve.used;
+    d_state = carve.take<Type>(D * Tile::kRow);
+    state = carve.take<Type>(kStateStaged ? D * Tile::kRow : 0);
     bytes = carve.used;
+    carve.used = shared;
+    for (float** rows : {&d_q, &d_k}) *rows = carve.take<float>(C * D);
+    d_a = carve.take<float>(solves ? C * D : 0);
+    if (carve.used > bytes) bytes = carve.used;
+  }
+};
+
+/// Four neighbours to memory, as far as there are columns.
+template <bool kWhole>
+__device__ __forceinline__ void put4(Write mode, float* to, float4 x, int columns) {
+  if constexpr (kWhole) {
+    float4* const p = reinterpret_cast<float4*>(to);
+    if (mode == Write::add) {
+      const float4 old = *p;
+      x.x += old.x, x.y += old.y, x.z += old.z, x.w += old.w;
+    }
+    *p = x;
+  } else {
+    const float values[4] = {x.x, x.y, x.z, x.w};
+    for (int n = 0; n < 4 && n < columns; ++n) put(mode, to + n, values[n]);
+  }
+}
+
+template <class Tile>
+struct ChannelBackward {
+  using Parts = ChannelParts<Tile>;
+  using Memory = ChannelBackwardMemory<Tile>;
+  static constexpr int D = Tile::D, C = Tile::C, kHalf = Parts::kHalf, kRow = Tile::kRow;
+  const StateWalk<Tile>& walk;
+  const StateRead<float>& op;
+  const Memory& memory;
+  const Parts& parts;
+
+  /// One number of x.
+  __device__ __forceinline__ float x_at(int first, int valid, int row, int c) const {
+    if (!walk.tied) return Parts::Raw::value(parts.k[row * kRow + c]);
+    const float* from = walk.rows(op.erase_read.value, first, walk.K);
+    return row < valid && c < walk.K ? from[static_cast<std::int64_t>(row) * walk.H * walk.K + c] : 0;
+  }
+
+  /// By the workers: gradients of rows, in the places of those at borders, and of the decays, in that of the
+  /// decays. Reads times their decays take the places of keys.
+  __device__ __forceinline__ void by_channels(int first, int valid) const {
+    const int c = Parts::channel(), from = Parts::first_of_half();
+    float a[kHalf], d_g[kHalf], through = 0;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) a[i] = parts.alpha[(from + i) * D + c];
+#pragma unroll
+    for (int i = 0; i < Tile::State::kDown; ++i) through += memory.through[i * D + c];
+    parts.back_keys(a, memory.d_k, through * parts.all[c], memory.keys[c],
+                    memory.queries[D + c] + (walk.solves ? memory.erases[D + c] : 0), d_g);
+#pragma unroll 1
+    for (int reads = 0; reads < (walk.solves ? 2 : 1); ++reads) {  // q; a
+      const bool of_q = reads == 0;
+      parts.back_rows(
+          a,
+          [&](int i) {
+            return of_q ? Parts::Raw::value(parts.q[i * kRow + c])
+                        : memory.erase[i] * x_at(first, valid, i, c);
+          },
+          of_q ? memory.d_q : memory.d_a, of_q ? memory.scores : memory.inverse,
+          of_q ? parts.before : parts.late, memory.d_k, of_q ? parts.q_read : parts.a_read, d_g);
+    }
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) parts.alpha[(from + i) * D + c] = d_g[i];
+  }
+
+  /// By all: gradients to memory.
+  __device__ __forceinline__ void put_rows(int first, int valid) const {
+    const int K = walk.K;
+    const std::int64_t stride = static_cast<std::int64_t>(walk.H) * K;
+    const auto four = [](const float* p) { return *reinterpret_cast<const float4*>(p); };
+#pragma unroll 1
+    for (int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
+      const int row = n / (D / 4), c = n % (D / 4) * 4, at = row * D + c;
+      const auto give = [&](const In<float>& field, float4 x) {
+        if (!field.wanted() || row >= valid) return;
+        put4<Tile::kWhole>(field.write, walk.rows(field.gradient, first, K) + row * stride + c, x, K - c);
+      };
+      float4 d_k = four(memory.d_k + at), d_x = {};
+      float d_erase = 0;
+      if (walk.solves) {
+        const float e = memory.erase[row];
+        d_x = four(memory.d_a + at);
+        const float values[4] = {d_x.x, d_x.y, d_x.z, d_x.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) d_erase += values[i] * x_at(first, valid, row, c + i);
+#pragma unroll
+        for (int offset = D / 8; offset > 0; offset /= 2) {
+          d_erase += __shfl_xor_sync(kFullWarp, d_erase, offset);
+        }
+        d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;
+        if (!walk.tied) d_k.x += d_x.x, d_k.y += d_x.y, d_k.z += d_x.z, d_k.w += d_x.w;
+      }
+      give(op.q, four(memory.d_q + at));
+      give(op.k, d_k);
+      give(op.log_decay, four(parts.alpha + at));
+      if (walk.tied) give(op.erase_read, d_x);
+      if (c > 0 || row >= valid) continue;
+      const std::int64_t there = static_cast<std::int64_t>(row) * walk.H;
+      if (op.write_gain.wanted()) {
+        put(op.write_gain.write, walk.rows(op.write_gain.gradient, first, 1) + there,
+            Tile::Rows::total(memory.of_value, row) + (walk.tied ? 0 : d_erase));
+      }
+      if (walk.tied && op.erase_gain.wanted()) {
+        put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + there, d_erase);
+      }
+    }
   }
 };
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
+__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     channel_backward(const __grid_constant__ StateRead<float> op) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Rows = typename Tile::Rows;
   using Side = typename Tile::Side;
   using Parts = ChannelParts<Tile>;
-  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, Tile::C>;
+  using Memory = ChannelBackwardMemory<Tile>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, Tile::C, Tile::W>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide, kHalf = Parts::kHalf;
   extern __shared__ __align__(16) unsigned char dynamic[];
   const StateWalk<Tile> walk(op);
   const int K = walk.K, V = walk.V, H = walk.H, chunks = (walk.T + C - 1) / C;
-  const ChannelBackwardMemory<Tile> memory(dynamic, true, walk.solves, walk.tied);
-  const Parts& parts = memory.parts;
-  const Matrix d_o{memory.d_o, kRow}, written{memory.written, kRow}, state_at{memory.state, kRow},
+  Memory memory(dynamic, true, walk.solves, walk.tied);
+  Parts& parts = memory.parts;
+  parts.before = op.before, parts.late = !op.decayed;
+  const Matrix d_o{memory.d_o, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide}, inverse{memory.inverse, kSide},
-      look{memory.look, kSide}, d_written{memory.d_written, kRow}, d_rest{memory.d_rest, kRow},
-      border{parts.border, kRow}, x_border{parts.x_border, kRow};
+      border{parts.border, kRow};
   const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
   const bool worker = threadIdx.x < Parts::kWorkers;
 
@@ -68,22 +178,25 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
   }
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
     const int first = chunk * C, valid = min(C, walk.T - first);
+    const float* kept = walk.kept(op.states.value, chunks, chunk, V * K);
     const float* v_at = walk.rows(op.v.value, first, V);
-    if (worker) parts.prepare(walk, op, first, valid);
+    parts.load(walk, op, first, valid);
     if (threadIdx.x >= Tile::kThreads - 32) {
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
     d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
     {
       Fetched<Tile> d_o_in, written_in;
-      Fetched<Tile, D> state_in;
       const bool has_gradient = static_cast<bool>(op.o.gradient);
       d_o_in.fetch(has_gradient ? walk.rows(op.o.gradient, first, V) : v_at, stride_v, valid, V);
       written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
-      state_in.fetch(walk.kept(op.states.value, chunks, chunk, V * K), K, V, K);
       d_o_in.put(memory.d_o, has_gradient ? valid : 0);
       written_in.put(memory.written, valid, kRow,
                      walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
+    }
+    if constexpr (Memory::kStateStaged) {
+      Fetched<Tile, D> state_in;
+      state_in.fetch(kept, K, V, K);
       state_in.put(memory.state, V);
     }
     if (walk.solves) {
@@ -99,7 +212,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
       if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
       prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
       if (walk.solves) prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
+      if (walk.tied) prefetch_rows<Tile>(walk.rows(op.erase_read.value, first - C, K), stride_k, C);
     }
+    __syncthreads();
+    if (worker) parts.template age<true>(memory.erase);
     __syncthreads();
 
     parts.template score<false>(memory.scores, nullptr, 0, nullptr);
@@ -110,150 +226,104 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32 ? 3 : 1)
     given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
     d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
-      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
+      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.rest + j * kRow + v, a, b); });
       __syncthreads();
       d_u.clear();
-      d_u.template add<true, true, C>(inverse, d_written, d_u.first_row(), C);
-      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
+      d_u.template add<true, true, C>(inverse, rest, d_u.first_row(), C);
+      __syncthreads();
+      d_u.pairs(
+          [&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, -a, -b); });  // -dR
     }
     given.multiply(d_u);
     given.row_sums(memory.of_value);
     if (op.v.wanted()) {
-      given = d_u;
-      given.scale(memory.write);
-      given.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
+      d_u.scale(memory.write);
+      d_u.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
     }
     __syncthreads();
 
-    {  // P; N in the place of the inverse, -e N
+    {  // P, N
       Side p;
       p.template add<false, false, D>(d_o, written);
       p.pairs([&](int i, int j, float a, float b) {
-        Op::put2(memory.scores + i * kSide + j, j <= i ? a : 0, j + 1 <= i ? b : 0);
+        const int last = parts.before ? i - 1 : i;
+        Parts::put_pair(memory.scores, i, j, j <= last, parts.before, a);
+        Parts::put_pair(memory.scores, i, j + 1, j + 1 <= last, parts.before, b);
       });
       if (walk.solves) {
         p.clear();
-        p.template add<false, false, D>(d_rest, written);
+        p.template add<false, false, D>(rest, written);
         p.pairs([&](int i, int j, float a, float b) {
-          const float e = -memory.erase[i];
-          a = j < i ? a : 0, b = j + 1 < i ? b : 0;
-          Op::put2(memory.inverse + i * kSide + j, a, b);
-          Op::put2(memory.look + i * kSide + j, e * a, e * b);
-        });
-        d_u.pairs([&](int i, int v, float a, float b) {  // -e dR, in the place of dU
-          const float e = -memory.erase[i];
-          Op::put2(memory.d_written + i * kRow + v, e * a, e * b);
+          Parts::put_pair(memory.inverse, i, j, j < i, parts.late, a);
+          Parts::put_pair(memory.inverse, i, j + 1, j + 1 < i, parts.late, b);
         });
       }
-    }
-    __syncthreads();
-
-    if (worker) {
-      parts.score_backward(memory.scores, memory.inverse, memory.erase, walk.solves, memory.d_q, memory.d_a,
-                           memory.d_k);
-    }
-    Rows d_q, d_a, d_k, across;  // d_a: -da; across: by pairs across the border
-    const bool second = Rows::first_row() >= kHalf;
-    d_q.template add<false, true, D>(d_o, state_at);
-    if (second) across.template add<false, true, kHalf>(scores, border);
-    __syncthreads();
-    // A read's gradient by the state at the chunk's start and by pairs: decays put on, what passes them added
-    // up.
-    const auto finish_read = [&](Rows& rows, const typename Tile::Type* read, const typename Tile::Type* edge,
-                                 const float* within, const float* factors, bool add) {
-      rows.pairs_with(across, [&](int i, int c, float& a, float& b, float m, float n) {
-        const int at = i * D + c, there = i * kRow + c;
-        const float f = factors ? -factors[i] : 1;
-        float reads[2] = {f * a * Op::value(read[there]), f * b * Op::value(read[there + 1])};
-        float edges[2] = {f * m * Op::value(edge[there]), f * n * Op::value(edge[there + 1])};
-#pragma unroll
-        for (int x = 0; x < 2; ++x) {
-          memory.reads[at + x] = add ? memory.reads[at + x] + reads[x] : reads[x];
-          if (second) memory.borders[at + x] = add ? memory.borders[at + x] + edges[x] : edges[x];
-        }
-        const float *since = parts.since + at, *before = parts.half + c;
-        a = a * since[0] * (second ? before[0] : 1) + m * since[0] + within[at];
-        b = b * since[1] * (second ? before[1] : 1) + n * since[1] + within[at + 1];
-      });
-    };
-    finish_read(d_q, parts.q_read, parts.border, memory.d_q, nullptr, false);
-    if (op.q.wanted()) {
-      d_q.template put<Tile::kWhole>(op.q.write, walk.rows(op.q.gradient, first, K), stride_k, valid, K);
-    }
-    across.clear();
-    d_k.template add<false, true, D>(written, d_state_at);
-    if (!second) {
-      // Turned: rows of k are tokens of the second half.
-      across.template add<true, true, kHalf>(Matrix{memory.scores + kHalf * kSide, kSide},
-                                             Matrix{parts.border + kHalf * kRow, kRow});
-      if (walk.solves) {
-        across.template add<true, true, kHalf>(Matrix{memory.look + kHalf * kSide, kSide},
-                                               Matrix{parts.x_border + kHalf * kRow, kRow});
-      }
-    }
-    d_k.pairs_with(across, [&](int i, int c, float& a, float& b, float m, float n) {
-      const int at = i * D + c, there = i * kRow + c;
-      memory.writes[at] = a * Op::value(parts.k_left[there]);
-      memory.writes[at + 1] = b * Op::value(parts.k_left[there + 1]);
-      if (!second) {
-        memory.borders[at] = m * Op::value(parts.border[there]);
-        memory.borders[at + 1] = n * Op::value(parts.border[there + 1]);
-      }
-      const float *until = parts.until + at, *after = parts.half + D + c;
-      a = a * until[0] * (second ? 1 : after[0]) + m * until[0] + memory.d_k[at];
-      b = b * until[1] * (second ? 1 : after[1]) + n * until[1] + memory.d_k[at + 1];
-    });
-    if (walk.solves) {
-      across.clear();
-      d_a.template add<false, true, D>(d_rest, state_at);
-      if (second) across.template add<false, true, kHalf>(inverse, border);
-      finish_read(d_a, parts.x_read, parts.x_border, memory.d_a, memory.erase, true);
-      d_a.row_sums(memory.of_erase, [&](int i, int c, float a, float b) {
-        const typename Tile::Type* x = parts.x + i * kRow + c;
-        return a * Op::value(x[0]) + b * Op::value(x[1]);
-      });
-      d_a.scale(memory.erase);
-      if (!walk.tied) d_k.subtract(d_a);
-    }
-    if (op.k.wanted()) {
-      d_k.template put<Tile::kWhole>(op.k.write, walk.rows(op.k.gradient, first, K), stride_k, valid, K);
-    }
-    if (walk.tied && op.erase_read.wanted()) {
-      d_a.each(d_a, [](float& x, float y) { x = -y; });
-      d_a.template put<Tile::kWhole>(op.erase_read.write, walk.rows(op.erase_read.gradient, first, K),
-                                     stride_k, valid, K);
     }
     d_state.column_sums(memory.through, D, [&](int v, int c, float a, float b, float(&sums)[2]) {
-      const typename Tile::Type* s = memory.state + v * kRow + c;
-      sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
+      if constexpr (Memory::kStateStaged) {
+        const typename Tile::Type* s = memory.state + v * kRow + c;
+        sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
+      } else {
+        const float* s = kept + static_cast<std::int64_t>(v) * K + c;
+        if (v < V && c < K) sums[0] += a * s[0];
+        if (v < V && c + 1 < K) sums[1] += b * s[1];
+      }
     });
     d_state.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
     __syncthreads();
 
-    if (threadIdx.x < D) {  // its own column: no barrier
-      float sum = 0;
-      for (int i = 0; i < Tile::State::kDown; ++i) sum += memory.through[i * D + threadIdx.x];
-      memory.through[threadIdx.x] = sum * parts.all[threadIdx.x];
-    }
-    if (const int i = static_cast<int>(threadIdx.x); i < valid) {
-      const std::int64_t at = static_cast<std::int64_t>(i) * H;
-      const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
-      if (op.write_gain.wanted()) {
-        put(op.write_gain.write, walk.rows(op.write_gain.gradient, first, 1) + at,
-            Rows::total(memory.of_value, i) + (walk.tied ? 0 : d_erase));
+    // Gradients of rows at the border of their half: by the state at the chunk's ends, then by pairs across.
+    const bool second = Rows::first_row() >= kHalf;
+    const auto to_border = [&](Rows& rows, bool other, const float* decay, float* sums, const auto* with) {
+      if (other) rows.pairs([&](int, int c, float& a, float& b) { a *= decay[c], b *= decay[c + 1]; });
+      rows.column_sums(sums, D, [&](int i, int c, float a, float b, float(&two)[2]) {
+        if (!other) return;
+        two[0] += a * Op::value(with[i * kRow + c]), two[1] += b * Op::value(with[i * kRow + c + 1]);
+      });
+    };
+    const auto by_state = [&](Rows& rows, Matrix a) {
+      if constexpr (Memory::kStateStaged) {
+        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
+      } else {
+        rows.template add<false, true, D>(a, Unstaged{kept, K, V});
       }
-      if (walk.tied && op.erase_gain.wanted()) {
-        put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + at, d_erase);
+    };
+    Rows d_q, d_a, d_k;
+    by_state(d_q, d_o);
+    to_border(d_q, second, parts.half, memory.queries, parts.border);
+    if (second) d_q.template add<false, true, kHalf>(scores, border);
+    d_k.template add<false, true, D>(written, d_state_at);
+    to_border(d_k, !second, parts.half + D, memory.keys, parts.border);
+    if (!second) {  // turned: rows of k are tokens of the second half
+      d_k.template add<true, true, kHalf>(Matrix{memory.scores + kHalf * kSide, kSide},
+                                          Matrix{parts.border + kHalf * kRow, kRow});
+    }
+    if (walk.solves) {
+      by_state(d_a, rest);
+      to_border(d_a, second, parts.half, memory.erases, parts.a_border);
+      if (second) d_a.template add<false, true, kHalf>(inverse, border);
+      if (!second) {
+        d_k.template add<true, true, kHalf>(Matrix{memory.inverse + kHalf * kSide, kSide},
+                                            Matrix{parts.a_border + kHalf * kRow, kRow});
       }
     }
-    d_state.template add<true, true, C>(d_o, Matrix{parts.q_read, kRow});
-    if (walk.solves) d_state.template add<true, true, C>(d_written, Matrix{parts.x_read, kRow});
     __syncthreads();
-    if (worker && op.log_decay.wanted()) {
-      parts.put_decay_gradient(op.log_decay.write, walk.rows(op.log_decay.gradient, first, K), stride_k,
-                               valid, K, memory.through, memory.reads, memory.writes, memory.borders);
-      // The next chunk's parts are written by the same threads in the same places, its sums after a barrier.
-    }
+    const auto lay_down = [&](Rows& rows, float* to) {
+      rows.pairs([&](int i, int c, float a, float b) {
+        *reinterpret_cast<float2*>(to + i * D + c) = make_float2(a, b);
+      });
+    };
+    lay_down(d_q, memory.d_q), lay_down(d_k, memory.d_k);
+    if (walk.solves) lay_down(d_a, memory.d_a);
+    __syncthreads();
+
+    const ChannelBackward<Tile> back{walk, op, memory, parts};
+    if (worker) back.by_channels(first, valid);
+    __syncthreads();
+    back.put_rows(first, valid);
+    d_state.template add<true, true, C>(d_o, Matrix{parts.q_read, kRow});
+    if (walk.solves) d_state.template add<true, true, C>(rest, Matrix{parts.a_read, kRow});
+    __syncthreads();
   }
   if (op.start.wanted()) {
     d_state.template put<Tile::kWhole>(op.start.write, walk.kept(op.start.gradient, 1, 0, V * K), K, V, K);

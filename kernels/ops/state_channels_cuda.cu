@@ -1,6 +1,4 @@
-// The chunkwise state whose key channels decay each by itself: sizes up to 64, reads after the write, erase
-// after the decay.
-// SPDX-License-Identifier: Apache-2.0
+// The chunkwise state whose key channels decay each by itself. SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_channels_backward.cuh"
 #include "kernels/ops/state_chunk.cuh"
 #include "kernels/ops/state_chunk_launch.cuh"
@@ -13,19 +11,20 @@ template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   return with_format(op, [&](auto format) {
     constexpr Precision kFormat = decltype(format)::value;
-    if (op.K() <= 32 && op.V() <= 32) {
-      return whole(op) ? f(StateTile<kFormat, 32, true, true, 32>{})
-                       : f(StateTile<kFormat, 32, false, true, 32>{});
-    }
-    return whole(op) ? f(StateTile<kFormat, 64, true, true, 32>{})
-                     : f(StateTile<kFormat, 64, false, true, 32>{});
+    const auto sized = [&](auto whole) {
+      constexpr bool kWhole = decltype(whole)::value;
+      const int size = op.K() > op.V() ? op.K() : op.V();
+      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, 32>{});
+      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, 32>{});
+      return f(StateTile<kFormat, 128, kWhole, true, 32, 8>{});
+    };
+    return whole(op) ? sized(std::true_type{}) : sized(std::false_type{});
   });
 }
 
 }  // namespace
 
 bool channel_read_covers(const StateRead<float>& op) {
-  if (op.K() > 64 || op.V() > 64 || op.before || !op.decayed) return false;
   return with_tile(op, [&](auto tile) {
     using Tile = decltype(tile);
     const std::size_t limit = shared_memory_limit();

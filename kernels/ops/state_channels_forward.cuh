@@ -19,10 +19,10 @@ struct ChannelForwardMemory {
     Carve carve{base};
     parts.take(carve, false, solves, tied);
     state = carve.take<Type>(Tile::D * Tile::kRow);
-    written = carve.take<Type>(kTokens);
+    rest = carve.take<Type>(kTokens);
+    written = solves ? parts.q : rest;  // q and k are of no use once their scores are known
+    inverse = parts.k;
     scores = carve.take<Type>(C * Tile::kSide);
-    rest = solves ? carve.take<Type>(kTokens) : nullptr;
-    inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
     solving = solves ? carve.take<float>(C * Inverse::kStride) : nullptr;
     scratch = solves ? carve.take<float>(Inverse::kScratch) : nullptr;
     write = carve.take<float>(C);
@@ -42,10 +42,14 @@ __device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const St
   erase[i] = i < valid ? (e ? e[static_cast<std::int64_t>(i) * walk.H] : 1.0f) : 0.0f;
 }
 
+/// Blocks that a multiprocessor is to hold, `small` of the smallest.
+template <class Tile, int small>
+constexpr int kChannelBlocks = Tile::D == 32                                       ? small
+                               : Tile::D == 64 && Tile::kFormat == Precision::bf16 ? 2
+                                                                                   : 1;
+
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                      ? 4
-                                                  : Tile::kFormat == Precision::bf16 ? 2
-                                                                                     : 1)
+__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 4>)
     channel_forward(const __grid_constant__ StateRead<float> op) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
@@ -54,8 +58,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                 
   extern __shared__ __align__(16) unsigned char dynamic[];
   const StateWalk<Tile> walk(op);
   const int K = walk.K, V = walk.V, H = walk.H, chunks = (walk.T + C - 1) / C;
-  const Memory memory(dynamic, true, walk.solves, walk.tied);
-  const auto& parts = memory.parts;
+  Memory memory(dynamic, true, walk.solves, walk.tied);
+  auto& parts = memory.parts;
+  parts.before = op.before, parts.late = !op.decayed;
+  const bool worker = threadIdx.x < ChannelParts<Tile>::kWorkers;
   const Matrix state_at{memory.state, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
   const typename Memory::Inverse inverting{memory.solving, memory.scratch};
@@ -65,7 +71,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                 
   if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int first = chunk * C, valid = min(C, walk.T - first);
-    if (threadIdx.x < ChannelParts<Tile>::kWorkers) parts.prepare(walk, op, first, valid);
+    parts.load(walk, op, first, valid);
     if (threadIdx.x >= Tile::kThreads - 32) {
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
@@ -83,13 +89,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                 
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
     __syncthreads();
+    if (worker) parts.template age<false>(memory.erase);
+    __syncthreads();
 
     given.scale(memory.write);
     if (walk.solves) {
       parts.template score<true>(memory.scores, memory.solving, inverting.kStride, memory.erase);
       typename Tile::Rows r;
-      r.template add<false, false, D>(Matrix{parts.x_read, kRow}, state_at);
-      r.scale(memory.erase);
+      r.template add<false, false, D>(Matrix{parts.a_read, kRow}, state_at);
       given.subtract(r);
       given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
     } else {
@@ -98,6 +105,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::D == 32                 
     }
     __syncthreads();
 
+    if (ChannelParts<Tile>::kTight && walk.tied && worker) parts.leave();
     typename Tile::Rows o;
     if (walk.solves) inverting.diagonal();
     o.template add<false, false, D>(Matrix{parts.q_read, kRow}, state_at);

@@ -1,4 +1,14 @@
-// The chunkwise form of the recurrence engine on CUDA: products of matrices, chunk after chunk.
+// The chunkwise form of the recurrence engine on CUDA: products of matrices, chunk after chunk. Of StateRead:
+//
+//   fields                         here                                the plain kernels, token after token
+//   Real                           float, all formats of products      double
+//   K, V                           1 to 128, padded to 32, 64 or 128   larger
+//   log_decay                      none, a token's, a key channel's
+//   erase                          none, delta, tied                   free
+//   before, decayed, start, end    any
+//   writes, position               1, none                             several writes; reads at positions
+//
+// Where a GPU has less shared memory than a kernel asks for (227 KB at most), the plain kernels run as well.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_read.h"
