@@ -11,9 +11,9 @@ here come
     SNR             s^2 / |o - s v|^2, s = o.v
     recall          how often o is nearest to v, by angle, among the n values
 
-Writes OUT.csv, all memories at loads from D/4 to 4 D, and draws some of them (OUT.pdf, OUT.png) with theory for random keys:
-the sum rule's error (n - 1) / D, the optimum 1 - D / n of any linear memory above n = D, and the loads up to which all n are
-right, 8 n ln n = D^2 for the sum rule and 2 n ln n = D^2 for the optimum (arXiv 2605.05189, proposition 1). Needs numpy and
+Writes OUT.csv, all memories whose gates can be open at loads from D/4 to 4 D, and draws some of them (OUT.pdf, OUT.png) with
+theory for random keys: the sum rule's error (n - 1) / D, the optimum 1 - D / n of any linear memory above n = D, and the loads
+up to which all n are right, 8 n ln n = D^2 for the sum rule and 2 n ln n = D^2 for the optimum (arXiv 2605.05189, proposition 1). Needs numpy and
 matplotlib; a minute on two cores.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ D, READS = 32, 512  # numbers a key and a value; keys asked for a point, at leas
 LOADS = [8, 12, 16, 24, 32, 48, 64, 96, 128]
 OPEN = {  # inputs of memories such that nothing is held back and nothing fades
     "log_decay": 0, "log_decay_v": 0, "beta": 1, "step": 1, "in_context_rate": 1, "bonus": 1, "slope": 0, "ridge": 1e-3,
-    "erase_key": "k", "write_gate": 1, "input_gate": 1, "output_gate": 1,
+    "erase_key": "k", "gate": 1, "sink": -30,
 }
 VARIANTS = {  # further rows: label -> memory, inputs that differ, options
     "delta, beta 0.5": ("delta", {"beta": 0.5}, []),
