@@ -135,6 +135,19 @@ TEST(StudyFiles, SwapTrackingAndBeyondLength) {
   }
 }
 
+// Parts of the model make other runs; what they look back to is state.
+TEST(StudyFiles, PartsOfTheModel) {
+  const Study plain = read("quickstart"),
+              conv = read("quickstart", {"model.short_conv=k", "model.out_norm=rms"});
+  ASSERT_EQ(plain.runs.size(), conv.runs.size());
+  for (std::size_t i = 0; i < plain.runs.size(); ++i) {
+    EXPECT_NE(conv.runs[i].id, plain.runs[i].id);
+    EXPECT_EQ(conv.runs[i].state_size - plain.runs[i].state_size,
+              3 * plain.runs[i].config.get_int("model.d_key"));
+  }
+  EXPECT_THROW(read("quickstart", {"model.short_conv=q"}), ConfigError);
+}
+
 // Results lie in people's stores under these names. If this fails, a default or a name was changed: enter the
 // old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
 TEST(StudyFiles, PinnedIds) {

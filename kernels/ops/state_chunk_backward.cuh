@@ -58,6 +58,9 @@ struct BackwardMemory {
   }
 };
 
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
+using Guarded = Fetched<Tile, kRows, kColumns, true>;
+
 /// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
 /// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
 /// and ends with barriers.
@@ -185,31 +188,31 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     const float* v_at = walk.rows(op.v.value, first, V);
     d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
     {
-      Fetched<Tile> q_in, k_in, d_o_in, written_in;
+      Guarded<Tile> q_in, k_in, d_o_in, written_in;
       q_in.fetch(walk.rows(op.q.value, first, K), stride_k, valid, K);
       k_in.fetch(walk.rows(op.k.value, first, K), stride_k, valid, K);
       const bool has_gradient = static_cast<bool>(op.o.gradient);
-      d_o_in.fetch(has_gradient ? walk.rows(op.o.gradient, first, V) : v_at, stride_v, valid, V);
+      d_o_in.fetch(walk.rows(op.o.gradient, first, V), stride_v, has_gradient ? valid : 0, V);
       written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
       if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
       q_in.put(memory.q, valid);
       k_in.put(memory.k, valid);
-      d_o_in.put(memory.d_o, has_gradient ? valid : 0);
+      d_o_in.put(memory.d_o, valid);
       written_in.put(memory.written, valid, kRow,
                      walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
     }
     if constexpr (Memory::kStateStaged) {
-      Fetched<Tile, D> state_in;
+      Guarded<Tile, D> state_in;
       state_in.fetch(kept, K, V, K);
       state_in.put(memory.state, V);
     }
     if (walk.solves) {
-      Fetched<WholeTile, C, C> inverse_in;
+      Guarded<WholeTile, C, C> inverse_in;
       inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
       inverse_in.put(memory.inverse, C, kSide);
     }
     if (walk.tied) {
-      Fetched<Tile> look_in;
+      Guarded<Tile> look_in;
       look_in.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
       look_in.put(memory.x, valid);
     }

@@ -149,8 +149,9 @@ struct StateWalk {
 
 /// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride`
 /// apart; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory
-/// together.
-template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
+/// together. kGuarded: rows beyond them are not asked for, which is faster backward by 3 to 11 %; else they
+/// are dropped on their way, which is faster forward by 3 to 5 % (measured on an H200).
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded = false>
 struct Fetched {
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
   float4 x[kTurns];
@@ -163,7 +164,14 @@ struct Fetched {
     if constexpr (Tile::kWhole) {
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn) {
-        x[turn] = *reinterpret_cast<const float4*>(from + min(row(turn), valid - 1) * stride + column());
+        if constexpr (kGuarded) {
+          x[turn] = make_float4(0, 0, 0, 0);
+          if (row(turn) < valid) {
+            x[turn] = *reinterpret_cast<const float4*>(from + row(turn) * stride + column());
+          }
+        } else {
+          x[turn] = *reinterpret_cast<const float4*>(from + min(row(turn), valid - 1) * stride + column());
+        }
       }
     } else {
 #pragma unroll
@@ -191,11 +199,11 @@ struct Fetched {
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       const bool there = row(turn) < valid;
-      float f = there ? 1 : 0;
+      float f = kGuarded || there ? 1 : 0;
       if (gain && there) f = gain[static_cast<std::int64_t>(row(turn)) * gain_stride];
       float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
 #pragma unroll
-      for (int n = 0; n < 4; ++n) v[n] = there ? (gain ? f * v[n] : v[n]) : 0;
+      for (int n = 0; n < 4; ++n) v[n] = kGuarded ? f * v[n] : there ? (gain ? f * v[n] : v[n]) : 0;
       As::put4(to + row(turn) * line + column(), v);
     }
   }
