@@ -28,6 +28,7 @@ Matrix memory_mosaics(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(memory_mosaics, memory_mosaics);
 CROSSTALK_GATE_LAW(memory_mosaics, log_decay, -(0.5 + 4.5 * x.head / (x.heads - 1)) * std::exp(x("leak")));
 CROSSTALK_GATE_LAW(memory_mosaics, sharpness, std::exp(x("log_sharpness")));
+CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 
 TEST(MemoryMosaicsOracle, WithoutALeakItIsStrictSoftmaxOfDirections) {
   const Options strict = option("strict", true), sharp = option("scale", 3.0, strict);

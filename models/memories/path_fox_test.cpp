@@ -24,6 +24,7 @@ CROSSTALK_MEMORY_ORACLE(path_fox, path_fox);
 CROSSTALK_GATE_LAW(path_fox, path_key, of_unit(silu_of(x.all("path_key")), x.channel));
 CROSSTALK_GATE_LAW(path_fox, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(path_fox, log_decay, log_sigmoid(x("forget")));
+CROSSTALK_HALF_LIFE(path_fox, 1.033);
 
 Sequence random_path(std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), 7, 4, 3, seed);
