@@ -257,6 +257,7 @@ class Inspector {
         states[t][name] = {name, "", "", dims_of(state->value), values_of(state->value), false};
       if (spectra.count(t) == 0 || look.states.count("S") == 0) continue;
       const InspectArray& S = states[t]["S"];
+      if (S.dims.size() != 3) continue;  // no matrix a head
       H = S.dims[0];
       at.push_back(t);
       for (std::int64_t h = 0; h < H; ++h) n = add_spectrum(S, h, values, ranks);
