@@ -7,7 +7,8 @@
 # SPDX-License-Identifier: Apache-2.0
 FROM debian:12 AS build
 COPY scripts /src/scripts
-RUN bash /src/scripts/install-deps.sh --minimal
+# CROSSTALK_PYTHON=true: no matplotlib here, figures are drawn in the image below.
+RUN CROSSTALK_PYTHON=true bash /src/scripts/install-deps.sh --minimal
 COPY . /src
 RUN cmake -S /src -B /build -G Ninja -DCROSSTALK_CUDA=OFF -DCROSSTALK_TESTS=OFF -DCROSSTALK_PORTABLE=ON \
       -DCROSSTALK_ARCH=x86-64-v3 \

@@ -13,6 +13,7 @@
 #include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
+#include "kernels/ops/network_read.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
 #include "kernels/ops/pick.h"
@@ -28,6 +29,7 @@
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
+#include "kernels/ops/wkv_read.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
@@ -54,6 +56,7 @@
   X(Lookup) \
   X(Map) \
   X(Mix) \
+  X(NetworkRead) \
   X(Normalize) \
   X(OneHot) \
   X(Pick) \
@@ -72,5 +75,6 @@
   X(Softmax) \
   X(Solve) \
   X(StateRead) \
-  X(Swap)
+  X(Swap) \
+  X(WkvRead)
 // clang-format on
