@@ -1,5 +1,5 @@
-// MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its oracle, a ridge regression by Cholesky, and its laws.
-// SPDX-License-Identifier: Apache-2.0
+// MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its oracle, a ridge regression by Cholesky, and its
+// laws. SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
@@ -28,8 +28,8 @@ Matrix solved(Matrix a, Matrix b) {
   return b;
 }
 
-// The weights W that minimise sum_j weight_j |v_j - W k_j|^2 + sum_c ridge_c |W_c|^2, weight_j = beta_j times the
-// decays behind j, from normal equations over all tokens so far; then o = W q.
+// The weights W that minimise sum_j weight_j |v_j - W k_j|^2 + sum_c ridge_c |W_c|^2, weight_j = beta_j times
+// the decays behind j, from normal equations over all tokens so far; then o = W q.
 Matrix mesa(const Sequence& s) {
   Matrix o;
   for (int t = 0; t < s.T; ++t) {
@@ -83,7 +83,8 @@ TEST(MesaOracle, OrthonormalKeysAreRecalledUpToTheRidge) {
   expect_close(read("mesa", s), times(1 / 1.25, s.v));
 }
 
-// Keys that are not orthogonal, as many as there are: linear attention mixes them up, the regression does not.
+// Keys that are not orthogonal, as many as there are: linear attention mixes them up, the regression does
+// not.
 TEST(MesaOracle, IndependentKeysAreRecalledAsTheRidgeVanishes) {
   Sequence s = sequence(4, 4, 3, 3, 1e-9);
   s.q = s.k;
