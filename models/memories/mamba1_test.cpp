@@ -1,4 +1,5 @@
 // Mamba (Gu and Dao 2023, arXiv 2312.00752): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -28,6 +29,8 @@ Matrix mamba1(const Sequence& s) {
   return y;
 }
 CROSSTALK_MEMORY_ORACLE(mamba1, mamba1);
+CROSSTALK_GATE_LAW(mamba1, step, softplus(x("step")));
+CROSSTALK_GATE_LAW(mamba1, log_rate, x("log_rate"));
 
 TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

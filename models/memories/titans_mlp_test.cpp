@@ -1,5 +1,6 @@
 // Titans with a network of one hidden layer (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its oracle and
 // its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -17,6 +18,9 @@ Matrix titans_mlp(const Sequence& s) {
                        });
 }
 CROSSTALK_MEMORY_ORACLE(titans_mlp, titans_mlp);
+CROSSTALK_GATE_LAW(titans_mlp, rate, sigmoid(x("rate")));
+CROSSTALK_GATE_LAW(titans_mlp, momentum_gate, sigmoid(x("momentum")));
+CROSSTALK_GATE_LAW(titans_mlp, forget_gate, sigmoid(x("forget")));
 
 Sequence sequence(int T, double rate) {
   Sequence s = random_sequence(no_options(), T, 3, 2, 1);

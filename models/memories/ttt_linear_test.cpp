@@ -1,5 +1,6 @@
 // TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -17,6 +18,9 @@ Matrix ttt_linear(const Sequence& s) {
   });
 }
 CROSSTALK_MEMORY_ORACLE(ttt_linear, ttt_linear);
+CROSSTALK_GATE_LAW(ttt_linear, rate, sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
+CROSSTALK_GATE_LAW(ttt_linear, gain, x("gain"));
+CROSSTALK_GATE_LAW(ttt_linear, bias, x("bias"));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 5, 5, 1);

@@ -1,4 +1,5 @@
 // TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -20,6 +21,9 @@ Matrix ttt_mlp(const Sequence& s) {
   });
 }
 CROSSTALK_MEMORY_ORACLE(ttt_mlp, ttt_mlp);
+CROSSTALK_GATE_LAW(ttt_mlp, rate, 0.1 * sigmoid(x("rate")) / static_cast<double>(x.all("k").size()));
+CROSSTALK_GATE_LAW(ttt_mlp, gain, x("gain"));
+CROSSTALK_GATE_LAW(ttt_mlp, bias, x("bias"));
 
 Sequence sequence(const Options& options, int T) {
   Sequence s = random_sequence(options, T, 3, 4, 1);

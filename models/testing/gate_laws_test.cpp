@@ -14,7 +14,7 @@
 namespace crosstalk::checks {
 namespace {
 
-constexpr int kTokens = 5, kHeads = 2, kKeys = 3, kValues = 4;
+constexpr int kTokens = 5, kKeys = 3, kValues = 4;
 
 // A model whose projections and parameters are given numbers, and that looks at every input of a memory.
 class LawMixer final : public Mixer<double> {
@@ -28,8 +28,8 @@ class LawMixer final : public Mixer<double> {
 
   LawMixer(Graph<double>& target, const Options& options_, int writes)
       : Mixer(target, options_,
-              {1, kTokens, kTokens, kHeads, kKeys, static_cast<int>(head_d_dot(options_)), kValues, writes}) {
-  }
+              {1, kTokens, kTokens, static_cast<int>(options_.get_int("model.heads")), kKeys,
+               static_cast<int>(head_d_dot(options_)), kValues, writes}) {}
 
   Var<double> keys() override { return leaf("k", {1, T * N, H, d}, N); }
   Var<double> queries() override { return leaf("q", {1, T, H, d}, 1); }
@@ -94,7 +94,7 @@ void expect_laws(const std::string& memory, const Options& options) {
     for (int row = 0; row < rows; ++row) {
       for (int h = 0; h < made.dim(2); ++h) {
         GateArguments x{options};
-        x.head = h, x.heads = kHeads;
+        x.head = h, x.heads = mixer.H;
         for (const auto& [name, one] : mixer.given) {
           const int at = one.writes == per_token ? row : row / per_token;
           x.numbers[name] = row_of(one.x.variable->value, at, h);
@@ -114,25 +114,29 @@ class GateLaws : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GateLaws, EveryInputFollowsItsLaw) {
   const MemoryKind& kind = *find_memory(GetParam());
-  std::vector<Setting> settings = {{"defaults", memory_options(kind, kHeads * kKeys, 5, kValues)}};
-  for (const OptionSpec& spec : memory_named(GetParam()).options) {
-    for (const OptionValue& value : settings_of(spec)) {
-      settings.push_back({spec.name + " = " + to_text(value), settings[0].options});
-      settings.back().options.set("memory." + spec.name, value);
-    }
-  }
   int checked = 0;
-  for (Setting& setting : settings) {
-    SCOPED_TRACE(setting.name);
-    setting.options.set("model.heads", std::int64_t{kHeads});
-    if (setting.options.has("memory.beta_max")) setting.options.set("memory.beta_max", 2.0);
-    try {
-      kind.resolve(setting.options);
-    } catch (const OptionError&) {
-      continue;
+  for (const std::int64_t heads : {2, 1}) {  // one where a memory has no more
+    std::vector<Setting> settings = {
+        {"defaults", memory_options(kind, static_cast<int>(heads) * kKeys, 5, kValues)}};
+    settings[0].options.set("model.heads", heads);
+    for (const OptionSpec& spec : memory_named(GetParam()).options) {
+      for (const OptionValue& value : settings_of(spec)) {
+        settings.push_back({spec.name + " = " + to_text(value), settings[0].options});
+        settings.back().options.set("memory." + spec.name, value);
+      }
     }
-    ASSERT_NO_FATAL_FAILURE(expect_laws(GetParam(), setting.options));
-    ++checked;
+    for (Setting& setting : settings) {
+      SCOPED_TRACE(setting.name);
+      if (setting.options.has("memory.beta_max")) setting.options.set("memory.beta_max", 2.0);
+      try {
+        kind.resolve(setting.options);
+      } catch (const OptionError&) {
+        continue;
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_laws(GetParam(), setting.options));
+      ++checked;
+    }
+    if (checked > 0) break;
   }
   EXPECT_GT(checked, 0);
 }
