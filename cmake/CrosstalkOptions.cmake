@@ -1,6 +1,7 @@
 # Options, warnings and optimisation flags, on one interface target.
 option(CROSSTALK_TESTS "Build the tests" ON)
 option(CROSSTALK_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(CROSSTALK_PORTABLE "Link all but the C library into the program, for machines without the build's libraries" OFF)
 set(CROSSTALK_ARCH "native" CACHE STRING "Value of -march; empty for the compiler's default")
 
 # Warnings are errors with the compilers that the project is developed with. A newer one may know warnings that
@@ -38,6 +39,10 @@ if(CROSSTALK_ARCH)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(crosstalk_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
   endif()
+endif()
+if(CROSSTALK_PORTABLE)  # cmake/CrosstalkPackages.cmake chooses static libraries
+  target_compile_definitions(crosstalk_flags INTERFACE FMT_HEADER_ONLY)
+  target_link_options(crosstalk_flags INTERFACE -static-libstdc++ -static-libgcc LINKER:--as-needed)
 endif()
 if(CROSSTALK_SANITIZE)
   target_compile_options(crosstalk_flags INTERFACE

@@ -1,4 +1,12 @@
 # Everything is found on the system; nothing is fetched. scripts/install-deps.sh installs it.
+if(CROSSTALK_PORTABLE)
+  set(Boost_USE_STATIC_LIBS ON)
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libgomp.a
+    OUTPUT_VARIABLE gomp OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(IS_ABSOLUTE "${gomp}")
+    set(OpenMP_gomp_LIBRARY "${gomp}" CACHE FILEPATH "" FORCE)
+  endif()
+endif()
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

@@ -1,9 +1,31 @@
 # Install rules, and the last lines of a configuration: what will be built.
 if(TARGET crosstalk)
   include(GNUInstallDirs)
+  file(GLOB crosstalk_studies CONFIGURE_DEPENDS experiments/*.toml)
   install(TARGETS crosstalk RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-  install(DIRECTORY "${CMAKE_SOURCE_DIR}/experiments/" DESTINATION "${CMAKE_INSTALL_DATADIR}/crosstalk/experiments"
-    FILES_MATCHING PATTERN "*.toml")
+  # `crosstalk list studies` looks at ../share/crosstalk/experiments of wherever the program lies: the folder may be moved.
+  install(FILES ${crosstalk_studies} DESTINATION share/crosstalk/experiments)
+  install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/crosstalk)
+  install(FILES docs/apply.md docs/cluster.md docs/install.md docs/own_model.py docs/reference.md DESTINATION share/doc/crosstalk/docs)
+  # What the program writes about itself.
+  install(CODE "set(crosstalk_program \"$<TARGET_FILE:crosstalk>\")")
+  install(CODE [[
+    set(share "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
+    foreach(made "man=man/man1/crosstalk.1" "completion;bash=bash-completion/completions/crosstalk"
+        "completion;zsh=zsh/site-functions/_crosstalk" "completion;fish=fish/vendor_completions.d/crosstalk.fish")
+      string(REGEX MATCH "^(.*)=(.*)$" made "${made}")
+      get_filename_component(folder "${share}/${CMAKE_MATCH_2}" DIRECTORY)
+      file(MAKE_DIRECTORY "${folder}")
+      execute_process(COMMAND "${crosstalk_program}" ${CMAKE_MATCH_1} OUTPUT_FILE "${share}/${CMAKE_MATCH_2}"
+        COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()
+  ]])
+  set(CPACK_PACKAGE_FILE_NAME "crosstalk-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}")
+  set(CPACK_PACKAGE_VENDOR "Crosstalk")
+  set(CPACK_RESOURCE_FILE_LICENSE "${CMAKE_SOURCE_DIR}/LICENSE")
+  set(CPACK_GENERATOR TGZ)
+  set(CPACK_STRIP_FILES ON)
+  include(CPack)
 endif()
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)

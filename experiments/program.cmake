@@ -14,6 +14,7 @@ crosstalk_library(crosstalk_program
     program/draw.cpp
     program/compare.cpp
     program/export.cpp
+    program/forecast.cpp
     program/help.cpp
     program/inspect.cpp
     program/list.cpp
@@ -57,7 +58,7 @@ target_link_libraries(crosstalk PRIVATE crosstalk_program)
 set_target_properties(crosstalk PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 
 crosstalk_test(program_test
-  SOURCES program/bench_test.cpp program/command_test.cpp program/progress_test.cpp program/shares_test.cpp
+  SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp program/shares_test.cpp
           program/text_test.cpp program/verify_test.cpp
   LIBS crosstalk_program)
 # Brings a trainer of its own: must not link the real one's scheduler (the archive gives way).
@@ -106,6 +107,10 @@ if(CROSSTALK_TESTS)
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()
   endif()
+  # What is installed, moved and used elsewhere.
+  add_test(NAME program.install
+    COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/install_test.sh" "${CMAKE_BINARY_DIR}")
+  set_tests_properties(program.install PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")
   set_tests_properties(program.kill_20 PROPERTIES LABELS slow TIMEOUT 600)

@@ -40,8 +40,8 @@ bool next_character(std::string_view text, std::size_t& i, char32_t& character) 
   return true;
 }
 
-/// Columns [begin, end) between the quotes of a line such as `title = "..."  # comment`; {0, 0} for any other
-/// line. Quotes and backslashes inside are not understood, so such a line must be ASCII.
+/// Columns [begin, end) between the quotes of a line such as `title = "..."  # comment` or `title = '...'`; {0, 0} for any
+/// other line, which must be ASCII.
 std::pair<std::size_t, std::size_t> title_quotes(std::string_view line) {
   std::size_t i = line.find_first_not_of(" \t");
   constexpr std::string_view kKey = "title";
@@ -49,9 +49,15 @@ std::pair<std::size_t, std::size_t> title_quotes(std::string_view line) {
   i = line.find_first_not_of(" \t", i + kKey.size());
   if (i == std::string_view::npos || line[i] != '=') return {0, 0};
   i = line.find_first_not_of(" \t", i + 1);
-  if (i == std::string_view::npos || line[i] != '"') return {0, 0};
-  const std::size_t end = line.find_first_of("\"\\", i + 1);
-  if (end == std::string_view::npos || line[end] != '"' || end == i + 1) return {0, 0};
+  if (i == std::string_view::npos || (line[i] != '"' && line[i] != '\'')) return {0, 0};
+  const char quote = line[i];
+  std::size_t end = i + 1;
+  for (; end < line.size() && line[end] != quote; ++end) {
+    if (quote == '\'' || line[end] != '\\') continue;
+    if (++end == line.size() || static_cast<unsigned char>(line[end]) >= 0x80)
+      return {0, 0};  // no escape of TOML
+  }
+  if (end >= line.size() || end == i + 1) return {0, 0};
   return {i + 1, end};
 }
 
@@ -160,6 +166,11 @@ void guard_line(std::string_view line, int number, Depth& depth, std::string& ou
   const std::size_t first = line.find_first_not_of(" \t");
   const bool comment = first != std::string_view::npos && line[first] == '#';
   const auto [title_begin, title_end] = title_quotes(line);
+  // A title in '...' that is not ASCII goes on as "...", where characters can be written by their number.
+  const bool rewritten = title_begin > 0 && line[title_begin - 1] == '\'' &&
+                         std::any_of(line.begin() + static_cast<std::ptrdiff_t>(title_begin),
+                                     line.begin() + static_cast<std::ptrdiff_t>(title_end),
+                                     [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   depth.begin_line();
   int column = 0;
   for (std::size_t i = 0; i < line.size();) {
@@ -176,15 +187,21 @@ void guard_line(std::string_view line, int number, Depth& depth, std::string& ou
                                       static_cast<unsigned>(character)));
     }
     if (character < 0x80) {
-      depth.see(static_cast<char>(character), at);
-      out += static_cast<char>(character);
+      const char c = static_cast<char>(character);
+      depth.see(c, at);
+      if (rewritten && (i == title_begin || start == title_end)) {
+        out += '"';
+      } else {
+        if (rewritten && start >= title_begin && start < title_end && (c == '"' || c == '\\')) out += '\\';
+        out += c;
+      }
     } else if (comment) {
       out += '?';
     } else if (start >= title_begin && i <= title_end) {
       out += fmt::format("\\U{:08X}", static_cast<unsigned>(character));
     } else {
       throw TomlError(at, fmt::format("character U+{:04X} outside ASCII; such letters may stand only in "
-                                      "comments on a line of their own and in the title (title = \"...\")",
+                                      "comments on a line of their own and in titles (title = \"...\")",
                                       static_cast<unsigned>(character)));
     }
   }

@@ -61,6 +61,16 @@ TEST(TomlReader, AcceptsWindowsLineEndsAndForeignLettersWhereTheyAreSafe) {
             OptionValue(std::string("S\xC3\xB8rensen \xF0\x9D\x9C\x86")));
 }
 
+TEST(TomlReader, TitlesMayBeFormulasWithForeignLetters) {
+  const auto title = [](const std::string& line) {
+    return std::get<std::string>(parse_toml(line).find("title")->node.value);
+  };
+  EXPECT_EQ(title("title = 'DeltaNet, $\\beta \\in (0,2)$'"), "DeltaNet, $\\beta \\in (0,2)$");
+  EXPECT_EQ(title("title = 'a \"b\" \\phi \xCE\xBB'  # comment 'x'"), "a \"b\" \\phi \xCE\xBB");
+  EXPECT_EQ(title("title = \"$\\\\phi$ \\\"b\\\" \xCE\xBB\"  # comment \"x\""), "$\\phi$ \"b\" \xCE\xBB");
+  EXPECT_EQ(title("title = '\\u00e9 \xCE\xBB'"), "\\u00e9 \xCE\xBB");  // no escape in there
+}
+
 TEST(TomlReader, RefusesBytesThatAStudyMayNotHold) {
   expect_error("\xEF\xBB\xBF[study]\n", 1, 1, "byte order mark");
   expect_error(std::string("\xFF\xFE[\0", 4), 1, 1, "UTF-16");
@@ -73,7 +83,8 @@ TEST(TomlReader, RefusesBytesThatAStudyMayNotHold) {
   expect_error("a = 1  # \xCE\xBB\n", 1, 10, "comments on a line of their own");
   expect_error("name = \"\xCE\xBB\"\n", 1, 9, "U+03BB");
   expect_error("title = \"a\" # \xCE\xBB\n", 1, 15, "U+03BB");
-  expect_error("title = \"a\\\"\xCE\xBB\"\n", 1, 13, "U+03BB");  // escapes make the end of the string unsure
+  expect_error("title = \"a\\\xCE\xBB\"\n", 1, 12, "U+03BB");  // no escape
+  expect_error("title = 'a' \xCE\xBB'\n", 1, 13, "U+03BB");    // behind the string
   expect_error(std::string("a = 1\n\tb = \0\n", 13), 2, 6, "U+0000");
   expect_error("a = 1\rb = 2\n", 1, 6, "U+000D");
   expect_error("a = \"\x7F\"\n", 1, 6, "U+007F");

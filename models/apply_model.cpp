@@ -165,6 +165,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     for (const int n : found->dims) size *= n;
     const std::string& shape = found->shape;
     if (shape.rfind("[H", 0) == 0) return leaf(name, {1, 1, H, size / H});
+    if (shape.rfind("[B", 0) != 0) return leaf(name, {1, 1, 1, size});  // of all heads
     const int M = shape.find('T') == std::string::npos ? 1 : shape.find('N') == std::string::npos ? T : T * N;
     return leaf(name, {B, M, H, size / (B * M * H)});
   }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
+#include "kernels/ops/attend.h"
+#include "kernels/ops/diagonal_read.h"
+#include "kernels/ops/network_read.h"
 #include "kernels/ops/ridge_read.h"
+#include "kernels/ops/wkv_read.h"
 
 namespace crosstalk {
 namespace {
@@ -41,8 +45,77 @@ Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, V
   return {&m.graph, out(added.o)};
 }
 
-#define CROSSTALK_LAWS(Real) \
-  template Var<Real> ridge_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>, int);
+template <class Real>
+Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law) {
+  const auto entries = [&](Var<Real> x) { return in(x ? every_sequence(m, x) : x); };
+  DiagonalRead<Real> op;
+  op.q = in(q), op.k = in(k), op.v = in(m.values());
+  op.step = in(expand(law.step, {m.B, m.T, m.H, m.V}));
+  op.log_rate = entries(law.log_rate), op.angle = entries(law.angle);
+  op.read = entries(law.read), op.read_imag = entries(law.read_imag);
+  op.position = ids(m.position());
+  carry(m, "S", op.start, op.end, m.V, m.K);
+  if (law.angle) carry(m, "S_imag", op.start_imag, op.end_imag, m.V, m.K);
+  const auto& added = m.graph.add(op);
+  hand_on(m, "S", added.end);
+  if (law.angle) hand_on(m, "S_imag", added.end_imag);
+  return {&m.graph, out(added.o)};
+}
+
+template <class Real>
+Var<Real> product(Var<Real> a, Var<Real> v) {
+  Mix<Real> op;
+  op.a = in(a), op.v = in(v);
+  return {a.graph, out(a.graph->add(op).o)};
+}
+
+template <class Real>
+Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus) {
+  WkvRead<Real> op;
+  op.k = in(k), op.v = in(m.values()), op.log_decay = in(every_sequence(m, log_decay));
+  if (m.at_tokens()) op.bonus = in(every_sequence(m, bonus));
+  op.position = ids(m.position());
+  carry(m, "y", op.start, op.end, 1, m.V);
+  carry(m, "L", op.start_log, op.end_log, 1, m.V);
+  const auto& added = m.graph.add(op);
+  hand_on(m, "y", added.end);
+  hand_on(m, "L", added.end_log);
+  return {&m.graph, out(added.o)};
+}
+
+template <class Real>
+Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLaw<Real>& law) {
+  NetworkRead<Real> op;
+  op.hidden = law.hidden, op.biases = law.biases, op.residual = law.residual, op.mini_batch = law.mini_batch;
+  op.q = in(q), op.k = in(k), op.v = in(m.values());
+  op.step = in(law.rate), op.momentum = in(law.momentum), op.forget = in(law.forget);
+  if (law.gain) op.gain = in(every_sequence(m, law.gain)), op.bias = in(every_sequence(m, law.bias));
+  op.position = ids(m.position());
+  for (int i = 0; i < 2 * network_parts; ++i) {
+    if (!law.states[i]) continue;
+    Var<Real> start = m.start(law.states[i]);
+    if (!start && law.begin[i]) start = every_sequence(m, law.begin[i]);
+    op.start[i] = in(start);
+    if (!m.wants_end()) continue;
+    const int part = i % network_parts, R = m.graph.replicas();
+    op.end[i].value = part == network_w1   ? shaped<Real>(R, {m.B, m.H, law.hidden, m.K})
+                      : part == network_b1 ? shaped<Real>(R, {m.B, m.H, law.hidden})
+                      : part == network_w2 ? shaped<Real>(R, {m.B, m.H, m.V, op.X()})
+                                           : shaped<Real>(R, {m.B, m.H, m.V});
+  }
+  const auto& added = m.graph.add(op);
+  for (int i = 0; i < 2 * network_parts; ++i) {
+    if (law.states[i]) hand_on(m, law.states[i], added.end[i]);
+  }
+  return {&m.graph, out(added.o)};
+}
+
+#define CROSSTALK_LAWS(Real)                                                                               \
+  template Var<Real> ridge_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>, int); \
+  template Var<Real> diagonal_read(Mixer<Real>&, Var<Real>, Var<Real>, const DiagonalLaw<Real>&);          \
+  template Var<Real> product(Var<Real>, Var<Real>);                                                        \
+  template Var<Real> wkv_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                              \
+  template Var<Real> network_read(Mixer<Real>&, Var<Real>, Var<Real>, const NetworkLaw<Real>&);
 CROSSTALK_LAWS(float)
 CROSSTALK_LAWS(double)
 

@@ -11,4 +11,40 @@ template <class Real>
 Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, Var<Real> log_decay,
                      Var<Real> ridge, int iterations);
 
+/// A state whose entries fade on their own (kernels/ops/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and log_rate [1,1,H,V*K]
+/// or with dimensions of 1. With angle, read and read_imag, like log_rate, it is complex. States S and S_imag.
+template <class Real>
+struct DiagonalLaw {
+  Var<Real> step, log_rate;
+  Var<Real> angle = {}, read = {}, read_imag = {};
+};
+template <class Real>
+Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law);
+
+/// a [B,H,Q,n] times v [B,n,H,V]: [B,Q,H,V].
+template <class Real>
+Var<Real> product(Var<Real> a, Var<Real> v);
+
+/// RWKV-4's average of values for every channel (kernels/ops/wkv_read.h), [B,Q,H,V]: k [B,T,H,V], log_decay and bonus
+/// [1,1,H,V] or with dimensions of 1; bonus counts where queries stand at tokens. States y and L.
+template <class Real>
+Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus);
+
+/// A network that is trained while it reads (kernels/ops/network_read.h), [B,Q,H,V].
+template <class Real>
+struct NetworkLaw {
+  int hidden = 0;  ///< 0: linear
+  bool biases = false, residual = false;
+  int mini_batch = 1;
+  Var<Real> rate;                        ///< [B,T,H,1]
+  Var<Real> momentum = {}, forget = {};  ///< [B,T,H,1]
+  Var<Real> gain = {}, bias = {};        ///< [1,1,H,V]: LayerNorm
+  /// What W1, b1, W2, b2 and their momenta are called as states; null: not there.
+  const char* states[8] = {};
+  /// How a sequence begins where no state is given, [1,1,H,size]: the same order; absent: 0.
+  Var<Real> begin[8] = {};
+};
+template <class Real>
+Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLaw<Real>& law);
+
 }  // namespace crosstalk

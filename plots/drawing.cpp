@@ -202,6 +202,14 @@ std::string what_they_are(const RecordList& records) {
   return fmt::format("they have task.name = {}", fmt::join(tasks, ", "));
 }
 
+std::string what_series_they_have(const RecordList& records) {
+  for (const Record* record : records)
+    if (!record->curves.empty() || !record->profiles.empty()) return what_they_are(records);
+  return "these have neither curves nor profiles, as rows of an export: 'crosstalk export STORE --curves "
+         "--out "
+         "NAME.curves.csv' beside NAME.csv keeps them";
+}
+
 std::string symbol_of(const std::string& key) {
   static const std::map<std::string, std::string> symbols = {
       {"memory.beta_max", "$\\beta_{\\max}$"},  {"memory.nu", "$\\nu$"},          {"memory.features", "$m$"},

@@ -129,6 +129,8 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
 
 /// "they have task.name = swap": what the records are, for messages about what a figure lacks.
 std::string what_they_are(const RecordList& records);
+/// The same, where curves or profiles were missed.
+std::string what_series_they_have(const RecordList& records);
 
 /// A dotted key as figures write it: "$\beta_{\max}$", "learning rate".
 std::string symbol_of(const std::string& key);

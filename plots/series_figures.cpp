@@ -152,7 +152,7 @@ Drawing draw_curves(const FigureInput& input) {
     throw std::invalid_argument(fmt::format(
         "curves needs records with a learning curve \"{}\" (eval_loss, eval_accuracy, eval_exact, "
         "train_loss); {}",
-        name, what_they_are(input.records)));
+        name, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
@@ -180,7 +180,7 @@ Drawing draw_tracking(const FigureInput& input) {
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
     throw std::invalid_argument(fmt::format("tracking needs records with a profile \"{}\" (task swap); {}",
-                                            profile, what_they_are(input.records)));
+                                            profile, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "operations");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
@@ -218,7 +218,7 @@ Drawing draw_length(const FigureInput& input) {
   if (lines.empty())
     throw std::invalid_argument(
         fmt::format("length needs records with a profile \"{}\" (eval.length_factors); {}", profile,
-                    what_they_are(input.records)));
+                    what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);

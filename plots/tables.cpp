@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <ostream>
 #include <set>
@@ -23,6 +24,7 @@ struct Cell {
 /// A table before it is text: `head` and each row have the same number of cells.
 struct Table {
   std::vector<std::string> head;  ///< mathtext
+  bool turns = false;             ///< whether rows and columns may change places: all values are of one kind
   std::vector<std::vector<Cell>> rows;
   std::string caption;
 };
@@ -35,7 +37,11 @@ bool styles_line(const Drawing& drawing, const FigureRow& row) {
 
 std::string number(double value) {
   if (std::isinf(value)) return "diverged";
-  return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
+  if (std::isnan(value)) return "";
+  std::string text = fmt::format("{:.3g}", value);
+  if (const auto e = text.find('e'); e != std::string::npos && text[e + 2] == '0')
+    text.erase(e + 2, 1);  // 1e-05
+  return text;
 }
 
 std::string interval_of(const FigureRow& row) {
@@ -102,9 +108,66 @@ std::string markdown(const std::string& text) {
   return out;
 }
 
-std::string latex_table(const Table& table) {
-  std::string text = "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n";
-  text += fmt::format("\\caption{{{}}}\n", latex(table.caption));
+Table turned(const Table& table) {
+  Table other = table;
+  other.head = {""};
+  for (const auto& row : table.rows) other.head.push_back(row[0].text);
+  other.rows.clear();
+  for (std::size_t column = 1; column < table.head.size(); ++column) {
+    other.rows.push_back({{table.head[column], "", false}});
+    for (const auto& row : table.rows) other.rows.back().push_back(row[column]);
+  }
+  return other;
+}
+
+/// About how wide LaTeX sets it, in points of a page of 10 pt.
+double width_of(const Table& table) {
+  constexpr double letter = 4.6, small_letter = 3.4, between = 12;
+  const auto letters =
+      [](const std::string& mathtext) {  // of a formula's orders one, of braces and dollars none
+        double count = 0;
+        for (std::size_t i = 0; i < mathtext.size(); ++i) {
+          if (mathtext[i] == '\\')
+            while (i + 1 < mathtext.size() && std::isalpha(static_cast<unsigned char>(mathtext[i + 1])) != 0)
+              ++i;
+          const auto c = static_cast<unsigned char>(mathtext[i]);
+          if (c != '$' && c != '{' && c != '}' && c != '_' && (c & 0xC0) != 0x80) ++count;
+        }
+        return count;
+      };
+  double width = 0;
+  for (std::size_t column = 0; column < table.head.size(); ++column) {
+    double widest = letter * letters(table.head[column]);
+    for (const auto& row : table.rows)
+      widest = std::max(widest, letter * letters(row[column].text) +
+                                    small_letter * static_cast<double>(row[column].interval.size()));
+    width += widest + between;
+  }
+  return width;
+}
+
+/// Characters that pdfLaTeX knows no letter for, as it is installed: others than Latin ones.
+std::string unknown_letters(const std::string& text) {
+  std::string unknown;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80 ? 1 : c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
+    const std::string one = text.substr(i, length);
+    if (c > 0xC5 && unknown.find(one) == std::string::npos) unknown += one;
+    i += length;
+  }
+  return unknown;
+}
+
+std::string latex_table(const Table& original) {
+  constexpr double page = 345, column = 200;  // text width of the class article; less than any column's
+  Table table = original;
+  if (table.turns && width_of(table) > page)
+    if (Table other = turned(table); width_of(other) < width_of(table)) table = std::move(other);
+  const bool shrink = width_of(table) > column;  // LaTeX shall see whether it fits
+  std::string text = "\\begin{table}\n\\centering\n";
+  text += fmt::format("\\caption{{{}}}\n\\smallskip\n", latex(table.caption));
+  if (shrink) text += "\\sbox0{%\n";
   text += fmt::format("\\begin{{tabular}}{{l{}}}\n\\toprule\n", std::string(table.head.size() - 1, 'r'));
   std::vector<std::string> cells;
   for (const std::string& head : table.head) cells.push_back(latex(head));
@@ -124,7 +187,14 @@ std::string latex_table(const Table& table) {
     }
     text += fmt::format("{} \\\\\n", fmt::join(cells, " & "));
   }
-  return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+  text += "\\bottomrule\n\\end{tabular}";
+  if (shrink) text += "}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\\usebox0\\fi";
+  text += "\n\\end{table}\n";
+  const std::string unknown = unknown_letters(text);
+  return fmt::format(
+      "% needs \\usepackage{{booktabs{}}}{}\n{}", shrink ? ",graphicx" : "",
+      unknown.empty() ? "" : fmt::format("; {}: needs XeLaTeX or LuaLaTeX and a font that has it", unknown),
+      text);
 }
 
 std::string markdown_table(const Table& table) {
@@ -178,6 +248,7 @@ Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle
                   const std::vector<double>& places, const std::string& x, bool smaller) {
   Table table;
   table.head = {"Memory"};
+  table.turns = true;
   std::set<std::string> several;
   for (const LineEntry& line : drawing.lines)
     for (const LineEntry& other : drawing.lines)

@@ -42,7 +42,7 @@ TEST_F(TableTest, MarkdownGolden) {
 
 TEST_F(TableTest, LatexIsSafeAndBold) {
   const std::string text = table("capacity", two_memories(), TableFormat::latex);
-  EXPECT_THAT(text, HasSubstr("% needs \\usepackage{booktabs}"));
+  EXPECT_THAT(text, HasSubstr("% needs \\usepackage{booktabs,graphicx}"));
   EXPECT_THAT(
       text,
       HasSubstr("\\toprule\nMemory & $d_{\\mathrm{dot}}$ & State size (floats) & Capacity (associations) "
@@ -50,6 +50,12 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
   EXPECT_THAT(text, HasSubstr("50 \\% of $\\beta_t$ \\& $\\nu$ & 4 & 16 & 4 {\\scriptsize [4, 8)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\\textbf{$\\geq$ 8} {\\scriptsize [8, $\\infty$)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("75 \\% of cases"));
+}
+
+TEST_F(TableTest, SmallNumbersAreShort) {
+  RecordMap records;
+  add_recall(records, "a", 1, 4, 4, 0.00001234);
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr("| a | 1.23e-5 |"));
 }
 
 TEST_F(TableTest, CsvHasTheFiguresColumns) {
@@ -67,15 +73,63 @@ TEST_F(TableTest, TrackingStandsAtMultiplesOfTheTrainingLength) {
           "| Memory | $T$ = 2 | $T$ = 4 | $T$ = 8 |\n|---|--:|--:|--:|\n| Delta | 0.9 | 0.7 | 0.5 |\n"));
 }
 
+/// As many memories and loads as are asked for.
+LabelledRecords many(int memories, int loads) {
+  RecordMap records;
+  for (int m = 0; m < memories; ++m)
+    for (int load = 4; load <= 4 * loads; load += 4)
+      for (int seed = 1; seed <= 3; ++seed)
+        add_recall(records, "memory_" + std::to_string(m), seed, 8, load, 0.0123 * load * seed);
+  return rows_of(records);
+}
+
+TEST_F(TableTest, LatexTurnsATableThatIsTooWide) {
+  const std::string text = table("final", many(2, 8), TableFormat::latex);
+  EXPECT_THAT(text, HasSubstr("\\toprule\n & memory\\_0 & memory\\_1 \\\\\n\\midrule\n$S$ = 4 & "));
+  const std::string wide = table("final", many(8, 8), TableFormat::latex);
+  EXPECT_THAT(wide, HasSubstr("% needs \\usepackage{booktabs,graphicx}\n"));
+  EXPECT_THAT(wide, HasSubstr("\\sbox0{%\n\\begin{tabular}"));
+  EXPECT_THAT(wide,
+              HasSubstr("\\end{tabular}}\n\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}"
+                        "\\else\\usebox0\\fi\n"));
+  EXPECT_THAT(table("final", many(2, 1), TableFormat::latex), ::testing::Not(HasSubstr("sbox")));
+}
+
+TEST_F(TableTest, LatexSaysWhichLettersNeedAnotherEngine) {
+  LabelledRecords rows = two_memories();
+  rows.labels = {{"a_b", "\xC3\xA9t\xC3\xA9 \xC5\x81", {}}, {"softmax", "\xE8\xA8\x98\xE6\x86\xB6", {}}};
+  EXPECT_THAT(
+      table("final", rows, TableFormat::latex),
+      HasSubstr(
+          "% needs \\usepackage{booktabs,graphicx}; \xE8\xA8\x98\xE6\x86\xB6: needs XeLaTeX or LuaLaTeX"));
+}
+
 TEST_F(TableTest, CompilesWithARealLatex) {
   if (std::system("command -v pdflatex >/dev/null 2>&1 && kpsewhich booktabs.sty >/dev/null 2>&1") != 0)
     GTEST_SKIP() << "no pdflatex with booktabs";
-  write(folder_ / "paper.tex", "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n" +
-                                   table("capacity", two_memories(), TableFormat::latex) +
-                                   table("final", two_memories(), TableFormat::latex) + "\\end{document}\n");
-  const std::string command =
-      "cd '" + folder_.string() + "' && pdflatex -halt-on-error -interaction=nonstopmode paper.tex >log 2>&1";
-  EXPECT_EQ(std::system(command.c_str()), 0) << read(folder_ / "log");
+  LabelledRecords odd = two_memories();
+  odd.labels = {{"a_b",
+                 "100 % & #1 of {x}_y ~ ^ \\ <a|b> \"q\" \xC3\xA9 \xCE\xB2\xE2\x86\x92\xE2\x88\x9E \xC5\x81",
+                 {}},
+                {"softmax", "DeltaNet, $\\beta \\in (0, 2)$", {}}};
+  RecordMap swaps;
+  add_record(swaps, "delta", 1, 8, {{"task.name", "swap"}, {"task.operations", 2}}, 0.1)
+      .profiles["accuracy_by_operations"] = {{1, 2, 3, 4, 8}, {1, 0.9, 0.8, 0.7, 0.5}};
+  std::string text = "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n";
+  std::string column =
+      "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n";
+  for (const LabelledRecords& rows : {two_memories(), odd, many(2, 8), many(8, 8)})
+    for (const char* name : {"capacity", "final"}) text += table(name, rows, TableFormat::latex);
+  text += table("tracking", rows_of(swaps), TableFormat::latex);
+  column += text.substr(text.find("\\begin{document}\n") + 17);
+  for (const std::string& paper : {text, column}) {
+    write(folder_ / "paper.tex", paper + "\\end{document}\n");
+    const std::string command = "cd '" + folder_.string() +
+                                "' && pdflatex -halt-on-error -interaction=nonstopmode paper.tex >log 2>&1";
+    EXPECT_EQ(std::system(command.c_str()), 0) << read(folder_ / "log");
+    for (const char* complaint : {"Overfull", "Missing character", "Warning"})
+      EXPECT_THAT(read(folder_ / "log"), ::testing::Not(HasSubstr(complaint)));
+  }
 }
 
 }  // namespace

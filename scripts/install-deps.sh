@@ -6,12 +6,14 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bash scripts/install-deps.sh [--print]
+usage: bash scripts/install-deps.sh [--minimal] [--print]
 
 Installs missing packages with apt (as root, or through sudo) and makes sure that some Python can import
 matplotlib for the figures: $CROSSTALK_PYTHON, python3, /usr/bin/python3 or .venv/bin/python; if none can, it
 makes .venv and installs matplotlib there. What is already there is left alone.
 
+  --minimal only what building and drawing need: no tests, no format check, no benchmarks. Configure with
+            cmake --preset cpu -DCROSSTALK_TESTS=OFF
   --print   only list what is needed and what is missing; one package a line
   --help    this text
 
@@ -19,9 +21,10 @@ CROSSTALK_SKIP_DEPS=1 skips everything: for machines where the packages come fro
 HELP
 }
 
-print_only=false
+print_only=false minimal=false
 for argument in "$@"; do
   case $argument in
+    --minimal) minimal=true ;;
     --print) print_only=true ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'" ;;
@@ -29,12 +32,17 @@ for argument in "$@"; do
 done
 
 packages=(
-  cmake ninja-build g++ git                                             # to build
+  cmake ninja-build g++                                                 # to build
   libeigen3-dev libfmt-dev libboost-program-options-dev nlohmann-json3-dev
   libtomlplusplus-dev libxxhash-dev librandom123-dev
-  libgtest-dev libgmock-dev librapidcheck-dev                            # to test
-  python3 python3-pandas bats clang-format-14
+  python3                                                               # to draw
 )
+if ! $minimal; then
+  packages+=(
+    git libgtest-dev libgmock-dev librapidcheck-dev                     # to test
+    python3-pandas bats clang-format-14
+  )
+fi
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

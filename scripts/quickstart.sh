@@ -6,20 +6,22 @@ set -euo pipefail
 
 usage() {
   cat <<'HELP'
-usage: bash scripts/quickstart.sh [--print]
+usage: bash scripts/quickstart.sh [--minimal] [--print]
 
 Installs what is missing, builds Crosstalk (for the GPU too where nvcc and a GPU are found), runs the study
 experiments/quickstart.toml into runs/quickstart and draws figures/quickstart. A second call builds and trains
 only what is not there yet. The paths of the figure come on stdout, everything else on stderr.
 
+  --minimal leaves out what only tests need, and the tests
   --print   only list what it would install and do
   --help    this text
 HELP
 }
 
-print_only=false
+print_only=false minimal=() without_tests=()
 for argument in "$@"; do
   case $argument in
+    --minimal) minimal=(--minimal) without_tests=(-DCROSSTALK_TESTS=OFF) ;;
     --print) print_only=true ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die "unknown argument '$argument'" ;;
@@ -30,24 +32,24 @@ preset=cpu
 if has_cuda_sources && has_gpu && find_nvcc >/dev/null; then preset=cuda; fi
 
 if $print_only; then
-  bash "$root/scripts/install-deps.sh" --print
+  bash "$root/scripts/install-deps.sh" --print ${minimal[@]+"${minimal[@]}"}
   echo
-  echo "cmake --preset cpu && cmake --build --preset cpu --target crosstalk"
+  echo "cmake --preset cpu${without_tests[*]+ ${without_tests[*]}} && cmake --build --preset cpu --target crosstalk"
   if [ $preset = cuda ]; then echo "cmake --preset cuda && cmake --build --preset cuda --target crosstalk"; fi
   echo "build/$preset/crosstalk run experiments/quickstart.toml --out runs/quickstart"
   echo "build/$preset/crosstalk plot capacity runs/quickstart --out figures/quickstart"
   exit 0
 fi
 
-bash "$root/scripts/install-deps.sh"
+bash "$root/scripts/install-deps.sh" ${minimal[@]+"${minimal[@]}"}
 if [ -z "${CROSSTALK_PYTHON:-}" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
 
 step "Building for the CPU ($(job_count) jobs)"
-configure cpu
+configure cpu ${without_tests[@]+"${without_tests[@]}"}
 build cpu --target crosstalk
 if [ $preset = cuda ]; then
   step "Building for the GPU"
-  if ! { configure cuda && build cuda --target crosstalk; }; then
+  if ! { configure cuda ${without_tests[@]+"${without_tests[@]}"} && build cuda --target crosstalk; }; then
     say "quickstart: the CUDA build failed (see above); going on with the CPU."
     preset=cpu
   fi

@@ -78,7 +78,9 @@ script_check() { (cd "$root" && shellcheck -x --source-path=SCRIPTDIR scripts/*.
 
 warnings=()
 if [ "${CI:-}" = true ]; then warnings=(-DCROSSTALK_WERROR=ON); fi
-build_everything() { configure "$1" ${warnings[@]+"${warnings[@]}"} && build "$1"; }
+build_everything() { configure "$1" -DCROSSTALK_TESTS=ON ${warnings[@]+"${warnings[@]}"} && build "$1"; }
+
+build_portable() { configure portable && build portable; }
 
 bash "$root/scripts/install-deps.sh"
 if [ -z "${CROSSTALK_PYTHON:-}" ] && python=$(figure_python); then export CROSSTALK_PYTHON=$python; fi
@@ -108,6 +110,12 @@ elif check "build (preset cuda)" build_everything cuda; then
     unset CROSSTALK_REQUIRE_CUDA
   else
     record skipped "tests (preset cuda)" "there is no GPU"
+  fi
+fi
+
+if $slow; then # the tarball for other machines, without the libraries of the build
+  if check "build (preset portable)" build_portable; then
+    check "package" bash "$root/scripts/install_test.sh" "$root/build/portable" --package || true
   fi
 fi
 

@@ -49,7 +49,7 @@ SPECS = {
     "dplr": spec(log_decay="BTHK", a="BTHK", b="BTHK"),
     "fwm": spec(beta="BTH"),
     "mamba1": spec(step="BTHV", log_rate="VK"),
-    "rwkv4": spec(states=(), k="BTHV", log_decay="V", bonus="V"),
+    "rwkv4": spec(states=("y", "L"), k="BTHV", log_decay="V", bonus="V"),
 }
 del SPECS["hgrn2"]["inputs"]["k"]
 del SPECS["rwkv4"]["inputs"]["q"]
@@ -341,7 +341,8 @@ def rwkv4(x, _):
         weights = [np.exp((t - 1 - j) * x["log_decay"] + x["k"][j]) for j in range(t)]
         weights.append(np.exp(x["bonus"] + x["k"][t]))
         rows.append(sum(w * v for w, v in zip(weights, x["v"])) / sum(weights))
-    return rows, {}
+    last = [np.exp((len(x["v"]) - 1 - j) * x["log_decay"] + x["k"][j]) for j in range(len(x["v"]))]
+    return rows, {"y": sum(w * v for w, v in zip(last, x["v"])) / sum(last), "L": np.log(sum(last))}
 
 
 OWN = {"softmax": softmax, "sliding_window": sliding_window, "alibi": alibi, "fox": fox, "mlstm": mlstm,

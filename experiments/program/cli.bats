@@ -298,6 +298,14 @@ PY
   done
 }
 
+@test "plan tells the time by what is recorded, and what memory cannot do" {
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml
+  [[ $output == *"store: $PWD/runs/tiny"* ]]
+  [[ $output == *"time: not known"* ]]
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --set task.keys=1000000 --set task.values=1000000
+  [[ $stderr == *"cannot be trained here: the parameters of "*" need "*" GB at least, there are "*" GB"* ]]
+}
+
 @test "samples are written as .npy" {
   run -0 --separate-stderr "$crosstalk" sample recall -n 3 --seed 1 --set task.associations=5 --out sample
   [ "$output" = sample ]

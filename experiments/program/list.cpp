@@ -54,6 +54,16 @@ Listing list_figures() {
   return listing;
 }
 
+/// ./experiments or, where there is none, what was installed with the program.
+fs::path default_studies() {
+  std::error_code ignored;
+  const fs::path here = "experiments";
+  if (fs::is_directory(here, ignored)) return here;
+  const fs::path installed =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path() / "share/crosstalk/experiments";
+  return fs::is_directory(installed, ignored) ? installed : here;
+}
+
 Listing list_studies(const fs::path& folder, Console& console) {
   if (!fs::is_directory(folder))
     throw UsageError(
@@ -94,9 +104,10 @@ int run_list(const Arguments& arguments, Console& console) {
       kind == "tasks"          ? list_tasks()
       : kind == "memories"     ? list_memories()
       : kind == "feature-maps" ? list_feature_maps()
-      : kind == "figures"
-          ? list_figures()
-          : list_studies(arguments.positional.size() > 1 ? arguments.positional[1] : "experiments", console);
+      : kind == "figures"      ? list_figures()
+                          : list_studies(arguments.positional.size() > 1 ? fs::path(arguments.positional[1])
+                                                                         : default_studies(),
+                                         console);
   if (arguments.has("json")) {
     console.out << dump(listing.items);
     return exit_done;
@@ -128,8 +139,8 @@ const Command list_command = {
     "list",
     "list tasks, memories, feature-maps, figures or studies",
     "tasks|memories|feature-maps|figures|studies [FOLDER] [--json]",
-    "'crosstalk describe NAME' says more about each. Studies are the *.toml files of ./experiments\n"
-    "or of the folder given, with their number of runs.\n\n"
+    "'crosstalk describe NAME' says more about each. Studies are the *.toml files of ./experiments,\n"
+    "or where there is none of those installed with the program, or of the folder given.\n\n"
     "Examples:\n"
     "  crosstalk list memories\n"
     "  crosstalk list studies ~/my-studies --json\n",

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/forecast.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 
@@ -61,14 +62,15 @@ void print_json(const Study& study, const StoreContents& contents, const std::fi
 int run_plan(const Arguments& arguments, Console& console) {
   const Study study = study_of(arguments);
   const std::filesystem::path store = store_path_of(arguments, study);
-  print_plan(study, load_heads(store, console).contents, store, arguments.has("json"), console);
+  print_plan(study, load_heads(store, console), store, arguments.has("json"), console);
   return exit_done;
 }
 
 }  // namespace
 
-void print_plan(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
-                bool json, Console& console) {
+void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
+                Console& console) {
+  const StoreContents& contents = heads.contents;
   if (json) return print_json(study, contents, store, console);
   const std::vector<Row> rows = rows_of(study, contents);
   std::vector<std::vector<std::string>> cells = {
@@ -89,7 +91,15 @@ void print_plan(const Study& study, const StoreContents& contents, const std::fi
   console.out << study.name;
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
-  console.out << fmt::format("store: {}\nto train: {}\n", store.string(), plural(total.missing, "run"));
+  console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
+  if (total.missing > 0) {
+    console.out << fmt::format("time: {}\n", time_forecast(study.runs, heads));
+    std::vector<const Run*> missing;
+    for (const Run& run : study.runs)
+      if (state_of(run, contents) == "missing") missing.push_back(&run);
+    if (const std::string shortage = memory_shortage(missing, available_memory()); !shortage.empty())
+      print_warning(console, shortage);
+  }
   if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
     console.out << fmt::format(
         "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
@@ -106,7 +116,8 @@ const Command plan_command = {
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
-    "how many of its runs are in the store. Trains and creates nothing.\n\n"
+    "how many of its runs are in the store; how long the rest takes, where the store has records\n"
+    "to go by, and whether memory can do it. Trains and creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
     "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"

@@ -9,7 +9,7 @@
 namespace crosstalk::program {
 
 /// Prints what would be trained: to people, or as JSON.
-void print_plan(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
-                bool json, Console& console);
+void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
+                Console& console);
 
 }  // namespace crosstalk::program

@@ -8,6 +8,7 @@
 
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/forecast.h"
 #include "experiments/program/plan.h"
 #include "experiments/program/session.h"
 #include "experiments/program/session_options.h"
@@ -125,11 +126,12 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const std::vector<Run>& named = is_part ? chosen : study.runs;  // no copy of a large study
   options.since =
       shard_positions(store);  // before the look at what is missing: nothing falls between the two
-  const StoreContents before = load_heads(store, console).contents;
+  const StoreHeads heads = load_heads(store, console);
+  const StoreContents& before = heads.contents;
   if (arguments.has("dry-run")) {
     Study part = study;
     part.runs = named;
-    print_plan(part, before, store, false, console);
+    print_plan(part, heads, store, false, console);
     return exit_done;
   }
   const std::set<std::string> again =
@@ -145,6 +147,10 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   SessionResult result;
   if (!runs.empty()) {
     check_store_path(store);
+    std::vector<const Run*> all;
+    for (const Run& run : runs) all.push_back(&run);
+    if (const std::string shortage = memory_shortage(all, available_memory()); !shortage.empty())
+      print_warning(console, shortage);
     if (!arguments.has("quiet") && !again.empty())
       print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
                                       "trained again for them",
@@ -152,9 +158,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     if (!arguments.has("quiet"))
       print_note(console, which == Which::missing && recorded > 0
                               ? fmt::format("{}: {} to train, {} already in {}", study.name,
-                                            plural(std::ssize(runs), "run"), recorded, store.string())
+                                            plural(std::ssize(runs), "run"), recorded, full_path(store))
                               : fmt::format("{}: {} to train into {}", study.name,
-                                            plural(std::ssize(runs), "run"), store.string()));
+                                            plural(std::ssize(runs), "run"), full_path(store)));
     result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
                                 : train_session(study, runs, store, options, console);
   }
@@ -187,10 +193,10 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   if (!arguments.has("quiet")) {
     std::string text;
     if (runs.empty() && which == Which::failed)
-      text = fmt::format("{}: no failed runs in {}, nothing to retry", study.name, store.string());
+      text = fmt::format("{}: no failed runs in {}, nothing to retry", study.name, full_path(store));
     else if (runs.empty())
       text = fmt::format("{}: all {} are in {}, nothing to train", study.name,
-                         plural(std::ssize(named), "run"), store.string());
+                         plural(std::ssize(named), "run"), full_path(store));
     else
       text = fmt::format("{}: trained {} in {} ({})", study.name, plural(ended, "run"),
                          duration(result.seconds), outcome(result.done, result.diverged, result.failed));

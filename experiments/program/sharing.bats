@@ -265,7 +265,7 @@ workers = status["workers"]
 assert len(workers) == 2 and all(w["lives"] and w["claims"] <= 1 and w["device"] == "cpu" for w in workers), workers
 assert status["seconds_left"] > 0 and status["states"]["missing"] > 0, status'
   run -0 --separate-stderr timeout 120 "$crosstalk" status s.toml --out two --watch --every 0.2
-  [ "$(grep -c '^store: two' <<<"$output")" -ge 2 ]
+  [ "$(grep -c '^store: /.*/two$' <<<"$output")" -ge 2 ]
   [[ $output =~ total\ +18\ +18 ]]
   wait "$first" "$second"
   run -0 "$crosstalk" status two

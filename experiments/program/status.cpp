@@ -196,7 +196,7 @@ void print_text(const Status& status, Console& console) {
   };
   for (const auto& [label, n] : counts) row(label, n);
   if (counts.size() != 1) row("total", total_of(status));
-  console.out << "store: " << status.target.store.string() << "\n\n" << table(cells) << "\n";
+  console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("{} more in the store that this study does not ask for\n",
                                plural(others, "run"));

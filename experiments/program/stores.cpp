@@ -37,6 +37,12 @@ fs::path store_path_of(const Arguments& arguments, const Study& study) {
   return fs::path("runs") / study.name;
 }
 
+std::string full_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  return error ? path.string() : full.lexically_normal().string();
+}
+
 StoreHeads load_heads(const fs::path& path, Console& console) {
   std::error_code error;
   if (!fs::exists(path / "store.json", error)) {

@@ -22,6 +22,9 @@ Study study_of(const Arguments& arguments);
 /// --out, or ./runs/<study>.
 std::filesystem::path store_path_of(const Arguments& arguments, const Study& study);
 
+/// The path from the root, for messages that are read in another folder or on another day.
+std::string full_path(const std::filesystem::path& path);
+
 /// What the store at `path` holds, without the content of records: soon, however large it is; the reader's
 /// warnings go to stderr. Nothing if there is no store yet. Throws StorePathError if there cannot be one.
 StoreHeads load_heads(const std::filesystem::path& path, Console& console);

@@ -87,7 +87,7 @@ int run_work(const Arguments& arguments, Console& console) {
   const bool quiet = arguments.has("quiet");
   if (!quiet)
     print_note(console, fmt::format("{}: {} to train into {}, as worker {} of {} on {}", study.name,
-                                    plural(std::ssize(runs), "run"), store.string(), place.i, place.n,
+                                    plural(std::ssize(runs), "run"), full_path(store), place.i, place.n,
                                     options.device));
   SessionResult result;
   if (!runs.empty()) {

@@ -77,7 +77,7 @@ ends() {
   "$crosstalk" run s.toml --out one --quiet
   run -0 --separate-stderr "$crosstalk" run s.toml --out three --device cpu:all:3
   [ "$output" = three ]
-  [[ $stderr == *"24 runs to train into three"* ]]
+  [[ $stderr == *"24 runs to train into $PWD/three"* ]]
   [[ $stderr == *"trained 24 runs"*"(24 done)"* ]]
   cmp <("$crosstalk" export one) <("$crosstalk" export three)
   cmp <("$crosstalk" export one --curves) <("$crosstalk" export three --curves)

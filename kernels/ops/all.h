@@ -12,6 +12,7 @@
 #include "kernels/ops/fwm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
+#include "kernels/ops/network_read.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
 #include "kernels/ops/prefix_dot.h"
@@ -26,6 +27,7 @@
 #include "kernels/ops/state_read.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
+#include "kernels/ops/wkv_read.h"
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
@@ -51,6 +53,7 @@
   X(Lookup) \
   X(Map) \
   X(Mix) \
+  X(NetworkRead) \
   X(Normalize) \
   X(OneHot) \
   X(Pointwise) \
@@ -67,5 +70,6 @@
   X(Softmax) \
   X(Solve) \
   X(StateRead) \
-  X(Swap)
+  X(Swap) \
+  X(WkvRead)
 // clang-format on

@@ -17,6 +17,10 @@ CT_HD inline float exp_(float x) { return ::expf(x); }
 CT_HD inline double exp_(double x) { return ::exp(x); }
 CT_HD inline float cos_(float x) { return ::cosf(x); }
 CT_HD inline double cos_(double x) { return ::cos(x); }
+CT_HD inline float tanh_(float x) { return ::tanhf(x); }
+CT_HD inline double tanh_(double x) { return ::tanh(x); }
+CT_HD inline float sqrt_(float x) { return ::sqrtf(x); }
+CT_HD inline double sqrt_(double x) { return ::sqrt(x); }
 CT_HD inline float sin_(float x) { return ::sinf(x); }
 CT_HD inline double sin_(double x) { return ::sin(x); }
 
@@ -110,6 +114,7 @@ struct Place {
   std::int64_t size;  ///< numbers of a state
   const std::int32_t* position;
   Real *work, *states;  ///< `states` null: nothing is kept
+  bool before = false;  ///< without positions, query t stands before token t
 
   template <class Op>
   CT_HD Place(const Op& op, int r_, int item, std::int64_t size_)
@@ -135,7 +140,8 @@ struct Place {
   template <class F>
   CT_HD void queries(int n, F&& f) const {
     if (!position) {
-      if (n > 0) f(n - 1);
+      const int i = before ? n : n - 1;
+      if (i >= 0 && i < Q) f(i);
       return;
     }
     for (int i = 0; i < Q; ++i) {

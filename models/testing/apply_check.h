@@ -96,6 +96,10 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
         x.push_back(0.05 + 0.9 * u);
       } else if (input.name == "ridge") {
         x.push_back(0.3 + u);
+      } else if (input.name == "rate") {  // of gradient descent
+        x.push_back(0.02 + 0.1 * u);
+      } else if (input.name.find("_0") != std::string::npos) {  // weights of a network
+        x.push_back(0.6 * z);
       } else if (input.name == "k" || input.name == "erase_key" || input.name == "a" || input.name == "b") {
         x.push_back(0.5 * z);
       } else {
@@ -191,9 +195,9 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
         } else if (input.shape.find('T') == std::string::npos) {  // one row: [H], [H,V,K], [B,H,K,K]
           int n = 1;
           for (const int d : input.dims) n *= d;
-          const bool of_head = input.shape[1] == 'H';
-          n /= of_head ? s.H : s.B * s.H;
-          row(std::int64_t{of_head ? h : b * s.H + h} * n, n);
+          const int item = input.shape[1] == 'H' ? h : input.shape[1] == 'B' ? b * s.H + h : 0;
+          n /= input.shape[1] == 'H' ? s.H : input.shape[1] == 'B' ? s.B * s.H : 1;
+          row(std::int64_t{item} * n, n);
         } else {
           const bool wide = input.shape.back() == ']' && input.shape[input.shape.size() - 2] != 'H';
           const bool per_write = input.shape.find('N') != std::string::npos;

@@ -56,6 +56,7 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   if (spec.name == "beta_max") values = {1.0, 2.0};
   if (spec.name == "window") whole({1, 3});
   if (spec.name == "writes") whole({1, 2});
+  if (spec.name == "mini_batch") whole({1, 3});
   if (spec.name == "order") whole({1, 2, 3});
   if (spec.name == "digits") whole({0, 1});
   if (spec.name == "tau") values = {1.0, 3.0};

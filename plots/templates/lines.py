@@ -134,9 +134,12 @@ def direct_labels(ax, series):
 
 # --- page
 def wrapped(text, inches, size):
-    """`text` in lines that fit, for a font of so many points; formulas count as a few letters."""
+    """`text` in lines that fit, for a font of so many points; formulas count as their letters and stay whole."""
     room = int(inches * 72 / (0.56 * size))
-    return "\n".join(textwrap.fill(line, max(room, 20)) for line in text.split("\n"))
+    parts = text.split("$")
+    parts[1::2] = [formula.replace(" ", "\0") for formula in parts[1::2]]
+    lines = [textwrap.fill(line, max(room, 20)) for line in "$".join(parts).split("\n")]
+    return "\n".join(lines).replace("\0", " ")
 
 
 def set_scales(ax):
@@ -173,14 +176,16 @@ def main():
     note = wrapped(FIGURE["footnote"], WIDTH - 0.1, 6.5) if FIGURE["footnote"] else ""
     note_height = 0.125 * (note.count("\n") + 1) + 0.05 if note else 0.03
     legend, legend_height = None, 0
-    for across in (4, 3, 2, 1):  # as many as fit
+    for across in (4, 3, 2, 1, 0):  # as many as fit; 0: one, and long names in several lines
         if not handles:
             break
-        legend = fig.legend(handles=handles, loc="lower center", ncol=across, frameon=False, borderaxespad=0,
+        for handle in handles if across == 0 else []:
+            handle.set_label(wrapped(handle.get_label(), WIDTH - 0.7, plt.rcParams["legend.fontsize"]))
+        legend = fig.legend(handles=handles, loc="lower center", ncol=max(across, 1), frameon=False, borderaxespad=0,
                             columnspacing=1.2, handlelength=2.1, handletextpad=0.5, labelspacing=0.35)
         extent = legend.get_window_extent(fig.canvas.get_renderer())
         legend_height = extent.height / fig.dpi
-        if across == 1 or extent.width < 0.98 * fig.bbox.width:
+        if across == 0 or extent.width < 0.98 * fig.bbox.width:
             break
         legend.remove()
     title = wrapped(FIGURE["title"], WIDTH - 0.6, STYLE["axes.titlesize"]) if FIGURE["title"] else ""

@@ -1,0 +1,61 @@
+// RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v, divided by
+// e^p: p is the largest exponent so far (the authors' code)
+Matrix rwkv4(const Sequence& s) {
+  Matrix o = zeros(s.T, s.V);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(s.V); ++c) {
+    const double g = s.row("log_decay", 0)[c], u = s.row("bonus", 0)[c];
+    double a = s.has("y0") ? s.row("y0", 0)[c] : 0, b = s.has("y0") ? 1 : 0,
+           p = s.has("l0") ? s.row("l0", 0)[c] : -1e38;
+    for (int t = 0; t < s.T; ++t) {
+      const double k = s.key(t)[c], v = s.value(t)[c];
+      const double top = std::max(p, u + k), old = std::exp(p - top), own = std::exp(u + k - top);
+      o[static_cast<std::size_t>(t)][c] = (old * a + own * v) / (old * b + own);
+      const double next = std::max(p + g, k);
+      a = std::exp(p + g - next) * a + std::exp(k - next) * v;
+      b = std::exp(p + g - next) * b + std::exp(k - next);
+      p = next;
+    }
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(rwkv4, rwkv4);
+
+Sequence sequence(int T, int V, double bonus) {
+  Sequence s = random_sequence(no_options(), T, V, V, 1);
+  s.in["log_decay"] = uniform_rows(1, V, -1, 0, 5), s.in["bonus"] = constant_rows(1, V, bonus);
+  return s;
+}
+
+TEST(Rwkv4Oracle, AHugeBonusReadsTheTokenItself) {
+  const Sequence s = sequence(5, 3, 1000);
+  expect_close(read("rwkv4", s), s.v);
+}
+
+TEST(Rwkv4Oracle, AnAverageOfOneValueIsThatValue) {
+  Sequence s = sequence(5, 3, 0.3);
+  s.v = Matrix(5, s.v[0]);
+  expect_close(read("rwkv4", s), s.v);
+}
+
+// Nothing fades, one channel: the softmax of k over the tokens so far, whatever constant is added to k.
+TEST(Rwkv4Oracle, WithoutDecayIsASoftmaxOfKeys) {
+  Sequence s = sequence(5, 1, 0);
+  s.in["log_decay"] = {{0}};
+  Matrix want;
+  for (int t = 0; t < 5; ++t) {
+    Vector logits;
+    for (int j = 0; j <= t; ++j) logits.push_back(s.key(j)[0]);
+    want.push_back(softmax_average(logits, s.v, 0, 1));
+  }
+  for (Vector& k : s.k) k[0] += 5000;
+  expect_close(read("rwkv4", s), want);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,45 @@
+// Titans with a network of one hidden layer (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/network_oracle.h"
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+Matrix titans_mlp(const Sequence& s) {
+  const int M = 4 * s.K;
+  Vector P;
+  if (s.has("p1_0")) P = joined(s.row("p1_0", 0), s.row("p2_0", 0));
+  return trained_reads(s, joined(s.row("w1_0", 0), s.row("w2_0", 0)), P,
+                       [&](const ComplexVector& all, const ComplexVector& x) {
+                         const auto units = gelu_by_tanh(product(all, 0, M, x));
+                         return product(all, static_cast<std::size_t>(M * s.K), s.V, units);
+                       });
+}
+CROSSTALK_MEMORY_ORACLE(titans_mlp, titans_mlp);
+
+Sequence sequence(int T, double rate) {
+  Sequence s = random_sequence(no_options(), T, 3, 2, 1);
+  s.in["w1_0"] = times(0.6, normal_rows(1, 12 * 3, 7)), s.in["w2_0"] = times(0.3, normal_rows(1, 2 * 12, 8));
+  s.in["rate"] = constant_rows(T, 1, rate);
+  s.in["momentum_gate"] = s.in["forget_gate"] = constant_rows(T, 1, 0);
+  return s;
+}
+
+TEST(TitansMlpOracle, AStepBringsTheReadNearerToTheValue) {
+  Sequence s = sequence(1, 0);
+  s.q = s.k;
+  const Matrix before = read("titans_mlp", s);
+  s.in["rate"] = {{0.05}};
+  const Vector was = minus(before[0], s.v[0]), is = minus(read("titans_mlp", s)[0], s.v[0]);
+  EXPECT_LT(dot(is, is), dot(was, was));
+}
+
+TEST(TitansMlpOracle, ForgettingAllLeavesNothing) {
+  Sequence s = sequence(3, 0.1);
+  s.in["forget_gate"] = {{0.1}, {0.1}, {1}}, s.in["rate"] = {{0.1}, {0.1}, {0}};
+  EXPECT_EQ(read("titans_mlp", s)[2], Vector(2, 0));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,63 @@
+// TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads by a step of gradient descent a token
+// (Sun et al. 2024, arXiv 2407.04620). SPDX-License-Identifier: Apache-2.0
+#include "models/laws.h"
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory ttt_mlp() {
+  return {.name = "ttt_mlp",
+          .summary = "TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads",
+          .equation =
+              "f(x) = x + LayerNorm(W2 gelu(W1 x + b1) + b2) * gain + bias, W_t = W_{t-1} - rate_t grad "
+              "|f(k_t) - v_t|^2 / 2 "
+              "at the mini-batch's start, o = f(q), rate_t = 0.1 sigmoid(w.token + b) / d_key",
+          .source = "Sun et al. 2024, arXiv 2407.04620",
+          .notes =
+              "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with zeros; "
+              "residual = false "
+              "leaves it out. The authors' code has mini-batches of 16, in which it also weighs gradients by "
+              "the reader's "
+              "place. W1, b1, W2, b2 start as parameters; in `apply` as w1_0 and so on.",
+          .parts = {key_norm("none")},
+          .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same W", 1,
+                       1 << 20},
+                      {"residual", true, "whether f adds x"}},
+          .inputs = {{"rate"},
+                     {"gain", Per::other, false, "[H,V]"},
+                     {"bias", Per::other, false, "[H,V]"},
+                     {"w1_0", Per::other, false, "[B,H,M,K]"},
+                     {"b1_0", Per::other, false, "[B,H,M]"},
+                     {"w2_0", Per::other, false, "[B,H,V,M]"},
+                     {"b2_0", Per::other, false, "[B,H,V]"}},
+          .states = {"W1", "b1", "W2", "b2"},
+          .forms_state = true,
+          .state =
+              [](const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
+                const std::int64_t M = hidden(static_cast<int>(K));
+                return (o.get_int("memory.mini_batch") > 1 ? 2 : 1) * (M * (K + 1) + V * (M + 1));
+              },
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const int M = hidden(m.K);
+                const auto begin = [&](const char* name, int size, Init init) {
+                  return m.input(name, [&] { return m.parameter(name, {m.H, size}, init); });
+                };
+                const Init weights = Init::normal(0.02), zero = Init::constant(0);
+                return network_read(
+                    m, q, k,
+                    {.hidden = M,
+                     .biases = true,
+                     .residual = m.flag("residual"),
+                     .mini_batch = m.integer("mini_batch"),
+                     .rate = m.input("rate", [&] { return sigmoid(m.token("rate"), 0.1 / m.d); }),
+                     .gain = begin("gain", m.V, Init::constant(1)),
+                     .bias = begin("bias", m.V, zero),
+                     .states = {"W1", "b1", "W2", "b2"},
+                     .begin = {begin("w1_0", M * m.K, weights), begin("b1_0", M, zero),
+                               begin("w2_0", m.V * M, weights), begin("b2_0", m.V, zero)}});
+              }};
+}
+
+}  // namespace crosstalk::memories
