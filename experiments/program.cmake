@@ -95,6 +95,11 @@ if(CROSSTALK_TESTS)
       # docs/apply.md: its example and its table.
       add_test(NAME program.apply_page COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-apply-page.py"
         "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
+      # Figures that the program calculates itself, against theory; skipped without matplotlib.
+      add_test(NAME program.figures COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/plots/figures/figures_test.py"
+        "$<TARGET_FILE:crosstalk>")
+      set_tests_properties(program.figures PROPERTIES SKIP_RETURN_CODE 77
+        ENVIRONMENT "OMP_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1" TIMEOUT 600)
       # README.md: its commands and examples as they stand.
       set(check_readme "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-readme.py")
       add_test(NAME program.readme COMMAND ${check_readme} "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
