@@ -154,7 +154,7 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
       };
       EXPECT_NEAR(squares(values.data, (N - 1) * spectrum, spectrum), squares(S->data, (P - 1) * one, one),
                   1e-9);
-      if (!kind.forms_state) {  // others may begin with a state of their own
+      if (!kind.forms_state) {
         EXPECT_NEAR(rank.data[0], 1, 1e-9) << "after one token";
       }
     }

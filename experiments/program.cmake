@@ -26,6 +26,7 @@ crosstalk_library(crosstalk_program
     program/reference.cpp
     program/requests.cpp
     program/retry.cpp
+    program/row_stream.cpp
     program/run.cpp
     program/sample.cpp
     program/session.cpp
@@ -58,7 +59,8 @@ target_link_libraries(crosstalk PRIVATE crosstalk_program)
 set_target_properties(crosstalk PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 
 crosstalk_test(program_test
-  SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp program/shares_test.cpp
+  SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp
+          program/row_stream_test.cpp program/schedule_test.cpp program/shares_test.cpp
           program/text_test.cpp program/verify_test.cpp
   LIBS crosstalk_program)
 # Brings a trainer of its own: must not link the real one's scheduler (the archive gives way).

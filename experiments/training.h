@@ -60,7 +60,14 @@ struct TrainingEvents {
 
 /// Trains `runs` (any mix of shapes). Returns true if all that are wanted ended, false if it was stopped.
 /// Equal runs give equal records whatever the pack, the order and the number of threads.
-bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
+bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 const TrainingEvents& events);
+
+inline bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
+                       const TrainingEvents& events) {
+  std::vector<const Run*> all;
+  for (const Run& run : runs) all.push_back(&run);
+  return train_runs(study, all, options, events);
+}
 
 }  // namespace crosstalk

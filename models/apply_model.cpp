@@ -9,6 +9,7 @@
 
 #include "kernels/base/error.h"
 #include "models/graph/nodes.h"
+#include "models/levels.h"
 
 namespace crosstalk {
 namespace {
@@ -34,8 +35,8 @@ std::string shape_of(const MemoryInput& input) {
 }
 
 std::vector<int> dims_of(const std::string& shape, const ApplySizes& s) {
-  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},        {'H', s.H},
-                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}};
+  const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},         {'H', s.H},
+                                     {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
   std::vector<int> dims;
   for (const char letter : shape) {
     if (letter != '[' && letter != ',' && letter != ']') dims.push_back(sizes.at(letter));
@@ -63,7 +64,7 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
     inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
   } else {
-    inputs.push_back({"k", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
+    if (kind.own_keys) inputs.push_back({"k", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.H, s.V}, "[B,T,H,V]"});
   }
   for (const MemoryInput& input : kind.inputs)
@@ -148,7 +149,10 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
         model_(model),
         sizes_(s) {}
 
-  Var<Real> keys() override { return leaf("k", {B, T * N, H, d}); }
+  Var<Real> keys() override {
+    if (model_.inputs_.count("k") == 0) return {};
+    return leaf("k", {B, T * N, H, d});
+  }
   Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }

@@ -4,10 +4,13 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/ops/pick.h"
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/rescaled_read.h"
 #include "kernels/ops/rotate.h"
+#include "kernels/ops/scan.h"
 #include "models/graph/nodes.h"
+#include "models/tokens.h"
 
 namespace crosstalk {
 namespace {
@@ -49,9 +52,12 @@ bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
          (!r.erase_read || r.erase_read.variable == r.key.variable) && !r.erase_write && !r.before;
 }
 
+// Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
 template <class Real>
 Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r,
-                     Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true) {
+                     Var<Real> log_decay, Var<Real> values, const char* state, bool ends = true,
+                     Var<Real> end_factor = {}) {
+  const int H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
   StateRead<Real> op;
   op.form = form;
   op.products = m.graph.products();
@@ -62,13 +68,38 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
   op.q = in(q), op.k = in(r.key), op.v = in(values);
   op.write_gain = in(r.gain), op.log_decay = in(log_decay);
   op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
-  op.start = in(m.start(state));
+  if (const Var<Real> start = m.start(state)) op.start = in(view(start, {m.B, H, V, K}));
   op.position = ids(m.position());
   ends = ends && m.wants_end();
-  if (ends) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, values.dim(3), m.K});
+  if (ends) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, H, V, K});
   const auto& added = m.graph.add(op);
-  if (ends) m.end(state, {&m.graph, out(added.end)});
+  if (ends) {
+    const Var<Real> end = view(Var<Real>{&m.graph, out(added.end)}, {m.B, m.H, H / m.H * V, K});
+    m.end(state, end_factor ? end * view(end_factor, {m.B, m.H, 1, end_factor.dim(3)}) : end);
+  }
   return {&m.graph, out(added.o)};
+}
+
+template <class Real>
+Var<Real> values_of(Mixer<Real>& m, const Recurrence<Real>& r) {
+  return r.value ? r.value : m.values();
+}
+
+// A row of the state that fades on its own is a head whose values are single numbers.
+template <class Real>
+Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r) {
+  const Var<Real> v = values_of(m, r);
+  const int B = m.B, H = m.H, V = v.dim(3);
+  const auto repeated = [&](Var<Real> x) {
+    const int T = x.dim(1), n = x.dim(3);
+    return view(expand(view(x, {B * T, H, 1, n}), {B * T, H, V, n}), {B, T, H * V, n});
+  };
+  Recurrence<Real> rows = {.key = repeated(r.key), .before = r.before};
+  if (r.gain) rows.gain = repeated(r.gain);
+  Var<Real> g = view(r.value_log_decay, {B, m.T, H * V, 1});
+  if (const Var<Real> of_keys = full_log_decay(m, r)) g = g + repeated(of_keys);
+  const Var<Real> o = state_read(m, form, repeated(q), rows, g, view(v, {B, m.writes(), H * V, 1}), r.state);
+  return view(o, {B, m.Q, H, V});
 }
 
 template <class Real>
@@ -83,6 +114,24 @@ Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& 
   const Var<Real> x = r.erase == Erase::delta ? r.key : r.erase_read;
   const Var<Real> b = attend(m, x, r.key, r.decayed ? strict : before, log_decay, {}, true);
   return solve(a, b, r.erase == Erase::delta ? r.gain : r.erase_gain);
+}
+
+// With P_t the product of the signs up to token t, S_t Diag(P_t) is the state of a recurrence without signs
+// whose keys and queries are multiplied by P. The product at the last token gives the state its signs back.
+template <class Real>
+Recurrence<Real> without_signs(Mixer<Real>& m, Var<Real>& q, Recurrence<Real> r, Var<Real>& last) {
+  if (m.N > 1 || !r.decayed || r.before)
+    throw std::logic_error(
+        "[engines] signs of decays want one write a token, and reads of the decayed state");
+  Signs<Real> op;
+  op.x = in(r.sign);
+  const Var<Real> product{&m.graph, out(m.graph.add(op).y)};
+  if (m.wants_end()) last = last_token(product);
+  q = m.at_queries(product) * q;
+  for (Var<Real>* key : {&r.key, &r.erase_read, &r.erase_write})
+    if (*key) *key = product * *key;
+  r.sign = {};
+  return r;
 }
 
 }  // namespace
@@ -101,6 +150,7 @@ Form form_of(const std::string& name) {
 
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
+  if (r.value_log_decay) return form == Form::recurrent || form == Form::chunk;
   if (form != Form::parallel) return true;
   const bool scalar = !r.log_decay || r.log_decay.dim(3) == 1;
   return scalar && m.N == 1 && r.erase != Erase::free;
@@ -112,6 +162,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
     const Form wanted = form_of(m.text("form"));
     if (wanted != Form::automatic) return wanted;
   }
+  if (r.value_log_decay) return Form::recurrent;  // a row has little that products could share
   if (m.batch()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
   if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r))
@@ -147,14 +198,21 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   return {&g, out(g.add(op).a)};
 }
 
+namespace {
+
 template <class Real>
-Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
+Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
+                       std::optional<double> eps = {}, Var<Real> end_factor = {}) {
+  const Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
   const Form form = choose_form(m, r);
   if (!covers(form, m, r))
-    throw OptionError("memory.form",
-                      std::string("memory.form = \"") + name_of(form) +
-                          "\" does not cover this memory: its decay has channels, it writes several times a "
-                          "token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
+    throw OptionError(
+        "memory.form",
+        std::string("memory.form = \"") + name_of(form) +
+            "\" does not cover this memory: its decay has channels or belongs to values, it writes several "
+            "times a token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
+  const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
+  if (r.value_log_decay) return read_rows(m, walk, q, r);
   const auto value_of_one = [&] { return ones(m, {m.B, m.writes(), m.H, 1}); };
   const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
       {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},
@@ -165,14 +223,14 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
   // States that a form without any must still give (crosstalk apply).
   const auto carry = [&](Var<Real> log_decay) {
     if (!m.wants_end()) return;
-    state_read(m, StateForm::recurrent, q, r, log_decay, m.values(), "S");
+    state_read(m, StateForm::recurrent, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
     if (eps) state_read(m, StateForm::recurrent, q, r, log_decay, value_of_one(), "z");
   };
   // What a state before the first token adds to reads, which are linear in it, and what divides both.
   const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
-    Var<Real> o = m.mix(weights, {}, gain);
-    const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, m.writes(), m.H, m.V});
-    o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, "S", false);
+    Var<Real> o = m.mix(weights, {}, gain, r.value);
+    const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, m.writes(), m.H, o.dim(3)});
+    o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, r.state, false);
     if (!eps) return o;
     if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.writes()});
     return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
@@ -180,23 +238,58 @@ Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::opti
   if (form == Form::query) {
     const Var<Real> weights = read_weights(m, q, r);
     carry(full_log_decay(m, r));
-    if (m.start("S")) return from_start(weights, {}, full_log_decay(m, r));
+    if (m.start(r.state)) return from_start(weights, {}, full_log_decay(m, r));
     // The sum rule divides where it gathers, the others before.
-    if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay)) return m.mix(weights, eps);
-    return m.mix({&m.graph, normalize(m.graph, RowNorm::sum, *eps, weights.variable)});
+    if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay))
+      return m.mix(weights, eps, {}, r.value);
+    return m.mix({&m.graph, normalize(m.graph, RowNorm::sum, *eps, weights.variable)}, {}, {}, r.value);
   }
   const Var<Real> log_decay = full_log_decay(m, r);
   if (form == Form::parallel) {
     Var<Real> weights = parallel_weights(m, q, r, log_decay);
     carry(log_decay);
-    if (m.start("S")) return from_start(weights, r.gain, log_decay);
+    if (m.start(r.state)) return from_start(weights, r.gain, log_decay);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
-    return m.mix(weights, eps, eps ? Var<Real>{} : r.gain);
+    return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
   }
-  const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
-  const Var<Real> o = state_read(m, walk, q, r, log_decay, m.values(), "S");
+  const Var<Real> o = state_read(m, walk, q, r, log_decay, values_of(m, r), r.state, true, end_factor);
   if (!eps) return o;
   return o * map(MapKind::reciprocal, *eps + state_read(m, walk, q, r, log_decay, value_of_one(), "z"));
+}
+
+}  // namespace
+
+template <class Real>
+Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
+  if (r.decay) m.watch_decay(r.decay, false);
+  if (r.log_decay) m.watch_decay(r.log_decay, true);
+  if (r.value_log_decay) m.watch_decay(r.value_log_decay, true);
+  return read_in_form(m, q, r, eps);
+}
+
+template <class Real>
+Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_input,
+                          const char* sum) {
+  m.watch_decay(r.log_decay, true);
+  const Var<Real> top = log_scan(r.log_decay, log_input);
+  Recurrence<Real> kept = r;
+  kept.gain = exp(log_input - top);
+  kept.decay = 1.0 - kept.gain;  // e^{log_decay_t + top_{t-1} - top_t}
+  kept.log_decay = {};
+  Recurrence<Real> of_ones = kept;
+  of_ones.value = ones(m, {m.B, m.writes(), m.H, 1});
+  of_ones.state = sum;
+  Var<Real> end_factor;
+  if (m.wants_end()) {  // as the paper keeps them: times e^{-m}, m the largest and not the sum
+    LogScan<Real> op;
+    op.largest = true;
+    op.d = in(view(r.log_decay, {m.B, m.T, m.H})), op.k = in(view(log_input, {m.B, m.T, m.H}));
+    const Var<Real> largest = view(Var<Real>{&m.graph, out(m.graph.add(op).l)}, {m.B, m.T, m.H, 1});
+    end_factor = last_token(exp(top - largest));
+    m.end("m", last_token(largest));
+  }
+  const Var<Real> divisor = larger(read_in_form(m, q, of_ones, {}, end_factor), exp(-m.at_queries(top)));
+  return read_in_form(m, q, kept, {}, end_factor) * map(MapKind::reciprocal, divisor);
 }
 
 template <class Real>
@@ -226,6 +319,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   op.strict = how.strict || (!terms.between_tokens && m.strict()), op.before = how.before,
   op.window = how.window, op.order = how.order, op.digits = how.digits;
   op.x = in(x), op.k = in(k);
+  if (terms.log_decay) m.watch_decay(terms.log_decay, true);
   if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
   op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
   if (!terms.between_tokens) op.position = ids(m.position());
@@ -287,6 +381,8 @@ Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta
   template Form choose_form(const Mixer<Real>&, const Recurrence<Real>&);                               \
   template Var<Real> read_weights(Mixer<Real>&, Var<Real>, const Recurrence<Real>&);                    \
   template Var<Real> read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, std::optional<double>);     \
+  template Var<Real> stabilised_read(Mixer<Real>&, Var<Real>, const Recurrence<Real>&, Var<Real>,       \
+                                     const char*);                                                      \
   template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, Var<Real>, Var<Real>, \
                             bool);                                                                      \
   template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \

@@ -3,6 +3,7 @@
 //   Recurrence   S' = S_{t-1} Diag(e^{g_t})
 //                S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T     S'' = S' (decayed) or S_{t-1}
 //                o = S_n q after n tokens
+//                Diag(e^{d_t}) S_{t-1} Diag(p_t e^{g_t}) where rows fade too (d), or decays have signs (p)
 //   attend       A_ij = N_i(kappa(scale x_i.k_j) e^{b_ij})
 //   solve        A (I + Diag(gain) B)^{-1}, B strictly lower
 //   mix          A V
@@ -35,16 +36,20 @@ Form form_of(const std::string& name);
 
 template <class Real>
 struct Recurrence {
-  Var<Real> key;             ///< k [B,M,H,K]
-  Var<Real> gain = {};       ///< w [B,M,H,1]; absent: 1
-  Var<Real> log_decay = {};  ///< g, [B,T,H,1|K] or with dimensions of 1
-  Var<Real> decay = {};      ///< e^g itself, [B,T,H,1], instead of log_decay
+  Var<Real> key;                   ///< k [B,M,H,K]
+  Var<Real> value = {};            ///< v [B,M,H,any]; absent: the model's values
+  Var<Real> gain = {};             ///< w [B,M,H,1]; absent: 1
+  Var<Real> log_decay = {};        ///< g, [B,T,H,1|K] or with dimensions of 1
+  Var<Real> decay = {};            ///< e^g itself, [B,T,H,1], instead of log_decay
+  Var<Real> value_log_decay = {};  ///< d [B,T,H,V], without an erase
+  Var<Real> sign = {};  ///< p is 1 or -1, the sign of these numbers [B,T,H,1|K]; with decayed, not before
   Erase erase = Erase::none;
   Var<Real> erase_read = {}, erase_write = {};  ///< x, y [B,M,H,K], as `erase` wants
   Var<Real> erase_gain = {};                    ///< e [B,M,H,1]: tied, free; absent: 1
   bool decayed = true;
   bool before = false;       ///< a query at a token reads the state before that token
   bool contracting = false;  ///< erasing never makes anything longer (e |k|^2 <= 2): less need be kept
+  const char* state = "S";   ///< what the state is called at the end
 };
 
 /// Whether a form can compute this recurrence.
@@ -57,6 +62,12 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r);
 /// Values read [B,Q,H,V]. With eps, divided by (z.q + eps), z the same recurrence with values of 1.
 template <class Real>
 Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps = {});
+/// Values read, divided by max(|n.q|, 1), n the same recurrence with values of 1 and called `sum` at the end (mLSTM).
+/// log_input [B,T,H,1] is the logarithm of the gain. State and sum are kept times e^{-m_t}, where m_t is the
+/// logarithm of all gains that are left at t: whatever the gates are, numbers stay finite.
+template <class Real>
+Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, Var<Real> log_input,
+                          const char* sum);
 /// The weights that queries give to writes, [B,H,Q,M]: form query.
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r);

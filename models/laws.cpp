@@ -32,6 +32,7 @@ Var<Real> every_sequence(Mixer<Real>& m, Var<Real> x) {
 template <class Real>
 Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, Var<Real> log_decay,
                      Var<Real> ridge, int iterations) {
+  m.watch_decay(log_decay, true);
   RidgeRead<Real> op;
   op.iterations = iterations;
   op.q = in(q), op.k = in(k), op.v = in(m.values()), op.gain = in(gain), op.log_decay = in(log_decay);

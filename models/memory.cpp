@@ -64,11 +64,12 @@ MemoryKind kind_of(const Memory& memory) {
   kind.inputs = memory.inputs;
   kind.states = memory.states;
   kind.projection_init = memory.projection_init;
+  kind.own_keys = memory.own_keys;
   kind.forms_state = memory.forms_state;
   for (const Part& part : memory.parts)
     kind.options.insert(kind.options.end(), part.options.begin(), part.options.end());
   kind.options.insert(kind.options.end(), memory.options.begin(), memory.options.end());
-  if (!memory.keeps_keys && !memory.forms_state) {
+  if (!memory.keeps_keys && !memory.forms_state && !memory.states.empty()) {
     kind.options.push_back({"form", form_names().front(),
                             "which of the equal forms computes it (automatic: by shapes)", 0, 0,
                             form_names()});

@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "kernels/ops/attend.h"
+#include "kernels/ops/pick.h"
+#include "kernels/ops/scan.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {
@@ -35,6 +37,29 @@ Var<Real> operator-(Var<Real> a, Var<Real> b) {
 template <class Real>
 Var<Real> operator*(Var<Real> a, Var<Real> b) {
   return combine(CombineKind::multiply, a, b);
+}
+
+template <class Real>
+Var<Real> larger(Var<Real> a, Var<Real> b) {
+  return combine(CombineKind::larger, a, b);
+}
+
+template <class Real>
+Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start) {
+  const int B = x.dim(0), T = x.dim(1), H = x.dim(2), n = x.dim(3);
+  Scan<Real> op;
+  op.log_a = in(view(log_a, {B, T, H * n})), op.x = in(view(x, {B, T, H * n}));
+  if (start) op.start = in(view(start, {B, H * n}));
+  return view(Var<Real>{x.graph, out(x.graph->add(op).h)}, {B, T, H, n});
+}
+
+template <class Real>
+Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start) {
+  const int B = k.dim(0), T = k.dim(1), H = k.dim(2), n = k.dim(3);
+  LogScan<Real> op;
+  op.d = in(view(d, {B, T, H * n})), op.k = in(view(k, {B, T, H * n}));
+  if (start) op.start = in(view(start, {B, H * n}));
+  return view(Var<Real>{k.graph, out(k.graph->add(op).l)}, {B, T, H, n});
 }
 
 template <class Real>
@@ -94,9 +119,9 @@ Var<Real> swap(Var<Real> x) {
 }
 
 template <class Real>
-Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Real> gain) {
+Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Real> gain, Var<Real> value) {
   if (gain) weights = weights * view(swap(gain), {B, H, 1, writes()});
-  if (batch()) {
+  if (batch() && !value) {
     note_weights(weights, eps);
     return gather(weights, eps);
   }
@@ -104,8 +129,16 @@ Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Rea
   note_weights(weights, {});
   Mix<Real> op;
   op.a = in(weights);
-  op.v = in(values());
+  op.v = in(value ? value : values());
   return {&graph, out(graph.add(op).o)};
+}
+
+template <class Real>
+Var<Real> Mixer<Real>::at_queries(Var<Real> x) {
+  if (at_tokens()) return x;
+  Pick<Real> op;
+  op.x = in(x), op.position = ids(position());
+  return {&graph, out(graph.add(op).y)};
 }
 
 template <class Real>
@@ -130,6 +163,9 @@ Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
   template Var<Real> operator+(Var<Real>, Var<Real>);               \
   template Var<Real> operator-(Var<Real>, Var<Real>);               \
   template Var<Real> operator*(Var<Real>, Var<Real>);               \
+  template Var<Real> larger(Var<Real>, Var<Real>);                  \
+  template Var<Real> scan(Var<Real>, Var<Real>, Var<Real>);         \
+  template Var<Real> log_scan(Var<Real>, Var<Real>, Var<Real>);     \
   template Var<Real> map(MapKind, Var<Real>, double, double);       \
   template Var<Real> sigmoid(Var<Real>, double);                    \
   template Var<Real> expand(Var<Real>, std::initializer_list<int>); \

@@ -61,6 +61,15 @@ Var<Real> log_sigmoid(Var<Real> x) {
 /// scale / (1 + e^-x).
 template <class Real>
 Var<Real> sigmoid(Var<Real> x, double scale = 1);
+/// max(|a|, |b|).
+template <class Real>
+Var<Real> larger(Var<Real> a, Var<Real> b);
+/// h_t = e^{log_a_t} h_{t-1} + x_t from h_{-1} = start, or 0, and L_t = log(e^{L_{t-1} + d_t} + e^{k_t}) from start,
+/// or -inf; a channel each, [B,T,H,n], start [B,H,n] in any shape.
+template <class Real>
+Var<Real> scan(Var<Real> log_a, Var<Real> x, Var<Real> start = {});
+template <class Real>
+Var<Real> log_scan(Var<Real> d, Var<Real> k, Var<Real> start = {});
 /// The second and the third dimension change places.
 template <class Real>
 Var<Real> swap(Var<Real> x);
@@ -107,14 +116,16 @@ class Mixer {
   const int B, T, Q, H, d, K, V, N;
   int writes() const { return T * N; }
 
-  /// Keys [B,M,H,d] and queries [B,Q,H,d] before the feature map.
+  /// Keys [B,M,H,d] (none for a memory without keys of its own) and queries [B,Q,H,d] before the feature map.
   virtual Var<Real> keys() = 0;
   virtual Var<Real> queries() = 0;
   /// Values [B,M,H,V].
   virtual Var<Real> values() = 0;
   /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
-  /// [B,M,H,1] scales the values.
-  Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {});
+  /// [B,M,H,1] scales the values; value [B,M,H,any] stands in for them.
+  Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {}, Var<Real> value = {});
+  /// What tokens have, x [B,T,H,n], of the last token that a query sees: [B,Q,H,n], 0 where it sees none.
+  Var<Real> at_queries(Var<Real> x);
   /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr
   /// where values are dense.
   virtual const BatchTensors* batch() const { return nullptr; }
@@ -157,6 +168,8 @@ class Mixer {
   virtual bool wants_end() const { return false; }
   virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}
 
+  /// Engines call it with every decay that they are given, or its logarithm, [B,T,H,n] or dimensions of 1.
+  virtual void watch_decay(Var<Real> /*decay*/, bool /*logarithm*/) {}
   /// Something that people may want to look at (Model::look): keys before and after phi, what the token
   /// decides, what is written and erased. The first name of a variable stays.
   virtual void note(const std::string& /*name*/, Var<Real> /*x*/) {}

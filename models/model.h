@@ -25,6 +25,12 @@ struct ModelGraph {
   SquaredLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
 
+  struct Decay {
+    Variable<Real>* variable;
+    bool logarithm;
+  };
+  std::vector<Decay> decays;  ///< of the memory, as its engine is given them
+
   bool redraws = true;  ///< random features are drawn anew in every forward pass
 
   int batches = 1;  ///< batches that the integer tensors hold, one after the other
@@ -85,5 +91,9 @@ class Model {
 template <class Real>
 std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
                                         Device device, int R, Precision products = Precision::full);
+
+/// Half-lives of what a memory holds, ln 2 / -log(decay) tokens, of a new model on random tokens: one for each of
+/// its numbers of many tokens and draws, in rising order. Empty where nothing fades.
+std::vector<double> half_lives_at_start(const Options& options, const ModelVocabulary& vocabulary);
 
 }  // namespace crosstalk

@@ -286,7 +286,8 @@ bool normalised(const Mixer<Real>& m) {
 template <class Real>
 Features<Real> features(Mixer<Real>& m) {
   const Phi<Real> phi(m);
-  const Var<Real> k = norm_rows(m, phi(m, m.keys(), "key"), normalised(m) ? key_eps(m, phi.map) : 0);
+  Var<Real> k = m.keys();
+  if (k) k = norm_rows(m, phi(m, k, "key"), normalised(m) ? key_eps(m, phi.map) : 0);
   const Var<Real> q = norm_rows(m, phi(m, m.queries(), "query"), m.norm_eps());
   m.note("phi_k", k);
   m.note("phi_q", q);
@@ -310,12 +311,15 @@ Var<Real> beta_gate(Mixer<Real>& m, const std::string& parameter) {
 }
 
 template <class Real>
+Var<Real> mamba_law(Mixer<Real>& m, int width, const std::string& called) {
+  const Var<Real> rate = exp(m.parameter("A_log" + called, {m.H}, Init::log_uniform(1, 16)));
+  const int rank = width > 1 ? m.d : 0;
+  return -(rate * softplus(m.token("decay" + called, width, Init::inverse_softplus(1e-3, 0.1), rank)));
+}
+
+template <class Real>
 Var<Real> mamba_decay(Mixer<Real>& m, int width) {
-  return m.input("log_decay", [&] {
-    const Var<Real> rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16)));
-    const int rank = width > 1 ? m.d : 0;
-    return -(rate * softplus(m.token("decay", width, Init::inverse_softplus(1e-3, 0.1), rank)));
-  });
+  return m.input("log_decay", [&] { return mamba_law(m, width); });
 }
 
 #define CROSSTALK_PARTS(Real)                                                         \
@@ -325,6 +329,7 @@ Var<Real> mamba_decay(Mixer<Real>& m, int width) {
   template Var<Real> normalised_read(Mixer<Real>&, Var<Real>);                        \
   template Attention kernel_of(const Mixer<Real>&, const char*, const char*, double); \
   template Var<Real> beta_gate(Mixer<Real>&, const std::string&);                     \
+  template Var<Real> mamba_law(Mixer<Real>&, int, const std::string&);                \
   template Var<Real> mamba_decay(Mixer<Real>&, int);
 CROSSTALK_PARTS(float)
 CROSSTALK_PARTS(double)

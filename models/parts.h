@@ -57,6 +57,9 @@ Var<Real> beta_gate(Mixer<Real>& m, const std::string& parameter = "beta");
 /// 1e-3 .. 0.1 (Mamba-2, Dao and Gu 2024, arXiv 2405.21060). A channel each where width > 1.
 template <class Real>
 Var<Real> mamba_decay(Mixer<Real>& m, int width = 1);
+/// The law alone; its parameters are called A_log and decay, and that.
+template <class Real>
+Var<Real> mamba_law(Mixer<Real>& m, int width = 1, const std::string& called = "");
 
 /// eps of the denominators of reads (Schlag, Irie, Schmidhuber 2021: 1e-6) and of LayerNorm (PyTorch: 1e-5).
 inline constexpr double kReadEps = 1e-6, kLayerNormEps = 1e-5;

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/random.h"
 #include "kernels/ops/lookup.h"
 #include "models/graph/passes.h"
 #include "models/memories/memory_file.h"
@@ -103,10 +105,12 @@ class RetrievalMixer final : public Mixer<Real> {
     if (second_key_) by_second_ = lists(channel_second_key, keys_);
     // The order of nodes is the order in which gradients of the embedding are summed: it stays.
     queries_ = make_queries();
-    key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
+    if (memory_named(options_.get_string("memory.name")).own_keys)
+      key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
   }
 
   Var<Real> keys() override {
+    if (key_tables_.empty()) return {};
     auto* rows = lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr);
     return noted("k", shaped_as(parts_.mixed("k", rows), {B, T * N, H, d}));
   }
@@ -170,6 +174,10 @@ class RetrievalMixer final : public Mixer<Real> {
     Variable<Real>* p = leaf("memory." + name, dims, init);
     const int rows = dims[0] == H ? H : dims[0];
     return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});
+  }
+
+  void watch_decay(Var<Real> decay, bool logarithm) override {
+    target_.decays.push_back({decay.variable, logarithm});
   }
 
   Variable<Real>* omega(int m) override {
@@ -348,6 +356,44 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceSha
   run_passes(result->graph);
   result->graph.plan();
   return result;
+}
+
+template <class Real>
+std::vector<double> RetrievalModel<Real>::half_lives(int R) {
+  constexpr int kSequences = 8, kTokens = 32;
+  const int channels = second_key_ ? 3 : 2;
+  const auto graph = build(kSequences, {kTokens, channels, 1}, false, 1);
+  for (const auto& decay : graph->decays) graph->graph.keep(decay.variable->root());
+  graph->graph.plan();
+  for (int r = 0; r < R; ++r) {
+    parameters_.initialise(r, static_cast<std::uint64_t>(r));
+    RandomStream random(static_cast<std::uint64_t>(r), RandomDomain::initialisation, 0);
+    std::int32_t* token = graph->batch.tokens->at(r);
+    for (int i = 0; i < kSequences * kTokens * channels; ++i)
+      token[i] =
+          static_cast<std::int32_t>(random.uniform() * (i % channels == channel_value ? values_ : keys_));
+    for (int b = 0; b < kSequences; ++b) graph->batch.position->at(r)[b] = kTokens;
+  }
+  graph->graph.forward({});
+  std::vector<double> lives;
+  for (const auto& [variable, logarithm] : graph->decays) {
+    const Tensor<Real> x = variable->value;
+    for (int r = 0; r < R; ++r) {
+      for (std::int64_t i = 0; i < x.size(); ++i) {
+        const double g = logarithm ? x.at(r)[i] : std::log(static_cast<double>(x.at(r)[i]));
+        lives.push_back(std::log(2.0) / std::max(-g, 1e-30));
+      }
+    }
+  }
+  std::sort(lives.begin(), lives.end());
+  return lives;
+}
+
+std::vector<double> half_lives_at_start(const Options& options, const ModelVocabulary& vocabulary) {
+  constexpr int kDraws = 16;
+  RetrievalModel<double> model(options, vocabulary.keys, vocabulary.values, vocabulary.second_key,
+                               Device::cpu, kDraws);
+  return model.half_lives(kDraws);
 }
 
 template <class Real>

@@ -9,6 +9,7 @@
 // the small table E W_k^T. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "models/memory.h"
 #include "models/model.h"
@@ -24,6 +25,8 @@ class RetrievalModel final : public Model<Real> {
                  Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
+  /// See half_lives_at_start(); draws parameters of all R replicas.
+  std::vector<double> half_lives(int R);
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:

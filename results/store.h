@@ -72,6 +72,8 @@ class RecordReader {
   /// The line without its newline; valid until the next call.
   const std::string& line(const std::string& id);
   Record record(const std::string& id);
+  /// The same with empty curves and profiles, and perhaps an empty provenance: sooner.
+  Record record_without_series(const std::string& id, bool provenance);
 
  private:
   struct Impl;

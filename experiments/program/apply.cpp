@@ -201,7 +201,8 @@ std::map<std::string, Array> compute(const MemoryKind& kind, const Options& opti
   for (const auto& [name, state] : model.states()) {
     const Tensor<Real>& t = state->value;
     std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
-    if (name == "z") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
+    if (name == "z" || name == "n") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
+    if (name == "m") shape = {t.dims[0], t.dims[2]};                            // a number, [B,H]
     results["state_" + name] = array_of(t, shape, device);
   }
   for (const auto& [name, array] : inputs.arrays) {

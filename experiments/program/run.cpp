@@ -141,20 +141,22 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     return found != before.records.end() && again.count(id) == 0 &&
            (which == Which::missing || found->second.status != RunStatus::failed);
   });
-  const std::vector<Run> runs = select(named, before, which, again);
+  const bool all = which == Which::missing && before.records.empty();
+  const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
+  const std::vector<Run>& runs = all ? named : selected;
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 
   SessionResult result;
   if (!runs.empty()) {
     check_store_path(store);
-    std::vector<const Run*> all;
-    for (const Run& run : runs) all.push_back(&run);
-    if (const std::string shortage = memory_shortage(all, available_memory()); !shortage.empty())
-      print_warning(console, shortage);
     if (!arguments.has("quiet") && !again.empty())
       print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
                                       "trained again for them",
                                       study.name, plural(std::ssize(again), "run")));
+    std::vector<const Run*> asked;
+    for (const Run& run : runs) asked.push_back(&run);
+    if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
+      print_warning(console, shortage);
     if (!arguments.has("quiet"))
       print_note(console, which == Which::missing && recorded > 0
                               ? fmt::format("{}: {} to train, {} already in {}", study.name,

@@ -140,14 +140,14 @@ class Session {
       const double before = steady_seconds();
       const std::set<std::string> free = work_.free_runs();
       if (work_.unrecorded() == 0) return true;
-      std::vector<Run> round;
+      std::vector<const Run*> round;  // no copies: a study may be large
       if (options_.shares.empty()) {
         for (const Run& run : runs_)
-          if (free.count(run.id) != 0) round.push_back(run);
+          if (free.count(run.id) != 0) round.push_back(&run);
       } else {
         for (const std::string& id : next_round(options_.shares, options_.share, at_once,
                                                 [&](const std::string& run) { return free.count(run) == 0; }))
-          round.push_back(*by_id_.at(id));
+          round.push_back(by_id_.at(id));
       }
       const std::size_t left = work_.unrecorded();
       if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;

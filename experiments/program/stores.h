@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,6 +47,11 @@ Asked asked_of(const Study& study);
 /// UsageError.
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
                           Console& console);
+
+/// The same before --where, of what `read` gives for each store.
+LabelledRecords join_rows(
+    const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+    const std::function<const StoreContents&(const std::filesystem::path& store)>& read);
 
 /// --where KEY=VALUE, several times.
 CommandOption where_option();

@@ -10,11 +10,13 @@
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
+#include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
 #include "kernels/ops/network_read.h"
 #include "kernels/ops/normalize.h"
 #include "kernels/ops/pointwise.h"
+#include "kernels/ops/pick.h"
 #include "kernels/ops/prefix_dot.h"
 #include "kernels/ops/read_weights.h"
 #include "kernels/ops/readout.h"
@@ -48,6 +50,7 @@
   X(Fold) \
   X(FwmRead) \
   X(GatherValues) \
+  X(LevelGain) \
   X(Linear) \
   X(LogScan) \
   X(Lookup) \
@@ -56,6 +59,7 @@
   X(NetworkRead) \
   X(Normalize) \
   X(OneHot) \
+  X(Pick) \
   X(Pointwise) \
   X(PrefixDot) \
   X(ReadWeights) \
@@ -67,6 +71,7 @@
   X(Scan) \
   X(Scores) \
   X(ShortConv) \
+  X(Signs) \
   X(Softmax) \
   X(Solve) \
   X(StateRead) \

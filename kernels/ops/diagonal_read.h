@@ -1,5 +1,5 @@
-// A matrix state whose entries all fade on their own (Mamba-1, Gu and Dao 2023, arXiv 2312.00752; with complex
-// numbers S4D, Gu et al. 2022, arXiv 2206.11893).
+// A matrix state whose entries all fade on their own (Mamba-1, Gu and Dao 2023, arXiv 2312.00752; with
+// complex numbers S4D, Gu et al. 2022, arXiv 2206.11893).
 //
 //   A_t = exp(step_t,v (-e^{log_rate} + i angle))      [V,K], entry by entry; v: the row's step
 //   S_t = A_t * S_{t-1} + (step_t * v_t) k_t^T

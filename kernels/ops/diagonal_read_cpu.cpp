@@ -1,4 +1,5 @@
-// The state whose entries fade on their own, on the CPU: the specification (ops/diagonal_read_law.h). SPDX-License-Identifier: Apache-2.0
+// The state whose entries fade on their own, on the CPU: the specification (ops/diagonal_read_law.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/diagonal_read_law.h"
 #include "kernels/ops/law_cpu.h"
 

@@ -1,4 +1,5 @@
-// DiagonalRead as a law of law_walk.h: the state is S [V,K], real part first. SPDX-License-Identifier: Apache-2.0
+// DiagonalRead as a law of law_walk.h: the state is S [V,K], real part first.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/diagonal_read.h"
 

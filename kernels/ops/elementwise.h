@@ -2,7 +2,7 @@
 // rows.
 //
 //   map      y = scale f(x) + shift
-//   combine  y = scale_a a + scale_b b   or   a b         a dimension of 1 is repeated
+//   combine  y = scale_a a + scale_b b   or   a b   or   max(|a|, |b|)      a dimension of 1 is repeated
 //   fold     y = sum of x over the dimensions where y has 1
 //   expand   y = x, repeated where x has 1
 //   swap     the second and the third dimension change places
@@ -20,10 +20,23 @@
 
 namespace crosstalk {
 
-enum class MapKind : int { affine, exp, log, sigmoid, softplus, log_sigmoid, tanh, relu, silu, reciprocal };
+enum class MapKind : int {
+  affine,
+  exp,
+  log,
+  sigmoid,
+  softplus,
+  log_sigmoid,
+  tanh,
+  relu,
+  silu,
+  reciprocal,
+  softsign
+};
 
-/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails. log is that of at least 1e-30:
-/// a gate that has closed for good, 1 - 1, keeps a finite logarithm and gradient.
+/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|). log
+/// is that of at least 1e-30: a gate that has closed for good, 1 - 1, keeps a finite logarithm and gradient.
+/// exp is that of at most 80, for the same reason: the largest that single precision holds is e^88.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
   using std::exp, std::log, std::log1p, std::tanh;
@@ -31,7 +44,7 @@ CT_HD inline Real mapped(MapKind map, Real x) {
     case MapKind::affine:
       return x;
     case MapKind::exp:
-      return exp(x);
+      return exp(x > 80 ? Real(80) : x);
     case MapKind::log:
       return log(x > Real(1e-30) ? x : Real(1e-30));
     case MapKind::sigmoid:
@@ -48,6 +61,8 @@ CT_HD inline Real mapped(MapKind map, Real x) {
       return x / (1 + exp(-x));
     case MapKind::reciprocal:
       return 1 / x;
+    case MapKind::softsign:
+      return x / (1 + (x < 0 ? -x : x));
   }
   return x;
 }
@@ -60,7 +75,7 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
     case MapKind::affine:
       return 1;
     case MapKind::exp:
-      return exp(x);
+      return x > 80 ? Real(0) : exp(x);
     case MapKind::log:
       return 1 / (x > Real(1e-30) ? x : Real(1e-30));
     case MapKind::sigmoid: {
@@ -83,6 +98,10 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
     }
     case MapKind::reciprocal:
       return -1 / (x * x);
+    case MapKind::softsign: {
+      const Real below = 1 + (x < 0 ? -x : x);
+      return 1 / (below * below);
+    }
   }
   return 1;
 }
@@ -153,7 +172,24 @@ bool broadcasts(const Tensor<Real>& full, const Tensor<Real>& part) {
   return true;
 }
 
-enum class CombineKind : int { add, multiply };
+enum class CombineKind : int { add, multiply, larger };
+
+template <class Real>
+CT_HD inline Real combined(CombineKind kind, Real scale_a, Real a, Real scale_b, Real b) {
+  if (kind == CombineKind::add) return scale_a * a + scale_b * b;
+  if (kind == CombineKind::multiply) return a * b;
+  const Real of_a = a < 0 ? -a : a, of_b = b < 0 ? -b : b;
+  return of_a < of_b ? of_b : of_a;
+}
+/// dy/da (or dy/db: the operands exchanged). Of two equally large ones the first has the gradient.
+template <class Real>
+CT_HD inline Real combine_slope(CombineKind kind, bool first, Real scale, Real own, Real other) {
+  if (kind == CombineKind::add) return scale;
+  if (kind == CombineKind::multiply) return other;
+  const Real of_own = own < 0 ? -own : own, of_other = other < 0 ? -other : other;
+  if (of_own < of_other || (of_own == of_other && !first)) return 0;
+  return own < 0 ? Real(-1) : Real(1);
+}
 
 /// a, b of rank 4, dimensions equal or 1; y has the larger of each.
 template <class Real>

@@ -54,7 +54,7 @@ void forward_cpu(const Exec& exec, const Combine<Real>& op) {
                   [&](int r, std::int64_t begin, std::int64_t end) {
                     for (std::int64_t i = begin; i < end; ++i) {
                       const Real a = op.a.value.at(r)[of_a.index(i)], b = op.b.value.at(r)[of_b.index(i)];
-                      op.y.value.at(r)[i] = op.kind == CombineKind::add ? scale_a * a + scale_b * b : a * b;
+                      op.y.value.at(r)[i] = combined(op.kind, scale_a, a, scale_b, b);
                     }
                   });
 }
@@ -63,12 +63,13 @@ template <class Real>
 void backward_cpu(const Exec& exec, const Combine<Real>& op) {
   const Broadcast of_a = broadcast(op.y.value, op.a.value), of_b = broadcast(op.y.value, op.b.value);
   const Real scale_a = static_cast<Real>(op.scale_a), scale_b = static_cast<Real>(op.scale_b);
-  const bool add = op.kind == CombineKind::add;
+  const auto a = [&](int r, std::int64_t i) { return op.a.value.at(r)[of_a.index(i)]; };
+  const auto b = [&](int r, std::int64_t i) { return op.b.value.at(r)[of_b.index(i)]; };
   gather_gradient(exec, op.a, op.y.value, [&](int r, std::int64_t i) {
-    return op.y.gradient.at(r)[i] * (add ? scale_a : op.b.value.at(r)[of_b.index(i)]);
+    return op.y.gradient.at(r)[i] * combine_slope(op.kind, true, scale_a, a(r, i), b(r, i));
   });
   gather_gradient(exec, op.b, op.y.value, [&](int r, std::int64_t i) {
-    return op.y.gradient.at(r)[i] * (add ? scale_b : op.a.value.at(r)[of_a.index(i)]);
+    return op.y.gradient.at(r)[i] * combine_slope(op.kind, false, scale_b, b(r, i), a(r, i));
   });
 }
 

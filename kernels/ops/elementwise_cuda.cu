@@ -49,10 +49,10 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   check_launch(name);
 }
 
-// The gradient of one operand of a Combine; `other` is the factor that it had.
+// The gradient of one operand of a Combine, which is its first or its second.
 template <class Real>
 void operand_gradient(const Exec& exec, const In<Real>& part, const Tensor<Real>& other, const Out<Real>& y,
-                      bool multiply, double scale) {
+                      CombineKind kind, bool first, double scale) {
   if (!part.wanted()) return;
   const Broadcast of_part = broadcast(y.value, part.value), of_other = broadcast(y.value, other);
   const Real factor = static_cast<Real>(scale);
@@ -60,7 +60,8 @@ void operand_gradient(const Exec& exec, const In<Real>& part, const Tensor<Real>
       exec, "combine backward", y.value.R, part.value.size(), of_part.repeats(),
       [=] __device__(int r, std::int64_t j, std::int64_t n) {
         const std::int64_t i = of_part.element(j, n);
-        return y.gradient.at(r)[i] * (multiply ? other.at(r)[of_other.index(i)] : factor);
+        return y.gradient.at(r)[i] *
+               combine_slope(kind, first, factor, part.value.at(r)[j], other.at(r)[of_other.index(i)]);
       },
       [=] __device__(int r, std::int64_t j, Real sum) { put(part.write, part.gradient.at(r) + j, sum); });
 }
@@ -90,15 +91,14 @@ void forward_cuda(const Exec& exec, const Combine<Real>& op) {
   const Real scale_a = static_cast<Real>(op.scale_a), scale_b = static_cast<Real>(op.scale_b);
   each(exec, "combine", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
     const Real a = op.a.value.at(r)[of_a.index(i)], b = op.b.value.at(r)[of_b.index(i)];
-    op.y.value.at(r)[i] = op.kind == CombineKind::add ? scale_a * a + scale_b * b : a * b;
+    op.y.value.at(r)[i] = combined(op.kind, scale_a, a, scale_b, b);
   });
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Combine<Real>& op) {
-  const bool multiply = op.kind == CombineKind::multiply;
-  operand_gradient(exec, op.a, op.b.value, op.y, multiply, op.scale_a);
-  operand_gradient(exec, op.b, op.a.value, op.y, multiply, op.scale_b);
+  operand_gradient(exec, op.a, op.b.value, op.y, op.kind, true, op.scale_a);
+  operand_gradient(exec, op.b, op.a.value, op.y, op.kind, false, op.scale_b);
 }
 
 template <class Real>

@@ -51,7 +51,9 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
     each_index(y, [&](const int(&i)[4]) {
       const double p = in["a"][static_cast<std::size_t>(at(a, i))],
                    q = in["b"][static_cast<std::size_t>(at(b, i))];
-      out.real["y"].push_back(kind == CombineKind::add ? 0.5 * p - 3 * q : p * q);
+      out.real["y"].push_back(kind == CombineKind::add        ? 0.5 * p - 3 * q
+                              : kind == CombineKind::multiply ? p * q
+                                                              : std::max(std::abs(p), std::abs(q)));
     });
     return out;
   });
@@ -142,11 +144,13 @@ std::vector<OpCase> cases() {
       map_case("Relu", MapKind::relu, off_zero(), [](L x) { return x > 0 ? x : L(0); }),
       map_case("Silu", MapKind::silu, small, [](L x) { return x / (1 + std::exp(-x)); }),
       map_case("Reciprocal", MapKind::reciprocal, positive, [](L x) { return 1 / x; }),
+      map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
       combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),
       combine_case("AddOfHeads", CombineKind::add, {2, 3, 2, 5}, {1, 1, 2, 1}),
       combine_case("Multiply", CombineKind::multiply, {2, 3, 2, 5}, {2, 3, 2, 5}),
       combine_case("MultiplyGate", CombineKind::multiply, {2, 9, 2, 1}, {2, 9, 2, 5}),
       combine_case("MultiplyChannels", CombineKind::multiply, {1, 1, 2, 5}, {2, 40, 2, 5}),
+      combine_case("Larger", CombineKind::larger, {2, 9, 2, 5}, {2, 9, 2, 1}),
       combine_case("MultiplyBoth", CombineKind::multiply, {2, 1, 3, 1}, {1, 7, 1, 4}),
       fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}),
       fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
@@ -157,6 +161,13 @@ std::vector<OpCase> cases() {
       swap_case(),
       constant_case(),
       one_hot_case()};
+}
+
+TEST(Maps, ExpStaysFiniteInBothPrecisions) {
+  EXPECT_EQ(mapped(MapKind::exp, 500.0), std::exp(80.0));
+  EXPECT_TRUE(std::isfinite(mapped(MapKind::exp, 500.0F)));
+  EXPECT_EQ(map_slope(MapKind::exp, 500.0), 0);
+  EXPECT_EQ(mapped(MapKind::exp, 79.0), std::exp(79.0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, OpCheck, ::testing::ValuesIn(cases()), case_name);

@@ -1,4 +1,5 @@
-// Runs a law (law_walk.h) on the CPU: a sequence and head an item of work. SPDX-License-Identifier: Apache-2.0
+// Runs a law (law_walk.h) on the CPU: a sequence and head an item of work.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/parallel.h"
 #include "kernels/ops/law_walk.h"

@@ -1,10 +1,10 @@
 // A memory with a law of its own, token after token, written once for the CPU and for CUDA.
 //
 // A law is one sequence and head of an op: a state of `size` numbers, what a token makes of it, what a query
-// reads from it, and both backwards. Forward keeps the state at every sqrt(T)-th token; backward goes from the
-// last of these segments to the first, walks each once more with a state a token, and takes it back.
-// A team does the work: one thread on the CPU, a block on CUDA (law_team.cuh). Its loops end together, so that
-// the next may read what the last has written, and a sum has a fixed order.
+// reads from it, and both backwards. Forward keeps the state at every sqrt(T)-th token; backward goes from
+// the last of these segments to the first, walks each once more with a state a token, and takes it back.
+// A team does the work: one thread on the CPU, a block on CUDA (law_team.cuh). Its loops end together, so
+// that the next may read what the last has written, and a sum has a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -67,7 +67,8 @@ struct Alone {
   }
 };
 
-/// One sequence and head of an input [R,B,n,H,width], or of one with other dimensions of n * H * width in all.
+/// One sequence and head of an input [R,B,n,H,width], or of one with other dimensions of n * H * width in
+/// all.
 template <class Real>
 struct Rows {
   const Real* value = nullptr;  ///< of row 0; null: absent

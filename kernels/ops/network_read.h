@@ -1,5 +1,5 @@
-// A memory that is a network, trained while it reads: every token is a step of gradient descent (TTT, Sun et al.
-// 2024, arXiv 2407.04620; with momentum and forgetting Titans, Behrouz et al. 2025, arXiv 2501.00663).
+// A memory that is a network, trained while it reads: every token is a step of gradient descent (TTT, Sun et
+// al. 2024, arXiv 2407.04620; with momentum and forgetting Titans, Behrouz et al. 2025, arXiv 2501.00663).
 //
 //   f(x)   = [x +] z(x)  or, with a gain,  [x +] LayerNorm(z(x)) * gain + bias
 //   z(x)   = W x + b                            linear
@@ -9,8 +9,8 @@
 //   theta_t = (1 - forget_t) theta_{t-1} + P_t
 //   o      = f(q) at theta_n after n tokens
 //
-// x in the sum is cut to V numbers or filled with zeros. Tokens 0 .. mini_batch - 1 are the first mini-batch, and so on.
-// Backward is that of all of it, the inner gradients too. SPDX-License-Identifier: Apache-2.0
+// x in the sum is cut to V numbers or filled with zeros. Tokens 0 .. mini_batch - 1 are the first mini-batch,
+// and so on. Backward is that of all of it, the inner gradients too. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 #include <string>

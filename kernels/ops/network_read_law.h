@@ -227,7 +227,8 @@ struct Network {
     if (op.residual) q.add(team, i, [&](int j) { return j < V ? d_o[j] : Real(0); });
   }
 
-  /// From d_e, the cotangent of e, to d_z and d_error, that of f(k) - v: the derivative of inner()'s last layer.
+  /// From d_e, the cotangent of e, to d_z and d_error, that of f(k) - v: the derivative of inner()'s last
+  /// layer.
   template <class Team>
   CT_HD void through_error(const Team& team, Real scale) const {
     if (!layer) {

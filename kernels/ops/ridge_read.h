@@ -1,13 +1,13 @@
-// MesaNet's memory (von Oswald et al. 2025, arXiv 2506.05233): what is read is the ridge regression of values on
-// keys so far, older tokens weighing less.
+// MesaNet's memory (von Oswald et al. 2025, arXiv 2506.05233): what is read is the ridge regression of values
+// on keys so far, older tokens weighing less.
 //
 //   S_t = e^{g_t} S_{t-1} + w_t v_t k_t^T
 //   H_t = e^{g_t} H_{t-1} + w_t k_t k_t^T
 //   o   = S_n x,   (H_n + Diag(ridge)) x = q   after n tokens
 //
 // x comes from conjugate gradients, from 0, in a fixed number of iterations; a division by 0 gives 0, so that
-// what has converged stays (an eps in the denominator would keep it from converging). Backward is that of the exact
-// solution and solves once more:
+// what has converged stays (an eps in the denominator would keep it from converging). Backward is that of the
+// exact solution and solves once more:
 //
 //   (H_n + Diag(ridge)) y = S_n^T do,   dq = y,   dH = -y x^T,   dridge = -y * x,   dS = do x^T
 //

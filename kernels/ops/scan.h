@@ -2,6 +2,7 @@
 //
 //   scan     h_t = a_t h_{t-1} + x_t
 //   logscan  L_t = log(e^{L_{t-1} + d_t} + e^{k_t})            L_{-1} = -inf where no start is given
+//            L_t = max(L_{t-1} + d_t, k_t)                     largest
 //
 // Adjoints (engine of Mamba-1, S4D, RWKV-4, stabilisers):
 //   lambda_t = dh_t + conj(a_{t+1}) lambda_{t+1}
@@ -11,7 +12,7 @@
 //   dangle_t = -Im(c_t)
 //   dh_{-1}  = conj(a_0) lambda_0
 // and of logscan
-//   w_t  = sigmoid(L_{t-1} + d_t - k_t)
+//   w_t  = sigmoid(L_{t-1} + d_t - k_t)                        largest: 0 or 1
 //   mu_t = dL_t + w_{t+1} mu_{t+1}
 //   dd_t = w_t mu_t
 //   dk_t = (1 - w_t) mu_t
@@ -53,6 +54,7 @@ CROSSTALK_OP(Scan)
 
 template <class Real>
 struct LogScan {
+  bool largest = false;
   In<Real> d;      ///< [R,B,T,N]
   In<Real> k;      ///< [R,B,T,N]
   In<Real> start;  ///< L_{-1} [R,B,N]; absent: -inf

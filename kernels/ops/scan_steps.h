@@ -110,7 +110,8 @@ struct LogScanChannel {
   }
   CT_HD void forward(int t, Real& carried) const {
     const Real old = carried + op.d.value.at(r)[at(t)], k = op.k.value.at(r)[at(t)];
-    carried = old == -static_cast<Real>(INFINITY) ? k : (old > k ? old : k) + log1p_(exp_(-abs_(old - k)));
+    const Real most = old > k ? old : k;
+    carried = op.largest || old == -static_cast<Real>(INFINITY) ? most : most + log1p_(exp_(-abs_(old - k)));
     op.l.value.at(r)[at(t)] = carried;
   }
   /// carried: w_{t+1} mu_{t+1} -> w_t mu_t.
@@ -118,7 +119,8 @@ struct LogScanChannel {
     const Real old = before(t) + op.d.value.at(r)[at(t)], k = op.k.value.at(r)[at(t)];
     const Real mu = op.l.gradient.at(r)[at(t)] + carried;
     const bool nothing = old == -static_cast<Real>(INFINITY);
-    const Real e = nothing ? Real(0) : exp_(-abs_(old - k)), larger = 1 / (1 + e), smaller = e / (1 + e);
+    const Real e = nothing || op.largest ? Real(0) : exp_(-abs_(old - k)), larger = 1 / (1 + e),
+               smaller = e / (1 + e);
     carried = (nothing || old < k ? smaller : larger) * mu;
     store(op.d, at(t), carried);
     store(op.k, at(t), (nothing || old < k ? larger : smaller) * mu);

@@ -57,7 +57,7 @@ OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
   return op.roundings(6 * s.T).condition(2).gradient_elements(100);
 }
 
-OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k) {
+OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k, bool largest = false) {
   OpCase op(name);
   op.input("d", {s.B, s.T, s.N}, d).input("k", {s.B, s.T, s.N}, k);
   if (s.start) {
@@ -66,19 +66,22 @@ OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fil
     op.absent("start");
   }
   op.output("l", {s.B, s.T, s.N});
-  call<LogScan>(op, [](auto&) {});
-  op.oracle([s](const Values& in) {
+  call<LogScan>(op, [largest](auto& o) { o.largest = largest; });
+  op.oracle([s, largest](const Values& in) {
     Values out;
     for (int i = 0; i < s.B * s.T * s.N; ++i) {
       const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
-      long double total = 0, faded = 0;
+      long double total = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
       for (int u = t; u >= 0; --u) {
         const auto at = static_cast<std::size_t>((b * s.T + u) * s.N + n);
-        total += std::exp(faded + in["k"][at]);
+        total += std::exp(faded + in["k"][at]), most = std::max(most, faded + in["k"][at]);
         faded += in["d"][at];
       }
-      if (s.start) total += std::exp(faded + in["start"][static_cast<std::size_t>(b * s.N + n)]);
-      out.real["l"].push_back(static_cast<double>(std::log(total)));
+      if (s.start) {
+        const double start = in["start"][static_cast<std::size_t>(b * s.N + n)];
+        total += std::exp(faded + start), most = std::max(most, faded + start);
+      }
+      out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));
     }
     return out;
   });
@@ -115,6 +118,8 @@ std::vector<OpCase> cases() {
   all.push_back(logscan("LogHuge", s, normal(), uniform(-1e4, 1e4)).condition(4));
   all.push_back(logscan("LogFar", s, uniform(-60, -20), normal()));
   all.push_back(logscan("LogGrows", s, uniform(0, 1), normal()));
+  all.push_back(logscan("Largest", s, decay, normal(), true));
+  all.push_back(logscan("LargestNoStart", {2, 30, 3, false, false}, decay, normal(), true));
   all.push_back(logscan("LogResets", {2, 12, 5, false, true}, gates, normal()));
   return all;
 }

@@ -4,10 +4,10 @@
 //   L_t = log(e^{g + L_{t-1}} + e^{k_t})                  L_0 = -inf
 //   y_t = w y_{t-1} + (1 - w) v_t                         w = sigmoid(g + L_{t-1} - k_t)
 //   o   = y_n after n tokens                              beside the sequence (0 after none)
-//   o_t = s y_{t-1} + (1 - s) v_t                         s = sigmoid(L_{t-1} - bonus - k_t), at a token of its own
+//   o_t = s y_{t-1} + (1 - s) v_t                         s = sigmoid(L_{t-1} - bonus - k_t), at tokens
 //
-// y is the sum of e^{(t-1-j) g + k_j} v_j divided by that of the same without v, and L the logarithm of the divisor: no
-// exponential of an unbounded number occurs. SPDX-License-Identifier: Apache-2.0
+// y is the sum of e^{(t-1-j) g + k_j} v_j divided by that of the same without v, and L the logarithm of the
+// divisor: no exponential of an unbounded number occurs. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 #include <string>

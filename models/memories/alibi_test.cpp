@@ -1,5 +1,6 @@
 // Softmax attention with a linear bias (Press et al. 2022, arXiv 2108.12409): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,7 @@ Matrix alibi(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(alibi, alibi);
+CROSSTALK_GATE_LAW(alibi, slope, std::exp2(-8.0 * (x.head + 1) / x.heads));
 
 TEST(AlibiOracle, SlopeZeroIsSoftmax) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // Softmax attention with a learned sink (Xiao et al. 2024, arXiv 2309.17453): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -17,6 +18,7 @@ Matrix attention_sink(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(attention_sink, attention_sink);
+CROSSTALK_GATE_LAW(attention_sink, sink, x("sink"));
 CROSSTALK_ORDER_FREE_MEMORY(attention_sink);
 
 TEST(AttentionSinkOracle, WithoutTheSinkItIsSoftmax) {

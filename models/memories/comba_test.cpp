@@ -1,5 +1,6 @@
 // Comba (Hu et al. 2025, arXiv 2506.02475): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -19,6 +20,11 @@ Matrix comba(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(comba, comba);
+CROSSTALK_GATE_LAW(comba, log_decay, mamba_law(x));
+CROSSTALK_GATE_LAW(comba, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_GATE_LAW(comba, erase_key, sigmoid(x("inner_decay")) * of_unit(x.all("k"), x.channel));
+CROSSTALK_GATE_LAW(comba, correction, x("correction"));
+CROSSTALK_HALF_LIFE(comba, 12.32);
 
 TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // DeltaProduct (Siems et al. 2025, arXiv 2502.10297): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -18,6 +19,8 @@ Matrix delta_product(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(delta_product, delta_product);
+CROSSTALK_GATE_LAW(delta_product, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_GATE_LAW(delta_product, log_decay, mamba_law(x));
 
 TEST(DeltaProductOracle, OneStepIsGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // Delta rule (Schlag et al. 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484): its oracle and laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -20,6 +21,7 @@ Matrix delta(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(delta, delta);
+CROSSTALK_GATE_LAW(delta, beta, x.option("beta_max") * sigmoid(x("gate")));
 
 // Unit keys, all betas alike; every token reads its own key after the write.
 Sequence written(int T, int K, int V, double beta, std::uint64_t seed) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/testing/apply_check.h"
+#include "models/testing/gate_laws.h"
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -27,6 +28,7 @@ Matrix deltaformer(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(deltaformer, deltaformer);
+CROSSTALK_GATE_LAW(deltaformer, beta, x.option("beta_max") * sigmoid(x("beta")));
 
 Options kernels(const char* kappa, const char* norm) {
   Options options = option("kappa1", std::string(kappa), option("kappa2", std::string(kappa)));

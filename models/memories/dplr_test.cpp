@@ -1,5 +1,6 @@
 // Diagonal plus low rank, the form that holds RWKV-7 and the delta rules: its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -17,6 +18,10 @@ Matrix dplr(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(dplr, dplr);
+CROSSTALK_GATE_LAW(dplr, log_decay, -std::exp(-0.5) * sigmoid(x("decay")));
+CROSSTALK_GATE_LAW(dplr, b, of_unit(x.all("erase"), x.channel));
+CROSSTALK_GATE_LAW(dplr, a, -sigmoid(x("rate")) * of_unit(x.all("erase"), x.channel));
+CROSSTALK_HALF_LIFE(dplr, 2.293);
 
 TEST(DplrOracle, WithoutTheLowRankPartIsGla) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // Forgetting attention (Lin et al. 2025, arXiv 2503.02130): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -20,6 +21,8 @@ Matrix fox(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(fox, fox);
+CROSSTALK_GATE_LAW(fox, log_decay, log_sigmoid(x("forget")));
+CROSSTALK_HALF_LIFE(fox, 1.033);
 
 TEST(FoxOracle, OpenGateIsSoftmax) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -25,6 +26,7 @@ Matrix fwm(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(fwm, fwm);
+CROSSTALK_GATE_LAW(fwm, beta, x.option("beta_max") * sigmoid(x("gate")));
 
 TEST(FwmOracle, ASmallStateFollowsTheDeltaRule) {
   Sequence s = random_sequence(no_options(), 5, 4, 3, 1);

@@ -1,5 +1,6 @@
 // Softmax attention with an output gate (Qiu et al. 2025, arXiv 2505.06708): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,7 @@ Matrix gated_attention(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(gated_attention, gated_attention);
+CROSSTALK_GATE_LAW(gated_attention, gate, sigmoid(x("gate")));
 CROSSTALK_ORDER_FREE_MEMORY(gated_attention);
 
 TEST(GatedAttentionOracle, OpenGatesAreSoftmaxAndShutOnesReadNothing) {

@@ -1,5 +1,6 @@
 // Gated linear attention (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,8 @@ Matrix gla(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(gla, gla);
+CROSSTALK_GATE_LAW(gla, log_decay, log_sigmoid(x("decay")) / 16);
+CROSSTALK_HALF_LIFE(gla, 15.99);
 
 TEST(GlaOracle, EqualChannelsAreMamba2) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

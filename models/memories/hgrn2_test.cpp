@@ -1,5 +1,6 @@
 // HGRN2 (Qin et al. 2024, arXiv 2404.07904): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,10 @@ Matrix hgrn2(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(hgrn2, hgrn2);
+CROSSTALK_GATE_LAW(hgrn2, log_decay,
+                   std::log(x.option("lower_bound") +
+                            (1 - x.option("lower_bound")) * sigmoid(x("forget_gate"))));
+CROSSTALK_HALF_LIFE(hgrn2, 1.002);
 
 TEST(Hgrn2Oracle, IsGlaWithTiedKeys) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

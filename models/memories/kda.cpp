@@ -10,14 +10,25 @@ Memory kda() {
       .summary = "gated delta rule with a decay for every key channel",
       .equation =
           "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q, alpha_t = exp(-e^A "
-          "softplus(W2 W1 token + b)), beta_t = beta_max sigmoid(w.token + b')",
+          "softplus(W2 W1 token + b)) (gate bounded: exp(-5 sigmoid(e^A (W2 W1 token + b)))), beta_t = "
+          "beta_max sigmoid(w.token + b')",
       .source = "Kimi team 2025, arXiv 2510.26692",
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .options = {{"gate",
+                   std::string("softplus"),
+                   "law of the decay: as Mamba-2's, or bounded below by e^-5 (what fast kernels want)",
+                   0,
+                   0,
+                   {"softplus", "bounded"}}},
       .inputs = {{"log_decay", Per::key}, {"beta"}},
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         const auto beta = beta_gate(m);
-        const auto g = mamba_decay(m, m.K);
+        const auto g = m.input("log_decay", [&] {
+          if (m.text("gate") == "softplus") return mamba_law(m, m.K);
+          const auto rate = exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16)));
+          return -5.0 * sigmoid(rate * m.token("decay", m.K, Init::inverse_softplus(1e-3, 0.1), m.d));
+        });
         return read(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta});
       }};
 }

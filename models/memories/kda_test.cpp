@@ -1,5 +1,6 @@
 // Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,11 @@ Matrix kda(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(kda, kda);
+CROSSTALK_GATE_LAW(kda, log_decay,
+                   x.text("gate") == "softplus" ? mamba_law(x)
+                                                : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
+CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_HALF_LIFE(kda, 11.85);
 
 TEST(KdaOracle, EqualChannelsAreGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

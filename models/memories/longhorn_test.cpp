@@ -1,5 +1,6 @@
 // Longhorn, the implicit delta rule (Liu et al. 2024, arXiv 2407.14207): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,7 @@ Matrix longhorn(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(longhorn, longhorn);
+CROSSTALK_GATE_LAW(longhorn, beta, sigmoid(x("beta")));
 
 // S_t minimises |X - S_{t-1}|^2 + beta |X k - v|^2: there its gradient, (X - S) + beta (X k - v) k^T, is 0.
 TEST(LonghornOracle, SolvesTheProximalStep) {

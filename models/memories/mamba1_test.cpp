@@ -4,8 +4,9 @@
 namespace crosstalk::checks {
 namespace {
 
-// y_v = sum over n and j of C_n exp(A_vn (step of v at tokens behind j)) step_vj B_jn x_jv, A = -e^{log_rate}: the
-// convolution of a system whose step changes, without its state; that of a start is e^{A all steps} s0
+// y_v = sum over n and j of C_n exp(A_vn (step of v at tokens behind j)) step_vj B_jn x_jv, A =
+// -e^{log_rate}: the convolution of a system whose step changes, without its state; that of a start is e^{A
+// all steps} s0
 Matrix mamba1(const Sequence& s) {
   Matrix y = zeros(s.T, s.V);
   const auto V = static_cast<std::size_t>(s.V), K = static_cast<std::size_t>(s.K);

@@ -1,5 +1,6 @@
 // Mamba-2's state space duality (Dao, Gu 2024, arXiv 2405.21060): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -16,6 +17,9 @@ Matrix mamba2(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(mamba2, mamba2);
+CROSSTALK_GATE_LAW(mamba2, step, softplus(x("step")));
+CROSSTALK_GATE_LAW(mamba2, log_decay, -std::exp(x("A_log")) * softplus(x("step")));
+CROSSTALK_HALF_LIFE(mamba2, 9.202);
 
 TEST(Mamba2Oracle, ConstantDecayAndStepOneIsRetnet) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,4 +1,5 @@
 // Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -25,6 +26,9 @@ Matrix memory_mosaics(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(memory_mosaics, memory_mosaics);
+CROSSTALK_GATE_LAW(memory_mosaics, log_decay, -(0.5 + 4.5 * x.head / (x.heads - 1)) * std::exp(x("leak")));
+CROSSTALK_GATE_LAW(memory_mosaics, sharpness, std::exp(x("log_sharpness")));
+CROSSTALK_HALF_LIFE(memory_mosaics, 1.386);
 
 TEST(MemoryMosaicsOracle, WithoutALeakItIsStrictSoftmaxOfDirections) {
   const Options strict = option("strict", true), sharp = option("scale", 3.0, strict);

@@ -1,5 +1,6 @@
 // MesaNet (von Oswald et al. 2025, arXiv 2506.05233): its oracle, a ridge regression by Cholesky, and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -27,8 +28,8 @@ Matrix solved(Matrix a, Matrix b) {
   return b;
 }
 
-// The weights W that minimise sum_j weight_j |v_j - W k_j|^2 + sum_c ridge_c |W_c|^2, weight_j = beta_j times the
-// decays behind j, from normal equations over all tokens so far; then o = W q.
+// The weights W that minimise sum_j weight_j |v_j - W k_j|^2 + sum_c ridge_c |W_c|^2, weight_j = beta_j times
+// the decays behind j, from normal equations over all tokens so far; then o = W q.
 Matrix mesa(const Sequence& s) {
   Matrix o;
   for (int t = 0; t < s.T; ++t) {
@@ -48,6 +49,10 @@ Matrix mesa(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(mesa, mesa);
+CROSSTALK_GATE_LAW(mesa, log_decay, log_sigmoid(x("decay")));
+CROSSTALK_GATE_LAW(mesa, beta, sigmoid(x("beta")));
+CROSSTALK_GATE_LAW(mesa, ridge, 0.25 + softplus(x("ridge")));
+CROSSTALK_HALF_LIFE(mesa, 0.9962);
 
 Sequence sequence(int T, int K, int V, std::uint64_t seed, double ridge) {
   Sequence s = random_sequence(no_options(), T, K, V, seed);
@@ -78,7 +83,8 @@ TEST(MesaOracle, OrthonormalKeysAreRecalledUpToTheRidge) {
   expect_close(read("mesa", s), times(1 / 1.25, s.v));
 }
 
-// Keys that are not orthogonal, as many as there are: linear attention mixes them up, the regression does not.
+// Keys that are not orthogonal, as many as there are: linear attention mixes them up, the regression does
+// not.
 TEST(MesaOracle, IndependentKeysAreRecalledAsTheRidgeVanishes) {
   Sequence s = sequence(4, 4, 3, 3, 1e-9);
   s.q = s.k;

@@ -1,5 +1,6 @@
 // mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -24,6 +25,9 @@ Matrix mlstm(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(mlstm, mlstm);
+CROSSTALK_GATE_LAW(mlstm, log_decay, log_sigmoid(x("forget_gate") + 3 + 3.0 * x.head / (x.heads - 1)));
+CROSSTALK_GATE_LAW(mlstm, log_input, x("input_gate"));
+CROSSTALK_HALF_LIFE(mlstm, 14.14);
 
 TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
   Sequence s = random_sequence(no_options(), 8, 4, 3, 1);

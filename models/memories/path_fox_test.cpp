@@ -1,4 +1,5 @@
 // PaTH-FoX (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -20,6 +21,10 @@ Matrix path_fox(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(path_fox, path_fox);
+CROSSTALK_GATE_LAW(path_fox, path_key, of_unit(silu_of(x.all("path_key")), x.channel));
+CROSSTALK_GATE_LAW(path_fox, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_GATE_LAW(path_fox, log_decay, log_sigmoid(x("forget")));
+CROSSTALK_HALF_LIFE(path_fox, 1.033);
 
 Sequence random_path(std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), 7, 4, 3, seed);

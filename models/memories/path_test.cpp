@@ -1,4 +1,5 @@
 // PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -24,6 +25,8 @@ Matrix path(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(path, path);
+CROSSTALK_GATE_LAW(path, path_key, of_unit(silu_of(x.all("path_key")), x.channel));
+CROSSTALK_GATE_LAW(path, beta, x.option("beta_max") * sigmoid(x("beta")));
 
 Sequence with_path(const Options& options, std::uint64_t seed, double beta) {
   Sequence s = random_sequence(options, 7, 4, 3, seed);

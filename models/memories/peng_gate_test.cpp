@@ -1,5 +1,6 @@
 // Random feature attention with a gate (Peng et al. 2021, arXiv 2103.02143): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -19,6 +20,8 @@ Matrix peng_gate(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(peng_gate, peng_gate);
+CROSSTALK_GATE_LAW(peng_gate, beta, sigmoid(x("gate")));
+CROSSTALK_HALF_LIFE(peng_gate, 1.052);
 
 TEST(PengGateOracle, AWriteFadesWhatItDoesNotTouch) {
   Sequence s = random_sequence(no_options(), 2, 4, 3, 1);

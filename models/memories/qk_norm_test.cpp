@@ -1,5 +1,6 @@
 // Softmax attention of normalised queries and keys (Henry et al. 2020, arXiv 2010.04245): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -25,6 +26,8 @@ Matrix qk_norm(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(qk_norm, qk_norm);
+CROSSTALK_GATE_LAW(qk_norm, q_gain, x("q_gain"));
+CROSSTALK_GATE_LAW(qk_norm, k_gain, x("k_gain"));
 CROSSTALK_ORDER_FREE_MEMORY(qk_norm);
 
 TEST(QkNormOracle, LengthsDoNotMatter) {

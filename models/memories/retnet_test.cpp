@@ -1,5 +1,6 @@
 // RetNet's retention (Sun et al. 2023, arXiv 2307.08621): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -15,6 +16,8 @@ Matrix retnet(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(retnet, retnet);
+CROSSTALK_GATE_LAW(retnet, log_decay, std::log(1 - std::exp2(-5 - x.head)));
+CROSSTALK_HALF_LIFE(retnet, 21.83);
 
 TEST(RetnetOracle, WithoutDecayIsLinearAttention) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -4,8 +4,8 @@
 namespace crosstalk::checks {
 namespace {
 
-// o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v, divided by
-// e^p: p is the largest exponent so far (the authors' code)
+// o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v,
+// divided by e^p: p is the largest exponent so far (the authors' code)
 Matrix rwkv4(const Sequence& s) {
   Matrix o = zeros(s.T, s.V);
   for (std::size_t c = 0; c < static_cast<std::size_t>(s.V); ++c) {

@@ -1,5 +1,6 @@
 // RWKV-6, Finch (Peng et al. 2024, arXiv 2404.05892): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -17,6 +18,9 @@ Matrix rwkv6(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(rwkv6, rwkv6);
+CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
+CROSSTALK_GATE_LAW(rwkv6, bonus, x("bonus"));
+CROSSTALK_HALF_LIFE(rwkv6, 24.5);
 
 TEST(Rwkv6Oracle, BonusOneWithoutDecayIsLinearAttention) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
 // RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -18,6 +19,15 @@ Matrix rwkv7(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(rwkv7, rwkv7);
+CROSSTALK_GATE_LAW(rwkv7, log_decay, -std::exp(-0.5) * sigmoid(x("decay")));
+CROSSTALK_GATE_LAW(rwkv7, in_context_rate, sigmoid(x("rate")));
+
+// unit(k * u)
+double rwkv7_erase_key(const GateArguments& x) {
+  return of_unit(elementwise(x.all("k"), x.all("erase_scale")), x.channel);
+}
+CROSSTALK_GATE_LAW(rwkv7, erase_key, rwkv7_erase_key(x));
+CROSSTALK_HALF_LIFE(rwkv7, 2.29);
 
 TEST(Rwkv7Oracle, RateZeroIsGla) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,5 @@
-// S4D: a diagonal state space of complex numbers that no token changes, S_t = exp(step A) * S_{t-1} + (step * v_t)
-// k_t^T, A = -e^{log_rate} + i angle, o = 2 Re(C * S) q (Gu, Gupta, Goel, Re 2022, arXiv 2206.11893).
+// S4D: a diagonal state space of complex numbers that no token changes, S_t = exp(step A) * S_{t-1} + (step *
+// v_t) k_t^T, A = -e^{log_rate} + i angle, o = 2 Re(C * S) q (Gu, Gupta, Goel, Re 2022, arXiv 2206.11893).
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 

@@ -1,4 +1,5 @@
-// S4D (Gu, Gupta, Goel, Re 2022, arXiv 2206.11893): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// S4D (Gu, Gupta, Goel, Re 2022, arXiv 2206.11893): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include <complex>
 
 #include "models/testing/random_sequence.h"
@@ -8,7 +9,8 @@ namespace {
 
 using Number = std::complex<double>;
 
-// y_v = sum over j of (kernel of v at t - j)(q_t * k_j) v_j, the kernel 2 Re(C_n e^{l step A_n}) step: a convolution
+// y_v = sum over j of (kernel of v at t - j)(q_t * k_j) v_j, the kernel 2 Re(C_n e^{l step A_n}) step: a
+// convolution
 Matrix s4d(const Sequence& s) {
   Matrix y = zeros(s.T, s.V);
   const auto V = static_cast<std::size_t>(s.V), K = static_cast<std::size_t>(s.K);
@@ -46,7 +48,8 @@ TEST(S4dOracle, WithoutAnglesIsMambaWithAConstantStep) {
   expect_close(o, read("mamba1", s));
 }
 
-// One channel of one number, nothing fades, a quarter turn a token: what was written comes back after four tokens.
+// One channel of one number, nothing fades, a quarter turn a token: what was written comes back after four
+// tokens.
 TEST(S4dOracle, TurnsWithoutFading) {
   Sequence s = sequence(5, 1, 1, 2);
   s.k = s.q = constant_rows(5, 1, 1), s.v = {{3}, {0}, {0}, {0}, {0}};

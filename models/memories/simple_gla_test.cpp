@@ -1,5 +1,6 @@
 // Simple GLA (Yang et al. 2024, arXiv 2312.06635): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -15,6 +16,8 @@ Matrix simple_gla(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(simple_gla, simple_gla);
+CROSSTALK_GATE_LAW(simple_gla, log_decay, log_sigmoid(x("decay")) / 16);
+CROSSTALK_HALF_LIFE(simple_gla, 15.94);
 
 TEST(SimpleGlaOracle, IsGlaWithEqualChannels) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -1,5 +1,6 @@
-// Titans with a network of one hidden layer as memory: gradient descent on |f(k) - v|^2 / 2 with momentum and forgetting,
-// a step a token (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663). SPDX-License-Identifier: Apache-2.0
+// Titans with a network of one hidden layer as memory: gradient descent on |f(k) - v|^2 / 2 with momentum and
+// forgetting, a step a token (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663).
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "models/laws.h"

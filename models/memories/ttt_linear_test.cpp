@@ -1,4 +1,5 @@
-// TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// TTT-Linear (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
@@ -42,7 +43,8 @@ TEST(TttLinearOracle, WithoutTheResidualAReadHasMeanZeroAndVarianceOne) {
   }
 }
 
-// All gradients of a mini-batch are taken where it began: the order of its tokens does not matter to who reads it all.
+// All gradients of a mini-batch are taken where it began: the order of its tokens does not matter to who
+// reads it all.
 TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
   const Options options = option("mini_batch", std::int64_t{3}, option("residual", true));
   Sequence s = sequence(options, 3);

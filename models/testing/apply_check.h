@@ -89,10 +89,13 @@ inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
     Vector& x = data[input.name];
     for (std::int64_t i = 0; i < n; ++i) {
       const double u = random.uniform(), z = normal_from_uniform(random.uniform());
-      if (input.name == "log_decay" || input.name == "log_decay_v") {
+      if (input.name.rfind("log_decay", 0) == 0) {
         x.push_back(i % 17 == 5 ? -20 : -1.5 * u - 0.01);
-      } else if (input.name == "beta" || input.name == "in_context_rate" || input.name == "step" ||
-                 input.name == "slope" || input.name.find("gate") != std::string::npos) {
+      } else if (input.name == "signed_decay") {
+        x.push_back(i % 17 == 5 ? 1e-9 * u : 2 * u - 1);
+      } else if (input.name.rfind("beta", 0) == 0 || input.name == "in_context_rate" ||
+                 input.name == "step" || input.name == "slope" ||
+                 input.name.find("gate") != std::string::npos) {
         x.push_back(0.05 + 0.9 * u);
       } else if (input.name == "ridge") {
         x.push_back(0.3 + u);

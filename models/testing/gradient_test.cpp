@@ -38,6 +38,9 @@ TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
   std::size_t turn = 0;
   for (const Setting& setting : valid_settings(kind(), kDKey, kKeys, kValues, 3)) {
     if (!oracle_knows(setting.options) && !smooth(setting.options)) continue;
+    // LayerNorm of three numbers, twice, bends within a difference; apply_check_test.cpp looks at its gradient.
+    const char* steps = "memory.inner_steps";
+    if (setting.options.has(steps) && setting.options.get_int(steps) > 0) continue;
     for (const std::size_t s : {turn % 4, (turn + 1) % 4}) {
       const ModelShape& shape = shapes[s];
       SCOPED_TRACE(fmt::format("{}, shape {}", setting.name, s));

@@ -32,7 +32,7 @@ Sequence ordinary(const std::string& memory, const Options& options) {
     if (input.per == Per::other) {                          // of a head: one row
       int columns = 1;
       for (const char c : input.shape)
-        columns *= c == 'K' ? kKeys : c == 'V' ? kValues : c == 'M' ? 4 * kKeys : 1;
+        columns *= c == 'K' ? kKeys : c == 'V' ? kValues : c == 'M' ? 4 * kKeys : c == 'L' ? 16 : 1;
       if (!input.optional) s.in[input.name] = uniform_rows(1, columns, 0.1, 1, 9);
       continue;
     }

@@ -1,5 +1,5 @@
-// Memories that are networks, trained while they read: the loss of a token alone, differentiated by complex steps,
-// f'(x) = Im f(x + ih) / h, exact for an h of 1e-30. SPDX-License-Identifier: Apache-2.0
+// Memories that are networks, trained while they read: the loss of a token alone, differentiated by complex
+// steps, f'(x) = Im f(x + ih) / h, exact for an h of 1e-30. SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <complex>
 
@@ -9,8 +9,8 @@ namespace crosstalk::checks {
 
 using ComplexVector = std::vector<std::complex<double>>;
 
-/// A network f(theta, x) that follows theta_t = (1 - forget_t) theta_{t-1} + P_t, P_t = momentum_t P_{t-1} - rate_t
-/// d/dtheta |f(theta, k_t) - v_t|^2 / 2 at theta of the mini-batch's start. Reads f(theta_t, q_t).
+/// A network f(theta, x) that follows theta_t = (1 - forget_t) theta_{t-1} + P_t, P_t = momentum_t P_{t-1} -
+/// rate_t d/dtheta |f(theta, k_t) - v_t|^2 / 2 at theta of the mini-batch's start. Reads f(theta_t, q_t).
 template <class F>
 Matrix trained_reads(const Sequence& s, Vector theta, Vector P, const F& f) {
   Matrix o;

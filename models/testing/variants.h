@@ -59,6 +59,9 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   if (spec.name == "mini_batch") whole({1, 3});
   if (spec.name == "order") whole({1, 2, 3});
   if (spec.name == "digits") whole({0, 1});
+  if (spec.name == "inner_steps") whole({0, 1, 2});
+  if (spec.name == "squash") values = {1.0, 1.5};
+  if (spec.name == "lower_bound") values = {0.0, 0.4};
   if (spec.name == "tau") values = {1.0, 3.0};
   return values;
 }

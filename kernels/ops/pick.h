@@ -1,0 +1,76 @@
+// Numbers of tokens as a query, or a later token, sees them.
+//
+//   pick   y_q = x_t of the last token t that query q sees, 0 where it sees none; without positions of the last
+//          token
+//   signs  y_t = product of the signs of x_s over s <= t             a sign is 1 or -1, that of 0 is 1
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+
+#include "kernels/base/op.h"
+
+namespace crosstalk {
+
+template <class Real>
+struct Pick {
+  In<Real> x;    ///< [R,B,T,H,N]
+  Ids position;  ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = 1, which sees all
+  Out<Real> y;   ///< [R,B,Q,H,N]
+
+  static constexpr const char* kName = "pick";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("position", position), f("y", y);
+  }
+  CT_HD int T() const { return x.value.dim(1); }
+  CT_HD int Q() const { return position ? position.value.dim(1) : 1; }
+  /// Numbers of a token, all heads.
+  CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
+  /// The token that query q of sequence b stands at, or -1.
+  CT_HD int token(int r, int b, int q) const {
+    if (!position) return T() - 1;
+    const int seen = position.value.at(r)[b * Q() + q];
+    return (seen < 0 ? 0 : seen > T() ? T() : seen) - 1;
+  }
+  void plan() {
+    if (!x || x.value.rank != 4 ||
+        (position && (position.value.rank != 2 || position.value.dim(0) != x.value.dim(0))))
+      throw std::logic_error("[pick] shapes do not fit");
+    y.value = shaped<Real>(x.value.R, {x.value.dim(0), Q(), x.value.dim(2), x.value.dim(3)});
+  }
+};
+CROSSTALK_OP(Pick)
+
+template <class Real>
+struct Signs {
+  In<Real> x;   ///< [R,B,T,H,N]
+  Out<Real> y;  ///< like x; without a gradient
+
+  static constexpr const char* kName = "signs";
+  static constexpr bool kWithoutGradient = true;
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  CT_HD int B() const { return x.value.dim(0); }
+  CT_HD int T() const { return x.value.dim(1); }
+  CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }
+  /// Column n of sequence b.
+  CT_HD void walk(int r, int b, int n) const {
+    Real sign = 1;
+    for (int t = 0; t < T(); ++t) {
+      const std::int64_t at = (static_cast<std::int64_t>(b) * T() + t) * columns() + n;
+      if (x.value.at(r)[at] < 0) sign = -sign;
+      y.value.at(r)[at] = sign;
+    }
+  }
+  void plan() {
+    if (!x || x.value.rank != 4) throw std::logic_error("[signs] wants [B,T,H,N]");
+    y.value = x.value;
+    y.value.data = nullptr;
+  }
+};
+CROSSTALK_OP(Signs)
+
+}  // namespace crosstalk

@@ -1,0 +1,42 @@
+// KDA with signed gates (Kimi team 2025, arXiv 2510.26692; Grazzi et al. 2024, arXiv 2411.12537): oracle and laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
+Matrix complex_kda(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    const Matrix faded = times_diagonal(state, s.row("signed_decay", t));
+    state = plus_outer(faded, s.number("beta", t), minus(s.value(t), times(faded, s.key(t))), s.key(t));
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(complex_kda, complex_kda);
+CROSSTALK_GATE_LAW(complex_kda, signed_decay, 2 * std::exp(mamba_law(x)) - 1);
+CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_HALF_LIFE(complex_kda, 5.747);
+
+TEST(ComplexKdaOracle, PositiveGatesAreKda) {
+  Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
+  s.in["log_decay"] = uniform_rows(6, 4, -1, 0, 2), s.in["beta"] = uniform_rows(6, 1, 0, 1, 3);
+  const Matrix o = read("kda", s);
+  for (const Vector& row : s.in["log_decay"]) s.in["signed_decay"].push_back(exponential(row));
+  expect_close(read("complex_kda", s), o);
+}
+
+// One channel that tokens flip or leave alone: what is read is the parity of the flips.
+TEST(ComplexKdaOracle, AChannelKeepsAParity) {
+  Sequence s = random_sequence(no_options(), 6, 1, 1, 4);
+  s.k = s.q = s.v = constant_rows(6, 1, 1);
+  s.in["beta"] = constant_rows(6, 1, 0), s.in["beta"][0] = {1};
+  s.in["signed_decay"] = {{1}, {-1}, {1}, {-1}, {-1}, {1}};
+  expect_close(read("complex_kda", s), Matrix{{1}, {-1}, {-1}, {1}, {-1}, {-1}});
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

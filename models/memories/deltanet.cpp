@@ -1,0 +1,25 @@
+// DeltaNet: the delta rule with keys and queries silu(.) of length 1 (Yang et al. 2024, arXiv 2406.06484). The same rule as
+// delta, which has the defaults of 2021. SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory deltanet() {
+  return {.name = "deltanet",
+          .summary = "delta rule with keys of length 1, as it is trained since 2024",
+          .equation =
+              "S_t = S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, o = S q, k and q being silu(k), "
+              "silu(q) divided by "
+              "their lengths, beta_t = beta_max sigmoid(w.token + b)",
+          .source = "Yang et al. 2024, arXiv 2406.06484",
+          .notes = "The short convolution that it has before silu is model.short_conv.",
+          .parts = {feature_map("silu"), key_norm("l2"), beta_max()},
+          .inputs = {{"beta"}},
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            return read(
+                m, q, {.key = k, .gain = beta_gate(m), .erase = Erase::delta, .contracting = normalised(m)});
+          }};
+}
+
+}  // namespace crosstalk::memories

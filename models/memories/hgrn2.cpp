@@ -1,0 +1,32 @@
+// HGRN2: S_t = S_{t-1} Diag(alpha_t) + v_t (1 - alpha_t)^T, o_t = S_t q_t (Qin et al. 2024, arXiv 2404.07904,
+// eq. 5): a forget gate a key channel, and what it lets go is the key.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory hgrn2() {
+  return {.name = "hgrn2",
+          .summary = "gated sum rule whose keys are what its forget gates let go",
+          .equation =
+              "S_t = S_{t-1} Diag(alpha_t) + v_t (1 - alpha_t)^T, o = S q, alpha_t = l + (1 - l) sigmoid(W "
+              "token + b), l = lower_bound",
+          .source = "Qin et al. 2024, arXiv 2404.07904",
+          .notes =
+              "It has no keys of its own. The paper's q is silu(W' token), and l grows from layer to "
+              "layer, from 0.",
+          .options = {{"lower_bound", 0.0, "what a forget gate is at least (l)", 0, 0.999}},
+          .inputs = {{"log_decay", Per::key}},
+          .own_keys = false,
+          .build = [](auto& m) {
+            const auto q = features(m).q;
+            const auto g = m.input("log_decay", [&] {
+              const double low = m.number("lower_bound");
+              const auto x = m.token("forget_gate", m.K);
+              return low == 0 ? log_sigmoid(x) : log(low + sigmoid(x, 1 - low));
+            });
+            return read(m, q, {.key = 1.0 - exp(g), .log_decay = g});
+          }};
+}
+
+}  // namespace crosstalk::memories

@@ -1,0 +1,31 @@
+// Log-linear Gated DeltaNet: Gated DeltaNet with a state for every level of a Fenwick tree, each erased as the whole would
+// be, o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761). SPDX-License-Identifier: Apache-2.0
+#include "models/levels.h"
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory log_linear_gated_delta() {
+  return {.name = "log_linear_gated_delta",
+          .summary = "gated delta rule with log T states: the far past in ever larger blocks",
+          .equation =
+              "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: token t "
+              "alone (l = 0) "
+              "and the blocks of 2^(l-1) tokens before it that the binary digits of t say; o = sum_l "
+              "lambda_t^l S^l q, "
+              "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
+          .source = "Guo et al. 2025, arXiv 2506.04761",
+          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+          .inputs = {{"log_decay"}, {"beta"}, {"level_gate", Per::other, false, "[B,T,H,L]"}},
+          .states = {},
+          .state = level_states,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto beta = beta_gate(m);
+            const auto g = mamba_decay(m);
+            return read_by_levels(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta},
+                                  level_gates(m));
+          }};
+}
+
+}  // namespace crosstalk::memories

@@ -1,0 +1,46 @@
+// mLSTM of xLSTM: S_t = f_t S_{t-1} + i_t v_t k_t^T, n_t = f_t n_{t-1} + i_t k_t, o_t = S_t q_t / max(|n_t.q_t|,
+// 1) with i_t = e^{log_input} (Beck et al. 2024, arXiv 2405.04517, eqs 19 to 27).
+//
+// S and n, the paper's C and n, are kept times e^{-m_t}. The paper takes m_t = max(log f_t + m_{t-1}, log i_t); what
+// is read is the same for any m, and here m_t is the logarithm of the sum of both, which is smooth:
+//   i' = e^{log i_t - m_t}     f' = 1 - i'     o_t = S' q / max(|n'.q|, e^{-m_t})
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory mlstm() {
+  return {
+      .name = "mlstm",
+      .summary = "gated sum rule with exponential input gates and a denominator of at least 1",
+      .equation =
+          "S_t = f_t S_{t-1} + i_t v_t k_t^T, n_t = f_t n_{t-1} + i_t k_t, o = S q / max(|n.q|, 1), f_t = "
+          "sigmoid(w.token + b), i_t = exp(w'.token + b'), keys divided by sqrt(K) in a model",
+      .source = "Beck et al. 2024, arXiv 2405.04517",
+      .notes =
+          "S and n (the paper's C and n) are kept times exp(-m_t), m_t = log(exp(m_{t-1} + log f_t) + i_t), "
+          "which "
+          "leaves the read as it is. The gates see the token; in xLSTM q, k and v.",
+      .parts = {feature_map("identity"), key_norm("none")},
+      .inputs = {{"log_decay"}, {"log_input"}},
+      .states = {"S", "n", "m"},
+      .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t) { return K * (V + 1) + 1; },
+      .build =
+          [](auto& m) {
+            auto [q, k] = features(m);
+            const auto log_f = m.input("log_decay", [&] {
+              // b from 3 to 6 over the heads
+              const int H = m.H;
+              const auto b = m.constant([H](int h) { return H == 1 ? 3.0 : 3.0 + 3.0 * h / (H - 1); });
+              return log_sigmoid(b + m.token("forget_gate", 1, Init::constant(0)));
+            });
+            const auto log_i =
+                m.input("log_input", [&] { return m.token("input_gate", 1, Init::normal(0.1)); });
+            if (m.learned()) k = (1 / std::sqrt(static_cast<double>(m.K))) * k;
+            return stabilised_read(m, q, {.key = k, .log_decay = log_f}, log_i, "n");
+          }};
+}
+
+}  // namespace crosstalk::memories

@@ -1,0 +1,170 @@
+// Every gate of every memory against its law (gate_laws.h), with given projections and parameters in place of learned ones.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/base/random.h"
+#include "models/memories/memory_file.h"
+#include "models/model.h"
+#include "models/testing/apply_check.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+constexpr int kTokens = 5, kHeads = 2, kKeys = 3, kValues = 4;
+
+// A model whose projections and parameters are given numbers, and that looks at every input of a memory.
+class LawMixer final : public Mixer<double> {
+ public:
+  struct Given {
+    Var<double> x;
+    int writes;  ///< rows a token; 0: one for the model
+  };
+  std::map<std::string, Given> given;
+  std::map<std::string, Var<double>> made;
+
+  LawMixer(Graph<double>& target, const Options& options_, int writes)
+      : Mixer(target, options_,
+              {1, kTokens, kTokens, kHeads, kKeys, static_cast<int>(head_d_dot(options_)), kValues, writes}) {
+  }
+
+  Var<double> keys() override { return leaf("k", {1, T * N, H, d}, N); }
+  Var<double> queries() override { return leaf("q", {1, T, H, d}, 1); }
+  Var<double> values() override { return leaf("v", {1, T * N, H, V}, N); }
+  const Tensor<std::int32_t>* position() const override { return nullptr; }
+  Var<double> token(const std::string& name, int width, std::optional<Init>, int, bool per_write) override {
+    const int writes = per_write ? N : 1;
+    return leaf(name, {1, T * writes, H, width}, writes);
+  }
+  Var<double> parameter(const std::string& name, std::vector<int> dims, Init) override {
+    return leaf(name, {1, 1, dims[0], dims.size() == 2 ? dims[1] : 1}, 0);
+  }
+  Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
+    const Var<double> x = law();
+    graph.keep(x.variable->root());
+    return made[name] = x;
+  }
+  Variable<double>* omega(int) override { throw std::logic_error("laws have no random features"); }
+
+  void fill() {
+    for (auto& [name, one] : given) {
+      std::uint32_t stream = 0;
+      for (const char c : name) stream = 31 * stream + static_cast<unsigned char>(c);
+      RandomStream random(1, RandomDomain::initialisation, stream);
+      Tensor<double> x = one.x.variable->value;
+      for (std::int64_t i = 0; i < x.size(); ++i) x.at(0)[i] = 6 * random.uniform() - 3;
+    }
+  }
+
+ private:
+  Var<double> leaf(const std::string& name, std::initializer_list<int> dims, int writes) {
+    auto [at, is_new] = given.try_emplace(name);
+    if (is_new) at->second = {{&graph, graph.variable(dims, false)}, writes};
+    return at->second.x;
+  }
+};
+
+// Row `row` of [1,rows,H,n], or of [1,1,H,n].
+Vector row_of(const Tensor<double>& x, int row, int head) {
+  const int rows = x.dim(1), H = x.dim(2), n = x.dim(3);
+  const double* at = x.at(0) + (static_cast<std::int64_t>(rows == 1 ? 0 : row) * H + (H == 1 ? 0 : head)) * n;
+  return {at, at + n};
+}
+
+void expect_laws(const std::string& memory, const Options& options) {
+  Graph<double> graph(Device::cpu, 1, false);
+  const int writes = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
+  LawMixer mixer(graph, options, writes);
+  const Var<double> o = memory_named(memory).build(mixer);
+  graph.keep(o.variable->root());
+  graph.plan();
+  mixer.fill();
+  graph.forward({});
+  for (const MemoryInput& input : memory_named(memory).inputs) {
+    if (is_start(*find_memory(memory), input.name)) continue;
+    const auto law = gate_laws().find({memory, input.name});
+    ASSERT_NE(law, gate_laws().end()) << "models/memories/" << memory << "_test.cpp states no law of "
+                                      << input.name << " (CROSSTALK_GATE_LAW, models/testing/gate_laws.h)";
+    if (mixer.made.count(input.name) == 0) continue;  // left out with these options
+    const Tensor<double> made = mixer.made.at(input.name).variable->value;
+    const int rows = made.dim(1), per_token = rows == kTokens * writes ? writes : 1;
+    for (int row = 0; row < rows; ++row) {
+      for (int h = 0; h < made.dim(2); ++h) {
+        GateArguments x{options};
+        x.head = h, x.heads = kHeads;
+        for (const auto& [name, one] : mixer.given) {
+          const int at = one.writes == per_token ? row : row / per_token;
+          x.numbers[name] = row_of(one.x.variable->value, at, h);
+        }
+        const Vector got = row_of(made, row, h);
+        for (x.channel = 0; x.channel < made.dim(3); ++x.channel) {
+          const double want = law->second(x);
+          ASSERT_NEAR(got[static_cast<std::size_t>(x.channel)], want, 1e-12 * (1 + std::abs(want)))
+              << memory << "." << input.name << ", token " << row / per_token << ", channel " << x.channel;
+        }
+      }
+    }
+  }
+}
+
+class GateLaws : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GateLaws, EveryInputFollowsItsLaw) {
+  const MemoryKind& kind = *find_memory(GetParam());
+  std::vector<Setting> settings = {{"defaults", memory_options(kind, kHeads * kKeys, 5, kValues)}};
+  for (const OptionSpec& spec : memory_named(GetParam()).options) {
+    for (const OptionValue& value : settings_of(spec)) {
+      settings.push_back({spec.name + " = " + to_text(value), settings[0].options});
+      settings.back().options.set("memory." + spec.name, value);
+    }
+  }
+  int checked = 0;
+  for (Setting& setting : settings) {
+    SCOPED_TRACE(setting.name);
+    setting.options.set("model.heads", std::int64_t{kHeads});
+    if (setting.options.has("memory.beta_max")) setting.options.set("memory.beta_max", 2.0);
+    try {
+      kind.resolve(setting.options);
+    } catch (const OptionError&) {
+      continue;
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_laws(GetParam(), setting.options));
+    ++checked;
+  }
+  EXPECT_GT(checked, 0);
+}
+
+TEST_P(GateLaws, HalfLivesAtTheStartAreThoseStated) {
+  const MemoryKind& kind = *find_memory(GetParam());
+  const Options options = resolved(kind, memory_options(kind, 64, 20, 20));
+  const std::vector<double> lives = half_lives_at_start(options, {20, 20, false});
+  const auto stated = stated_half_lives().find(GetParam());
+  if (lives.empty()) {
+    EXPECT_EQ(stated, stated_half_lives().end()) << GetParam() << " has no decay";
+    return;
+  }
+  const double median = lives[lives.size() / 2];
+  ASSERT_NE(stated, stated_half_lives().end())
+      << "models/memories/" << GetParam() << "_test.cpp states no half-life; by its laws and inits it is "
+      << fmt::format("CROSSTALK_HALF_LIFE({}, {:.4g});", GetParam(), median);
+  EXPECT_NEAR(median, stated->second, 1e-3 * median);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, GateLaws, every_memory(), memory_name);
+
+// A law that nobody has an input for is one that nothing is held against.
+TEST(GateLaw, BelongsToAnInput) {
+  for (const auto& [name, law] : gate_laws()) {
+    const MemoryKind* kind = find_memory(name.first);
+    ASSERT_NE(kind, nullptr) << name.first;
+    EXPECT_TRUE(std::any_of(kind->inputs.begin(), kind->inputs.end(),
+                            [&](const MemoryInput& input) { return input.name == name.second; }))
+        << name.first << " has no input " << name.second;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
