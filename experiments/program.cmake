@@ -16,6 +16,7 @@ crosstalk_library(crosstalk_program
     program/export.cpp
     program/forecast.cpp
     program/help.cpp
+    program/inspect.cpp
     program/list.cpp
     program/new.cpp
     program/plan.cpp
@@ -25,6 +26,7 @@ crosstalk_library(crosstalk_program
     program/reference.cpp
     program/requests.cpp
     program/retry.cpp
+    program/row_stream.cpp
     program/run.cpp
     program/sample.cpp
     program/session.cpp
@@ -43,7 +45,7 @@ crosstalk_library(crosstalk_program
     program/work.cpp
     program/worker.cpp
     program/workers.cpp
-  LIBS crosstalk_study crosstalk_sample crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
+  LIBS crosstalk_study crosstalk_sample crosstalk_inspect crosstalk_training crosstalk_results crosstalk_plots crosstalk_version
        Boost::program_options fmt::fmt nlohmann_json::nlohmann_json)
 
 if(CROSSTALK_HAVE_CUDA)  # for `crosstalk doctor`
@@ -57,7 +59,8 @@ target_link_libraries(crosstalk PRIVATE crosstalk_program)
 set_target_properties(crosstalk PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 
 crosstalk_test(program_test
-  SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp program/shares_test.cpp
+  SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp
+          program/row_stream_test.cpp program/schedule_test.cpp program/shares_test.cpp
           program/text_test.cpp program/verify_test.cpp
   LIBS crosstalk_program)
 # Brings a trainer of its own: must not link the real one's scheduler (the archive gives way).
@@ -67,7 +70,7 @@ crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosst
 if(CROSSTALK_TESTS)
   find_program(BATS bats)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
-  foreach(file cli hostile sharing submit workers)
+  foreach(file cli hostile inside sharing submit workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
     set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
     if(NOT BATS)

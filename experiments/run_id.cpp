@@ -23,7 +23,7 @@ namespace {
 const std::map<std::string, OptionValue> kNeutralOverrides = {};
 
 /// Options that say where something lies ("KIND.KEY", as above): what lies there is hashed under another key.
-const std::set<std::string> kPlaces = {"file.task.folder"};
+const std::set<std::string> kPlaces = {"file.task.folder", ".train.init_from"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||

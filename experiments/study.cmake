@@ -3,7 +3,7 @@
 crosstalk_library(crosstalk_study_core
   SOURCES run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp study_expand.cpp study_file.cpp
           study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
-  LIBS crosstalk_kernels fmt::fmt)
+  LIBS crosstalk_kernels crosstalk_results fmt::fmt)
 crosstalk_library(crosstalk_study
   SOURCES default_schema.cpp
   LIBS crosstalk_study_core crosstalk_tasks crosstalk_models crosstalk_training)
@@ -19,6 +19,6 @@ crosstalk_test(theory_test SOURCES theory_test.cpp LIBS crosstalk_tasks crosstal
 
 set(study_reader fuzz_study.cpp study_fixture.cpp run_id.cpp schema.cpp study.cpp study_axis.cpp study_check.cpp
   study_expand.cpp study_file.cpp study_resolve.cpp study_set.cpp text_guard.cpp toml_reader.cpp
-  ../kernels/base/options.cpp)
+  ../kernels/base/options.cpp ../results/labels.cpp ../results/printable.cpp)
 crosstalk_fuzz_target(fuzz_study SOURCES ${study_reader} LIBS fmt::fmt crosstalk_random123)
 crosstalk_fuzz_target(fuzz_set SOURCES ${study_reader} LIBS fmt::fmt crosstalk_random123 DEFINE CROSSTALK_FUZZ_SET)

@@ -27,6 +27,7 @@ struct Run {
   Options config;
   std::int64_t d_dot = 0;       ///< memory's feature dimension (0 = none)
   std::int64_t state_size = 0;  ///< floats a sequence at inference
+  bool keep_weights = false;    ///< train.keep_weights: decides no result, so it is not in `config`
 };
 
 /// A label of a study, and the name that figures and tables give it ("" = the label itself).

@@ -128,6 +128,7 @@ class Expander {
       return;
     }
     Run& first = study_.runs[known->second];
+    first.keep_weights |= run.keep_weights;
     if (run.label != first.label && shared_.emplace(known->second, run.label).second) {
       first.labels.push_back(run.label);
       ++shared;

@@ -10,6 +10,7 @@
 
 #include "experiments/study.h"
 #include "kernels/base/error.h"
+#include "results/labels.h"
 
 namespace crosstalk {
 namespace {
@@ -46,28 +47,6 @@ std::vector<Flat> flatten(const TomlNode& table, const std::set<std::string>& le
   }
   std::stable_sort(out.begin(), out.end(), [](const Flat& a, const Flat& b) { return a.at < b.at; });
   return out;
-}
-
-/// Why a label would be taken for something else where the results are read; "" if it would not.
-std::string misread_label(const std::string& label) {
-  // What pandas reads as "no value", in any case.
-  static const std::set<std::string> missing = {"#n/a", "#n/a n/a", "#na",     "-1.#ind", "-1.#qnan",
-                                                "-nan", "1.#ind",   "1.#qnan", "<na>",    "n/a",
-                                                "na",   "nan",      "none",    "null"};
-  std::string small = label;
-  std::transform(small.begin(), small.end(), small.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (missing.count(small) != 0) return "pandas and R read it as a missing value; choose another";
-  if (std::string_view("=+-@").find(label.front()) != std::string_view::npos)
-    return fmt::format("a spreadsheet takes what begins with {} for a formula; choose another",
-                       label.front());
-  if (label.front() == ' ' || label.back() == ' ') return "it begins or ends with a space";
-  for (const std::string_view word : {"theory", "published", "fit", "prefix-exact"}) {
-    const std::string_view start = std::string_view(label).substr(0, label.find(':'));
-    if (start.size() < label.size() && start == word)
-      return fmt::format("what begins with \"{}:\" are rows of a figure's own; choose another", word);
-  }
-  return "";
 }
 
 class Reader {

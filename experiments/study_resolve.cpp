@@ -17,6 +17,19 @@ void fill(const std::map<std::string, Setting>& settings, const std::string& pre
   }
 }
 
+/// Of the options of training, what decides no result stays out of the configuration.
+void fill_train(const Schema& schema, const std::map<std::string, Setting>& settings, Run& run) {
+  Options train;
+  fill(settings, "train", schema.train, train);
+  for (const auto& [key, value] : train.values()) {
+    if (key == "train.keep_weights") {
+      run.keep_weights = std::get<bool>(value);
+    } else {
+      run.config.set(key, value);
+    }
+  }
+}
+
 }  // namespace
 
 Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
@@ -38,7 +51,7 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   options.set("memory.name", kind.name);
   fill(settings, "memory", kind.options, options);
   if (kind.resolve) kind.resolve(options);
-  fill(settings, "train", schema.train, options);
+  fill_train(schema, settings, run);
   fill(settings, "eval", schema.eval, options);
   const TaskSizes sizes = task.sizes(options);
   if (schema.resolve_model) schema.resolve_model(options, sizes.keys, sizes.values);

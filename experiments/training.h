@@ -40,7 +40,10 @@ inline int packs_at_once(const TrainingOptions& options) {
 
 /// What the trainer tells while it works. Called from worker threads, one call at a time.
 struct TrainingEvents {
-  std::function<void(Record&&)> finished;              ///< a run ended (done, diverged or failed)
+  std::function<void(Record&&)> finished;  ///< a run ended (done, diverged or failed)
+  /// The final weights of a run with keep_weights that is done, as .npz; called before `finished`. May be
+  /// empty.
+  std::function<void(const std::string& id, const std::string& npz)> keep;
   std::function<void(std::int64_t steps)> progressed;  ///< model-steps done since the last call
   const std::atomic<bool>* stop =
       nullptr;  ///< set: leave as soon as possible; unfinished runs are saved, if `save` is given
@@ -57,7 +60,14 @@ struct TrainingEvents {
 
 /// Trains `runs` (any mix of shapes). Returns true if all that are wanted ended, false if it was stopped.
 /// Equal runs give equal records whatever the pack, the order and the number of threads.
-bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
+bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 const TrainingEvents& events);
+
+inline bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
+                       const TrainingEvents& events) {
+  std::vector<const Run*> all;
+  for (const Run& run : runs) all.push_back(&run);
+  return train_runs(study, all, options, events);
+}
 
 }  // namespace crosstalk

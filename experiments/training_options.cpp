@@ -5,6 +5,7 @@
 
 #include "experiments/training.h"
 #include "experiments/training/length_factors.h"
+#include "experiments/training/weights.h"
 #include "kernels/base/error.h"
 #include "tasks/task.h"
 
@@ -26,6 +27,16 @@ const std::vector<OptionSpec>& train_options() {
        0,
        0,
        {"fp32", "fp64", "tf32", "bf16"}},
+      {"keep_weights", false,
+       "keep the final weights of every run that is done, as STORE/weights/RUN.npz: numpy.load gives the "
+       "parameters that 'crosstalk describe MEMORY' lists. No part of a run's identity; where it is switched "
+       "on later, 'run' trains those runs again whose weights are not kept, to the same records"},
+      {"init_from", std::string(),
+       "start from kept weights: STORE:RUN (the beginning of an id is enough), STORE that keeps those of one "
+       "run, or a .npz file; names and shapes must be the model's"},
+      {"init_digest", std::string(),
+       "hash of the weights that init_from names, derived from them: it, not the path, is part of a run's "
+       "identity"},
   };
   return options;
 }
@@ -71,6 +82,7 @@ std::vector<int> length_factors(const std::string& text) {
 }
 
 void resolve_training(Options& options) {
+  resolve_init_from(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

@@ -214,6 +214,12 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
   if (r.value_log_decay) return read_rows(m, walk, q, r);
   const auto value_of_one = [&] { return ones(m, {m.B, m.writes(), m.H, 1}); };
+  const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
+      {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},
+      {"decay", r.decay},          {"erase_read", r.erase_read}, {"erase_write", r.erase_write},
+      {"erase_gain", r.erase_gain}};
+  for (const auto& [name, x] : named)
+    if (x) m.note(name, x);
   // States that a form without any must still give (crosstalk apply).
   const auto carry = [&](Var<Real> log_decay) {
     if (!m.wants_end()) return;
@@ -295,6 +301,10 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
   Graph<Real>& g = m.graph;
+  if (!terms.between_tokens) {
+    m.note("score_key", k);
+    m.note("score_query", x);
+  }
   const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
                              !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
                              !terms.sink && !terms.extra;
@@ -353,7 +363,7 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (m.batch() && m.H == 1) {  // values are ids: they are never formed
+  if (m.batch() && m.H == 1 && !m.wants_end()) {  // values are ids: they are never formed
     auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
     return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
   }

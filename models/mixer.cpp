@@ -121,8 +121,12 @@ Var<Real> swap(Var<Real> x) {
 template <class Real>
 Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Real> gain, Var<Real> value) {
   if (gain) weights = weights * view(swap(gain), {B, H, 1, writes()});
-  if (batch() && !value) return gather(weights, eps);
+  if (batch() && !value) {
+    note_weights(weights, eps);
+    return gather(weights, eps);
+  }
   if (eps) weights = {&graph, normalize(graph, RowNorm::sum, *eps, weights.variable)};
+  note_weights(weights, {});
   Mix<Real> op;
   op.a = in(weights);
   op.v = in(value ? value : values());

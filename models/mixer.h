@@ -170,6 +170,11 @@ class Mixer {
 
   /// Engines call it with every decay that they are given, or its logarithm, [B,T,H,n] or dimensions of 1.
   virtual void watch_decay(Var<Real> /*decay*/, bool /*logarithm*/) {}
+  /// Something that people may want to look at (Model::look): keys before and after phi, what the token
+  /// decides, what is written and erased. The first name of a variable stays.
+  virtual void note(const std::string& /*name*/, Var<Real> /*x*/) {}
+  /// Read weights [B,H,Q,M], still to be divided by (their sum + eps) where eps is given.
+  virtual void note_weights(Var<Real> /*weights*/, std::optional<double> /*eps*/) {}
 
   /// One number a head, [1,1,H,1].
   Var<Real> constant(const std::function<double(int head)>& f);

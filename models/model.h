@@ -2,8 +2,10 @@
 // shape.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/base/options.h"
@@ -49,6 +51,19 @@ struct ModelVocabulary {
   bool second_key = false;
 };
 
+/// What a model shows of a sequence (Model::look), besides the graph's output.
+template <class Real>
+struct Look {
+  struct Tensor {
+    std::string name;  ///< "k", "phi_k", an input of the memory, "token.NAME": a projection, ...
+    Variable<Real>* value;
+  };
+  std::vector<Tensor> tensors;                    ///< in the order of their making; each variable once
+  std::map<std::string, Variable<Real>*> states;  ///< after the last token: S [1,H,V,K], z [1,H,1,K], ...
+  Variable<Real>* weights = nullptr;              ///< [1,H,Q,M]: of every write in every read; or none
+  std::optional<double> eps;                      ///< weights are yet to be divided by (their sum + eps)
+};
+
 template <class Real>
 class Model {
  public:
@@ -64,6 +79,8 @@ class Model {
   /// batches.
   virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
                                                   int batches = 1) = 0;
+  /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept.
+  virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;
 
  protected:
   ParameterBlock<Real> parameters_;

@@ -86,9 +86,10 @@ class RetrievalMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
   RetrievalMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
-                 int keys, int values, bool second_key)
+                 int keys, int values, bool second_key, Look<Real>* look)
       : Mixer<Real>(target.graph, options_, sizes_of(options_, target.batch, values)),
         target_(target),
+        look_(look),
         parameters_(parameters),
         keys_(keys),
         second_key_(second_key),
@@ -111,10 +112,10 @@ class RetrievalMixer final : public Mixer<Real> {
   Var<Real> keys() override {
     if (key_tables_.empty()) return {};
     auto* rows = lookup<Real>(graph, target_.batch.tokens, key_tables_, nullptr);
-    return shaped_as(parts_.mixed("k", rows), {B, T * N, H, d});
+    return noted("k", shaped_as(parts_.mixed("k", rows), {B, T * N, H, d}));
   }
 
-  Var<Real> queries() override { return queries_; }
+  Var<Real> queries() override { return noted("q", queries_); }
 
   /// What the memory reads, normalised and gated.
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
@@ -154,7 +155,11 @@ class RetrievalMixer final : public Mixer<Real> {
       x = linear(graph, down, leaf(name + ".up", {columns, rank}, fan_in(rank)),
                  leaf(name + ".bias", {columns}, start));
     }
-    return shaped_as(x, {B, T * n, H, width});
+    return noted("token." + name, shaped_as(x, {B, T * n, H, width}));
+  }
+
+  Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
+    return noted(name, law());
   }
 
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override {
@@ -162,7 +167,7 @@ class RetrievalMixer final : public Mixer<Real> {
     Variable<Real>* weight = leaf(name + ".query", {H * width, embedding_size_}, start);
     Variable<Real>* shift = leaf(name + ".bias", {H * width}, bias.value_or(start));
     auto* rows = lookup<Real>(graph, target_.batch.query, {{embedding_, 0}}, nullptr);
-    return shaped_as(linear(graph, rows, weight, shift), {B, Q, H, width});
+    return noted("token." + name, shaped_as(linear(graph, rows, weight, shift), {B, Q, H, width}));
   }
 
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
@@ -181,7 +186,39 @@ class RetrievalMixer final : public Mixer<Real> {
 
   double scale() const override { return 1 / std::sqrt(static_cast<double>(d)); }
 
+  void note(const std::string& name, Var<Real> x) override {
+    if (look_ == nullptr) return;
+    const bool feature = name.starts_with("phi_");  // is the key itself where there is no map
+    for (auto& known : look_->tensors) {
+      if (known.name == name) {  // the last counts
+        graph.keep(known.value = x.variable);
+        return;
+      }
+      if (feature || known.value->root() != x.variable->root()) continue;
+      if (known.name.starts_with("token.")) known.name = name;
+      return;
+    }
+    graph.keep(x.variable);
+    look_->tensors.push_back({name, x.variable});
+  }
+  void note_weights(Var<Real> weights, std::optional<double> eps) override {
+    if (look_ == nullptr) return;
+    graph.keep(weights.variable);
+    look_->weights = weights.variable;
+    look_->eps = eps;
+  }
+  bool wants_end() const override { return look_ != nullptr; }
+  void end(const std::string& state, Var<Real> value) override {
+    if (look_ == nullptr) return;
+    graph.keep(value.variable);
+    look_->states[state] = value.variable;
+  }
+
  private:
+  Var<Real> noted(const std::string& name, Var<Real> x) {
+    note(name, x);
+    return x;
+  }
   static Init fan_in(int n) { return Init::uniform(1 / std::sqrt(static_cast<double>(n))); }
   Init projection(int n) const {
     return init_ == ProjectionInit::xavier ? Init::uniform(std::sqrt(6.0 / (n + H * d))) : fan_in(H * d);
@@ -232,6 +269,7 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   ModelGraph<Real>& target_;
+  Look<Real>* look_;
   ParameterBlock<Real>& parameters_;
   int keys_;
   bool second_key_;
@@ -281,7 +319,7 @@ void RetrievalModel<Real>::read_inits() {
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                              int batches) {
+                                                              int batches, Look<Real>* look) {
   auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
@@ -301,7 +339,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   result->feature_seed = g.integers({2});
   result->feature_draw = g.integers({1});
 
-  RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_);
+  RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_, look);
   const Var<Real> o = mixer.finished(memory_named(options_.get_string("memory.name")).build(mixer));
   result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
   g.keep(result->output);
@@ -356,6 +394,13 @@ std::vector<double> half_lives_at_start(const Options& options, const ModelVocab
   RetrievalModel<double> model(options, vocabulary.keys, vocabulary.values, vocabulary.second_key,
                                Device::cpu, kDraws);
   return model.half_lives(kDraws);
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::look(SequenceShape shape, Look<Real>& look) {
+  auto result = build(1, shape, false, 1, &look);
+  result->graph.plan();
+  return result;
 }
 
 template <class Real>

@@ -27,11 +27,13 @@ class RetrievalModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
   /// See half_lives_at_start(); draws parameters of all R replicas.
   std::vector<double> half_lives(int R);
+  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:
   using Model<Real>::parameters_;
   void read_inits();
-  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
+  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
+                                          Look<Real>* look = nullptr);
 
   Options options_;
   int keys_, values_;

@@ -87,6 +87,9 @@ double threshold_of(const FigureInput& input, const Metric& metric);
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
 extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
+// Of memories that were looked into, and the block that they share.
+extern const char *const kInsideStyle,
+    *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
 
 /// Python source of a JSON value.
 std::string python_text(const nlohmann::ordered_json& value);

@@ -76,6 +76,19 @@ std::vector<std::string> figure_pythons();
 std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes);
 
+/// Arrays of a memory that was looked into (crosstalk inspect), as NAME.npy in one folder.
+struct InspectedArrays {
+  std::string title;                ///< "delta, seed 1, test sequence 0"
+  std::vector<std::string> names;   ///< of the arrays
+  std::vector<std::string> tokens;  ///< what stands beside each token
+  std::vector<std::string> gates;   ///< arrays whose values are shown as histograms
+  double width = 3.25;              ///< inches
+};
+/// Draws read_weights, key_overlap, state and gates, each as far as its arrays are there: a script and its
+/// pictures beside them. Returns the paths written. Notes and exceptions as draw_figure.
+std::vector<std::filesystem::path> draw_inspection(const std::filesystem::path& folder,
+                                                   const InspectedArrays& arrays, std::ostream& notes);
+
 enum class TableFormat { latex, markdown, csv };
 
 /// The same numbers as a table: one row a line, one column an x. `name`: capacity, updates, tracking or

@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
@@ -268,9 +270,41 @@ void write_figure_files(const fs::path& base, const std::string& csv, const std:
   fresh.put_in_place();
 }
 
+void write_figure_script(const fs::path& base, const std::string& script, std::ostream& notes) {
+  const fs::path path = with_extension(base, ".py");
+  if (fs::is_directory(path)) fail(path, "it is a folder");
+  const ScriptState state = script_state(path);
+  if (state == ScriptState::foreign) fail(path, "it exists and is not a figure's script; give another name");
+  if (state == ScriptState::edited) {
+    notes << fmt::format("{} was edited by hand and is kept; delete it to get a fresh one\n", path.string());
+    return;
+  }
+  NewFile(path, signed_script(script)).put_in_place();
+}
+
+namespace {
+
+/// When the file was written; nothing if it is not there.
+std::optional<fs::file_time_type> time_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_time_type time = fs::last_write_time(path, error);
+  return error ? std::nullopt : std::optional(time);
+}
+
+/// Whether Python's last words say that the disk is full, over its quota or broken.
+bool tells_of_disk(const std::string& last_words) {
+  for (const int number : {ENOSPC, EDQUOT, EIO, EFBIG})
+    if (last_words.find(fmt::format("[Errno {}]", number)) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
 std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
   const fs::path script = with_extension(base, ".py");
   std::vector<fs::path> pictures = {with_extension(base, ".pdf"), with_extension(base, ".png")};
+  std::map<fs::path, std::optional<fs::file_time_type>> before;
+  for (const fs::path& picture : pictures) before[picture] = time_of(picture);
   bool drawn = false;
   std::string tried;
   const Python python = find_python(tried);
@@ -285,10 +319,16 @@ std::vector<fs::path> render_figure(const fs::path& base, std::ostream& notes) {
         python.words(python.name, fmt::format("import runpy; runpy.run_path({}, run_name='__main__')",
                                               quoted(fs::absolute(script).string()))));
     drawn = outcome.status == 0;
-    if (!drawn)
-      notes << fmt::format(
-          "{} could not be rendered by {}: {}\n", script.string(), python.name,
-          outcome.output.empty() ? fmt::format("exit status {}", outcome.status) : last_line(outcome.output));
+    if (!drawn) {
+      std::error_code ignored;
+      for (const fs::path& picture : pictures)  // one of two: a part
+        if (time_of(picture) != before[picture]) fs::remove(picture, ignored);
+      const std::string why =
+          outcome.output.empty() ? fmt::format("exit status {}", outcome.status) : last_line(outcome.output);
+      if (tells_of_disk(why))
+        throw FigureWriteError(fmt::format("cannot write the pictures of {}: {}", script.string(), why));
+      notes << fmt::format("{} could not be rendered by {}: {}\n", script.string(), python.name, why);
+    }
   }
   for (auto picture = pictures.begin(); picture != pictures.end();) {
     if (drawn && fs::exists(*picture)) {

@@ -17,6 +17,9 @@ std::filesystem::path with_extension(const std::filesystem::path& base, const st
 void write_figure_files(const std::filesystem::path& base, const std::string& csv, const std::string& script,
                         std::ostream& notes);
 
+/// NAME.py alone, likewise.
+void write_figure_script(const std::filesystem::path& base, const std::string& script, std::ostream& notes);
+
 /// Runs NAME.py with the first of figure_pythons() that has matplotlib. Returns the files that it wrote
 /// (NAME.pdf, NAME.png); where there are none, `notes` says why and how to render by hand.
 std::vector<std::filesystem::path> render_figure(const std::filesystem::path& base, std::ostream& notes);

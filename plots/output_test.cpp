@@ -151,6 +151,18 @@ TEST_F(OutputTest, NamesOfOutputs) {
   EXPECT_FALSE(has_leftovers());
 }
 
+// One of two pictures is a part; the table and the script are whole.
+TEST_F(OutputTest, APictureThatTheDiskHasNoRoomForIsNoPicture) {
+  options_.out = folder_ / "figure";
+  use_python("case \"$*\" in *run_path*) echo x > '" + (folder_ / "figure.pdf").string() +
+             "'; echo 'OSError: [Errno 28] No space left on device'; exit 1;; esac\n");
+  write(folder_ / "figure.png", "of an earlier drawing");
+  EXPECT_THROW(draw_capacity(), FigureWriteError);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "figure.pdf"));
+  EXPECT_EQ(read(folder_ / "figure.png"), "of an earlier drawing");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "figure.csv"));
+}
+
 TEST_F(OutputTest, TemplatesShareStyleAndPage) {
   const auto part = [](const std::string& text, const std::string& from, const std::string& to) {
     const auto first = text.find(from), last = to.empty() ? text.size() : text.find(to);

@@ -11,6 +11,7 @@
 #include "results/crc32c.h"
 #include "results/files.h"
 #include "results/json_depth.h"
+#include "results/labels.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -48,12 +49,15 @@ Asked parse(const std::string& text) {
 }
 
 void add_row(LabelledRecords& rows, Record record) {
+  record.label = safe_label(record.label);
+  if (!record.study.empty()) record.study = safe_label(record.study);
   const std::string key = record.id + '\t' + record.label;
   const auto [at, added] = rows.rows.try_emplace(key);
   if (added || at->second.status == RunStatus::failed) at->second = std::move(record);
 }
 
-void add_label(LabelledRecords& rows, const std::string& label, const std::string& title) {
+void add_label(LabelledRecords& rows, const std::string& given, const std::string& title) {
+  const std::string label = safe_label(given);
   const auto found = std::find_if(rows.labels.begin(), rows.labels.end(),
                                   [&](const AskedLabel& known) { return known.label == label; });
   if (found == rows.labels.end())

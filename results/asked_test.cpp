@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 
 #include "results/export.h"
@@ -115,6 +116,28 @@ TEST(Asked, ExportsTellVersionsApartAndOtherwiseHaveNoSuchColumn) {
   EXPECT_NE(both.find("seed,study_version,"), std::string::npos) << both;
   EXPECT_NE(both.find(",11111111,"), std::string::npos) << both;
   EXPECT_NE(both.find(",22222222,"), std::string::npos) << both;
+}
+
+// A study of ours cannot have such labels; somebody else's store can.
+TEST(Asked, LabelsThatWouldBeMisreadAreKeptApart) {
+  std::map<std::string, Record> all = records(6);
+  const std::vector<std::string> labels = {"=1+1", "NA", "fit: slope", "", " a ", "\x1b[31mred"};
+  std::size_t next = 0;
+  for (auto& [id, record] : all) record.label = labels[next++];
+  all.begin()->second.study = "@SUM(A1)";
+  std::multiset<std::string> got;
+  for (const auto& [key, row] : all_rows(all, {}).rows) got.insert(row.label);
+  EXPECT_EQ(got, (std::multiset<std::string>{"label =1+1", "label NA", "label fit: slope", "label (none)",
+                                             "label a", "\\u001b[31mred"}));
+  EXPECT_EQ(all_rows(all, {}).rows.begin()->second.study, "label @SUM(A1)");
+  const Asked asked{"s", "", {{"null", "N", {all.begin()->first}}}, 1, "11111111"};
+  EXPECT_EQ(asked_rows(all, asked).labels.at(0).label, "label null");
+  EXPECT_EQ(asked_rows(all, asked).rows.begin()->second.label, "label null");
+  LabelledRecords merged;
+  LabelledRecords table;
+  table.rows["x"] = all.begin()->second;  // as a table gives it
+  merged.merge(table);
+  EXPECT_EQ(merged.rows.begin()->second.label, "label =1+1");
 }
 
 TEST(Asked, MergingPrefersDoneToFailed) {

@@ -21,13 +21,15 @@ std::filesystem::path file_of(const std::filesystem::path& store, const std::str
   return store / "checkpoints" / (id + ".state");
 }
 
-/// The run that a file in checkpoints/ belongs to: ID.state, or .ID.state.HOST-PID-N.tmp; "" if none.
+/// The run that a file belongs to: ID.state, or what was being written, .ID.state.HOST-PID-N.tmp and
+/// .ID.npz.HOST-PID-N.tmp; "" if none.
 std::string run_of(const std::string& name) {
-  constexpr std::string_view end = ".state", middle = ".state.", part = ".tmp";
+  constexpr std::string_view end = ".state", part = ".tmp";
   if (name.size() > end.size() && name.front() != '.' && name.ends_with(end))
     return name.substr(0, name.size() - end.size());
-  const std::size_t at = name.find(middle, 1);
-  return name.front() == '.' && at != std::string::npos && name.ends_with(part) ? name.substr(1, at - 1) : "";
+  if (name.front() != '.' || !name.ends_with(part)) return "";
+  const std::size_t at = std::min(name.find(".state.", 1), name.find(".npz.", 1));
+  return at != std::string::npos ? name.substr(1, at - 1) : "";
 }
 
 }  // namespace
@@ -87,10 +89,12 @@ std::size_t sweep_checkpoints(const std::filesystem::path& store,
                               const std::function<bool(const std::string& id)>& over) {
   std::vector<std::filesystem::path> found;
   std::error_code error;
-  for (std::filesystem::directory_iterator at(store / "checkpoints", error);
-       !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
-    const std::string id = run_of(at->path().filename().string());
-    if (!id.empty() && over(id)) found.push_back(at->path());
+  for (const char* folder : {"checkpoints", "weights"}) {
+    for (std::filesystem::directory_iterator at(store / folder, error);
+         !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+      const std::string id = run_of(at->path().filename().string());
+      if (!id.empty() && over(id)) found.push_back(at->path());
+    }
   }
   if (found.empty()) return 0;
   WorkerWatch watch(store, {});

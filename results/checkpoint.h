@@ -25,7 +25,7 @@ std::filesystem::path set_aside_checkpoint(const std::filesystem::path& store, c
 /// Forgets the state of run `id`, if there is one.
 void drop_checkpoint(const std::filesystem::path& store, const std::string& id);
 
-/// Removes what kills have left of runs that are over: their states, and states that were being written. What
+/// Removes what kills have left of runs that are over: their states, and states and weights that were being written. What
 /// a living process claims (results/claims.h) is left alone. Returns how many files went.
 std::size_t sweep_checkpoints(const std::filesystem::path& store,
                               const std::function<bool(const std::string& id)>& over);

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <ostream>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 #include "results/printable.h"
@@ -72,6 +74,17 @@ class Table {
     begin_cell();
     add_finite(value);
   }
+  void add(std::int64_t value) {
+    begin_cell();
+    fmt::format_to(std::back_inserter(row_), "{}", value);
+  }
+  void add(const std::string& text) {
+    begin_cell();
+    if (csv_)
+      add_csv_text(row_, text);
+    else
+      row_ += json_text(text);
+  }
   void end_row() {
     if (!csv_) row_ += '}';
     end_line();
@@ -109,6 +122,13 @@ class Table {
 
 using Names = std::set<std::string>;
 
+/// Rows that are in memory already.
+RowSource source_of(const std::map<std::string, Record>& records) {
+  RowSource rows;
+  rows.heads = &records;
+  return rows;
+}
+
 void add_keys(Names& names, const json& object) {
   if (!object.is_object()) return;
   for (const auto& [key, value] : object.items()) names.insert(key);
@@ -121,26 +141,57 @@ const json& at_or_null(const json& object, const std::string& key) {
   return found == object.end() ? null : *found;
 }
 
+void add_names(const RowSource& rows, const Record& head, RowSource::Names& names) {
+  if (rows.add_names) return rows.add_names(head, names);
+  add_keys(names.config, head.config);
+  for (const auto& [name, value] : head.metrics) names.metrics.insert(name);
+  add_keys(names.provenance, head.provenance);
+}
+
+template <class Each>
+void for_each_record(const RowSource& rows, const Each& each) {
+  for (const auto& [key, head] : *rows.heads) {
+    if (!rows.whole) {
+      each(head);
+      continue;
+    }
+    std::optional<Record> record;
+    try {
+      record = rows.whole(head);
+    } catch (const std::runtime_error& error) {
+      if (rows.left_out) rows.left_out(error.what());
+      continue;
+    }
+    each(*record);
+  }
+}
+
 }  // namespace
 
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,
                  bool provenance) {
+  stream_runs(out, source_of(records), format, provenance);
+}
+
+void export_curves(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format) {
+  stream_curves(out, source_of(records), format);
+}
+
+void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, bool provenance) {
   std::vector<std::string> head = {"id", "study", "label", "status", "seed"};
   // Only where there is something to tell apart: equal studies give equal bytes, with whatever name.
-  const bool versions = std::any_of(records.begin(), records.end(), [&](const auto& entry) {
-    return entry.second.version != records.begin()->second.version;
+  const bool versions = std::any_of(rows.heads->begin(), rows.heads->end(), [&](const auto& entry) {
+    return entry.second.version != rows.heads->begin()->second.version;
   });
   if (versions) head.emplace_back("study_version");
   const std::vector<std::string> results = {"d_dot",     "state_size",     "steps",
                                             "eval_loss", "best_eval_loss", "eval_accuracy"};
-  Names configs;
-  Names metrics;
-  Names provenances;
-  for (const auto& [id, record] : records) {
-    add_keys(configs, record.config);
-    for (const auto& [name, value] : record.metrics) metrics.insert(name);
-    if (provenance) add_keys(provenances, record.provenance);
-  }
+  RowSource::Names all;
+  for (const auto& [key, row] : *rows.heads) add_names(rows, row, all);
+  Names& configs = all.config;
+  const Names& metrics = all.metrics;
+  if (!provenance) all.provenance.clear();
+  const Names& provenances = all.provenance;
   // A column's name must be unique: the fixed columns say the same as a key of the same name.
   for (const std::string& name : head) configs.erase(name);
   for (const std::string& name : results) configs.erase(name);
@@ -155,14 +206,13 @@ void export_runs(std::ostream& out, const std::map<std::string, Record>& records
   for (const std::string& name : provenances) columns.push_back("provenance." + name);
 
   Table table(out, format, columns);
-  for (const auto& [id, record] : records) {
-    for (const std::string& text : {record.id, record.study, record.label, to_text(record.status)}) {
-      table.add(json(text));
-    }
-    table.add(json(record.seed));
-    if (versions) table.add(json(record.version));
+  for_each_record(rows, [&](const Record& record) {
+    for (const std::string* text : {&record.id, &record.study, &record.label}) table.add(*text);
+    table.add(to_text(record.status));
+    table.add(record.seed);
+    if (versions) table.add(record.version);
     for (const std::string& key : configs) table.add(at_or_null(record.config, key));
-    for (const std::int64_t count : {record.d_dot, record.state_size, record.steps}) table.add(json(count));
+    for (const std::int64_t count : {record.d_dot, record.state_size, record.steps}) table.add(count);
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
       table.add(value);
     for (const std::string& name : metrics) {
@@ -171,27 +221,27 @@ void export_runs(std::ostream& out, const std::map<std::string, Record>& records
     }
     for (const std::string& name : provenances) table.add(at_or_null(record.provenance, name));
     table.end_row();
-  }
+  });
 }
 
-void export_curves(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format) {
+void stream_curves(std::ostream& out, const RowSource& rows, ExportFormat format) {
   Table table(out, format, {"id", "step", "metric", "value"});
   std::string last;
-  for (const auto& [key, record] : records) {
-    if (record.id == last) continue;  // the same run under another label
+  for_each_record(rows, [&](const Record& record) {
+    if (record.id == last) return;  // the same run under another label
     last = record.id;
     for (const auto* all : {&record.curves, &record.profiles}) {
       for (const auto& [name, series] : *all) {
         for (std::size_t i = 0; i < series.x.size(); ++i) {
-          table.add(json(record.id));
+          table.add(record.id);
           table.add(series.x[i]);
-          table.add(json(name));
+          table.add(name);
           table.add(i < series.y.size() ? series.y[i] : std::nan(""));
           table.end_row();
         }
       }
     }
-  }
+  });
 }
 
 }  // namespace crosstalk

@@ -15,6 +15,7 @@
 
 #include "results/files.h"
 #include "results/record_io.h"
+#include "results/record_scan.h"
 #include "results/shard.h"
 #include "results/store_path.h"
 
@@ -217,6 +218,14 @@ const std::string& RecordReader::line(const std::string& id) {
 Record RecordReader::record(const std::string& id) {
   ParsedLine parsed = from_line(line(id));
   if (!parsed.record) throw StoreError(fmt::format("the record of {} has changed: {}", id, parsed.problem));
+  return std::move(*parsed.record);
+}
+
+Record RecordReader::record_without_series(const std::string& id, bool provenance) {
+  const std::string& whole = line(id);
+  if (!is_intact(whole)) throw StoreError(fmt::format("the record of {} has changed", id));
+  ParsedLine parsed = from_intact_line(without_series(whole, provenance));
+  if (!parsed.record) throw StoreError(fmt::format("the record of {} is none: {}", id, parsed.problem));
   return std::move(*parsed.record);
 }
 

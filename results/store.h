@@ -6,6 +6,7 @@
 //   STORE/studies/NAME.toml        verbatim copy of the study
 //   STORE/studies/NAME@*.json      which runs it asks for, under which labels (asked.h)
 //   STORE/shards/HOST-PID-N.jsonl  one line a record
+//   STORE/weights/RUN_ID.npz       final weights (weights.h), of runs with train.keep_weights
 //   STORE/quarantine/              lines that failed their checksum
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -71,6 +72,8 @@ class RecordReader {
   /// The line without its newline; valid until the next call.
   const std::string& line(const std::string& id);
   Record record(const std::string& id);
+  /// The same with empty curves and profiles, and perhaps an empty provenance: sooner.
+  Record record_without_series(const std::string& id, bool provenance);
 
  private:
   struct Impl;

@@ -97,7 +97,7 @@ def check_readme(folder, source):
     for language in ("sh", "python", "toml"):
         if ran[language] < 2:
             sys.exit(f"README.md has {ran[language]} blocks of {language}: they were lost")
-    for made in ("figures/two_panels.pdf", "capacity.tex", "runs.csv"):
+    for made in ("figures/two_panels.pdf", "capacity.tex", "runs.csv", "figures/inside/read_weights.pdf"):
         if (folder.path / made).stat().st_size == 0:
             sys.exit(f"README.md: {made} is empty")
     return skipped

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # Many processes on one store, killed and started again at random. SPDX-License-Identifier: Apache-2.0
-"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--crosstalk PATH]
+"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--jobs J] [--crosstalk PATH]
 
 Each round makes a new store, starts N processes of `crosstalk run` on it at once, kills some of them at random
 moments (kill -9) and starts each again; every fourth round kills none. Exit code 0: every process that was not killed
 ended with 0, each export equals that of an undisturbed run to the byte, no run was recorded twice in a round without
-kills, and none more often than its kills allow (each takes one pack of one run with it).
+kills, and none more often than its kills allow (each takes one pack of one run with it). --jobs shares the rounds
+among J of these tests side by side, with seeds S, S + 1, ...
 """
 import argparse
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -39,6 +41,28 @@ name = "delta"
 """
 
 
+def side_by_side(options):
+    jobs = min(options.jobs, options.rounds)
+    children = []
+    for job in range(jobs):
+        rounds = options.rounds // jobs + (job < options.rounds % jobs)
+        words = [sys.executable, os.path.abspath(__file__), "--rounds", str(rounds), "--seed", str(options.seed + job)]
+        words += ["--processes", str(options.processes), "--crosstalk", options.crosstalk]
+        children.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    begin, totals = time.monotonic(), {}
+    for child in children:
+        output = child.communicate()[0]
+        print(output, end="", flush=True)
+        last = output.rstrip().rsplit("\n", 1)[-1]
+        if child.returncode == 0 and "passed" in last:
+            for number, word in re.findall(r"(\d+) (rounds|kills|runs|recorded twice)", last):
+                totals[word] = totals.get(word, 0) + int(number)
+    failed = sum(child.returncode != 0 for child in children)
+    counted = ", ".join(f"{number} {word}" for word, number in totals.items()) or "nothing"
+    print(f"share_test: {jobs} jobs, {failed} failed; the others: {counted}; {time.monotonic() - begin:.0f} s")
+    return 1 if failed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__, add_help=True)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -46,7 +70,10 @@ def main():
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--crosstalk", default=os.path.join(root, "build/cpu/crosstalk"))
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
+    if options.jobs > 1:
+        return side_by_side(options)
     program = os.path.abspath(options.crosstalk)
     dice = random.Random(options.seed)
     print(f"share_test: seed {options.seed}, {options.rounds} rounds of {options.processes} processes", flush=True)

@@ -345,7 +345,7 @@ const Command describe_command = {
     "NAME [--json]",
     "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
     "eval, model), a key such as train.patience, a column of an export (test_loss), or one of study,\n"
-    "memories, grid, zip, skip, seeds, record, store, loss, intervals and published-csv. Shows\n"
+    "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, published-csv. Shows\n"
     "equations and source, d_dot and state size, and every option with its type, default and range.\n\n"
     "Examples:\n"
     "  crosstalk describe delta\n"

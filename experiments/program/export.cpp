@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/row_stream.h"
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 
@@ -24,14 +25,17 @@ int run_export(const Arguments& arguments, Console& console) {
       arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
   if (arguments.has("curves") && arguments.has("provenance"))
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
-  const LabelledRecords rows = load_rows(arguments.positional, arguments, console);
-  if (rows.rows.empty())
+  RowStream rows(arguments.positional, arguments, console);
+  if (rows.empty())
     print_note(console, fmt::format("no records in {}", join(arguments.positional, ", ", " and ")));
+  const bool provenance = arguments.has("provenance");
   const auto write = [&](std::ostream& out) {
     if (arguments.has("curves"))
-      export_curves(out, rows.rows, format);
+      stream_curves(out, rows.source(RowStream::Part::all), format);
     else
-      export_runs(out, rows.rows, format, arguments.has("provenance"));
+      stream_runs(
+          out, rows.source(provenance ? RowStream::Part::results_and_provenance : RowStream::Part::results),
+          format, provenance);
   };
   if (!arguments.has("out")) {
     write(console.out);

@@ -92,6 +92,10 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (!study.title.empty()) console.out << ": " << study.title;
   console.out << "\n" << study.product << "\n\n" << table(cells) << "\n";
   console.out << fmt::format("store: {}\nto train: {}\n", full_path(store), plural(total.missing, "run"));
+  if (const auto again = lacking_weights(study.runs, contents, store); !again.empty())
+    console.out << fmt::format(
+        "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
+        plural(std::ssize(again), "run"));
   if (total.missing > 0) {
     console.out << fmt::format("time: {}\n", time_forecast(study.runs, heads));
     std::vector<const Run*> missing;

@@ -56,11 +56,12 @@ std::vector<Run> runs_of_shard(const Study& study, const std::vector<Run>& named
   return runs;
 }
 
-std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& contents, Which which) {
+std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& contents, Which which,
+                        const std::set<std::string>& again) {
   const std::string wanted = which == Which::missing ? "missing" : "failed";
   std::vector<Run> selected;
   for (const Run& run : runs)
-    if (state_of(run, contents) == wanted) selected.push_back(run);
+    if (state_of(run, contents) == wanted || again.count(run.id) != 0) selected.push_back(run);
   return selected;
 }
 
@@ -133,20 +134,28 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     print_plan(part, heads, store, false, console);
     return exit_done;
   }
+  const std::set<std::string> again =
+      which == Which::missing ? lacking_weights(named, before, store) : std::set<std::string>();
   sweep_checkpoints(store, [&](const std::string& id) {
     const auto found = before.records.find(id);
-    return found != before.records.end() &&
+    return found != before.records.end() && again.count(id) == 0 &&
            (which == Which::missing || found->second.status != RunStatus::failed);
   });
-  const std::vector<Run> runs = select(named, before, which);
+  const bool all = which == Which::missing && before.records.empty();
+  const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
+  const std::vector<Run>& runs = all ? named : selected;
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 
   SessionResult result;
   if (!runs.empty()) {
     check_store_path(store);
-    std::vector<const Run*> all;
-    for (const Run& run : runs) all.push_back(&run);
-    if (const std::string shortage = memory_shortage(all, available_memory()); !shortage.empty())
+    if (!arguments.has("quiet") && !again.empty())
+      print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
+                                      "trained again for them",
+                                      study.name, plural(std::ssize(again), "run")));
+    std::vector<const Run*> asked;
+    for (const Run& run : runs) asked.push_back(&run);
+    if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
       print_warning(console, shortage);
     if (!arguments.has("quiet"))
       print_note(console, which == Which::missing && recorded > 0

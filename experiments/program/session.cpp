@@ -23,6 +23,7 @@
 #include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
 #include "results/store.h"
+#include "results/weights.h"
 
 namespace crosstalk::program {
 namespace {
@@ -71,6 +72,7 @@ class Session {
     keep_study(*writer_, study_, path_, options_);
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
+    events.keep = [this](const std::string& id, const std::string& npz) { keep(id, npz); };
     events.progressed = [this](std::int64_t steps) {
       const std::lock_guard lock(mutex_);
       progress_.stepped(steps);
@@ -138,14 +140,14 @@ class Session {
       const double before = steady_seconds();
       const std::set<std::string> free = work_.free_runs();
       if (work_.unrecorded() == 0) return true;
-      std::vector<Run> round;
+      std::vector<const Run*> round;  // no copies: a study may be large
       if (options_.shares.empty()) {
         for (const Run& run : runs_)
-          if (free.count(run.id) != 0) round.push_back(run);
+          if (free.count(run.id) != 0) round.push_back(&run);
       } else {
         for (const std::string& id : next_round(options_.shares, options_.share, at_once,
                                                 [&](const std::string& run) { return free.count(run) == 0; }))
-          round.push_back(*by_id_.at(id));
+          round.push_back(by_id_.at(id));
       }
       const std::size_t left = work_.unrecorded();
       if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
@@ -190,6 +192,18 @@ class Session {
         "crosstalk: warning: run {} is trained from its start, as its saved state cannot be used: "
         "{} ({})\n",
         id, why, where));
+  }
+
+  /// Weights come before the record, so that no run is done without them.
+  void keep(const std::string& id, const std::string& npz) {
+    const std::lock_guard lock(mutex_);
+    if (store_error_) return;
+    try {
+      save_weights(path_, id, npz);
+    } catch (...) {
+      store_error_ = std::current_exception();
+      request_stop();
+    }
   }
 
   void finished(Record&& record) {

@@ -32,14 +32,14 @@ struct Script {
 }  // namespace
 
 /// Stands in for experiments/training/scheduler.cpp, which is then not linked.
-bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions&,
+bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions&,
                 const TrainingEvents& events) {
   if (script.device_error) throw DeviceError("the device was lost");
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (i == script.signal_after) std::raise(SIGTERM);
     while (script.deaf) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (events.stop->load()) return false;
-    const Run& run = runs[i];
+    const Run& run = *runs[i];
     script.trained.push_back(run.id);
     Record record;
     record.id = run.id;

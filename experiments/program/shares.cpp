@@ -2,6 +2,7 @@
 #include "experiments/program/shares.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -14,7 +15,7 @@ namespace {
 /// Runs that one pack trains at most on a GPU, one after the other in its slots.
 constexpr std::size_t kLargestPack = std::size_t{default_replicas} * refills;
 /// A GPU's share holds at least so many packs of the size that stays together.
-constexpr double kPacksOfAShare = 8;
+constexpr double kPacksOfAShare = 4;
 /// An owner starts so many times what it trains at once: a barrier between rounds costs a tail.
 constexpr std::size_t kOwnRounds = 8;
 
@@ -63,32 +64,29 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   });
 
   // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
-  // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; large
-  // ones are dealt to all in single runs. (Dealing all of them balances no better, and a GPU trains halves of
-  // two packs slower than one of them.)
+  // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; a large
+  // one is cut into as few parts as are no longer large, since a GPU trains halves of two packs slower than one
+  // of them (schedule_test.cpp: with single runs, two GPUs were 1.84 times as fast as one, with parts 1.90).
   double total = 0;
   for (const Group& group : groups) total += group.whole();
   std::vector<Share> shares(n);
   std::vector<double> load(n, 0);
+  const double large = total / (static_cast<double>(n) * kPacksOfAShare);
   for (const Group& group : groups) {
-    std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1;
-    const bool dealt =
-        options.device == Device::cuda && group.whole() > total / (static_cast<double>(n) * kPacksOfAShare);
-    if (options.device == Device::cuda) size = dealt ? 1 : kLargestPack;
-    std::vector<Unit> units(dealt ? n : 0);
-    for (std::size_t begin = 0; begin < group.ids.size(); begin += size) {
-      const auto from = group.ids.begin() + static_cast<std::ptrdiff_t>(begin);
-      Unit unit(from, from + static_cast<std::ptrdiff_t>(std::min(size, group.ids.size() - begin)));
-      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-      load[least] += group.cost * static_cast<double>(unit.size());
-      if (dealt) {
-        units[least].push_back(std::move(unit[0]));
-      } else {
-        shares[least].push_back(std::move(unit));
-      }
+    const std::size_t runs_here = group.ids.size();
+    std::size_t size = options.pack > 0 ? static_cast<std::size_t>(options.pack) : 1, parts = 0;
+    if (options.device == Device::cuda) {
+      size = kLargestPack;
+      parts = std::min({n, runs_here, static_cast<std::size_t>(std::ceil(group.whole() / large))});
     }
-    for (std::size_t w = 0; w < units.size(); ++w)
-      if (!units[w].empty()) shares[w].push_back(std::move(units[w]));
+    parts = std::max(parts, (runs_here + size - 1) / size);
+    for (std::size_t part = 0; part < parts; ++part) {
+      const auto from = group.ids.begin() + static_cast<std::ptrdiff_t>(part * runs_here / parts),
+                 to = group.ids.begin() + static_cast<std::ptrdiff_t>((part + 1) * runs_here / parts);
+      const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      load[least] += group.cost * static_cast<double>(to - from);
+      shares[least].emplace_back(from, to);
+    }
   }
   return shares;
 }

@@ -16,8 +16,8 @@ using Unit = std::vector<std::string>;
 using Share = std::vector<Unit>;
 
 /// Shares of about equal work, a pure function of its arguments. On a GPU runs that make one pack stay
-/// together (there they are cheapest) unless that pack is more than an eighth of a worker's share: then each
-/// worker gets about as many of them as any other.
+/// together (there they are cheapest) unless that pack is more than a quarter of a worker's share: then it is
+/// cut into as few parts as are not.
 std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options);
 
 /// What all workers of one launch know.

@@ -8,6 +8,7 @@
 #include "experiments/program/text.h"
 #include "results/import.h"
 #include "results/select.h"
+#include "results/weights.h"
 
 namespace crosstalk::program {
 
@@ -20,14 +21,30 @@ std::vector<CommandOption> study_options() {
        "Replace a key of [base] and of every grid; KEY=A,B makes an axis; seeds=1,2,3 replaces the seeds",
        true,
        {}},
-      {"max-runs", "N", "Refuse a study of more runs than this (default 100000)", false, {}},
+      {"max-runs", "N", "Refuse a study of more runs than this (default 100000, at most 250000)", false, {}},
   };
 }
+
+namespace {
+
+/// A run takes up to 10 KB of memory while it is planned and trained.
+constexpr std::int64_t kMostRuns = 250000;
+
+std::int64_t max_runs_of(const Arguments& arguments, std::int64_t fallback) {
+  const std::int64_t most = arguments.integer("max-runs", fallback, 1);
+  if (most <= kMostRuns) return most;
+  throw UsageError(fmt::format(
+      "--max-runs {}: at most {}, for all runs of a study are held in memory. Split the study: several "
+      "files, or parts by --set, go into one store (--out)",
+      most, kMostRuns));
+}
+
+}  // namespace
 
 Study study_of(const Arguments& arguments) {
   StudyOptions options;
   options.set = arguments.all("set");
-  options.max_runs = arguments.integer("max-runs", options.max_runs, 1);
+  options.max_runs = max_runs_of(arguments, options.max_runs);
   return read_study(arguments.positional.at(0), options);
 }
 
@@ -67,13 +84,21 @@ Target find_target(const std::string& name, const Arguments& arguments) {
   return {std::move(store), std::move(study)};
 }
 
-StoreContents load_target(const Target& target, const std::string& name, Console& console) {
+namespace {
+
+void require_store(const Target& target, const std::string& name) {
   std::error_code error;
   if (target.study && !fs::exists(target.store, error))
     throw UsageError(
         fmt::format("study '{0}' has no store at {1} yet; make it with 'crosstalk run {0}', or give the "
                     "store's path if it lies elsewhere",
                     name, target.store.string()));
+}
+
+}  // namespace
+
+StoreContents load_target(const Target& target, const std::string& name, Console& console) {
+  require_store(target, name);
   StoreContents contents = read_store(target.store);
   for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
   return contents;
@@ -116,11 +141,11 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
   return conditions;
 }
 
-LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
-                          Console& console) {
+LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+                          const std::function<const StoreContents&(const fs::path& store)>& read) {
   LabelledRecords rows;
   for (const std::string& name : names) {
-    if (std::filesystem::path(name).extension() == ".csv") {  // an export, or somebody's own results
+    if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
       try {
         rows.merge(read_export(name));
       } catch (const std::invalid_argument& error) {
@@ -129,7 +154,9 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
       continue;
     }
     const Target target = find_target(name, arguments);
-    const StoreContents contents = load_target(target, name, console);
+    require_store(target, name);
+    const StoreContents& contents = read(target.store);
+    for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
     if (!target.study) {
       rows.merge(all_rows(contents.records, read_asked(target.store)));
       continue;
@@ -141,12 +168,33 @@ LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments
                  fmt::format("{}: {} in {} that this study does not ask for; left out ({} names them all)",
                              name, plural(others, "run"), target.store.string(), target.store.string()));
   }
+  return rows;
+}
+
+LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
+                          Console& console) {
+  StoreContents contents;
+  LabelledRecords rows =
+      join_rows(names, arguments, console,
+                [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); });
   try {
     keep_matching(rows.rows, conditions_of(arguments));
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
   return rows;
+}
+
+std::set<std::string> lacking_weights(const std::vector<Run>& runs, const StoreContents& contents,
+                                      const fs::path& store) {
+  std::set<std::string> lacking;
+  std::optional<std::set<std::string>> kept;  // the folder is read if anybody wants weights
+  for (const Run& run : runs) {
+    if (!run.keep_weights || state_of(run, contents) != "done") continue;
+    if (!kept) kept = kept_weights(store);
+    if (kept->count(run.id) == 0) lacking.insert(run.id);
+  }
+  return lacking;
 }
 
 std::string state_of(const Run& run, const StoreContents& contents) {

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,11 @@ Asked asked_of(const Study& study);
 LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
                           Console& console);
 
+/// The same before --where, of what `read` gives for each store.
+LabelledRecords join_rows(
+    const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+    const std::function<const StoreContents&(const std::filesystem::path& store)>& read);
+
 /// --where KEY=VALUE, several times.
 CommandOption where_option();
 /// What --where says: key -> value. Throws UsageError.
@@ -53,6 +60,10 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments);
 
 /// "done", "diverged", "failed" or "missing".
 std::string state_of(const Run& run, const StoreContents& contents);
+
+/// Runs that are done, whose weights the study wants and the store does not keep: trained again for them.
+std::set<std::string> lacking_weights(const std::vector<Run>& runs, const StoreContents& contents,
+                                      const std::filesystem::path& store);
 
 /// How many of each state.
 struct StateCounts {

@@ -83,7 +83,22 @@ const std::vector<Topic>& topics() {
        "each study "
        "as it was last run, and which runs its versions asked for under which labels. Several processes may "
        "write "
-       "into one store; damaged lines are left out, said, and trained again."},
+       "into one store; damaged lines are left out, said, and trained again. Weights that are kept "
+       "(train.keep_weights) are files of their own, see 'crosstalk describe weights'."},
+      {"weights", "what a run has learned: kept, read, started from, looked into",
+       "With train.keep_weights = true the final weights of every run that is done are "
+       "STORE/weights/RUN.npz, "
+       "in the precision that they were trained in:\n\n"
+       "  import numpy\n  weights = numpy.load(\"runs/mine/weights/ct-....npz\")   # name -> array\n\n"
+       "Names and shapes are the parameters that 'crosstalk describe MEMORY' lists. Keeping them changes "
+       "neither a run's id nor its record; switched on later, 'crosstalk run' trains those runs again that "
+       "are done without weights ('crosstalk plan' says how many), and 'crosstalk run --only RUN' just one. "
+       "A run that diverged "
+       "has none. Files are named by run: to copy or merge stores, copy shards/ and weights/.\n\n"
+       "train.init_from = \"STORE:RUN\" (or a .npz file of your own, by numpy.savez) starts from such "
+       "weights; "
+       "what they are is part of a run's id, where they lie is not. 'crosstalk inspect STORE' looks into "
+       "them."},
       {"loss", "what is minimised and measured",
        "Half the squared error between the value read and the value that is right (one-hot), summed over the "
        "dimensions of the value and averaged over queries:\n\n"

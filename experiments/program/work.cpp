@@ -77,10 +77,11 @@ int run_work(const Arguments& arguments, Console& console) {
   if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
 
   std::vector<Run> runs;
+  const std::set<std::string> again = lacking_weights(study.runs, before, store);
   std::int64_t failed = 0;
   for (const Run& run : study.runs) {
     const std::string state = state_of(run, before);
-    if (state == "missing") runs.push_back(run);
+    if (state == "missing" || again.count(run.id) != 0) runs.push_back(run);
     if (state == "failed") ++failed;
   }
   const bool quiet = arguments.has("quiet");

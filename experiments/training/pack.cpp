@@ -14,6 +14,7 @@
 #include "experiments/training/pack_parts.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/run_state.h"
+#include "experiments/training/weights.h"
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
 #include "kernels/ops/book_keeping.h"
@@ -150,6 +151,8 @@ class Pack {
     const Options& config = slot.run->config;
     const auto seed = static_cast<std::uint64_t>(config.get_int("data_seed"));
     model_->initialise(r, static_cast<std::uint64_t>(config.get_int("init_seed")));
+    if (const auto weights = initial_weights(config))
+      load_weights(*weights, model_->parameters(), device_, r);
     put(seed_, r, {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)});
     put(learning_rate_, r, {config.get_double("train.learning_rate")});
     put(step_, r, {0});
@@ -347,6 +350,8 @@ class Pack {
         {"forms", train_graph_->graph.forms()},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
     };
+    if (slot.run->keep_weights && status == RunStatus::done && events_.keep)
+      events_.keep(record.id, to_npz(weights_of(model_->parameters(), device_, r)));
     events_.finished(std::move(record));
     vacate(r);
   }

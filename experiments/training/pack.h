@@ -20,6 +20,7 @@ double estimated_cost(const Run& run);
 /// How a pack talks to its scheduler.
 struct PackEvents {
   std::function<void(Record&&)> finished;
+  std::function<void(const std::string& id, const std::string& npz)> keep;  ///< TrainingEvents::keep
   std::function<void(std::int64_t steps)> progressed;
   std::function<bool()> stopped;  ///< leave now
   std::function<int()> threads;   ///< OpenMP threads to use until the next evaluation

@@ -196,7 +196,7 @@ TEST(Stop, SetBeforehandTrainsNothing) {
   events.finished = [](Record&&) { ADD_FAILURE() << "a run ended"; };
   events.stop = &stop;
   EXPECT_FALSE(train_runs("test", runs_of("train.max_steps = 5", "name = \"softmax\""), {}, events));
-  EXPECT_TRUE(train_runs("test", {}, {}, events));  // nothing to do is done
+  EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, events));  // nothing to do is done
 }
 
 TEST(Learning, EveryTaskTrainsWithEveryMemory) {

@@ -3,8 +3,6 @@
 // kernels of light packs go first, or each of their many steps would wait for long kernels of heavy ones,
 // which fill what is left. Results do not depend on any of this. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -12,6 +10,7 @@
 
 #include "experiments/training.h"
 #include "experiments/training/pack.h"
+#include "experiments/training/pack_queue.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/run_state.h"
 #include "experiments/training/threads.h"
@@ -21,22 +20,8 @@
 namespace crosstalk {
 namespace {
 
-/// 1 is for what is left of a pack when most of its runs have ended (train_pack).
-constexpr double kMostUrgent = 0.8;
-
 /// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
 constexpr int spare_threads = 4;
-
-/// Of a million runs that wait, no configuration is copied.
-struct QueuedRun {
-  const Run* run = nullptr;
-  std::string state;  ///< as in PackRun
-};
-
-struct QueuedPack {
-  double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
-  std::vector<QueuedRun> runs;
-};
 
 struct Queue {
   std::vector<QueuedPack> packs;  ///< longest last
@@ -44,60 +29,6 @@ struct Queue {
   int working = 0;
   bool interrupted = false;
 };
-
-std::string misfit(const std::string& bytes, const Run& run) {
-  if (bytes.empty()) return "";
-  try {
-    return misfit(run_state(bytes), run);
-  } catch (const std::runtime_error& error) {  // of another version, say
-    return error.what();
-  }
-}
-
-// What runs must share to march in step: the way to the next evaluation, and to the last one, where that
-// comes out of turn.
-std::int64_t phase_of(std::int64_t steps, const Options& config) {
-  const std::int64_t every = config.get_int("eval.every");
-  return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
-}
-
-// Runs of one pack have equal keys and, where they go on from a saved state, are in phase. Cut short by a
-// stop.
-std::vector<QueuedPack> make_packs(const std::vector<Run>& runs, int pack_size,
-                                   const TrainingEvents& events) {
-  const auto stopped = [&] { return events.stop && events.stop->load(); };
-  std::map<std::string, std::vector<QueuedRun>> groups;
-  for (const Run& run : runs) {
-    if (stopped()) return {};
-    std::string state = events.load ? events.load(run.id) : std::string();
-    std::int64_t phase = 0;
-    if (const std::string why = misfit(state, run); !why.empty()) {
-      if (events.reject) events.reject(run.id, why);
-      state.clear();
-    }
-    if (!state.empty()) phase = phase_of(steps_of_state(state), run.config);
-    groups[pack_key(run.config) + std::to_string(phase)].push_back({&run, std::move(state)});
-  }
-  std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
-  for (auto& [key, group] : groups) {
-    if (stopped()) return {};
-    const double cost = estimated_cost(*group[0].run);
-    for (std::size_t begin = 0; begin < group.size(); begin += static_cast<std::size_t>(pack_size)) {
-      const std::size_t end = std::min(group.size(), begin + static_cast<std::size_t>(pack_size));
-      packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
-      std::move(group.begin() + static_cast<std::ptrdiff_t>(begin),
-                group.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(packs.back().second));
-    }
-  }
-  std::stable_sort(packs.begin(), packs.end(),
-                   [](const auto& x, const auto& y) { return x.first < y.first; });
-  std::vector<QueuedPack> result;
-  for (auto& [cost, pack] : packs) {
-    const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
-    result.push_back({kMostUrgent * (1 - rank), std::move(pack)});
-  }
-  return result;
-}
 
 class Scheduler {
  public:
@@ -173,6 +104,10 @@ class Scheduler {
       finished.push_back(record.id);
       report(std::move(record));
     };
+    if (events_.keep)
+      events.keep = [&](const std::string& id, const std::string& npz) {
+        hand_over([&] { events_.keep(id, npz); });
+      };
     events.progressed = [&](std::int64_t steps) {
       const std::lock_guard lock(event_mutex_);
       if (events_.progressed) events_.progressed(steps);
@@ -260,11 +195,16 @@ class Scheduler {
     report(std::move(record));
   }
 
-  // Hands a record to the caller. If that throws (the store is full), everything stops and the error is kept.
   void report(Record&& record) {
+    hand_over([&] { events_.finished(std::move(record)); });
+  }
+
+  // Hands a result to the caller. If that throws (the store is full), everything stops and the error is kept.
+  template <class Give>
+  void hand_over(const Give& give) {
     const std::lock_guard lock(event_mutex_);
     try {
-      events_.finished(std::move(record));
+      give();
     } catch (...) {
       if (!error_) error_ = std::current_exception();
       failed_.store(true);
@@ -284,21 +224,14 @@ class Scheduler {
 
 }  // namespace
 
-bool train_runs(const std::string& study, const std::vector<Run>& runs, const TrainingOptions& options,
+bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 const TrainingEvents& events) {
   if (runs.empty()) return true;
-  int slots = options.pack, runs_a_pack = 0;
-  if (options.device == Device::cuda) {
-    if (slots <= 0) slots = default_replicas;
-    runs_a_pack = refills * slots;
-  } else {
-    if (slots <= 0) slots = 1;  // on the CPU lockstep gains nothing and costs cache
-    runs_a_pack = slots;
-  }
   require_threads(packs_at_once(options) + spare_threads);
-  std::vector<QueuedPack> packs = make_packs(runs, runs_a_pack, events);
+  std::vector<QueuedPack> packs = make_packs(runs, runs_of_a_pack(options), events);
   if (events.stop && events.stop->load()) return false;
-  return Scheduler(study, options, packs_at_once(options), slots, events).run(std::move(packs));
+  return Scheduler(study, options, packs_at_once(options), slots_of_a_pack(options), events)
+      .run(std::move(packs));
 }
 
 }  // namespace crosstalk

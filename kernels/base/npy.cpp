@@ -10,8 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 namespace crosstalk {
 namespace {
@@ -80,7 +83,7 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string text)
 }  // namespace
 
 template <typename T>
-void write_npy(const std::string& path, const NpyArray<T>& array) {
+std::string npy_bytes(const NpyArray<T>& array, const std::string& path) {
   if (element_count(array.shape) != static_cast<std::int64_t>(array.data.size()))
     throw std::logic_error(fmt::format("[npy] {}: shape and number of elements disagree", path));
   std::string shape;
@@ -92,36 +95,35 @@ void write_npy(const std::string& path, const NpyArray<T>& array) {
   header.append((alignment - before % alignment) % alignment, ' ');
   header += '\n';
 
+  std::string bytes(magic, magic_size);
+  bytes += {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(array.data.data()), array.data.size() * sizeof(T));
+  return bytes;
+}
+
+template <typename T>
+void write_npy(const std::string& path, const NpyArray<T>& array) {
+  const std::string bytes = npy_bytes(array, path);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(magic, magic_size);
-  const char version_and_size[] = {1, 0, static_cast<char>(header.size() & 0xff),
-                                   static_cast<char>(header.size() >> 8)};
-  file.write(version_and_size, sizeof version_and_size);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  file.write(reinterpret_cast<const char*>(array.data.data()),
-             static_cast<std::streamsize>(array.data.size() * sizeof(T)));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) broken(path, fmt::format("cannot be written ({})", std::strerror(errno)));
 }
 
 namespace {
 
-/// A file whose header is read; the stream stands at its data.
+/// A file, or its bytes, whose header is read; the stream stands at its data.
 struct OpenNpy {
-  std::ifstream file;
+  std::unique_ptr<std::istream> stream;
   std::string type;  ///< as the header has it, with quotes
   std::vector<std::int64_t> shape;
   std::int64_t count = 0, bytes = 0;  ///< elements that the shape says, bytes that follow
 };
 
-OpenNpy open_npy(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    broken(path, "is no regular file");  // a pipe may never end, nor ever begin
-  OpenNpy npy{std::ifstream(path, std::ios::binary), {}, {}};
-  std::ifstream& file = npy.file;
-  if (!file) broken(path, fmt::format("cannot be read ({})", std::strerror(errno)));
+OpenNpy read_header(std::unique_ptr<std::istream> stream, const std::string& path) {
+  OpenNpy npy{std::move(stream), {}, {}};
+  std::istream& file = *npy.stream;
   char start[magic_size + 2] = {};
   file.read(start, sizeof start);
   if (!file || std::memcmp(start, magic, magic_size) != 0) broken(path, "is not an .npy file");
@@ -149,6 +151,16 @@ OpenNpy open_npy(const std::string& path) {
   return npy;
 }
 
+OpenNpy open_npy(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    broken(path, "is no regular file");  // a pipe may never end, nor ever begin
+  auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
+  if (!*file) broken(path, fmt::format("cannot be read ({})", std::strerror(errno)));
+  return read_header(std::move(file), path);
+}
+
 template <typename T>
 std::vector<T> read_elements(const std::string& path, OpenNpy& npy) {
   // Compare with the file's size before allocating: a damaged header must not ask for all memory.
@@ -156,8 +168,8 @@ std::vector<T> read_elements(const std::string& path, OpenNpy& npy) {
   if (npy.bytes != expected)
     broken(path, fmt::format("holds {} bytes of data where its shape says {}", npy.bytes, expected));
   std::vector<T> data(static_cast<std::size_t>(npy.count));
-  npy.file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(expected));
-  if (!npy.file) broken(path, "cannot be read to its end");
+  npy.stream->read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(expected));
+  if (!*npy.stream) broken(path, "cannot be read to its end");
   return data;
 }
 
@@ -178,14 +190,32 @@ NpyArray<std::int64_t> widened(const std::string& path, OpenNpy& npy) {
 
 }  // namespace
 
+namespace {
+
 template <typename T>
-NpyArray<T> read_npy(const std::string& path) {
-  OpenNpy npy = open_npy(path);
+NpyArray<T> array_of(OpenNpy npy, const std::string& path) {
   if (npy.type != fmt::format("'{}'", descr<T>))
     broken(path, fmt::format("holds elements of type {}, not '{}'", npy.type, descr<T>));
   NpyArray<T> array{npy.shape, {}};
   array.data = read_elements<T>(path, npy);
   return array;
+}
+
+}  // namespace
+
+template <typename T>
+NpyArray<T> read_npy(const std::string& path) {
+  return array_of<T>(open_npy(path), path);
+}
+
+template <typename T>
+NpyArray<T> npy_array(const std::string& bytes, const std::string& name) {
+  return array_of<T>(read_header(std::make_unique<std::istringstream>(bytes), name), name);
+}
+
+std::string npy_type(const std::string& bytes, const std::string& name) {
+  const std::string type = read_header(std::make_unique<std::istringstream>(bytes), name).type;
+  return type.size() > 2 ? type.substr(1, type.size() - 2) : type;
 }
 
 NpyArray<std::int64_t> read_npy_integers(const std::string& path) {
@@ -210,5 +240,13 @@ template NpyArray<std::int32_t> read_npy(const std::string&);
 template NpyArray<std::int64_t> read_npy(const std::string&);
 template NpyArray<float> read_npy(const std::string&);
 template NpyArray<double> read_npy(const std::string&);
+template std::string npy_bytes(const NpyArray<std::int32_t>&, const std::string&);
+template NpyArray<std::int32_t> npy_array(const std::string&, const std::string&);
+template std::string npy_bytes(const NpyArray<std::int64_t>&, const std::string&);
+template NpyArray<std::int64_t> npy_array(const std::string&, const std::string&);
+template std::string npy_bytes(const NpyArray<float>&, const std::string&);
+template NpyArray<float> npy_array(const std::string&, const std::string&);
+template std::string npy_bytes(const NpyArray<double>&, const std::string&);
+template NpyArray<double> npy_array(const std::string&, const std::string&);
 
 }  // namespace crosstalk

@@ -26,4 +26,11 @@ NpyArray<T> read_npy(const std::string& path);
 /// The same for whole numbers of any width, signed or not.
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
+/// The bytes of such a file, and what bytes hold; `name` is for messages. npy_type: "<f4", ...
+template <typename T>
+std::string npy_bytes(const NpyArray<T>& array, const std::string& name);
+template <typename T>
+NpyArray<T> npy_array(const std::string& bytes, const std::string& name);
+std::string npy_type(const std::string& bytes, const std::string& name);
+
 }  // namespace crosstalk

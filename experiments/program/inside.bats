@@ -1,0 +1,176 @@
+#!/usr/bin/env bats
+# Looking inside: weights that are kept, and runs that start from them. Run by ctest, or:
+# CROSSTALK=build/cpu/crosstalk bats experiments/program/inside.bats
+# SPDX-License-Identifier: Apache-2.0
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+  export source
+  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
+  export crosstalk
+  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
+  export OMP_NUM_THREADS=1
+  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
+}
+
+setup() {
+  mkdir "$BATS_TEST_TMPDIR/work"
+  cd "$BATS_TEST_TMPDIR/work"
+  cat >s.toml <<'TOML'
+[study]
+name  = "s"
+seeds = [1, 2]
+
+[base]
+task.name         = "recall"
+task.associations = 4
+model.d_key       = 4
+train.max_steps   = 40
+eval.every        = 10
+eval.sequences    = 4
+
+[memories.softmax]
+name = "softmax"
+[memories.delta]
+name = "delta"
+TOML
+}
+
+# python_with MODULE: sets python to one that has it, or skips.
+python_with() {
+  for python in ${CROSSTALK_PYTHON:-python3 /usr/bin/python3}; do
+    if "$python" -c "import $1" 2>/dev/null; then return; fi
+  done
+  skip "no python with $1"
+}
+
+# refused PATTERN COMMAND...: exit 2, the message on stderr matches, nothing on stdout, no new file.
+refused() {
+  local pattern=$1 before after
+  shift
+  before=$(find . | sort)
+  run -2 --separate-stderr "$@"
+  echo "stderr: $stderr"
+  [[ $stderr =~ $pattern ]]
+  [ -z "$output" ]
+  after=$(find . | sort)
+  [ "$before" = "$after" ]
+}
+
+@test "keep_weights: a file a run, which numpy reads in one line, with the names that describe prints" {
+  python_with numpy
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  [ "$(ls runs/s/weights | wc -l)" -eq 4 ]
+  id=$("$crosstalk" plan s.toml --json | python3 -c 'import json, sys
+print([r["id"] for r in json.load(sys.stdin)["runs"] if r["label"] == "delta"][0])')
+  "$crosstalk" describe delta --json >delta.json
+  "$python" - "runs/s/weights/$id.npz" <<'PY'
+import json, sys, numpy
+weights = numpy.load(sys.argv[1])
+assert sorted(weights) == sorted(p["name"] for p in json.load(open("delta.json"))["parameters"]), list(weights)
+assert weights["key_projection.key"].shape[0] == 4 and weights["key_embedding"].dtype == numpy.float32
+assert all(numpy.isfinite(weights[name]).all() for name in weights)
+PY
+}
+
+@test "keep_weights switched on later trains again for the weights, to the same records, and then no more" {
+  "$crosstalk" run s.toml --quiet
+  "$crosstalk" export runs/s >before.csv
+  run -0 "$crosstalk" plan s.toml --set train.keep_weights=true
+  [[ $output =~ "to train: 0 runs" ]]
+  [[ $output =~ "without the weights that train.keep_weights wants, 'run' trains them again: 4 runs" ]]
+  [ ! -e runs/s/weights ]
+  run -0 --separate-stderr "$crosstalk" run s.toml --set train.keep_weights=true
+  [[ $stderr =~ "4 runs were recorded without weights" ]]
+  [ "$(ls runs/s/weights | wc -l)" -eq 4 ]
+  "$crosstalk" export runs/s >after.csv
+  cmp before.csv after.csv
+  run -0 --separate-stderr "$crosstalk" run s.toml --set train.keep_weights=true
+  [[ $stderr =~ "nothing to train" ]]
+  run -0 --separate-stderr "$crosstalk" run s.toml
+  [[ $stderr =~ "nothing to train" ]]
+  "$crosstalk" compact runs/s
+  [ "$(ls runs/s/weights | wc -l)" -eq 4 ]
+  "$crosstalk" export runs/s >after.csv
+  cmp before.csv after.csv
+}
+
+@test "weights that cannot be written leave the run missing" {
+  "$crosstalk" run s.toml --quiet --set seeds=1
+  touch runs/s/weights
+  run -3 --separate-stderr "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  [[ $stderr =~ weights ]]
+  rm runs/s/weights
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  [ "$(ls runs/s/weights | wc -l)" -eq 4 ]
+}
+
+@test "workers keep weights too" {
+  "$crosstalk" run s.toml --set train.keep_weights=true --set seeds=1 --time-limit 0.001 --quiet || [ $? -eq 75 ]
+  "$crosstalk" work runs/s --quiet
+  [ "$(ls runs/s/weights | wc -l)" -eq 2 ]
+}
+
+@test "init_from: a run of another store, whose path may change, or an error that names what differs" {
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  id=$("$crosstalk" export runs/s --format csv | grep ',delta,' | head -1 | cut -d, -f1)
+  "$crosstalk" run s.toml --set memory=delta --set train.init_from="runs/s:$id" --out runs/warm --quiet
+  "$crosstalk" export runs/warm >warm.csv
+  [ "$(grep -c "$id" warm.csv)" -eq 2 ]
+  mv runs/s moved
+  run -0 --separate-stderr "$crosstalk" run s.toml --set memory=delta --set train.init_from="moved:${id:0:12}" --out runs/warm
+  [[ $stderr =~ "nothing to train" ]]
+  run -2 --separate-stderr "$crosstalk" run s.toml --set train.init_from="moved:$id" --out runs/wrong
+  [[ $stderr =~ "train.init_from" ]]
+  [[ $stderr =~ "has gate.bias, gate.key, gate.value, which this model has not" ]]
+  [ ! -e runs/wrong ]
+}
+
+@test "inspect: arrays with a list of them, and figures as scripts" {
+  python_with numpy
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  run -0 --separate-stderr env CROSSTALK_PYTHON=/absent "$crosstalk" inspect runs/s --where label=delta --where seed=2 --positions 1,3 --out inside
+  echo "$output" | grep -qx inside/read_weights.py
+  [[ $stderr =~ "no Python with matplotlib" ]]
+  "$python" - <<'PY'
+import numpy, re
+load = lambda name: numpy.load(f"inside/{name}.npy")
+listed = re.findall(r"^(\S+) +\[.*\] +(\[.*\])$", open("inside/README.txt").read(), re.M)
+assert len(listed) > 15
+for name, shape in listed:
+    assert list(load(name).shape) == eval(shape), name
+w, values, output = load("read_weights"), load("values"), load("output")
+assert numpy.allclose(numpy.einsum("hqm,mv->qv", w, numpy.eye(output.shape[1])[values]), output)
+assert load("state_S").shape[0] == 2 and numpy.isclose(load("effective_rank")[0, 0], 1)
+PY
+  run -0 "$crosstalk" inspect runs/s --where label=softmax --where seed=2 --figures off --out inside
+  [ ! -e inside/state_S.npy ]
+  [ -e inside/read_weights.npy ]
+}
+
+@test "inspect without weights says how to get them, and does" {
+  "$crosstalk" run s.toml --quiet
+  refused "the weights of run ct-[0-9a-f]* \(delta, seed 1\) are not kept; .* trains it again" \
+    "$crosstalk" inspect runs/s --where label=delta --where seed=1
+  [[ $stderr =~ \'(.*)\'\ trains ]]
+  eval "$(sed 's/^crosstalk/"$crosstalk"/' <<<"${BASH_REMATCH[1]}") --quiet"
+  "$crosstalk" inspect runs/s --where label=delta --where seed=1 --figures off
+  [ -e inside/read_weights.npy ]
+}
+
+@test "inspect refuses what it cannot do, and writes nothing" {
+  "$crosstalk" run s.toml --set train.keep_weights=true --quiet
+  refused "4 runs keep their weights; name one with --run" "$crosstalk" inspect runs/s
+  refused "no such run" "$crosstalk" inspect runs/s --run ct-x
+  refused "the sequence has positions 1 to 4" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions 9
+  refused "needs numbers of tokens" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions a
+  mkdir mine && echo hello >mine/README.txt
+  refused "README.txt of something else" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out mine
+  printf x >"$(ls runs/s/weights/*.npz | head -1)"
+  for id in $(ls runs/s/weights); do
+    "$crosstalk" inspect runs/s --run "${id%.npz}" --figures off --out "look-$id" || [ $? -eq 2 ]
+  done
+  [ "$(ls -d look-* | wc -l)" -eq 3 ]
+}

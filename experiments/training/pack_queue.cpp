@@ -1,0 +1,82 @@
+// Packs from runs, longest first. SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/pack_queue.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+
+#include "experiments/training/pack.h"
+#include "experiments/training/run_state.h"
+
+namespace crosstalk {
+namespace {
+
+/// 1 is for what is left of a pack when most of its runs have ended (train_pack).
+constexpr double kMostUrgent = 0.8;
+
+std::string misfit(const std::string& bytes, const Run& run) {
+  if (bytes.empty()) return "";
+  try {
+    return misfit(run_state(bytes), run);
+  } catch (const std::runtime_error& error) {  // of another version, say
+    return error.what();
+  }
+}
+
+// What runs must share to march in step: the way to the next evaluation, and to the last one, where that
+// comes out of turn.
+std::int64_t phase_of(std::int64_t steps, const Options& config) {
+  const std::int64_t every = config.get_int("eval.every");
+  return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
+}
+
+}  // namespace
+
+int slots_of_a_pack(const TrainingOptions& options) {
+  if (options.pack > 0) return options.pack;
+  return options.device == Device::cuda ? default_replicas
+                                        : 1;  // on the CPU lockstep gains nothing and costs cache
+}
+
+int runs_of_a_pack(const TrainingOptions& options) {
+  return slots_of_a_pack(options) * (options.device == Device::cuda ? refills : 1);
+}
+
+std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size,
+                                   const TrainingEvents& events) {
+  const auto stopped = [&] { return events.stop && events.stop->load(); };
+  std::map<std::string, std::vector<QueuedRun>> groups;
+  for (const Run* run : runs) {
+    if (stopped()) return {};
+    std::string state = events.load ? events.load(run->id) : std::string();
+    std::int64_t phase = 0;
+    if (const std::string why = misfit(state, *run); !why.empty()) {
+      if (events.reject) events.reject(run->id, why);
+      state.clear();
+    }
+    if (!state.empty()) phase = phase_of(steps_of_state(state), run->config);
+    groups[pack_key(run->config) + std::to_string(phase)].push_back({run, std::move(state)});
+  }
+  std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
+  for (auto& [key, group] : groups) {
+    if (stopped()) return {};
+    const double cost = estimated_cost(*group[0].run);
+    for (std::size_t begin = 0; begin < group.size(); begin += static_cast<std::size_t>(size)) {
+      const std::size_t end = std::min(group.size(), begin + static_cast<std::size_t>(size));
+      packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
+      std::move(group.begin() + static_cast<std::ptrdiff_t>(begin),
+                group.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(packs.back().second));
+    }
+  }
+  std::stable_sort(packs.begin(), packs.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
+  std::vector<QueuedPack> result;
+  for (auto& [cost, pack] : packs) {
+    const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
+    result.push_back({kMostUrgent * (1 - rank), std::move(pack)});
+  }
+  return result;
+}
+
+}  // namespace crosstalk

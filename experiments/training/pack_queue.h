@@ -1,0 +1,30 @@
+// The packs that runs make, in the order in which they are trained. SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/training.h"
+
+namespace crosstalk {
+
+/// Of a million runs that wait, no configuration is copied.
+struct QueuedRun {
+  const Run* run = nullptr;
+  std::string state;  ///< as in PackRun
+};
+
+struct QueuedPack {
+  double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
+  std::vector<QueuedRun> runs;
+};
+
+/// Replicas of a pack at most, and runs that they train one after the other.
+int slots_of_a_pack(const TrainingOptions& options);
+int runs_of_a_pack(const TrainingOptions& options);
+
+/// Packs of at most `size` runs, the longest last. Runs of one pack have equal keys and, where they go on from a
+/// saved state, are in phase. Empty if a stop cut it short.
+std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size,
+                                   const TrainingEvents& events);
+
+}  // namespace crosstalk

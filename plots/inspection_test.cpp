@@ -1,0 +1,59 @@
+// Figures of a memory that was looked into. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "plots/figure.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Inspected : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("inspected_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    setenv("CROSSTALK_PYTHON", "/absent/python", 1);  // scripts only
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string script(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / (name + ".py")).rdbuf();
+    return text.str();
+  }
+  fs::path folder_;
+  std::ostringstream notes_;
+};
+
+TEST_F(Inspected, ScriptsStandAloneAndFollowTheArraysThatAreThere) {
+  const auto written = draw_inspection(
+      folder_, {"a \"title\"", {"read_weights", "key_overlap"}, {"3:7", "1:0"}, {}, 5.5}, notes_);
+  ASSERT_EQ(written.size(), 2u);
+  const std::string text = script("read_weights");
+  EXPECT_NE(text.find("TITLE = \"a \\\"title\\\"\"\nWIDTH = 5.5"), std::string::npos) << text;
+  EXPECT_NE(text.find("TOKENS = [\"3:7\", \"1:0\"]"), std::string::npos);
+  EXPECT_NE(text.find("def panels("), std::string::npos) << "the style is in the script";
+  EXPECT_FALSE(fs::exists(folder_ / "state.py"));
+  EXPECT_FALSE(fs::exists(folder_ / "gates.py"));
+  EXPECT_EQ(draw_inspection(folder_, {"", {"singular_values"}, {}, {"beta"}}, notes_).size(), 2u);
+}
+
+TEST_F(Inspected, EditedAndForeignScriptsAreKept) {
+  const InspectedArrays arrays = {"", {"read_weights"}, {}, {}};
+  draw_inspection(folder_, arrays, notes_);
+  std::ofstream(folder_ / "read_weights.py", std::ios::app) << "# mine\n";
+  const std::string mine = script("read_weights");
+  draw_inspection(folder_, arrays, notes_);
+  EXPECT_EQ(script("read_weights"), mine);
+  EXPECT_NE(notes_.str().find("was edited by hand and is kept"), std::string::npos);
+  std::ofstream(folder_ / "read_weights.py") << "print('something else')\n";
+  EXPECT_THROW(draw_inspection(folder_, arrays, notes_), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace crosstalk

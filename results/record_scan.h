@@ -1,0 +1,21 @@
+// Looks into a record's line without reading its JSON as a whole: exports of large stores spend their time here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crosstalk {
+
+/// Names of what a record holds, as they stand in its line (with JSON's escapes).
+struct RecordKeys {
+  std::vector<std::string_view> config, metrics, provenance;
+  friend bool operator==(const RecordKeys&, const RecordKeys&) = default;
+};
+RecordKeys keys_of_line(std::string_view line);
+
+/// The line with empty curves and profiles, which are most of its bytes, and, where nobody wants it, an empty
+/// provenance. The checksum at its end no longer fits.
+std::string without_series(std::string_view line, bool provenance = true);
+
+}  // namespace crosstalk
