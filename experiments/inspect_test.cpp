@@ -130,7 +130,8 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
       for (const double x : array.data)
         EXPECT_TRUE(std::isfinite(x) || array.name == "half_life") << array.name;
     }
-    for (const char* name : {"k", "q", "output"}) EXPECT_NE(seen.find(name), nullptr) << name;
+    for (const char* name : {"q", "output"}) EXPECT_NE(seen.find(name), nullptr) << name;
+    EXPECT_EQ(seen.find("k") != nullptr, kind.own_keys);
     for (const MemoryInput& input : kind.inputs)  // the bonus is for reads at tokens
       EXPECT_TRUE(input.optional || input.name == "bonus" || seen.find(input.name) != nullptr) << input.name;
     EXPECT_EQ(seen.find("phi_k") != nullptr, seen.find("key_overlap") != nullptr);
@@ -138,8 +139,9 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
 
     const bool normed =
         config.has("memory.read_norm") && config.get_string("memory.read_norm") == "layernorm";
-    // Memories that do something to what they have read.
-    const bool processed = normed || kind.name == "gated_attention";
+    // Memories that do something to what they have read, or to the values that they write.
+    const bool processed =
+        normed || kind.name == "gated_attention" || kind.name == "gated_delta2" || kind.name == "mlstm";
     if (seen.find("read_weights") != nullptr && !processed)
       expect_near(output_of_weights(seen), seen.find("output")->data, "weights times values");
     if (const InspectArray* S = seen.find("singular_values") ? seen.find("state_S") : nullptr) {

@@ -289,7 +289,7 @@ Features<Real> features(Mixer<Real>& m) {
   Var<Real> k = m.keys();
   if (k) k = norm_rows(m, phi(m, k, "key"), normalised(m) ? key_eps(m, phi.map) : 0);
   const Var<Real> q = norm_rows(m, phi(m, m.queries(), "query"), m.norm_eps());
-  m.note("phi_k", k);
+  if (k) m.note("phi_k", k);
   m.note("phi_q", q);
   return {m.query_scale() == 1 ? q : m.query_scale() * q, k};
 }

@@ -187,7 +187,7 @@ class RetrievalMixer final : public Mixer<Real> {
   double scale() const override { return 1 / std::sqrt(static_cast<double>(d)); }
 
   void note(const std::string& name, Var<Real> x) override {
-    if (look_ == nullptr) return;
+    if (look_ == nullptr || !x) return;
     const bool feature = name.starts_with("phi_");  // is the key itself where there is no map
     for (auto& known : look_->tensors) {
       if (known.name == name) {  // the last counts

@@ -37,7 +37,7 @@ TEST_F(Inspected, ScriptsStandAloneAndFollowTheArraysThatAreThere) {
   const std::string text = script("read_weights");
   EXPECT_NE(text.find("TITLE = \"a \\\"title\\\"\"\nWIDTH = 5.5"), std::string::npos) << text;
   EXPECT_NE(text.find("TOKENS = [\"3:7\", \"1:0\"]"), std::string::npos);
-  EXPECT_NE(text.find("def panels("), std::string::npos) << "the style is in the script";
+  EXPECT_NE(text.find("def maps("), std::string::npos) << "the style is in the script";
   EXPECT_FALSE(fs::exists(folder_ / "state.py"));
   EXPECT_FALSE(fs::exists(folder_ / "gates.py"));
   EXPECT_EQ(draw_inspection(folder_, {"", {"singular_values"}, {}, {"beta"}}, notes_).size(), 2u);

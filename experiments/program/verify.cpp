@@ -215,6 +215,7 @@ Run run_of(const Record& record) {
   fill_defaults(run.config, "model", schema.model);
   fill_defaults(run.config, "memory", kind->options);
   fill_defaults(run.config, "train", schema.train);
+  run.config.erase("train.keep_weights");  // decides no result: not of a configuration
   fill_defaults(run.config, "eval", schema.eval);
   run.id = run_id(run.config);
   if (run.id != record.id)

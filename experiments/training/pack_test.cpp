@@ -203,14 +203,14 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
   for (const TaskKind& task : task_kinds()) {
     for (const MemoryKind& memory : memory_kinds()) {
       const Record record = train_one(runs_of(
-          fmt::format("task.name = \"{}\"\ntrain.max_steps = 20\neval.every = 10\ntrain.stop_loss = 0\n"
+          fmt::format("task.name = \"{}\"\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0\n"
                       "train.learning_rate = 0.003\ntrain.batch = 32{}",
                       task.name,
                       task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder())),
           "name = \"" + memory.name + "\""));
       const auto& loss = record.curves.at("train_loss").y;
       EXPECT_EQ(record.status, RunStatus::done) << task.name << ", " << memory.name;
-      EXPECT_EQ(record.steps, 20);
+      EXPECT_EQ(record.steps, 40);
       for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << task.name << ", " << memory.name;
       EXPECT_LT(loss.back(), loss.front()) << task.name << ", " << memory.name;
     }
