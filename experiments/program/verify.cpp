@@ -214,8 +214,9 @@ Run run_of(const Record& record) {
   fill_defaults(run.config, "task", schema.find_task(task)->options);
   fill_defaults(run.config, "model", schema.model);
   fill_defaults(run.config, "memory", kind->options);
-  fill_defaults(run.config, "train", schema.train);
-  run.config.erase("train.keep_weights");  // decides no result: not of a configuration
+  std::vector<OptionSpec> train = schema.train;
+  std::erase_if(train, [](const OptionSpec& option) { return option.name == "keep_weights"; });  // no result's
+  fill_defaults(run.config, "train", train);
   fill_defaults(run.config, "eval", schema.eval);
   run.id = run_id(run.config);
   if (run.id != record.id)
