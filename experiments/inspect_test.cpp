@@ -134,7 +134,9 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
     EXPECT_EQ(seen.find("k") != nullptr, kind.own_keys);
     for (const MemoryInput& input : kind.inputs)  // the bonus is for reads at tokens
       EXPECT_TRUE(input.optional || input.name == "bonus" || seen.find(input.name) != nullptr) << input.name;
-    EXPECT_EQ(seen.find("phi_k") != nullptr, seen.find("key_overlap") != nullptr);
+    const bool keyed = seen.find("phi_k") != nullptr || seen.find("score_key") != nullptr ||
+                       seen.find("write_key") != nullptr;
+    EXPECT_EQ(keyed, seen.find("key_overlap") != nullptr);
     expect_near(seen.find("output")->data, plain_output(config, seen), "output");
 
     const bool normed =

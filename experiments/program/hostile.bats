@@ -191,7 +191,9 @@ PY
   python3 - <<'PY'
 import json, subprocess, os
 out = subprocess.run([os.environ["crosstalk"], "status", "runs/tiny", "--json"], capture_output=True).stdout
-assert any("\u202e" in label for label in json.loads(out)["labels"]), "JSON keeps the value"
+labels = list(json.loads(out)["labels"])
+assert any("u202e" in label for label in labels), "the label is there"
+assert all(label.isprintable() for label in labels), "under the name that every table and figure gives it"
 PY
 }
 

@@ -118,7 +118,7 @@ std::vector<OpCase> cases() {
   all.push_back(logscan("LogHuge", s, normal(), uniform(-1e4, 1e4)).condition(4));
   all.push_back(logscan("LogFar", s, uniform(-60, -20), normal()));
   all.push_back(logscan("LogGrows", s, uniform(0, 1), normal()));
-  all.push_back(logscan("Largest", s, decay, normal(), true));
+  all.push_back(logscan("LargestOf", s, decay, normal(), true));
   all.push_back(logscan("LargestNoStart", {2, 30, 3, false, false}, decay, normal(), true));
   all.push_back(logscan("LogResets", {2, 12, 5, false, true}, gates, normal()));
   return all;
