@@ -2,8 +2,8 @@
 // backward, Adam.
 //
 // The clock is read where the trainer reports progress. Windows of equal numbers of steps follow each other
-// in one training; the first ones warm up, the median of the others counts. SPDX-License-Identifier:
-// Apache-2.0
+// in one training; the first ones warm up, the median of the others counts.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The registries of the program, as the reader of studies wants them. The only file of the reader that links
-// against tasks, models and the trainer. SPDX-License-Identifier: Apache-2.0
+// against tasks, models and the trainer.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/schema.h"
 #include "experiments/study.h"
 #include "experiments/training.h"

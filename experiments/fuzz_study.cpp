@@ -2,7 +2,8 @@
 //
 // `study`: a study, then --set strings, separated by NUL. `set` (with CROSSTALK_FUZZ_SET): --set strings for
 // a small study that has every part of the format, separated by NUL. bash scripts/fuzz.sh runs both;
-// study_mutation_test.cpp calls the first in the ordinary test suite. SPDX-License-Identifier: Apache-2.0
+// study_mutation_test.cpp calls the first in the ordinary test suite.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>

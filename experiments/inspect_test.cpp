@@ -1,4 +1,5 @@
-// What is seen inside memories is what they calculate with: over the registry. SPDX-License-Identifier: Apache-2.0
+// What is seen inside memories is what they calculate with: over the registry.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/inspect.h"
 
 #include <gtest/gtest.h>

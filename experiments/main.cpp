@@ -1,4 +1,5 @@
-// The program `crosstalk`. SPDX-License-Identifier: Apache-2.0
+// The program `crosstalk`.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <cerrno>

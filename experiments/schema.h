@@ -1,5 +1,6 @@
 // What a study may say: the registered tasks, memories and option lists, gathered in one object, so that the
-// reader of studies depends on a list and not on every task and memory. SPDX-License-Identifier: Apache-2.0
+// reader of studies depends on a list and not on every task and memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Ranges of a grid: counted at once, spelled out value by value. SPDX-License-Identifier: Apache-2.0
+// Ranges of a grid: counted at once, spelled out value by value.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <cmath>

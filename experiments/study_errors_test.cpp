@@ -1,4 +1,5 @@
-// Wrong study files: each message whole, with its place. SPDX-License-Identifier: Apache-2.0
+// Wrong study files: each message whole, with its place.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// From a checked study file to runs. SPDX-License-Identifier: Apache-2.0
+// From a checked study file to runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "experiments/study.h"
 #include "experiments/study_file.h"

@@ -1,5 +1,6 @@
 // A study file as it was written: settings, memories and grid blocks with their places, checked against the
-// schema but not yet expanded. SPDX-License-Identifier: Apache-2.0
+// schema but not yet expanded.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,4 +1,5 @@
-// The study files of this folder, against the registries. SPDX-License-Identifier: Apache-2.0
+// The study files of this folder, against the registries.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <filesystem>

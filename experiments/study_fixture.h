@@ -1,5 +1,6 @@
 // A small schema in the shape of the program's, and the example study, for tests and the fuzzer of the
-// reader. SPDX-License-Identifier: Apache-2.0
+// reader.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// Malformed studies by the thousand, and studies written in another order. SPDX-License-Identifier:
-// Apache-2.0
+// Malformed studies by the thousand, and studies written in another order.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

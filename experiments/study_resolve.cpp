@@ -1,4 +1,5 @@
-// One combination of a study, resolved. SPDX-License-Identifier: Apache-2.0
+// One combination of a study, resolved.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "experiments/study_expand.h"

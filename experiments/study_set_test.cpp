@@ -1,4 +1,5 @@
-// --set. SPDX-License-Identifier: Apache-2.0
+// --set.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,4 +1,5 @@
-// Expansion and identity of runs. SPDX-License-Identifier: Apache-2.0
+// Expansion and identity of runs.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/study.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Theory lines against constructed optima: for sequences of the real generators, the best matrix of a rank
 // (singular values) and the best answer of a memory that is blind to order stand on the lines, and no other
-// matrix of the rank is below them. SPDX-License-Identifier: Apache-2.0
+// matrix of the rank is below them.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/theory.h"
 
 #include <gtest/gtest.h>

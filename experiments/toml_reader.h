@@ -1,5 +1,6 @@
 // Reads TOML into a small tree that keeps the order of the file and the place of every key and value.
-// The only door to toml++: nothing of that library shows here. SPDX-License-Identifier: Apache-2.0
+// The only door to toml++: nothing of that library shows here.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <stdexcept>

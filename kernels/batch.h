@@ -1,7 +1,8 @@
 // A batch of sequences as tasks write it and models read it: the only thing that the two share.
 //
 // R replicas, B sequences each, T positions, C channels a position, Q query slots a sequence. All integers
-// are int32, row-major, replica-major. -1 means absent everywhere. SPDX-License-Identifier: Apache-2.0
+// are int32, row-major, replica-major. -1 means absent everywhere.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 

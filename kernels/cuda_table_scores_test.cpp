@@ -1,5 +1,6 @@
 // Scores from table rows on the GPU against the CPU, at the sizes of studies and at sizes that cut teams,
-// warps and slices; and a replica's bits in company of 1, 7 and 64. SPDX-License-Identifier: Apache-2.0
+// warps and slices; and a replica's bits in company of 1, 7 and 64.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <string>

@@ -3,7 +3,8 @@
 //
 // Every head of every sequence is a memory of its own. Forward gives what is read after (or, as the memory
 // says, before) every token and the states at the end; backward gives the gradient of sum(o * d_o) for every
-// input. SPDX-License-Identifier: Apache-2.0
+// input.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
 #include <memory>

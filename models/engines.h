@@ -9,7 +9,8 @@
 //   mix          A V
 //
 // An engine has several forms of equal results; choose_form() picks one from shapes alone, and every graph
-// can say which ran (forms()). SPDX-License-Identifier: Apache-2.0
+// can say which ran (forms()).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <string>

@@ -1,5 +1,6 @@
 // Memories with a law of their own, that no choice of engines.h comes to: each an op that walks through the
-// tokens. SPDX-License-Identifier: Apache-2.0
+// tokens.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/mixer.h"
 

@@ -1,4 +1,5 @@
-// Registered memories as the program sees them. SPDX-License-Identifier: Apache-2.0
+// Registered memories as the program sees them.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memory.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is
-// built into a graph is in models/memories/. SPDX-License-Identifier: Apache-2.0
+// built into a graph is in models/memories/.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <functional>

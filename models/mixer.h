@@ -2,7 +2,8 @@
 //
 // Shapes: R replicas (always the first dimension, not written below), B sequences, T tokens, N writes a token
 // and M = T N writes a sequence, Q queries, H heads, d key size before the feature map, K after it, V value
-// size. SPDX-License-Identifier: Apache-2.0
+// size.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <optional>

@@ -6,7 +6,8 @@
 //   read    y = memory(k, v, gates; q), heads added up,   loss = 0.5 |y - onehot(target)|^2
 //
 // Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
-// the small table E W_k^T. SPDX-License-Identifier: Apache-2.0
+// the small table E W_k^T.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <vector>

@@ -1,4 +1,5 @@
-// Of what tokens have, one token's. SPDX-License-Identifier: Apache-2.0
+// Of what tokens have, one token's.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/pick.h"
 #include "models/graph/graph.h"

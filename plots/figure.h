@@ -1,8 +1,8 @@
 // The only header of plots/ that the program includes: figures and tables by name.
 //
 // A figure reads records, writes NAME.csv (tidy: label, d_dot, x, n, median, lo, hi), NAME.py (stand-alone
-// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png. SPDX-License-Identifier:
-// Apache-2.0
+// matplotlib) and, where a Python with matplotlib is found, NAME.pdf and NAME.png.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
 #include <filesystem>

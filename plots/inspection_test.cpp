@@ -1,4 +1,5 @@
-// Figures of a memory that was looked into. SPDX-License-Identifier: Apache-2.0
+// Figures of a memory that was looked into.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 // Figures of final loss against associations: capacity (rank bounds behind) and updates (sum-rule floor
-// behind). SPDX-License-Identifier: Apache-2.0
+// behind).
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Records made ready for figures and tables. SPDX-License-Identifier: Apache-2.0
+// Records made ready for figures and tables.
+// SPDX-License-Identifier: Apache-2.0
 #include "plots/prepare.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Published points behind our own. SPDX-License-Identifier: Apache-2.0
+// Published points behind our own.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/published.h"
 
 #include <fmt/format.h>

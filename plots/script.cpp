@@ -1,4 +1,5 @@
-// Text of a figure's CSV and script, and panels put together. SPDX-License-Identifier: Apache-2.0
+// Text of a figure's CSV and script, and panels put together.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,5 @@
-// What the versions of a study asked of a store. SPDX-License-Identifier: Apache-2.0
+// What the versions of a study asked of a store.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/asked.h"
 
 #include <fmt/format.h>

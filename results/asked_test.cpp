@@ -1,4 +1,5 @@
-// Labels come from the study that asks. SPDX-License-Identifier: Apache-2.0
+// Labels come from the study that asks.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/asked.h"
 
 #include <gtest/gtest.h>

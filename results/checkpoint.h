@@ -1,6 +1,6 @@
 // Saved states of unfinished runs, beside the shards: STORE/checkpoints/ID.state. A state is advice, never a
-// result: one that is missing or damaged costs training time, nothing else. SPDX-License-Identifier:
-// Apache-2.0
+// result: one that is missing or damaged costs training time, nothing else.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
 #include <filesystem>

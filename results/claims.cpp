@@ -1,4 +1,5 @@
-// Claims of runs by the processes that share a store. SPDX-License-Identifier: Apache-2.0
+// Claims of runs by the processes that share a store.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/claims.h"
 
 #include <fcntl.h>

@@ -9,7 +9,8 @@
 //
 // A process is dead if its machine says so, or if its heartbeat, a counter, has not moved for the length of a
 // lease by the clock of whoever looks: nobody's clock is compared with another's. Of those that notice, the
-// one that renames NAME.worker takes its claims away. SPDX-License-Identifier: Apache-2.0
+// one that renames NAME.worker takes its claims away.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// One shard instead of many. SPDX-License-Identifier: Apache-2.0
+// One shard instead of many.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/compact.h"
 
 #include <fcntl.h>

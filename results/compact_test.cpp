@@ -1,4 +1,5 @@
-// Compacting changes how a store lies on disk, and nothing that it says. SPDX-License-Identifier: Apache-2.0
+// Compacting changes how a store lies on disk, and nothing that it says.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/compact.h"
 
 #include <gtest/gtest.h>

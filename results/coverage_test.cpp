@@ -1,6 +1,6 @@
 // Every interval that figures and tables print holds the truth as often as it says, by simulation: within 2 %
-// of nominal, and at least nominal where it says "at least" (coarse grids). SPDX-License-Identifier:
-// Apache-2.0
+// of nominal, and at least nominal where it says "at least" (coarse grids).
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // CRC-32C by the processor's instruction where it has one, else by tables, eight bytes a step ("slicing by
-// 8"): opening a large store checks every line. SPDX-License-Identifier: Apache-2.0
+// 8"): opening a large store checks every line.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/crc32c.h"
 
 #include <array>

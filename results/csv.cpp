@@ -1,4 +1,5 @@
-// Reading CSV. SPDX-License-Identifier: Apache-2.0
+// Reading CSV.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/csv.h"
 
 #include <fmt/format.h>

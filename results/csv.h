@@ -1,4 +1,5 @@
-// Reading CSV (RFC 4180) with messages that name path, line and column. SPDX-License-Identifier: Apache-2.0
+// Reading CSV (RFC 4180) with messages that name path, line and column.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -1,5 +1,6 @@
 // Tables for other programs: CSV (RFC 4180, lines end in \n) and JSON lines. Reads in pandas as
-// read_csv(path) and read_json(path, lines=True). SPDX-License-Identifier: Apache-2.0
+// read_csv(path) and read_json(path, lines=True).
+// SPDX-License-Identifier: Apache-2.0
 #include "results/export.h"
 
 #include <fmt/format.h>

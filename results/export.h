@@ -1,5 +1,6 @@
 // Tables for other programs: one row a run, or one row a point of a curve. Deterministic columns only, sorted
-// by id, numbers that round-trip, so that equal studies give equal bytes. SPDX-License-Identifier: Apache-2.0
+// by id, numbers that round-trip, so that equal studies give equal bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <iosfwd>

@@ -1,4 +1,5 @@
-// Exported tables: exact bytes, and what pandas makes of them. SPDX-License-Identifier: Apache-2.0
+// Exported tables: exact bytes, and what pandas makes of them.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/export.h"
 
 #include <gtest/gtest.h>

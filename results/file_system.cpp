@@ -1,4 +1,5 @@
-// The operating system's own calls. SPDX-License-Identifier: Apache-2.0
+// The operating system's own calls.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/file_system.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Whole files and folders in terms of FileSystem. SPDX-License-Identifier: Apache-2.0
+// Whole files and folders in terms of FileSystem.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/files.h"
 
 #include <fcntl.h>

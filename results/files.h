@@ -1,5 +1,6 @@
 // Whole files and folders in terms of FileSystem: read, write durably, make. Failures throw StoreError with
-// the path and the system's reason. SPDX-License-Identifier: Apache-2.0
+// the path and the system's reason.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 #include <string>

@@ -1,4 +1,5 @@
-// Records that were added to a store. SPDX-License-Identifier: Apache-2.0
+// Records that were added to a store.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/follow.h"
 
 #include <fcntl.h>

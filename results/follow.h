@@ -1,5 +1,6 @@
 // Which runs were recorded since a given moment, by whichever process: reads only what was added to the
-// shards. SPDX-License-Identifier: Apache-2.0
+// shards.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>

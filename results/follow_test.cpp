@@ -1,4 +1,5 @@
-// What was added to a store, and nothing else. SPDX-License-Identifier: Apache-2.0
+// What was added to a store, and nothing else.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/follow.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tables as records. SPDX-License-Identifier: Apache-2.0
+// Tables as records.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/import.h"
 
 #include <fmt/format.h>

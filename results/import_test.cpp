@@ -1,4 +1,5 @@
-// Tables read back as records. SPDX-License-Identifier: Apache-2.0
+// Tables read back as records.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/import.h"
 
 #include <gtest/gtest.h>

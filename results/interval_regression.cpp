@@ -2,7 +2,8 @@
 //
 // With h = 1/sigma and a = mu/sigma the log likelihood sum_i log(Phi(h U_i - a) - Phi(h L_i - a)), L_i and
 // U_i being the ends less slope x_i, is concave in (a, h) for a given slope (Olsen 1978; Pratt 1981), and the
-// profile over slopes has one hill. SPDX-License-Identifier: Apache-2.0
+// profile over slopes has one hill.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>

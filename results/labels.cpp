@@ -1,4 +1,5 @@
-// Labels that would be misread. SPDX-License-Identifier: Apache-2.0
+// Labels that would be misread.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/labels.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Labels that would be taken for something else where results are read. SPDX-License-Identifier: Apache-2.0
+// Labels that would be taken for something else where results are read.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 

@@ -1,4 +1,5 @@
-// libFuzzer target of store.json: bash scripts/fuzz.sh mark. SPDX-License-Identifier: Apache-2.0
+// libFuzzer target of store.json: bash scripts/fuzz.sh mark.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/mark_fuzz.h"
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What must hold of the reader of store.json for any bytes. SPDX-License-Identifier: Apache-2.0
+// What must hold of the reader of store.json for any bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdlib>
 #include <string>

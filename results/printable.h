@@ -1,5 +1,5 @@
-// Text of somebody else's for terminals, tables and pages: nothing in it acts. SPDX-License-Identifier:
-// Apache-2.0
+// Text of somebody else's for terminals, tables and pages: nothing in it acts.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
 #include <string>

@@ -1,4 +1,5 @@
-// Somebody else's text made harmless. SPDX-License-Identifier: Apache-2.0
+// Somebody else's text made harmless.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/printable.h"
 
 #include <gtest/gtest.h>

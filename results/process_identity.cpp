@@ -1,4 +1,5 @@
-// Which process of which machine. SPDX-License-Identifier: Apache-2.0
+// Which process of which machine.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/process_identity.h"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// Published results beside ours. SPDX-License-Identifier: Apache-2.0
+// Published results beside ours.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/published.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // Published results beside ours: the literature's final losses, anybody's own, and which of our records meet
-// them. SPDX-License-Identifier: Apache-2.0
+// them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <filesystem>

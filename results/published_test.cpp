@@ -1,4 +1,5 @@
-// The published file as it is in the repository, and comparisons with it. SPDX-License-Identifier: Apache-2.0
+// The published file as it is in the repository, and comparisons with it.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/published.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A record as one line of JSON, and back. SPDX-License-Identifier: Apache-2.0
+// A record as one line of JSON, and back.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <charconv>

@@ -1,5 +1,6 @@
 // Records as lines of JSON: {"v":1,"id":...,"config":{...},...,"crc":"xxxxxxxx"}, keys in a fixed order, so
-// that equal records give equal bytes. SPDX-License-Identifier: Apache-2.0
+// that equal records give equal bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <string>

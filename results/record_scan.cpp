@@ -1,4 +1,5 @@
-// Walks over the text of a record's line. SPDX-License-Identifier: Apache-2.0
+// Walks over the text of a record's line.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/record_scan.h"
 
 namespace crosstalk {

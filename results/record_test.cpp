@@ -1,4 +1,5 @@
-// Records as lines: golden bytes, round trips, damage. SPDX-License-Identifier: Apache-2.0
+// Records as lines: golden bytes, round trips, damage.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -1,4 +1,5 @@
-// Choosing records. SPDX-License-Identifier: Apache-2.0
+// Choosing records.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/select.h"
 
 #include <fmt/format.h>

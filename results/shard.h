@@ -1,4 +1,5 @@
-// One shard of a store: its lines, intact or not, and its repair. SPDX-License-Identifier: Apache-2.0
+// One shard of a store: its lines, intact or not, and its repair.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
 #include <cstdint>

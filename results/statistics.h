@@ -1,5 +1,6 @@
 // Statistics of figures: medians, intervals over seeds, capacity, fitted slopes. Done here, tested here; the
-// plotting scripts only draw. SPDX-License-Identifier: Apache-2.0
+// plotting scripts only draw.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// Statistics against known answers of NumPy, SciPy and by hand. SPDX-License-Identifier: Apache-2.0
+// Statistics against known answers of NumPy, SciPy and by hand.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/statistics.h"
 
 #include <gtest/gtest.h>

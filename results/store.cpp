@@ -1,4 +1,5 @@
-// The store: append-only JSONL shards, one writer a file. SPDX-License-Identifier: Apache-2.0
+// The store: append-only JSONL shards, one writer a file.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/store.h"
 
 #include <fcntl.h>

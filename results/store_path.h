@@ -1,4 +1,5 @@
-// Whether a path is a store, can become one, or cannot. SPDX-License-Identifier: Apache-2.0
+// Whether a path is a store, can become one, or cannot.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 #include <string>

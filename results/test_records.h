@@ -1,4 +1,5 @@
-// Records and folders for the tests of results/. SPDX-License-Identifier: Apache-2.0
+// Records and folders for the tests of results/.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <unistd.h>
 

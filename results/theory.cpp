@@ -1,4 +1,5 @@
-// Bounds that are theorems for a task, a protocol and a memory. SPDX-License-Identifier: Apache-2.0
+// Bounds that are theorems for a task, a protocol and a memory.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/theory.h"
 
 #include <algorithm>

@@ -19,7 +19,8 @@
 //
 //     loss >= 0.5 (1 - E[1/m]) (1 - 1/values)
 //
-// for values drawn with replacement. SPDX-License-Identifier: Apache-2.0
+// for values drawn with replacement.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,5 +1,6 @@
 // Final weights of runs, beside the shards: STORE/weights/ID.npz. Named by the run, so that stores are merged
-// and copied file by file. SPDX-License-Identifier: Apache-2.0
+// and copied file by file.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 #include <set>

@@ -1,6 +1,7 @@
 // One thread writes one sequence. The pools that Fisher-Yates shuffles lie in shared memory where they fit, else in the
 // workspace; either way the integers are those of the CPU. The build compiles CROSSTALK_DRAW_ON_CUDA(NAME) for every task
-// NAME that has no kernel of its own in NAME_cuda.cu. SPDX-License-Identifier: Apache-2.0
+// NAME that has no kernel of its own in NAME_cuda.cu.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "tasks/draw_cuda.h"

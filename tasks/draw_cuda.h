@@ -1,5 +1,6 @@
 // The CUDA version of a generator, the function of NAME_sequence.h run by one thread a sequence. The build compiles it for
-// every task (tasks/CMakeLists.txt); without CUDA it throws DeviceError. SPDX-License-Identifier: Apache-2.0
+// every task (tasks/CMakeLists.txt); without CUDA it throws DeviceError.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/task.h"
 

@@ -1,4 +1,5 @@
-// file: somebody's own sequences, from .npy files. SPDX-License-Identifier: Apache-2.0
+// file: somebody's own sequences, from .npy files.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <stdexcept>

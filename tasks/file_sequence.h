@@ -1,5 +1,6 @@
 // file: sequences that somebody made, read from files. Training goes through them epoch after epoch, each in an order of its
-// own; validation and test take them as they stand. SPDX-License-Identifier: Apache-2.0
+// own; validation and test take them as they stand.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/sequence_common.h"
 

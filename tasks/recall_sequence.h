@@ -1,5 +1,6 @@
 // recall: S associations without replacement, then reads of stored keys (Schlag et al. 2021, arXiv
-// 2102.11174, section 6.1.1). SPDX-License-Identifier: Apache-2.0
+// 2102.11174, section 6.1.1).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/sequence_common.h"
 

@@ -2,7 +2,8 @@
 //
 // Compiled for the CPU and for CUDA (one thread writes one sequence): no allocation, no exceptions, no
 // recursion. The order in which a generator draws is part of the data format: changing it changes every
-// result. SPDX-License-Identifier: Apache-2.0
+// result.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// crosstalk apply: one memory, forward and backward, on tensors from files. SPDX-License-Identifier:
-// Apache-2.0
+// crosstalk apply: one memory, forward and backward, on tensors from files.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/apply_model.h"
 
 #include <fmt/format.h>

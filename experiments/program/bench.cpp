@@ -1,4 +1,5 @@
-// crosstalk bench: model-steps a second. SPDX-License-Identifier: Apache-2.0
+// crosstalk bench: model-steps a second.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/bench.h"
 
 #include <fmt/format.h>

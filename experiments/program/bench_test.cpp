@@ -1,4 +1,5 @@
-// What bench computes, against numbers done by hand. SPDX-License-Identifier: Apache-2.0
+// What bench computes, against numbers done by hand.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/bench.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
 // A command of the program: what `crosstalk help`, the parser and the dispatcher need to know of it.
 //
 // To add a command: one file experiments/program/NAME.cpp that defines a Command, and one line in
-// commands.cpp. SPDX-License-Identifier: Apache-2.0
+// commands.cpp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <limits>

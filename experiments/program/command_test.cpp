@@ -1,4 +1,5 @@
-// Command lines: what is parsed, what is refused and how. SPDX-License-Identifier: Apache-2.0
+// Command lines: what is parsed, what is refused and how.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/command.h"
 
 #include <fcntl.h>

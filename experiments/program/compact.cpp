@@ -1,4 +1,5 @@
-// crosstalk compact: one shard instead of many. SPDX-License-Identifier: Apache-2.0
+// crosstalk compact: one shard instead of many.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/compact.h"
 
 #include <fmt/format.h>

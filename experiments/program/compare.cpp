@@ -1,4 +1,5 @@
-// crosstalk compare: our medians beside published losses. SPDX-License-Identifier: Apache-2.0
+// crosstalk compare: our medians beside published losses.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
-// Streams of the program. SPDX-License-Identifier: Apache-2.0
+// Streams of the program.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/console.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// crosstalk describe: everything the registries know of one name. SPDX-License-Identifier: Apache-2.0
+// crosstalk describe: everything the registries know of one name.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

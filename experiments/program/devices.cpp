@@ -1,4 +1,5 @@
-// Devices by name. SPDX-License-Identifier: Apache-2.0
+// Devices by name.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/devices.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What --device says. SPDX-License-Identifier: Apache-2.0
+// What --device says.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// What `plot` and `table` share. SPDX-License-Identifier: Apache-2.0
+// What `plot` and `table` share.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/draw.h"
 
 #include <fmt/format.h>

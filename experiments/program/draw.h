@@ -1,4 +1,5 @@
-// What `plot` and `table` share: their options and records. SPDX-License-Identifier: Apache-2.0
+// What `plot` and `table` share: their options and records.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// Exit codes of the program; scripts rely on them. SPDX-License-Identifier: Apache-2.0
+// Exit codes of the program; scripts rely on them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace crosstalk::program {

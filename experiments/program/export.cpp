@@ -1,4 +1,5 @@
-// crosstalk export: results as tables. SPDX-License-Identifier: Apache-2.0
+// crosstalk export: results as tables.
+// SPDX-License-Identifier: Apache-2.0
 #include "results/export.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Time and memory that a plan tells. SPDX-License-Identifier: Apache-2.0
+// Time and memory that a plan tells.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/forecast.h"
 
 #include <gmock/gmock.h>

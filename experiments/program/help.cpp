@@ -1,4 +1,5 @@
-// crosstalk help: explains the program or one command. SPDX-License-Identifier: Apache-2.0
+// crosstalk help: explains the program or one command.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "experiments/program/command.h"

@@ -1,4 +1,5 @@
-// crosstalk inspect: looks inside a trained memory. SPDX-License-Identifier: Apache-2.0
+// crosstalk inspect: looks inside a trained memory.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/inspect.h"
 
 #include <fmt/format.h>

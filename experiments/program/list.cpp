@@ -1,4 +1,5 @@
-// crosstalk list: what there is to study and to draw. SPDX-License-Identifier: Apache-2.0
+// crosstalk list: what there is to study and to draw.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// crosstalk new: a commented study to start from. SPDX-License-Identifier: Apache-2.0
+// crosstalk new: a commented study to start from.
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// crosstalk plan: what a study would train. SPDX-License-Identifier: Apache-2.0
+// crosstalk plan: what a study would train.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/plan.h"
 
 #include <fmt/format.h>

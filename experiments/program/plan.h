@@ -1,4 +1,5 @@
-// The plan of a study, for `plan` and for `run --dry-run`. SPDX-License-Identifier: Apache-2.0
+// The plan of a study, for `plan` and for `run --dry-run`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 

@@ -1,4 +1,5 @@
-// crosstalk plot: figures from stores. SPDX-License-Identifier: Apache-2.0
+// crosstalk plot: figures from stores.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

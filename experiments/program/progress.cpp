@@ -1,4 +1,5 @@
-// Progress of a run. SPDX-License-Identifier: Apache-2.0
+// Progress of a run.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/progress.h"
 
 #include <fmt/format.h>

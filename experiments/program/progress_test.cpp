@@ -1,4 +1,5 @@
-// Progress with a clock that the test moves. SPDX-License-Identifier: Apache-2.0
+// Progress with a clock that the test moves.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/progress.h"
 
 #include <gtest/gtest.h>

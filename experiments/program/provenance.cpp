@@ -1,4 +1,5 @@
-// Provenance of records. SPDX-License-Identifier: Apache-2.0
+// Provenance of records.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/provenance.h"
 
 #include <sys/utsname.h>

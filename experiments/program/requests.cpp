@@ -1,4 +1,5 @@
-// What was asked of a store. SPDX-License-Identifier: Apache-2.0
+// What was asked of a store.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/requests.h"
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 //
 //   STORE/studies/NAME.request-HASH.json  the file's text and --set; HASH tells different --set apart
 //
-// A study that was edited replaces what it asked before with the same --set. SPDX-License-Identifier:
-// Apache-2.0
+// A study that was edited replaces what it asked before with the same --set.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
 #include <map>

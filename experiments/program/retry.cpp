@@ -1,4 +1,5 @@
-// crosstalk retry: train again what failed. SPDX-License-Identifier: Apache-2.0
+// crosstalk retry: train again what failed.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/run.h"
 
 namespace crosstalk::program {

@@ -1,4 +1,5 @@
-// Rows of stores, studies and tables, read one at a time. SPDX-License-Identifier: Apache-2.0
+// Rows of stores, studies and tables, read one at a time.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/row_stream.h"
 
 #include <algorithm>

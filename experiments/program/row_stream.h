@@ -1,4 +1,5 @@
-// The rows that commands were given, read one record at a time. SPDX-License-Identifier: Apache-2.0
+// The rows that commands were given, read one record at a time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
 #include <string>

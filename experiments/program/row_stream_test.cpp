@@ -1,4 +1,5 @@
-// Rows read one at a time give the tables that rows in memory give. SPDX-License-Identifier: Apache-2.0
+// Rows read one at a time give the tables that rows in memory give.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/row_stream.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// crosstalk run: train what is missing of a study. SPDX-License-Identifier: Apache-2.0
+// crosstalk run: train what is missing of a study.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/run.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Training the runs of a study, for `run` and `retry`. SPDX-License-Identifier: Apache-2.0
+// Training the runs of a study, for `run` and `retry`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <vector>
 

@@ -1,4 +1,5 @@
-// crosstalk sample: what a model sees and must answer. SPDX-License-Identifier: Apache-2.0
+// crosstalk sample: what a model sees and must answer.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/sample.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// A training session. SPDX-License-Identifier: Apache-2.0
+// A training session.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/session.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Options that every command which trains has. SPDX-License-Identifier: Apache-2.0
+// Options that every command which trains has.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/session_options.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Options that every command which trains has, and what they come to. SPDX-License-Identifier: Apache-2.0
+// Options that every command which trains has, and what they come to.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>

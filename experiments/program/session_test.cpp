@@ -1,5 +1,6 @@
 // `run` and `retry` in this process, with a trainer of the test's own in place of the real one: failures,
-// stops and limits on demand. SPDX-License-Identifier: Apache-2.0
+// stops and limits on demand.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/session.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The runs of one session on a shared store. SPDX-License-Identifier: Apache-2.0
+// The runs of one session on a shared store.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/shared_work.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The runs of one session on a store that other processes may train into at the same moment: which of them
-// are free, which are ours, and which somebody has recorded. SPDX-License-Identifier: Apache-2.0
+// are free, which are ours, and which somebody has recorded.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <condition_variable>
 #include <cstdint>

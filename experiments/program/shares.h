@@ -1,4 +1,5 @@
-// How runs are shared out among worker processes. SPDX-License-Identifier: Apache-2.0
+// How runs are shared out among worker processes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,5 @@
-// Shares of runs and the rounds that workers take of them. SPDX-License-Identifier: Apache-2.0
+// Shares of runs and the rounds that workers take of them.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/shares.h"
 
 #include <fmt/format.h>

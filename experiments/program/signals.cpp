@@ -1,4 +1,5 @@
-// Signal handlers. Only atomics and async-signal-safe calls in here. SPDX-License-Identifier: Apache-2.0
+// Signal handlers. Only atomics and async-signal-safe calls in here.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/signals.h"
 
 #include <csignal>

@@ -1,4 +1,5 @@
-// crosstalk status: what a store holds. SPDX-License-Identifier: Apache-2.0
+// crosstalk status: what a store holds.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Study files and stores as commands name them. SPDX-License-Identifier: Apache-2.0
+// Study files and stores as commands name them.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/stores.h"
 
 #include <fmt/format.h>

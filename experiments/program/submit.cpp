@@ -1,4 +1,5 @@
-// crosstalk submit slurm: a study as an array of workers on a cluster. SPDX-License-Identifier: Apache-2.0
+// crosstalk submit slurm: a study as an array of workers on a cluster.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// crosstalk table: the numbers of figures as tables for papers. SPDX-License-Identifier: Apache-2.0
+// crosstalk table: the numbers of figures as tables for papers.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <algorithm>

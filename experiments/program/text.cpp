@@ -1,4 +1,5 @@
-// Text for people and shells. SPDX-License-Identifier: Apache-2.0
+// Text for people and shells.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Text for people and shells: tables, lists, durations, quoting. SPDX-License-Identifier: Apache-2.0
+// Text for people and shells: tables, lists, durations, quoting.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,4 +1,5 @@
-// Tables, durations, quoting. SPDX-License-Identifier: Apache-2.0
+// Tables, durations, quoting.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/text.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// What no registry knows. SPDX-License-Identifier: Apache-2.0
+// What no registry knows.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/topics.h"
 
 #include <fmt/format.h>

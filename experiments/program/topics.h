@@ -1,5 +1,6 @@
 // What no registry knows: the parts of a study, a record and its columns, the loss. For `describe` and the
-// reference. SPDX-License-Identifier: Apache-2.0
+// reference.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>

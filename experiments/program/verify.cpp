@@ -1,4 +1,5 @@
-// crosstalk verify: train a sample of a store again and compare. SPDX-License-Identifier: Apache-2.0
+// crosstalk verify: train a sample of a store again and compare.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/verify.h"
 
 #include <fmt/format.h>
@@ -215,7 +216,8 @@ Run run_of(const Record& record) {
   fill_defaults(run.config, "model", schema.model);
   fill_defaults(run.config, "memory", kind->options);
   std::vector<OptionSpec> train = schema.train;
-  std::erase_if(train, [](const OptionSpec& option) { return option.name == "keep_weights"; });  // no result's
+  std::erase_if(train,
+                [](const OptionSpec& option) { return option.name == "keep_weights"; });  // no result's
   fill_defaults(run.config, "train", train);
   fill_defaults(run.config, "eval", schema.eval);
   run.id = run_id(run.config);

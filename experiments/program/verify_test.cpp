@@ -1,4 +1,5 @@
-// From records back to runs, and how far records agree. SPDX-License-Identifier: Apache-2.0
+// From records back to runs, and how far records agree.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/verify.h"
 
 #include <gtest/gtest.h>

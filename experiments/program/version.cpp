@@ -1,4 +1,5 @@
-// crosstalk version: what this binary was built from. SPDX-License-Identifier: Apache-2.0
+// crosstalk version: what this binary was built from.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/version.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// crosstalk work: one of many workers on a store. SPDX-License-Identifier: Apache-2.0
+// crosstalk work: one of many workers on a store.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <cstdlib>

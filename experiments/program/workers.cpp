@@ -1,4 +1,5 @@
-// The parent of several worker processes. SPDX-License-Identifier: Apache-2.0
+// The parent of several worker processes.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/workers.h"
 
 #include <fcntl.h>

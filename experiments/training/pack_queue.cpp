@@ -1,4 +1,5 @@
-// Packs from runs, longest first. SPDX-License-Identifier: Apache-2.0
+// Packs from runs, longest first.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/pack_queue.h"
 
 #include <algorithm>

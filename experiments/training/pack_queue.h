@@ -1,4 +1,5 @@
-// The packs that runs make, in the order in which they are trained. SPDX-License-Identifier: Apache-2.0
+// The packs that runs make, in the order in which they are trained.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
 #include <vector>

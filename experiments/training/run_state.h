@@ -1,5 +1,6 @@
 // The whole state of a run between two steps, as text of bytes: what a stopped run needs to go on bit for
-// bit. SPDX-License-Identifier: Apache-2.0
+// bit.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
-// libFuzzer target of saved states (checkpoints): bash scripts/fuzz.sh state. SPDX-License-Identifier:
-// Apache-2.0
+// libFuzzer target of saved states (checkpoints): bash scripts/fuzz.sh state.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/run_state_fuzz.h"
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What must hold of the reader of saved states for any bytes. SPDX-License-Identifier: Apache-2.0
+// What must hold of the reader of saved states for any bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <cstdlib>

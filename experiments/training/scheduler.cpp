@@ -1,7 +1,8 @@
 // Packs of different shapes side by side: one worker thread a core takes the longest pack that is left; when
 // fewer packs than cores remain, those that run share the cores. On a GPU packs share the device: the small
 // kernels of light packs go first, or each of their many steps would wait for long kernels of heavy ones,
-// which fill what is left. Results do not depend on any of this. SPDX-License-Identifier: Apache-2.0
+// which fill what is left. Results do not depend on any of this.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <mutex>
 #include <new>

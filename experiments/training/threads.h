@@ -1,4 +1,5 @@
-// Whether as many threads as training wants can be had. SPDX-License-Identifier: Apache-2.0
+// Whether as many threads as training wants can be had.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace crosstalk {

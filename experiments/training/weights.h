@@ -1,5 +1,6 @@
 // Weights of a model as named arrays: kept at the end of training (train.keep_weights), and what training
-// starts from (train.init_from). As bytes they are NumPy's .npz. SPDX-License-Identifier: Apache-2.0
+// starts from (train.init_from). As bytes they are NumPy's .npz.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <memory>

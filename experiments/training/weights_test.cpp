@@ -1,4 +1,5 @@
-// Weights that are kept, and runs that start from them. SPDX-License-Identifier: Apache-2.0
+// Weights that are kept, and runs that start from them.
+// SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/weights.h"
 
 #include <unistd.h>

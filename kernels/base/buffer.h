@@ -2,7 +2,8 @@
 //
 // Each piece starts at a multiple of 64 bytes and is followed by guard words. Fresh memory is all ones: NaN
 // in both precisions, -1 in integers, so that reading what nobody wrote shows. check_guards() finds writes
-// past the end. SPDX-License-Identifier: Apache-2.0
+// past the end.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
 #include <cstdint>

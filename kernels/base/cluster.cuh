@@ -1,5 +1,6 @@
 // Clusters: blocks that run at the same time and read each other's shared memory (sm_90 and newer). Code
-// compiled for older GPUs gets clusters of one block. SPDX-License-Identifier: Apache-2.0
+// compiled for older GPUs gets clusters of one block.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 

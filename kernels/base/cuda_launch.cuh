@@ -1,7 +1,8 @@
 // What the CUDA ops share: launch checks, sums in a fixed order, guarded loads.
 //
 // A sum's order may depend on the shape of one replica, never on R, on the grid or on the GPU: a replica has
-// the same bits whoever its neighbours are. SPDX-License-Identifier: Apache-2.0
+// the same bits whoever its neighbours are.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,4 +1,5 @@
-// Archives of arrays: our own, NumPy's, and damaged ones. SPDX-License-Identifier: Apache-2.0
+// Archives of arrays: our own, NumPy's, and damaged ones.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/npz.h"
 
 #include "kernels/base/npy.h"

@@ -11,7 +11,8 @@
 //
 // declares its four versions. forward_cpu and backward_cpu stand in x_cpu.cpp (the specification), forward_cuda and
 // backward_cuda in x_cuda.cu. Ops never allocate device memory and never synchronise; what forward keeps for backward is
-// Saved, what one call needs for itself is Work. SPDX-License-Identifier: Apache-2.0
+// Saved, what one call needs for itself is Work.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
 

@@ -1,5 +1,6 @@
 // Precision of the operands of a product: what they are rounded to before they are multiplied. Sums are
-// always in the type of the result. SPDX-License-Identifier: Apache-2.0
+// always in the type of the result.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,5 @@
-// phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236). SPDX-License-Identifier: Apache-2.0
+// phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/map_file.h"
 

@@ -1,4 +1,5 @@
-// phi(x) = e^x; with key_norm sum the softmax over the entries of a key. SPDX-License-Identifier: Apache-2.0
+// phi(x) = e^x; with key_norm sum the softmax over the entries of a key.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/map_file.h"
 

@@ -1,4 +1,5 @@
-// phi(x) = x. SPDX-License-Identifier: Apache-2.0
+// phi(x) = x.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/map_file.h"
 

@@ -2,7 +2,8 @@
 //
 // With x_0 = 1 they are the products x_{i_1} ... x_{i_n}, d >= i_1 >= ... >= i_n >= 0: C(d + n, n) of them, in the order
 // of the last index first, (0,0), (1,0), (1,1), (2,0), ... The number of (i_1, ..., i_n) is the sum of
-// C(i_k + n - k, n - k + 1). SPDX-License-Identifier: Apache-2.0
+// C(i_k + n - k, n - k + 1).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/map_file.h"
 

@@ -1,5 +1,6 @@
 // (1 + q.k / n)^n, exactly: features sqrt(n! / ((n - |a|)! a! n^|a|)) x^a for all monomials up to degree n. It goes to
-// exp(q.k) as n grows, and is not negative for even n. SPDX-License-Identifier: Apache-2.0
+// exp(q.k) as n grows, and is not negative for even n.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/monomials.h"
 

@@ -1,4 +1,5 @@
-// phi(x) = tanh(x) (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831). SPDX-License-Identifier: Apache-2.0
+// phi(x) = tanh(x) (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/maps/map_file.h"
 

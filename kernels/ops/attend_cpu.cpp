@@ -1,4 +1,5 @@
-// Attention as a matrix, row after row. SPDX-License-Identifier: Apache-2.0
+// Attention as a matrix, row after row.
+// SPDX-License-Identifier: Apache-2.0
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>

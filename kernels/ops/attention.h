@@ -1,7 +1,8 @@
 // Scores of queries against keys, and their softmax: a_qt = scale q.k_t for the tokens that query q sees.
 //
 // position [R,B,Q] is the number of tokens that a query sees; weights of later tokens are 0 and pass no
-// gradient. SPDX-License-Identifier: Apache-2.0
+// gradient.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 

@@ -1,5 +1,6 @@
 // Scores and softmax. One query: a warp a key; more: tiled products with the tokens not seen masked while
-// tiles are loaded or stored. SPDX-License-Identifier: Apache-2.0
+// tiles are loaded or stored.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attention.h"
 #include "kernels/ops/column_sum.cuh"
 #include "kernels/ops/gemm.cuh"

@@ -3,7 +3,8 @@
 //
 // Wide matrices: a block owns 32 columns, its rows of threads walk n in strides and are added in their order.
 // Narrow ones (fewer than 16 columns, mostly 1): a block owns a column. Each entry is read once; the order of
-// the sum depends on the matrix' shape only. SPDX-License-Identifier: Apache-2.0
+// the sum depends on the matrix' shape only.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/precision.h"

@@ -9,7 +9,8 @@
 //   constant numbers of the model
 //   one_hot  y_n = onehot(id_n), 0 where the id is absent
 //
-// Sums run in a fixed order. SPDX-License-Identifier: Apache-2.0
+// Sums run in a fixed order.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <cmath>

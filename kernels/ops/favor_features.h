@@ -4,7 +4,8 @@
 // omega [m,d] is made of blocks of at most d rows. For each block a d x d matrix G of standard normals is
 // drawn; its columns are orthonormalised (Gram-Schmidt with positive diagonal, so the result is
 // Haar-distributed) to Q, and row j of omega is column j of Q times the norm of row j of G (chi-distributed,
-// d degrees of freedom). SPDX-License-Identifier: Apache-2.0
+// d degrees of freedom).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
 

@@ -4,8 +4,8 @@
 // its own (compiled with --fmad=false, as base/normal.h asks). Gram-Schmidt looks forward: a finished column
 // is taken out of all later ones at once. Up to 64 x 64 the columns stay in registers, and what
 // rounding left of them in each other is taken out at once in the end; larger ones lie in memory, and before
-// a column is finished, what rounding left of the earlier ones is taken out again. SPDX-License-Identifier:
-// Apache-2.0
+// a column is finished, what rounding left of the earlier ones is taken out again.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cluster.cuh"
 #include "kernels/base/normal.h"
 #include "kernels/base/random.h"

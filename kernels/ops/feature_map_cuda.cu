@@ -1,6 +1,7 @@
 // Feature maps. Maps of entries: four entries a thread; maps of rows: a warp a row. FAVOR+: the product with omega is a
 // tiled product whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
-// tiles of x that pass through shared memory anyway. SPDX-License-Identifier: Apache-2.0
+// tiles of x that pass through shared memory anyway.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/feature_entry.cuh"
 #include "kernels/ops/gemm.cuh"
 

@@ -1,6 +1,7 @@
 // The backward pass of the fast weight memory chunk by chunk, from the last chunk; the formulas stand in
 // fwm_chunk.cuh. While one warp walks the chain of a chunk, the others finish d_k of the chunk behind it and
-// do the product with the gradient that does not depend on the chain. SPDX-License-Identifier: Apache-2.0
+// do the product with the gradient that does not depend on the chain.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/fwm_chunk.cuh"
 

@@ -2,7 +2,8 @@
 //
 // An Op is a Product or has its members. Beside the product it may sum something along each row of A
 // ("side", kSide): one number a row, handed to store(). kAsync: A can be copied to shared memory as it is; an
-// Op without this makes A in load_a(). SPDX-License-Identifier: Apache-2.0
+// Op without this makes A in load_a().
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cluster.cuh"
 #include "kernels/base/cuda_launch.cuh"

@@ -13,7 +13,8 @@
 //
 // Any order of K will do as long as A and B agree: lane l takes k = 2 (l % 4), 2 (l % 4) + 1 of a step of
 // eight, so that what lies along K is read from shared memory in pairs; what lies along M (or N) is read in
-// fours, rows 4 (l / 4) .. + 3 of 32. SPDX-License-Identifier: Apache-2.0
+// fours, rows 4 (l / 4) .. + 3 of 32.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cluster.cuh"
 #include "kernels/ops/gemm_product.cuh"

@@ -1,5 +1,6 @@
 // Runs a law (law_walk.h) on CUDA: a block a sequence and head, for any shape. Loops over numbers have a
-// thread a number; sums along rows have a warp a row. SPDX-License-Identifier: Apache-2.0
+// thread a number; sums along rows have a warp a row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/law_walk.h"

@@ -3,7 +3,8 @@
 //   y_qj = a_qj lambda_{q, level(i, j)}          level(i, j) = the number of binary digits of (i xor j)
 //
 // Level 0 is the token itself, level l > 0 the 2^{l-1} tokens of the block that a Fenwick tree holds for digit l - 1 of i
-// (Guo et al. 2025, arXiv 2506.04761). SPDX-License-Identifier: Apache-2.0
+// (Guo et al. 2025, arXiv 2506.04761).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 

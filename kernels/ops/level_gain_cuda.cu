@@ -1,4 +1,5 @@
-// A thread a weight, and a thread a gain. SPDX-License-Identifier: Apache-2.0
+// A thread a weight, and a thread a gain.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/level_gain.h"
 

@@ -1,5 +1,6 @@
 // Affine map of rows: y = x W^T + b. The operands of its products may be rounded first (base/precision.h);
-// sums and results are not. SPDX-License-Identifier: Apache-2.0
+// sums and results are not.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 

@@ -1,5 +1,6 @@
 // Affine maps: tiled products, and kernels of their own for one output (gates), where a product would waste a
-// tile's width. SPDX-License-Identifier: Apache-2.0
+// tile's width.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/column_sum.cuh"
 #include "kernels/ops/gemm.cuh"
 #include "kernels/ops/linear.h"

@@ -1,7 +1,8 @@
 // Sum of table rows chosen by token channels: y_n = b + sum_c table_c[ids[n,c]]; absent ids (-1) add nothing.
 //
 // The product of a weight with one-hot or embedded tokens, without forming either: W [onehot(v); E[k]] is a
-// row of W's transpose plus a row of the small product E W^T. SPDX-License-Identifier: Apache-2.0
+// row of W's transpose plus a row of the small product E W^T.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"

@@ -5,7 +5,8 @@
 // are then added in their order. No atomics, and the order knows only N. Cost of a table with N = 19,200 ids,
 // 600 rows and D = 64: every block reads all ids once (75 kB for each channel, from the L2 cache; 38 or 75
 // blocks) and every row of d_y is read once. Narrow tables (D = 1, gates) fit whole in a block, so their ids
-// are read once. SPDX-License-Identifier: Apache-2.0
+// are read once.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "kernels/ops/column_sum.cuh"

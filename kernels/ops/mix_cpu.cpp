@@ -1,4 +1,5 @@
-// Weights times values. SPDX-License-Identifier: Apache-2.0
+// Weights times values.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "kernels/base/parallel.h"

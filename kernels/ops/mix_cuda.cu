@@ -1,4 +1,5 @@
-// Weights times values, as products of matrices. SPDX-License-Identifier: Apache-2.0
+// Weights times values, as products of matrices.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attend.h"
 #include "kernels/ops/batched_product.cuh"
 

@@ -10,7 +10,8 @@
 //   o      = f(q) at theta_n after n tokens
 //
 // x in the sum is cut to V numbers or filled with zeros. Tokens 0 .. mini_batch - 1 are the first mini-batch,
-// and so on. Backward is that of all of it, the inner gradients too. SPDX-License-Identifier: Apache-2.0
+// and so on. Backward is that of all of it, the inner gradients too.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 #include <string>

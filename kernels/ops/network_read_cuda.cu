@@ -1,4 +1,5 @@
-// A memory that is a network, on CUDA (ops/network_read_law.h). SPDX-License-Identifier: Apache-2.0
+// A memory that is a network, on CUDA (ops/network_read_law.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/law_team.cuh"
 #include "kernels/ops/network_read_law.h"
 

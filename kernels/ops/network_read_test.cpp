@@ -1,5 +1,6 @@
 // The network read against its definition: the loss of a token alone, differentiated by complex steps, and
-// the update that its equation says. SPDX-License-Identifier: Apache-2.0
+// the update that its equation says.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/network_read.h"
 
 #include <complex>

@@ -1,4 +1,5 @@
-// Normalisation of rows: a warp a row. SPDX-License-Identifier: Apache-2.0
+// Normalisation of rows: a warp a row.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/normalize.h"
 

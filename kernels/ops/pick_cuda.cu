@@ -1,4 +1,5 @@
-// A thread a number. SPDX-License-Identifier: Apache-2.0
+// A thread a number.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/pick.h"
 

@@ -4,7 +4,8 @@
 //                                       r_{t-1} = e^{g_t} * r_t - e_t (y_t . r_t) x_t             not decayed
 //
 // for t = n .. 1 (micro-steps of a token in reverse, its decay after the first of them), and o = sum_t c_t v_t. It costs
-// O(T K) a query instead of O(T K V): for few queries and wide, one-hot values. SPDX-License-Identifier: Apache-2.0
+// O(T K) a query instead of O(T K V): for few queries and wide, one-hot values.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_read.h"
 

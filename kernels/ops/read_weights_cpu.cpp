@@ -1,4 +1,5 @@
-// Read weights, query after query. SPDX-License-Identifier: Apache-2.0
+// Read weights, query after query.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 #include <vector>

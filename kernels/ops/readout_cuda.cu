@@ -1,5 +1,6 @@
 // From weights to values (a block a query), the squared loss (a warp a query, then a block a replica; one
-// block where queries are few) and its gradient. SPDX-License-Identifier: Apache-2.0
+// block where queries are few) and its gradient.
+// SPDX-License-Identifier: Apache-2.0
 #include <climits>
 
 #include "kernels/base/cuda_launch.cuh"

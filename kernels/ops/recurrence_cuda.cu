@@ -3,7 +3,8 @@
 // A step is one product with a key, summed over the team, so a sequence is a chain of T such sums (about 200
 // cycles each in one warp); keys are fetched kAhead steps early, and replicas and sequences fill the GPU. The
 // backward pass of several queries walks them one after the other in one team, so that what they add to d_k
-// meets in a fixed order. SPDX-License-Identifier: Apache-2.0
+// meets in a fixed order.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/recurrence_chunked.cuh"
 #include "kernels/ops/team.cuh"

@@ -1,4 +1,5 @@
-// MesaNet's memory on the CPU: the specification (ops/ridge_read_law.h). SPDX-License-Identifier: Apache-2.0
+// MesaNet's memory on the CPU: the specification (ops/ridge_read_law.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/law_cpu.h"
 #include "kernels/ops/ridge_read_law.h"
 

@@ -1,4 +1,5 @@
-// RidgeRead as a law of law_walk.h: the state is S [V,K], then H [K,K]. SPDX-License-Identifier: Apache-2.0
+// RidgeRead as a law of law_walk.h: the state is S [V,K], then H [K,K].
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/ridge_read.h"
 

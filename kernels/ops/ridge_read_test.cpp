@@ -1,5 +1,6 @@
 // The ridge read against the sums that it stands for: weights of all tokens written out, a Cholesky
-// factorisation, in long double. SPDX-License-Identifier: Apache-2.0
+// factorisation, in long double.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/ridge_read.h"
 
 #include "kernels/testing/op_fields.h"

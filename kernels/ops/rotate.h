@@ -1,6 +1,7 @@
 // Rotary positions: channels 2c and 2c + 1 of row n are a point of the plane, turned by p_n base^{-2c / K}, where row n
 // stands at token p_n. Products of rotated rows then depend on the distance of their tokens alone. A last channel without
-// a partner stays as it is (Su et al. 2021, arXiv 2104.09864). SPDX-License-Identifier: Apache-2.0
+// a partner stays as it is (Su et al. 2021, arXiv 2104.09864).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
 #include <stdexcept>

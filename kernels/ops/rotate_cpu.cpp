@@ -1,4 +1,5 @@
-// Rotary positions, row after row. SPDX-License-Identifier: Apache-2.0
+// Rotary positions, row after row.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/rotate.h"
 
 #include "kernels/base/parallel.h"

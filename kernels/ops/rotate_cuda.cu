@@ -1,4 +1,5 @@
-// Rotary positions: a thread a pair of channels. SPDX-License-Identifier: Apache-2.0
+// Rotary positions: a thread a pair of channels.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/rotate.h"
 

@@ -1,4 +1,5 @@
-// Scans: a few channels at a time walk through the tokens. SPDX-License-Identifier: Apache-2.0
+// Scans: a few channels at a time walk through the tokens.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "kernels/base/parallel.h"

@@ -1,4 +1,5 @@
-// Scans: a thread a channel. SPDX-License-Identifier: Apache-2.0
+// Scans: a thread a channel.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/scan_steps.h"
 

@@ -1,4 +1,5 @@
-// One step of a scan, shared by the CPU and the CUDA version. SPDX-License-Identifier: Apache-2.0
+// One step of a scan, shared by the CPU and the CUDA version.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
 

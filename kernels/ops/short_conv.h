@@ -3,7 +3,8 @@
 //   u_t = sum_{i < W} w_{W-1-i} x_{t-i},   y_t = u_t  or  u_t sigmoid(u_t)
 //
 // so that the last weight belongs to the token itself; what stands before the first token is 0 (Mamba: Gu and Dao 2023,
-// arXiv 2312.00752; DeltaNet: Yang et al. 2024, arXiv 2406.06484). SPDX-License-Identifier: Apache-2.0
+// arXiv 2312.00752; DeltaNet: Yang et al. 2024, arXiv 2406.06484).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Short convolutions, channel after channel. SPDX-License-Identifier: Apache-2.0
+// Short convolutions, channel after channel.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/short_conv.h"
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Short convolutions against a matrix of weights over all tokens. SPDX-License-Identifier: Apache-2.0
+// Short convolutions against a matrix of weights over all tokens.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/short_conv.h"
 
 #include "kernels/testing/op_fields.h"

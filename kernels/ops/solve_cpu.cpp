@@ -1,4 +1,5 @@
-// Reads through a triangular solve, row after row. SPDX-License-Identifier: Apache-2.0
+// Reads through a triangular solve, row after row.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // Reads through a triangular solve: a block takes 32 queries through tiles of 32 x 32, of which the next are products and
-// only those on the diagonal are walked. SPDX-License-Identifier: Apache-2.0
+// only those on the diagonal are walked.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/attend.h"
 #include "kernels/ops/head_rows.h"

@@ -8,7 +8,8 @@
 // Work goes by two layouts: products of matrices by fragments, and what runs along tokens by workers, a
 // thread for each channel and half, with the half's decays in registers. Loops there stay loops where they
 // can: straight code does not fit the cache of instructions, and fetching it took two thirds of the time.
-// a = e x. SPDX-License-Identifier: Apache-2.0
+// a = e x.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_parts.cuh"
 

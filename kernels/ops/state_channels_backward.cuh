@@ -1,5 +1,6 @@
 // The chunkwise state whose key channels decay each by itself, backward. Equations: state_chunk_backward.cuh,
-// with the decays inside the sums over channels (state_channels.cuh). SPDX-License-Identifier: Apache-2.0
+// with the decays inside the sums over channels (state_channels.cuh).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_channels_forward.cuh"
 

@@ -1,4 +1,5 @@
-// The chunkwise state whose key channels decay each by itself. SPDX-License-Identifier: Apache-2.0
+// The chunkwise state whose key channels decay each by itself.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_channels_backward.cuh"
 #include "kernels/ops/state_chunk.cuh"
 #include "kernels/ops/state_chunk_launch.cuh"

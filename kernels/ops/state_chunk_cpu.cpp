@@ -5,7 +5,8 @@
 //   tied:      (I + A_ak) U = V - Ah H                     U: what is really written
 //   free:      (I + A_ab) P = A_ak V + Ah H                P: what is taken out along y
 //   O = A_qk U + Qh H            H' = e^G H + Kt^T U       (free: U = V, and - A_qb P, - Bt^T P)
-// where V = w v, a = e x. SPDX-License-Identifier: Apache-2.0
+// where V = w v, a = e x.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_scores.h"
 
 namespace crosstalk::state {

@@ -1,4 +1,5 @@
-// How the kernels of the chunkwise state are chosen and launched. SPDX-License-Identifier: Apache-2.0
+// How the kernels of the chunkwise state are chosen and launched.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_chunk_parts.cuh"
 

@@ -1,6 +1,6 @@
 // What both directions of the chunkwise state share: the sizes, what a chunk's tokens decay and scale by, how
-// rows come from global memory, and the inverse of a unit lower triangular matrix. SPDX-License-Identifier:
-// Apache-2.0
+// rows come from global memory, and the inverse of a unit lower triangular matrix.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/chunk_product.cuh"
 #include "kernels/ops/state_read.h"

@@ -1,5 +1,6 @@
 // The chunkwise recurrence on the GPU at the sizes of its kernels' tiles and between them, every gate, erase
-// and format, against the recurrent form in double precision. SPDX-License-Identifier: Apache-2.0
+// and format, against the recurrent form in double precision.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 

@@ -1,5 +1,6 @@
 // Test data of the recurrence engine: what a StateRead may choose, its inputs, its oracle (the query-driven form: a scan of
-// the query back through the tokens), and one call of it on given numbers. SPDX-License-Identifier: Apache-2.0
+// the query back through the tokens), and one call of it on given numbers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_read.h"
 #include "kernels/testing/op_fields.h"

@@ -3,7 +3,8 @@
 //
 // Token after token, forward walks rows of the state and keeps what every erase finds. Backward walks the gradient of the state by rows and keeps
 // what it says of every write. With both known, columns are independent too, and each gradient is a sum in one thread group
-// or warp, in an order that follows from the shape of a replica alone. SPDX-License-Identifier: Apache-2.0
+// or warp, in an order that follows from the shape of a replica alone.
+// SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
 

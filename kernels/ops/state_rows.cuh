@@ -1,5 +1,6 @@
 // The recurrence engine by rows of the state: rows (value channels) know nothing of each other, neither forward nor in the
-// gradient of the state. A group of lanes holds a row. SPDX-License-Identifier: Apache-2.0
+// gradient of the state. A group of lanes holds a row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/state_walk.cuh"
 

@@ -4,7 +4,8 @@
 //
 // No exponent is ever positive and none is a difference of two long sums: a gate for each channel halves the chunk again and
 // again, and between the halves [s,m) and [m,e) each side carries its own short sum (rows from m on, columns up to m).
-// A gate for all channels multiplies the products. SPDX-License-Identifier: Apache-2.0
+// A gate for all channels multiplies the products.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <utility>
 

@@ -1,5 +1,6 @@
 // What the kernels share that walk the recurrence engine token after token: vectors cut over the lanes of a warp, and the
-// queries of a token. SPDX-License-Identifier: Apache-2.0
+// queries of a token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/state_read.h"

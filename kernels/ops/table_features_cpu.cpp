@@ -1,5 +1,5 @@
-// The fine ops, one after the other, over blocks of rows that stay in the cache. SPDX-License-Identifier:
-// Apache-2.0
+// The fine ops, one after the other, over blocks of rows that stay in the cache.
+// SPDX-License-Identifier: Apache-2.0
 #include <Eigen/Core>
 
 #include "kernels/base/parallel.h"

@@ -1,5 +1,6 @@
 // Keys that exist only as sums of table rows, and the feature map that reads them: what the ops over tables
-// share. SPDX-License-Identifier: Apache-2.0
+// share.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/lookup.h"

@@ -5,7 +5,8 @@
 // phi(k) [R,B,T,p] and reading them and their gradients back costs more than computing them anew. FAVOR+
 // needs O k_t as well, which is a sum of rows of table_i O^T: rows x m products instead of tokens x m.
 // position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and pass no
-// gradient. SPDX-License-Identifier: Apache-2.0
+// gradient.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/table_keys.h"
 

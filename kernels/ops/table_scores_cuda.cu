@@ -2,7 +2,8 @@
 //
 // How many warps share a sequence or a row of a table is a function of T, or of tokens a row. Blocks take
 // several sequences or rows where there are more than the GPU holds at once, for the cache's sake; no sum
-// depends on that. SPDX-License-Identifier: Apache-2.0
+// depends on that.
+// SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 
 #include "kernels/ops/table_scores_favor.cuh"

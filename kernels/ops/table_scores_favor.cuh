@@ -2,8 +2,8 @@
 //
 // Two exponentials a feature pair in base 2: exp(z + shift) must not be split, since exp(z) alone overflows
 // where the feature does not. Projected tables are large (rows x m), so the backward kernels take 64 of their
-// columns a block, which stay in the first cache while the block walks many tokens. SPDX-License-Identifier:
-// Apache-2.0
+// columns a block, which stay in the first cache while the block walks many tokens.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/table_scores.cuh"
 

@@ -1,8 +1,8 @@
 // A team: the threads of one block that hold a vector of P numbers in registers and walk a sequence with it.
 //
 // W warps, E numbers a thread: number i of thread x is entry x + i * 32 W of the vector. Up to 256 numbers
-// are one warp's, whose sums need no barrier. W and E follow from P alone. SPDX-License-Identifier:
-// Apache-2.0
+// are one warp's, whose sums need no barrier. W and E follow from P alone.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <type_traits>
 

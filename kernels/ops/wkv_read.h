@@ -7,7 +7,8 @@
 //   o_t = s y_{t-1} + (1 - s) v_t                         s = sigmoid(L_{t-1} - bonus - k_t), at tokens
 //
 // y is the sum of e^{(t-1-j) g + k_j} v_j divided by that of the same without v, and L the logarithm of the
-// divisor: no exponential of an unbounded number occurs. SPDX-License-Identifier: Apache-2.0
+// divisor: no exponential of an unbounded number occurs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
 #include <string>

@@ -1,4 +1,5 @@
-// RWKV-4.s memory on the CPU: the specification (ops/wkv_read_law.h). SPDX-License-Identifier: Apache-2.0
+// RWKV-4.s memory on the CPU: the specification (ops/wkv_read_law.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/law_cpu.h"
 #include "kernels/ops/wkv_read_law.h"
 

@@ -1,4 +1,5 @@
-// RWKV-4.s memory on CUDA (ops/wkv_read_law.h). SPDX-License-Identifier: Apache-2.0
+// RWKV-4.s memory on CUDA (ops/wkv_read_law.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/law_team.cuh"
 #include "kernels/ops/wkv_read_law.h"
 

@@ -1,4 +1,5 @@
-// WkvRead as a law of law_walk.h: the state is y [V], then L [V]. SPDX-License-Identifier: Apache-2.0
+// WkvRead as a law of law_walk.h: the state is y [V], then L [V].
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/wkv_read.h"
 

@@ -1,5 +1,6 @@
 // An op on the GPU against the CPU: arguments made the same on both devices, results compared; and a
-// replica's bits in company of 1, 7 and 64. For the kernels' GPU tests. SPDX-License-Identifier: Apache-2.0
+// replica's bits in company of 1, 7 and 64. For the kernels' GPU tests.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,6 @@
 // What a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The checks that all
-// maps pass are in ops/feature_map_test.cpp. SPDX-License-Identifier: Apache-2.0
+// maps pass are in ops/feature_map_test.cpp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
 #include <string>

@@ -3,7 +3,8 @@
 // Build: make variables and nodes (functions of models/graph/nodes.h, or add() of an op), then plan(). Run:
 // forward(), backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first
 // (overwrite) and who later (add), so gradients are never cleared; and where memory is shared, which tensors
-// are never needed at the same time. SPDX-License-Identifier: Apache-2.0
+// are never needed at the same time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <any>
 #include <cstdint>

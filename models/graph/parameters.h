@@ -1,5 +1,6 @@
 // The parameters of a pack: one flat block a replica, with gradients and Adam's moments in blocks of the same
-// layout. SPDX-License-Identifier: Apache-2.0
+// layout.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <initializer_list>

@@ -1,4 +1,5 @@
-// Nodes over tables of keys: rows looked up, and features of their sums. SPDX-License-Identifier: Apache-2.0
+// Nodes over tables of keys: rows looked up, and features of their sums.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/graph/node_parts.h"
 
 namespace crosstalk {

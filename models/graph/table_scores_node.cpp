@@ -1,4 +1,5 @@
-// Scores straight from tables of keys. SPDX-License-Identifier: Apache-2.0
+// Scores straight from tables of keys.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/graph/node_parts.h"
 
 namespace crosstalk {

@@ -1,6 +1,7 @@
 // Comba: S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T with p_t = sigmoid(d_h) k_t, o_t = S_t (q_t
 // - D p_t) (Hu et al. 2025, arXiv 2506.02475). The prediction reads the undecayed state. A query beside the
-// sequence has no p. SPDX-License-Identifier: Apache-2.0
+// sequence has no p.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // DeltaProduct: N delta steps a token, each with its own key and rate; the state fades before the first,
-// reads come after the last (Siems et al. 2025, arXiv 2502.10297). SPDX-License-Identifier: Apache-2.0
+// reads come after the last (Siems et al. 2025, arXiv 2502.10297).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

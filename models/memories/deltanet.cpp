@@ -1,5 +1,6 @@
 // DeltaNet: the delta rule with keys and queries silu(.) of length 1 (Yang et al. 2024, arXiv 2406.06484). The same rule as
-// delta, which has the defaults of 2021. SPDX-License-Identifier: Apache-2.0
+// delta, which has the defaults of 2021.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Fast weights with decays on both sides: S_t = Diag(alpha^v_t) S_{t-1} Diag(alpha^k_t) + v_t k_t^T, o_t = S_t q_t
-// (Mao 2022, arXiv 2210.04243). SPDX-License-Identifier: Apache-2.0
+// (Mao 2022, arXiv 2210.04243).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,6 +1,7 @@
 // A state with a diagonal plus a rank-one transition: S_t = S_{t-1} (Diag(alpha_t) + a_t b_t^T) + v_t k_t^T,
 // o_t = S_t q_t: what every memory of this family is a case of. Its gates are those of RWKV-7 without ties
-// (Peng et al. 2025, arXiv 2503.14456). SPDX-License-Identifier: Apache-2.0
+// (Peng et al. 2025, arXiv 2503.14456).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

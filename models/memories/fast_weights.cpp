@@ -1,7 +1,8 @@
 // Fast weights of 2016: A_t = lambda A_{t-1} + eta h_t h_t^T with constant lambda and eta, and an inner loop that settles
 // under A before anything is read: h^{s+1} = relu(LayerNorm(q + A h^s)) (Ba et al. 2016, arXiv 1610.06258, eqs 1 and
 // 2). Here tokens' keys are the h_t, the query stands for the boundary condition W h + C x, and S, written by the same
-// rule, gives the values. SPDX-License-Identifier: Apache-2.0
+// rule, gives the values.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,6 @@
 // Forgetting transformer: logits + sum of log f between the tokens, f_t = sigmoid(w.x_t + b); the bias is not
-// scaled (Lin et al. 2025, arXiv 2503.02130). SPDX-License-Identifier: Apache-2.0
+// scaled (Lin et al. 2025, arXiv 2503.02130).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

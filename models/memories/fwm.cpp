@@ -1,6 +1,7 @@
 // Fast weight memory: the delta rule with the state rescaled to Frobenius norm <= 1 after every step, read
 // through LayerNorm (Schlag, Munkhdalai, Schmidhuber 2021; the rule "fwm" of Schlag, Irie, Schmidhuber 2021's
-// synthetic code). SPDX-License-Identifier: Apache-2.0
+// synthetic code).
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 

@@ -1,6 +1,6 @@
 // Gated DeltaNet: S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, o_t = S_t q_t (Yang,
-// Kautz, Hatamizadeh 2024, arXiv 2412.06464, eq. 10); alpha_t as in Mamba-2. SPDX-License-Identifier:
-// Apache-2.0
+// Kautz, Hatamizadeh 2024, arXiv 2412.06464, eq. 10); alpha_t as in Mamba-2.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Gated DeltaNet-2: S' = S_{t-1} Diag(alpha_t), S_t = S' + (w_t * v_t - S' (b_t * k_t)) k_t^T with gates b_t in
-// R^K of what is erased and w_t in R^V of what is written (arXiv 2605.22791). SPDX-License-Identifier: Apache-2.0
+// R^K of what is erased and w_t in R^V of what is written (arXiv 2605.22791).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

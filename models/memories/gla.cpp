@@ -1,5 +1,6 @@
 // Gated linear attention: S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T, alpha_t = sigmoid(W2 W1 x)^{1/16} (Yang et
-// al. 2024, arXiv 2312.06635, eqs 3 and 4). SPDX-License-Identifier: Apache-2.0
+// al. 2024, arXiv 2312.06635, eqs 3 and 4).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Kimi Delta Attention: S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, alpha_t in R^K
-// (Kimi Linear 2025, arXiv 2510.26692, eq. 1). SPDX-License-Identifier: Apache-2.0
+// (Kimi Linear 2025, arXiv 2510.26692, eq. 1).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

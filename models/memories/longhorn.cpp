@@ -1,6 +1,7 @@
 // Longhorn, the implicit delta rule: S_t minimises |X - S_{t-1}|^2 + beta_t |X k_t - v_t|^2 over X, which is
 // S_t = S_{t-1} + beta_t / (1 + beta_t k_t.k_t) (v_t - S_{t-1} k_t) k_t^T (Liu et al. 2024, arXiv
-// 2407.14207). SPDX-License-Identifier: Apache-2.0
+// 2407.14207).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Mamba's first memory: S_t = exp(-step_t e^{log_rate}) * S_{t-1} + (step_t * v_t) k_t^T entry by entry, o =
-// S q (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x). SPDX-License-Identifier: Apache-2.0
+// S q (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
 

@@ -1,4 +1,5 @@
-// Mamba (Gu and Dao 2023, arXiv 2312.00752): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// Mamba (Gu and Dao 2023, arXiv 2312.00752): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 

@@ -1,6 +1,7 @@
 // Mamba-2's memory: S_t = alpha_t S_{t-1} + step_t v_t k_t^T, alpha_t = e^{-A step_t} (Dao and Gu 2024,
 // arXiv 2405.21060;
-// q, k, v are its C, B, x). SPDX-License-Identifier: Apache-2.0
+// q, k, v are its C, B, x).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Memory Mosaics: kernel regression on past keys that are leaky averages, k_t = unit(sum_{j<=t} e^{g (t - j)} k'_j), made for
-// queries alike (Zhang et al. 2024, arXiv 2405.06394). SPDX-License-Identifier: Apache-2.0
+// queries alike (Zhang et al. 2024, arXiv 2405.06394).
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "models/memories/memory_file.h"

@@ -1,4 +1,5 @@
-// Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// Memory Mosaics (Zhang et al. 2024, arXiv 2405.06394): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 

@@ -1,6 +1,7 @@
 // MesaNet's memory: S_t = gamma_t S_{t-1} + beta_t v_t k_t^T, H_t = gamma_t H_{t-1} + beta_t k_t k_t^T,
 // o = S (H + Diag(ridge))^{-1} q, what a linear map learns from the tokens so far in the limit (von Oswald et
-// al. 2025, arXiv 2506.05233). SPDX-License-Identifier: Apache-2.0
+// al. 2025, arXiv 2506.05233).
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "models/laws.h"

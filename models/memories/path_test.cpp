@@ -1,4 +1,5 @@
-// PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 

@@ -1,6 +1,7 @@
 // Peng's gate: S_t = (1 - beta_t) S_{t-1} + beta_t v_t phi(k_t)^T, z_t likewise with phi(k_t), o = S phi(q) /
 // (z.phi(q)) (Peng et al. 2021, random feature attention; Schlag et al. 2021, appendix B). It fades
-// everything, not one key. SPDX-License-Identifier: Apache-2.0
+// everything, not one key.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

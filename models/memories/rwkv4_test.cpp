@@ -1,4 +1,5 @@
-// RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {

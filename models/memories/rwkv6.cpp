@@ -1,6 +1,7 @@
 // RWKV-6: o_t = S_{t-1} q_t + v_t (u * k_t . q_t); S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T, alpha_t =
 // exp(-exp(w_t)) (Peng et al. 2024, arXiv 2404.05892). A query beside the sequence reads S_T: it has no value
-// of its own, hence no bonus. SPDX-License-Identifier: Apache-2.0
+// of its own, hence no bonus.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,6 +1,7 @@
 // RWKV-7: S_t = S_{t-1} (Diag(alpha_t) - kappa_t (a_t * kappa_t)^T) + v_t k_t^T, o_t = S_t q_t (Peng et al.
 // 2025, arXiv 2503.14456), with kappa = unit(k * u), k_t = k * (1 + (a - 1) * c), alpha = exp(-e^{-1/2}
-// sigmoid(W2 W1 x)). SPDX-License-Identifier: Apache-2.0
+// sigmoid(W2 W1 x)).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {

@@ -1,5 +1,6 @@
 // Titans with a linear memory: gradient descent on |S k - v|^2 / 2 with momentum and forgetting, a step a
-// token (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663). SPDX-License-Identifier: Apache-2.0
+// token (Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
 

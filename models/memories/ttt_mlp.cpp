@@ -1,5 +1,6 @@
 // TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads by a step of gradient
-// descent a token (Sun et al. 2024, arXiv 2407.04620). SPDX-License-Identifier: Apache-2.0
+// descent a token (Sun et al. 2024, arXiv 2407.04620).
+// SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
 

@@ -1,4 +1,5 @@
-// TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws. SPDX-License-Identifier: Apache-2.0
+// TTT-MLP (Sun et al. 2024, arXiv 2407.04620): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"

@@ -1,4 +1,5 @@
-// A memory on random tensors, in every form, beside its oracle. SPDX-License-Identifier: Apache-2.0
+// A memory on random tensors, in every form, beside its oracle.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
 #include <map>

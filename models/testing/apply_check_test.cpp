@@ -1,5 +1,6 @@
 // Every memory of the registry on given tensors: its oracle, its forms against each other, gradients against differences,
-// single precision against double, states carried over. SPDX-License-Identifier: Apache-2.0
+// single precision against double, states carried over.
+// SPDX-License-Identifier: Apache-2.0
 #include "models/testing/apply_check.h"
 
 #include <fmt/format.h>

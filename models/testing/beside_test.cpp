@@ -1,5 +1,6 @@
 // Attention in the retrieval model, whose queries stand beside the sequence: what is read after p tokens is what the oracle
-// reads at the last of them, positions and gates worked out by hand. SPDX-License-Identifier: Apache-2.0
+// reads at the last of them, positions and gates worked out by hand.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"

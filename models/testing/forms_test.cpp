@@ -1,5 +1,6 @@
 // The retrieval model reads the same whichever form computes its memory, and learns the same: outputs and gradients of
-// all parameters, form against form. SPDX-License-Identifier: Apache-2.0
+// all parameters, form against form.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"

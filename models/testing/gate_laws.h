@@ -7,7 +7,8 @@
 //
 //   CROSSTALK_HALF_LIFE(gla, 9.7);
 //
-// is the median of what describe prints: it sees what a gate starts as. SPDX-License-Identifier: Apache-2.0
+// is the median of what describe prints: it sees what a gate starts as.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/testing/sequence.h"
 

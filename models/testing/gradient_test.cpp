@@ -1,5 +1,6 @@
 // Whole models with every memory: gradients of all parameters against central differences, and unused query
-// slots. SPDX-License-Identifier: Apache-2.0
+// slots.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"

@@ -1,5 +1,6 @@
 // Memories that are networks, trained while they read: the loss of a token alone, differentiated by complex
-// steps, f'(x) = Im f(x + ih) / h, exact for an h of 1e-30. SPDX-License-Identifier: Apache-2.0
+// steps, f'(x) = Im f(x + ih) / h, exact for an h of 1e-30.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <complex>
 

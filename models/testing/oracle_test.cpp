@@ -1,5 +1,6 @@
 // The retrieval model of 2021: its memories with every combination of its parts against models/testing/oracle.h, and against itself in
-// single precision. SPDX-License-Identifier: Apache-2.0
+// single precision.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"

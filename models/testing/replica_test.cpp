@@ -1,5 +1,6 @@
 // Replicas are alone: values, gradients and trained parameters of each do not depend on its neighbours, on
-// the number of threads, or on which replicas are computed. SPDX-License-Identifier: Apache-2.0
+// the number of threads, or on which replicas are computed.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include <limits>

@@ -1,5 +1,6 @@
 // Every memory of the registry with every combination of its parts, resolved or refused: tests that loop over
-// these cover a memory from the day it is registered. SPDX-License-Identifier: Apache-2.0
+// these cover a memory from the day it is registered.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <gtest/gtest.h>
 
