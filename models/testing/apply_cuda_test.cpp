@@ -8,19 +8,51 @@
 namespace crosstalk::checks {
 namespace {
 
+/// Sizes that end inside the kernels' chunks, warps and tiles, and one that fills them.
+std::vector<ApplySizes> sizes_of(const std::string& memory) {
+  int writes = 1;
+  for (const OptionSpec& o : find_memory(memory)->options) {
+    if (o.name == "writes") writes = 2;
+  }
+  return {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = writes},
+          {.B = 1, .T = 70, .H = 2, .K = 16, .V = 16, .N = writes},
+          {.B = 1, .T = 130, .H = 1, .K = 64, .V = 64, .N = writes}};
+}
+
+/// Keys and queries about as long as 1 however wide they are, as memories in use have them.
+ApplyData data_of(const ApplyCase& one) {
+  ApplyData data = apply_data(one, 3);
+  if (one.sizes.K <= 3) return data;
+  for (double& x : data["k"]) x *= 2 / std::sqrt(one.sizes.K);
+  for (double& x : data["q"]) x /= std::sqrt(one.sizes.K);
+  return data;
+}
+
+bool normalises_inside(const ApplyCase& one) {
+  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes))
+    if (input.name == "gain") return true;
+  return false;
+}
+
 class MemoryOnCuda : public CudaTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  /// Sizes that end inside the kernels' chunks, warps and tiles, and one that fills them.
-  std::vector<ApplySizes> sizes() const {
-    int writes = 1;
-    for (const OptionSpec& o : find_memory(GetParam())->options) {
-      if (o.name == "writes") writes = 2;
-    }
-    return {{.B = 2, .T = 7, .H = 2, .K = 3, .V = 3, .N = writes},
-            {.B = 1, .T = 70, .H = 2, .K = 16, .V = 16, .N = writes},
-            {.B = 1, .T = 130, .H = 1, .K = 64, .V = 64, .N = writes}};
-  }
+  std::vector<ApplySizes> sizes() const { return sizes_of(GetParam()); }
 };
+
+// What the tests below hold a GPU against must be numbers.
+TEST(MemoryOnCudaData, IsFinite) {
+  for (const MemoryKind& kind : memory_kinds()) {
+    for (const ApplySizes& shape : sizes_of(kind.name)) {
+      for (const ApplyCase& one : apply_cases(kind.name, shape)) {
+        if (one.name != "defaults") continue;
+        for (const auto& [name, x] : apply<double>(one, "", data_of(one))) {
+          for (const double e : x)
+            ASSERT_TRUE(std::isfinite(e)) << kind.name << " " << name << " T=" << shape.T;
+        }
+      }
+    }
+  }
+}
 
 double size_of(const Vector& x) {
   double largest = 1e-3;
@@ -40,7 +72,7 @@ TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
   for (const ApplySizes& shape : sizes()) {
     for (const ApplyCase& one : apply_cases(GetParam(), shape)) {
       if (shape.K > 3 && one.name != "defaults" && one.name != "optional inputs") continue;
-      const ApplyData data = apply_data(one, 3);
+      const ApplyData data = data_of(one);
       for (const std::string& form : forms_of(one)) {
         SCOPED_TRACE(fmt::format("{} {} {} T={}", one.memory, one.name, form, shape.T));
         const ApplyResult want = apply<double>(one, form, data);
@@ -50,7 +82,8 @@ TEST_P(MemoryOnCuda, EveryFormIsTheCpus) {
         }
         if (!smooth(one.options())) continue;  // a kink or a rounding may fall on the other side
         SCOPED_TRACE("fp32");
-        expect_equal(apply<float>(one, form, data, Device::cuda), want, 2e-4);
+        // LayerNorm inside a memory divides by what may be small, step after step.
+        expect_equal(apply<float>(one, form, data, Device::cuda), want, normalises_inside(one) ? 2e-2 : 2e-4);
       }
     }
   }
