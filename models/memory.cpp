@@ -15,10 +15,6 @@
 namespace crosstalk {
 namespace {
 
-std::int64_t heads_of(const Options& options) {
-  return options.has("model.heads") ? options.get_int("model.heads") : 1;
-}
-
 void check_heads(const Options& options) {
   const std::int64_t heads = heads_of(options), d = options.get_int("model.d_key");
   if (d % heads != 0)

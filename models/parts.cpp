@@ -13,10 +13,6 @@
 namespace crosstalk {
 namespace {
 
-std::int64_t heads_of(const Options& options) {
-  return options.has("model.heads") ? options.get_int("model.heads") : 1;
-}
-
 /// All maps, as FeatureMap counts them.
 const std::vector<maps::MapInfo>& map_infos() {
 #define CROSSTALK_MAP_INFO(name) maps::name::info(),
@@ -127,6 +123,10 @@ const std::vector<FeatureMapInfo>& feature_map_infos() {
     return all;
   }();
   return infos;
+}
+
+std::int64_t heads_of(const Options& options) {
+  return options.has("model.heads") ? options.get_int("model.heads") : 1;
 }
 
 std::int64_t head_d_key(const Options& options) { return options.get_int("model.d_key") / heads_of(options); }

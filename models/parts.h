@@ -66,6 +66,8 @@ inline constexpr double kReadEps = 1e-6, kLayerNormEps = 1e-5;
 
 /// Dimension of phi(k) of one head; `resolve` of feature_map() has filled it in.
 std::int64_t head_d_dot(const Options& options);
+/// model.heads, or 1.
+std::int64_t heads_of(const Options& options);
 /// Keys of one head: model.d_key / model.heads.
 std::int64_t head_d_key(const Options& options);
 

@@ -64,14 +64,10 @@ void ModelGraph<Real>::prepare(const Exec& exec) const {
 
 namespace {
 
-int heads_of(const Options& options) {
-  return options.has("model.heads") ? static_cast<int>(options.get_int("model.heads")) : 1;
-}
-
 MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int values) {
   MixerSizes s;
   s.B = batch.B, s.T = batch.T, s.Q = batch.Q, s.V = values;
-  s.H = heads_of(options);
+  s.H = static_cast<int>(heads_of(options));
   s.d = static_cast<int>(head_d_key(options));
   s.K = static_cast<int>(head_d_dot(options));
   s.N = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;

@@ -87,7 +87,9 @@ bool use_color(ColorChoice choice, bool terminal) {
 bool error_terminal() { return ::isatty(STDERR_FILENO) == 1 && !dumb_terminal(); }
 
 void print_error(Console& console, std::string_view message) { print(console, "error", "1;31", message); }
-void print_warning(Console& console, std::string_view message) { print(console, "warning", "33", message); }
+void print_warning(Console& console, std::string_view message) {
+  print(console, "warning", "33", printable_line(message));  // names of somebody's store stand in it
+}
 void print_note(Console& console, std::string_view message) {
   console.err << fmt::format("crosstalk: {}\n", harmless(message));
   console.err.flush();

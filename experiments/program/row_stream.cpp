@@ -127,7 +127,7 @@ RowSource RowStream::source(Part part) {
   source.whole = [&impl, part](const Record& row) { return impl.whole(row, part); };
   source.add_names = [&impl](const Record& row, RowSource::Names& names) { impl.add_names(row, names); };
   source.left_out = [&impl](const std::string& why) {
-    print_warning(impl.console, printable_line(why + "; left out"));
+    print_warning(impl.console, why + "; left out");
   };
   return source;
 }

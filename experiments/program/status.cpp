@@ -222,7 +222,7 @@ void find_costs(Status& status, Console& console) {
     std::vector<std::string> warnings;
     std::map<std::string, std::string> names;
     add(joint_study(read_requests(status.target.store, warnings), status.target.store, names));
-    for (const std::string& warning : warnings) print_warning(console, printable_line(warning));
+    for (const std::string& warning : warnings) print_warning(console, warning);
   } catch (const std::exception& error) {
     print_warning(console, fmt::format("what is missing is not known: {}", error.what()));
   }
@@ -237,7 +237,7 @@ void read_last(Status& status) {
 
 StoreHeads heads_of_store(const fs::path& store, Console& console) {
   StoreHeads heads = read_heads(store);  // throws where there is none
-  for (const std::string& warning : heads.contents.warnings) print_warning(console, printable_line(warning));
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
   return heads;
 }
 

@@ -67,7 +67,7 @@ StoreHeads load_heads(const fs::path& path, Console& console) {
     return {};
   }
   StoreHeads heads = read_heads(path);
-  for (const std::string& warning : heads.contents.warnings) print_warning(console, printable_line(warning));
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
   return heads;
 }
 
@@ -101,7 +101,7 @@ void require_store(const Target& target, const std::string& name) {
 StoreContents load_target(const Target& target, const std::string& name, Console& console) {
   require_store(target, name);
   StoreContents contents = read_store(target.store);
-  for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
+  for (const std::string& warning : contents.warnings) print_warning(console, warning);
   return contents;
 }
 
@@ -157,7 +157,7 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     const Target target = find_target(name, arguments);
     require_store(target, name);
     const StoreContents& contents = read(target.store);
-    for (const std::string& warning : contents.warnings) print_warning(console, printable_line(warning));
+    for (const std::string& warning : contents.warnings) print_warning(console, warning);
     if (!target.study) {
       rows.merge(all_rows(contents.records, read_asked(target.store)));
       continue;

@@ -62,7 +62,7 @@ int run_work(const Arguments& arguments, Console& console) {
   const Study study = joint_study(read_requests(store, warnings), store, names);
   warnings.insert(warnings.end(), before.warnings.begin(), before.warnings.end());
   if (!arguments.has("worker"))
-    for (const std::string& warning : warnings) print_warning(console, printable_line(warning));
+    for (const std::string& warning : warnings) print_warning(console, warning);
   if (study.runs.empty())
     throw UsageError(
         fmt::format("nothing was asked of '{}' yet; 'crosstalk submit' and 'crosstalk run STUDY "
