@@ -160,7 +160,7 @@ void measure_graph(const std::string& memory) {
   options.set("model.d_key", std::int64_t{64});
   fill_defaults(options, "memory", find_memory(memory)->options);
   fill_defaults(options, "model", model_options());
-  resolve_model(options, kS, kS);
+  resolve_model(options, {kS, kS});
   find_memory(memory)->resolve(options);
   double mb[2];
   for (const Sharing sharing : {Sharing::none, Sharing::lifetime}) {

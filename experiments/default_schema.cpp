@@ -16,8 +16,7 @@ SchemaTask schema_task(const TaskKind& kind) {
   task.resolve = kind.resolve;
   task.sizes = [make = kind.make](const Options& options) {
     const std::unique_ptr<Task> made = make(options);
-    const Vocabulary vocabulary = made->vocabulary();
-    return TaskSizes{vocabulary.keys, vocabulary.values, made->shape(Split::eval).T};
+    return TaskSizes{made->vocabulary(), made->shape(Split::eval).T};
   };
   return task;
 }

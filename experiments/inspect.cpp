@@ -96,7 +96,7 @@ class Inspector {
           fmt::format("sequence {}: the split has sequences 0 to {}", request.sequence, there - 1));
     sequence_ = buffer_.draw(seed(), request.sequence);
     const Vocabulary v = task_->vocabulary();
-    model_ = make_model<double>(config, {v.keys, v.values, v.second_key}, Device::cpu, 1);
+    model_ = make_model<double>(config, v, Device::cpu, 1);
     load_weights(weights, model_->parameters(), Device::cpu, 0);
     const int T = sequence_.shape.T;
     for (const int t : request.positions) {

@@ -30,7 +30,7 @@ Options config_of(const std::string& memory, const std::string& base = "",
 /// Weights as training finds them: large enough that every term counts.
 Weights first_weights(const Options& config) {
   const Vocabulary v = find_task(config.get_string("task.name"))->make(config)->vocabulary();
-  const auto model = make_model<double>(config, {v.keys, v.values, v.second_key}, Device::cpu, 1);
+  const auto model = make_model<double>(config, v, Device::cpu, 1);
   model->initialise(0, 7);
   return weights_of(model->parameters(), Device::cpu, 0);
 }
@@ -55,7 +55,7 @@ std::int64_t size_of(const std::vector<std::int64_t>& dims) {
 std::vector<double> plain_output(const Options& config, const Inspection& inspection) {
   const auto task = find_task(config.get_string("task.name"))->make(config);
   const Vocabulary v = task->vocabulary();
-  const auto model = make_model<double>(config, {v.keys, v.values, v.second_key}, Device::cpu, 1);
+  const auto model = make_model<double>(config, v, Device::cpu, 1);
   load_weights(first_weights(config), model->parameters(), Device::cpu, 0);
   const auto graph = model->graph(1, task->shape(Split::test), false, 1);
   const int C = graph->batch.C;

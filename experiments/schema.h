@@ -18,7 +18,7 @@ struct StudyOptions;
 
 /// Sizes that a task with resolved options tells the model.
 struct TaskSizes {
-  std::int64_t keys = 0, values = 0;
+  Vocabulary vocabulary;
   std::int64_t eval_length = 0;  ///< positions of an evaluation sequence
 };
 
@@ -34,8 +34,8 @@ struct Schema {
   std::vector<SchemaTask> tasks;
   std::vector<MemoryKind> memories;
   std::vector<OptionSpec> model, train, eval;
-  std::function<void(Options&, std::int64_t keys, std::int64_t values)> resolve_model;  ///< may be empty
-  std::function<void(Options&)> resolve_training;                                       ///< may be empty
+  std::function<void(Options&, const Vocabulary&)> resolve_model;  ///< may be empty
+  std::function<void(Options&)> resolve_training;                  ///< may be empty
 
   const SchemaTask* find_task(const std::string& name) const;
   const MemoryKind* find_memory(const std::string& name) const;

@@ -22,7 +22,10 @@ void resolve_recall(Options& options) {
 }
 
 TaskSizes recall_sizes(const Options& options) {
-  return {options.get_int("task.keys"), options.get_int("task.values"), options.get_int("task.associations")};
+  Vocabulary vocabulary;
+  vocabulary.keys = static_cast<int>(options.get_int("task.keys"));
+  vocabulary.values = static_cast<int>(options.get_int("task.values"));
+  return {vocabulary, options.get_int("task.associations")};
 }
 
 void resolve_features(Options& options) {
@@ -43,8 +46,9 @@ Int cache_state(const Options& options, Int values, Int length) {
   return length * (values + options.get_int("model.d_key"));
 }
 
-void resolve_embedding(Options& options, Int keys, Int values) {
-  if (options.get_int("model.embedding") == 0) options.set("model.embedding", (keys + values) * 11 / 10);
+void resolve_embedding(Options& options, const Vocabulary& vocabulary) {
+  if (options.get_int("model.embedding") == 0)
+    options.set("model.embedding", Int{(vocabulary.keys + vocabulary.values) * 11 / 10});
 }
 
 void resolve_factors(Options& options) {

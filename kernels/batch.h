@@ -13,8 +13,9 @@ namespace crosstalk {
 /// What a position does. Only for people and reference machines; models read the channels.
 enum class Role : std::int32_t { pad = 0, write = 1, swap = 2, identity = 3 };
 
-/// Channels of a fused token.
+/// Channels of a fused token. A token of the language model has one channel, its id.
 enum Channel : int {
+  channel_token = 0,
   channel_key = 0,         ///< key written (write) or first key exchanged (swap); every token has one
   channel_value = 1,       ///< value written; -1 = none (zero value vector)
   channel_second_key = 2,  ///< second key exchanged (swap); -1 = none
@@ -30,10 +31,18 @@ enum Meta : int {
   meta_count = 5,
 };
 
+/// What a model must know about a task's tokens.
+struct Vocabulary {
+  int keys = 0;             ///< key ids are 0 .. keys-1; none where tokens > 0
+  int values = 0;           ///< value ids, the answers, are 0 .. values-1
+  bool second_key = false;  ///< whether channel_second_key is used
+  int tokens = 0;           ///< where C = 1: token ids are 0 .. tokens-1; else 0
+};
+
 /// Sizes of one sequence; equal for all sequences of a batch.
 struct SequenceShape {
   int T = 0;  ///< positions
-  int C = 2;  ///< channels: 2 (key, value) or 3 (key, value, second key)
+  int C = 2;  ///< channels: 1 (token), 2 (key, value) or 3 (key, value, second key)
   int Q = 1;  ///< query slots; unused ones have target -1
   friend bool operator==(const SequenceShape&, const SequenceShape&) = default;
 };
@@ -41,12 +50,15 @@ struct SequenceShape {
 /// One sequence: pointers into a batch (or into a scratch buffer).
 struct SequenceView {
   SequenceShape shape;
-  std::int32_t* tokens = nullptr;          ///< [T,C]
-  std::int32_t* role = nullptr;            ///< [T], Role; may be null
-  std::int32_t* query = nullptr;           ///< [Q] key asked
-  std::int32_t* query_position = nullptr;  ///< [Q] number of tokens that the read sees (T = whole sequence)
-  std::int32_t* target = nullptr;          ///< [Q] value id that is right; -1 = unused slot
-  std::int32_t* meta = nullptr;            ///< [Q, meta_count]; may be null
+  std::int32_t* tokens = nullptr;  ///< [T,C]
+  std::int32_t* role = nullptr;    ///< [T], Role; may be null
+  /// [Q] key asked; where C = 1, the token at which the answer is due.
+  std::int32_t* query = nullptr;
+  /// [Q] number of tokens that the read sees (T = whole sequence). Where C = 1 the answer is due at token
+  /// query_position - 1, and used slots stand in rising order of it.
+  std::int32_t* query_position = nullptr;
+  std::int32_t* target = nullptr;  ///< [Q] value id that is right; -1 = unused slot
+  std::int32_t* meta = nullptr;    ///< [Q, meta_count]; may be null
 };
 
 /// A whole batch [R,B,...] in one memory space (host or device).

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/base/options.h"
+#include "kernels/batch.h"
 
 namespace crosstalk {
 
@@ -73,9 +74,9 @@ struct FeatureMapInfo {
 };
 const std::vector<FeatureMapInfo>& feature_map_infos();
 
-/// Options of the retrieval model under "model." (name, d_key, heads, embedding).
+/// Options of the models under "model.".
 const std::vector<OptionSpec>& model_options();
-/// Derives model.embedding = int(1.1 (keys + values)) where it is 0.
-void resolve_model(Options& options, std::int64_t keys, std::int64_t values);
+/// Derives model.embedding = int(1.1 (keys + values)) where it is 0; refuses what the model cannot do.
+void resolve_model(Options& options, const Vocabulary& vocabulary);
 
 }  // namespace crosstalk

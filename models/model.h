@@ -11,6 +11,7 @@
 #include "kernels/base/options.h"
 #include "kernels/batch.h"
 #include "models/graph/nodes.h"
+#include "models/memory.h"
 
 namespace crosstalk {
 
@@ -22,7 +23,7 @@ struct ModelGraph {
   BatchTensors batch;  ///< tokens [R,B,T,C], query [R,B,Q,1], position, target [R,B,Q]
   Tensor<std::int32_t>* feature_seed = nullptr;  ///< [R,2] low and high word of the seed of random features
   Tensor<std::int32_t>* feature_draw = nullptr;  ///< [R,1] number of the draw (step, or evaluation)
-  SquaredLoss<Real> loss;
+  QueryLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
 
   struct Decay {
@@ -43,12 +44,6 @@ struct ModelGraph {
 
  private:
   int selected_ = 0;
-};
-
-/// Sizes of what tokens are made of.
-struct ModelVocabulary {
-  int keys = 0, values = 0;
-  bool second_key = false;
 };
 
 /// What a model shows of a sequence (Model::look), besides the graph's output.
@@ -89,11 +84,11 @@ class Model {
 
 /// The model that the resolved options name. `products`: what the operands of products are rounded to.
 template <class Real>
-std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
-                                        Device device, int R, Precision products = Precision::full);
+std::unique_ptr<Model<Real>> make_model(const Options& options, const Vocabulary& vocabulary, Device device,
+                                        int R, Precision products = Precision::full);
 
 /// Half-lives of what a memory holds, ln 2 / -log(decay) tokens, of a new model on random tokens: one for each of
 /// its numbers of many tokens and draws, in rising order. Empty where nothing fades.
-std::vector<double> half_lives_at_start(const Options& options, const ModelVocabulary& vocabulary);
+std::vector<double> half_lives_at_start(const Options& options, const Vocabulary& vocabulary);
 
 }  // namespace crosstalk

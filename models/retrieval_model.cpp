@@ -17,51 +17,6 @@
 
 namespace crosstalk {
 
-const std::vector<OptionSpec>& model_options() {
-  static const std::vector<OptionSpec> options = [] {
-    std::vector<OptionSpec> all = {
-        {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
-        {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
-        {"heads", std::int64_t{1},
-         "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
-        {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
-        {"init", std::string(),
-         "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
-         "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
-    };
-    all.insert(all.end(), part_options().begin(), part_options().end());
-    return all;
-  }();
-  return options;
-}
-
-void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
-  resolve_parts(options);
-  if (options.get_int("model.embedding") == 0) {
-    options.set("model.embedding", static_cast<std::int64_t>(static_cast<double>(keys + values) * 1.1));
-  }
-}
-
-template <class Real>
-void ModelGraph<Real>::select(int u) {
-  const std::int64_t shift = u - selected_, queries = shift * batch.B * batch.Q;
-  batch.tokens->data += shift * batch.B * batch.T * batch.C;
-  batch.query->data += queries;
-  batch.position->data += queries;
-  batch.target->data += queries;
-  for (const Buckets& lists : buckets) {
-    lists.order->data += shift * lists.order->size();
-    lists.start->data += shift * lists.start->size();
-  }
-  selected_ = u;
-}
-
-template <class Real>
-void ModelGraph<Real>::prepare(const Exec& exec) const {
-  for (const Buckets& lists : buckets)
-    run(exec, BucketIds<Real>{*batch.tokens, lists.channel, batches, *lists.order, *lists.start});
-}
-
 namespace {
 
 MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int values) {
@@ -281,18 +236,18 @@ class RetrievalMixer final : public Mixer<Real> {
 }  // namespace
 
 template <class Real>
-RetrievalModel<Real>::RetrievalModel(const Options& options, int keys, int values, bool second_key,
-                                     Device device, int R, Precision products)
+RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device,
+                                     int R, Precision products)
     : Model<Real>(device, R),
       options_(options),
-      keys_(keys),
-      values_(values),
-      second_key_(second_key),
+      keys_(vocabulary.keys),
+      values_(vocabulary.values),
+      second_key_(vocabulary.second_key),
       device_(device),
       R_(R),
       products_(products) {
   read_inits();
-  build(1, {1, second_key ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
+  build(1, {1, second_key_ ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
   for (const std::string& name : parameters_.unused_inits()) {
     std::vector<std::string> names;
     for (int i = 0; i < parameters_.count(); ++i) names.push_back(parameters_.name(i));
@@ -385,13 +340,6 @@ std::vector<double> RetrievalModel<Real>::half_lives(int R) {
   return lives;
 }
 
-std::vector<double> half_lives_at_start(const Options& options, const ModelVocabulary& vocabulary) {
-  constexpr int kDraws = 16;
-  RetrievalModel<double> model(options, vocabulary.keys, vocabulary.values, vocabulary.second_key,
-                               Device::cpu, kDraws);
-  return model.half_lives(kDraws);
-}
-
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::look(SequenceShape shape, Look<Real>& look) {
   auto result = build(1, shape, false, 1, &look);
@@ -399,19 +347,6 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::look(SequenceShape shape
   return result;
 }
 
-template <class Real>
-std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
-                                        Device device, int R, Precision products) {
-  return std::make_unique<RetrievalModel<Real>>(options, vocabulary.keys, vocabulary.values,
-                                                vocabulary.second_key, device, R, products);
-}
-
-template std::unique_ptr<Model<float>> make_model(const Options&, const ModelVocabulary&, Device, int,
-                                                  Precision);
-template std::unique_ptr<Model<double>> make_model(const Options&, const ModelVocabulary&, Device, int,
-                                                   Precision);
-template struct ModelGraph<float>;
-template struct ModelGraph<double>;
 template class RetrievalModel<float>;
 template class RetrievalModel<double>;
 

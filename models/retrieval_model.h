@@ -22,7 +22,7 @@ class RetrievalModel final : public Model<Real> {
  public:
   /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands
   /// of products are rounded to.
-  RetrievalModel(const Options& options, int keys, int values, bool second_key, Device device, int R,
+  RetrievalModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
                  Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;

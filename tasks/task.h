@@ -19,13 +19,6 @@ namespace crosstalk {
 /// Disjoint families of sequences. Training draws the task's training queries; eval and test ask every query.
 enum class Split : std::uint32_t { train, eval, test };
 
-/// What a model must know about a task's tokens.
-struct Vocabulary {
-  int keys = 0;             ///< key ids are 0 .. keys-1
-  int values = 0;           ///< value ids are 0 .. values-1
-  bool second_key = false;  ///< whether channel_second_key is used
-};
-
 /// Where a batch goes and which sequences it holds. Sequence b of replica r is number counter[r] * stride +
 /// offset + b of `split`, drawn with data seed seed[r]. All tensors lie on the device that draws.
 struct DrawArgs {

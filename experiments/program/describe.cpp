@@ -129,7 +129,7 @@ std::optional<std::vector<ParameterInfo>> default_parameters(const MemoryKind& k
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
   options.set("memory.name", kind.name);
-  resolve_model(options, kKeys, kValues);
+  resolve_model(options, {kKeys, kValues});
   try {
     kind.resolve(options);
     const auto model = make_model<float>(options, {kKeys, kValues, false}, Device::cpu, 1);
@@ -151,7 +151,7 @@ std::vector<double> default_half_lives(const MemoryKind& kind) {
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
   options.set("memory.name", kind.name);
-  resolve_model(options, kKeys, kValues);
+  resolve_model(options, {kKeys, kValues});
   try {
     kind.resolve(options);
     return half_lives_at_start(options, {kKeys, kValues, false});

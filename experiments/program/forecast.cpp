@@ -80,7 +80,8 @@ std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads)
 double parameter_bytes(const Run& run) {
   const Options& config = run.config;
   const TaskSizes sizes = default_schema().find_task(config.get_string("task.name"))->sizes(config);
-  const auto keys = static_cast<double>(sizes.keys), values = static_cast<double>(sizes.values),
+  const auto keys = static_cast<double>(sizes.vocabulary.keys),
+             values = static_cast<double>(sizes.vocabulary.values),
              embedding = static_cast<double>(config.get_int("model.embedding")),
              d_key = static_cast<double>(config.get_int("model.d_key"));
   const double parameters = keys * embedding + (2 * embedding + values) * d_key;

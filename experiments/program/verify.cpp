@@ -229,7 +229,8 @@ Run run_of(const Record& record) {
   run.seed = record.seed;
   const TaskSizes sizes = schema.find_task(task)->sizes(run.config);
   if (kind->d_dot) run.d_dot = kind->d_dot(run.config);
-  if (kind->state_size) run.state_size = kind->state_size(run.config, sizes.values, sizes.eval_length);
+  if (kind->state_size)
+    run.state_size = kind->state_size(run.config, sizes.vocabulary.values, sizes.eval_length);
   return run;
 }
 

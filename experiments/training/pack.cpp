@@ -44,8 +44,7 @@ class Pack {
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
         task_(find_task(config_.get_string("task.name"))->make(config_)),
         vocabulary_(task_->vocabulary()),
-        model_(make_model<Real>(config_, {vocabulary_.keys, vocabulary_.values, vocabulary_.second_key},
-                                device, R_, products_of(config_))),
+        model_(make_model<Real>(config_, vocabulary_, device, R_, products_of(config_))),
         baselines_(task_->baselines()),
         scalars_(device) {
     if (device == Device::cuda) stream_ = std::make_unique<CudaStream>(events.urgency);

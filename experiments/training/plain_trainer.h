@@ -37,8 +37,7 @@ class PlainTrainer {
       : config_(run_.config),
         task_(find_task(config_.get_string("task.name"))->make(config_)),
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
-        model_(config_, task_->vocabulary().keys, task_->vocabulary().values, task_->vocabulary().second_key,
-               Device::cpu, 1),
+        model_(config_, task_->vocabulary(), Device::cpu, 1),
         scalars_(Device::cpu) {
     if (config_.get_string("train.precision") != "fp64") throw std::logic_error("the plain trainer is fp64");
     rate_ = shaped<double>(1, {1});

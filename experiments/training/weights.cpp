@@ -112,7 +112,7 @@ class Cache {
 /// The model that resolved options describe, or why these weights are not its.
 std::string misfit_of(const Weights& weights, const Options& options) {
   const Vocabulary v = find_task(options.get_string("task.name"))->make(options)->vocabulary();
-  const auto model = make_model<float>(options, {v.keys, v.values, v.second_key}, Device::cpu, 1);
+  const auto model = make_model<float>(options, v, Device::cpu, 1);
   return misfit(weights, model->parameters());
 }
 

@@ -28,7 +28,7 @@ struct Toy {
   ParameterBlock<double> block;
   Graph<double> graph;
   Var* w;
-  SquaredLoss<double> loss{};
+  QueryLoss<double> loss{};
   Tensor<std::int32_t>* target = nullptr;
 
   void finish(Var* y) {

@@ -150,7 +150,7 @@ Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::i
 }
 
 template <class Real>
-SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch) {
+QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch) {
   auto* query_loss = g.variable({batch.B, batch.Q}, false);
   auto* loss = g.variable({1}, false);
   auto* correct = g.integers({batch.B, batch.Q});
@@ -188,7 +188,7 @@ SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTen
                                     const BatchTensors&);                                                  \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,             \
                                           const Tensor<std::int32_t>*, std::uint32_t);                     \
-  template SquaredLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);
+  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);
 CROSSTALK_NODES(float)
 CROSSTALK_NODES(double)
 

@@ -140,13 +140,14 @@ template <class Real>
 Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
                                const Tensor<std::int32_t>* draw, std::uint32_t purpose);
 
-/// Squared loss against one-hot targets: a node without outputs; results land in the tensors returned.
+/// What a loss leaves behind; unused query slots have loss 0 and correct -1.
 template <class Real>
-struct SquaredLoss {
+struct QueryLoss {
   Variable<Real>*query_loss, *loss;  ///< [R,B,Q], [R,1]
   Tensor<std::int32_t>* correct;     ///< [R,B,Q]
 };
+/// Squared loss against one-hot targets: a node without outputs.
 template <class Real>
-SquaredLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch);
+QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch);
 
 }  // namespace crosstalk

@@ -19,7 +19,7 @@ class Beside : public ::testing::TestWithParam<std::string> {
   Beside()
       : options_(resolved(*find_memory(GetParam()),
                           memory_options(*find_memory(GetParam()), kD, kKeys, kValues, kEmbedding))),
-        model_(options_, kKeys, kValues, false, Device::cpu, 1),
+        model_(options_, {kKeys, kValues, false}, Device::cpu, 1),
         graph_(model_.graph(1, {kT, 2, kQ}, false)),
         batch_(1, {kT, 2, kQ}) {
     RandomStream random(7, RandomDomain::initialisation, 1);

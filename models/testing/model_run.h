@@ -31,7 +31,7 @@ class ModelRun {
  public:
   ModelRun(const Options& options, const ModelShape& shape_, int R, bool train)
       : shape(shape_),
-        model(options, shape_.keys, shape_.values, shape_.second_key, Device::cpu, R),
+        model(options, {shape_.keys, shape_.values, shape_.second_key}, Device::cpu, R),
         graph(model.graph(shape_.B, shape_.sequence, train)),
         scalars_(Device::cpu) {
     rate_ = shaped<double>(R, {1});

@@ -319,7 +319,7 @@ std::string refusal(const Settings& parts, const std::string& key) {
   Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues, 3);
   for (const auto& [name, value] : parts) options.set("model." + name, value);
   try {
-    resolve_model(options, kKeys, kValues);
+    resolve_model(options, {kKeys, kValues});
   } catch (const OptionError& error) {
     EXPECT_EQ(error.key, key);
     return error.what();
@@ -339,7 +339,7 @@ TEST(PartsResolve, RefuseWhatHasNoMeaning) {
   refusal({{"short_conv_silu", true}}, "model.short_conv_silu");
   Options fine = memory_options(*find_memory("softmax"), 4, kKeys, kValues, 3);
   fine.set("model.short_conv", word("k")), fine.set("model.short_conv_silu", true);
-  EXPECT_NO_THROW(resolve_model(fine, kKeys, kValues));
+  EXPECT_NO_THROW(resolve_model(fine, {kKeys, kValues}));
 }
 
 }  // namespace

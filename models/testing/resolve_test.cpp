@@ -307,10 +307,10 @@ TEST(Describe, EmbeddingSizeIsThatOfTheReleasedCode) {
        std::vector<std::tuple<int, int, int>>{{20, 20, 44}, {5, 4, 9}, {100, 100, 220}, {300, 301, 661}}) {
     Options options;
     fill_defaults(options, "model", model_options());
-    resolve_model(options, keys, values);
+    resolve_model(options, {keys, values});
     EXPECT_EQ(options.get_int("model.embedding"), want);
     options.set("model.embedding", std::int64_t{7});
-    resolve_model(options, keys, values);
+    resolve_model(options, {keys, values});
     EXPECT_EQ(options.get_int("model.embedding"), 7);
   }
 }

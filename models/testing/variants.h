@@ -27,7 +27,7 @@ inline Options memory_options(const MemoryKind& kind, int d_key, int keys, int v
   if (embedding > 0) options.set("model.embedding", std::int64_t{embedding});
   fill_defaults(options, "memory", kind.options);
   fill_defaults(options, "model", model_options());
-  resolve_model(options, keys, values);
+  resolve_model(options, {keys, values});
   return options;
 }
 
