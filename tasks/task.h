@@ -32,6 +32,16 @@ struct DrawArgs {
   Tensor<std::int32_t> scratch;  ///< [R,B,scratch_size() + 1] on CUDA; absent on the CPU
 };
 
+class Task;
+
+/// A part of a task that is made of sequences of several lengths or loads: a task of its own with the same
+/// vocabulary, and no segments.
+struct TaskSegment {
+  std::string name;  ///< short and printable: "64:4", "L=32"
+  std::shared_ptr<const Task> task;
+  std::int64_t sequences = 0;  ///< its share: sequences of it in an epoch
+};
+
 /// One task with resolved options. Immutable and thread-safe.
 class Task {
  public:
@@ -52,6 +62,13 @@ class Task {
   /// How many different sequences a split has; 0 = no end. Those of training may come in another order in each
   /// epoch; those of eval and test are numbered 0 .. sequences - 1, and from there on begin again.
   virtual std::int64_t sequences(Split) const { return 0; }
+
+  /// What a split is a mixture of; empty: one kind of sequence, this task's. An epoch of training is all
+  /// segments one after the other; evaluation means over the segments, each counted by its sequences.
+  virtual std::vector<TaskSegment> segments(Split) const { return {}; }
+  /// A curriculum: tasks that training goes through, each until it is learned; empty: none. This task is the
+  /// last of them.
+  virtual std::vector<TaskSegment> stages() const { return {}; }
 
   /// To be called by the thread that draws, before its first draw on `device` and outside of captured graphs: brings there
   /// what draws read.
