@@ -124,40 +124,30 @@ struct ParameterInfo {
   std::string name, init;
   std::vector<int> dims;
 };
-std::optional<std::vector<ParameterInfo>> default_parameters(const MemoryKind& kind) {
+/// A study that says nothing but the memory's name; none where the memory needs more.
+std::optional<Options> default_options(const MemoryKind& kind) {
   Options options;
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
   options.set("memory.name", kind.name);
-  resolve_model(options, {kKeys, kValues});
   try {
+    resolve_model(options, {kKeys, kValues});
     kind.resolve(options);
-    const auto model = make_model<float>(options, {kKeys, kValues, false}, Device::cpu, 1);
-    std::vector<ParameterInfo> all;
-    const auto& block = model->parameters();
-    for (int i = 0; i < block.count(); ++i) {
-      const Tensor<float> t = block.value(i);
-      all.push_back({block.name(i), block.init(i).text(), {t.dims, t.dims + t.rank}});
-    }
-    return all;
+    return options;
   } catch (const OptionError&) {
     return std::nullopt;
   }
 }
 
-/// Half-lives with all options at their defaults; empty where nothing fades.
-std::vector<double> default_half_lives(const MemoryKind& kind) {
-  Options options;
-  fill_defaults(options, "model", model_options());
-  fill_defaults(options, "memory", kind.options);
-  options.set("memory.name", kind.name);
-  resolve_model(options, {kKeys, kValues});
-  try {
-    kind.resolve(options);
-    return half_lives_at_start(options, {kKeys, kValues, false});
-  } catch (const OptionError&) {
-    return {};
+std::vector<ParameterInfo> parameters_of(const Options& options) {
+  const auto model = make_model<float>(options, {kKeys, kValues}, Device::cpu, 1);
+  std::vector<ParameterInfo> all;
+  const auto& block = model->parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    const Tensor<float> t = block.value(i);
+    all.push_back({block.name(i), block.init(i).text(), {t.dims, t.dims + t.rank}});
   }
+  return all;
 }
 
 struct Description {
@@ -208,17 +198,20 @@ Description describe(const MemoryKind& kind) {
   described.json["states"] = kind.states;
   described.json["equation"] = kind.equation;
   described.json["source"] = kind.source;
-  if (const auto parameters = default_parameters(kind)) {
+  const std::optional<Options> options = default_options(kind);
+  if (options) {
     described.text += fmt::format(
         "\nParameters in the retrieval model ({} keys, {} values), and how they start:\n", kKeys, kValues);
-    for (const auto& parameter : *parameters) {
+    for (const auto& parameter : parameters_of(*options)) {
       described.text +=
           fmt::format("  {:<28} [{}]  {}\n", parameter.name, fmt::join(parameter.dims, ","), parameter.init);
       described.json["parameters"].push_back(
           {{"name", parameter.name}, {"shape", parameter.dims}, {"init", parameter.init}});
     }
   }
-  if (const std::vector<double> lives = default_half_lives(kind); !lives.empty()) {
+  std::vector<double> lives;  // none where nothing fades
+  if (options) lives = half_lives_at_start(*options, {kKeys, kValues});
+  if (!lives.empty()) {
     const auto quantile = [&](double share) {
       return lives[static_cast<std::size_t>(share * static_cast<double>(lives.size() - 1))];
     };
