@@ -139,6 +139,7 @@ std::string symbol_of(const std::string& key);
 void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
                    const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
 
+Drawing draw_accuracy(const FigureInput& input);
 Drawing draw_capacity(const FigureInput& input);
 Drawing draw_updates(const FigureInput& input);
 Drawing draw_curves(const FigureInput& input);

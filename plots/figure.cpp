@@ -28,6 +28,7 @@ const std::vector<Entry>& entries() {
        draw_capacity},
       {{"updates", "Final loss against associations of update rules, with the sum rule's floor"},
        draw_updates},
+      {{"accuracy", "Accuracy against pairs, width, state bytes or any other key (--x)"}, draw_accuracy},
       {{"curves", "Learning curves: evaluation loss against training step"}, draw_curves},
       {{"capacity-vs-ddot", "Capacity of each memory against d_dot, with the fitted slope"},
        draw_capacity_vs_ddot},

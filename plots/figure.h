@@ -40,6 +40,7 @@ struct FigureOptions {
   std::string facet = "";              ///< a key: one panel for each of its values
   std::vector<std::string> best = {};  ///< keys of which the best value is taken, by validation loss
   std::string metric = "";             ///< what is drawn; empty = eval_loss, or test_loss with `best`
+  std::string x = "";                  ///< figure accuracy: the key on the axis; empty = the one that varies
   bool log_x = false, log_y = false;
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()

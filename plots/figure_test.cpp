@@ -198,6 +198,44 @@ TEST_F(FigureTest, PublishedPointsMeetTheRunsThatAgreeWithThem) {
   EXPECT_THAT(notes(), HasSubstr("no run has the label dpfp9"));
 }
 
+/// One memory at two widths: d_dot and state follow the width.
+RecordMap widths() {
+  RecordMap records;
+  for (const int width : {64, 256})
+    for (int seed = 1; seed <= 3; ++seed) {
+      Record& record = add_record(
+          records, "deltanet", seed, width / 2,
+          {{"task.name", "mqar"}, {"task.length", 256}, {"task.pairs", 16}, {"model.width", width}}, 0.1);
+      record.state_size = width * width / 2;
+      record.eval_accuracy = (width == 64 ? 0.75 : 0.98) + 0.01 * seed;
+      record.metrics["chance_accuracy"] = 0.25;
+    }
+  return records;
+}
+
+TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
+  const std::string csv = draw("accuracy", widths());
+  EXPECT_THAT(csv, HasSubstr("label,d_dot,model.width,n,median,lo,hi\n"));
+  EXPECT_THAT(rows_of(csv, "deltanet"),
+              ::testing::ElementsAre("deltanet,0,64,3,0.77,0.76,0.78", "deltanet,0,256,3,1,0.99,1.01"));
+  EXPECT_THAT(rows_of(csv, "theory: chance"), ::testing::SizeIs(2));
+  options_.x = "state_bytes";
+  PublishedPoint point;
+  point.label = "deltanet", point.has_loss = false;
+  point.metrics = {{"eval_accuracy", 0.793}, {"state_bytes", 8960}};
+  point.known = {{"task.name", "mqar"}, {"model.width", "64"}};
+  PublishedPoint other = point;
+  other.known["task.length"] = "512";
+  options_.published = {point, other};
+  const std::string bytes = draw("accuracy", widths());
+  EXPECT_THAT(rows_of(bytes, "deltanet"),
+              ::testing::ElementsAre("deltanet,0,8192,3,0.77,0.76,0.78", "deltanet,0,131072,3,1,0.99,1.01"));
+  EXPECT_THAT(rows_of(bytes, "published"), ::testing::ElementsAre("published: deltanet,0,8960,1,0.793,,"));
+  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points"));
+  options_.x = "task.colour";
+  EXPECT_THAT(refusal("accuracy", widths()), HasSubstr("choose another key with --x"));
+}
+
 /// Two labels whose capacity is d_dot, or beyond the grid (32), or below it.
 RecordMap sizes() {
   RecordMap records;
@@ -324,7 +362,7 @@ TEST_F(FigureTest, LengthGolden) {
 
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {
   EXPECT_THAT(refusal("capcity", two_memories()), HasSubstr("did you mean \"capacity\"?"));
-  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, curves"));
+  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, accuracy, curves"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "figure.csv"));
 }
 
@@ -363,7 +401,7 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
 }
 
 TEST_F(FigureTest, EveryFigureOfTheListDrawsOrSaysWhatItNeeds) {
-  ASSERT_EQ(figure_kinds().size(), 8u);
+  ASSERT_EQ(figure_kinds().size(), 9u);
   for (const FigureKind& kind : figure_kinds()) {
     EXPECT_FALSE(kind.summary.empty());
     EXPECT_THAT(refusal(kind.name, two_memories()), Not(HasSubstr("no figure"))) << kind.name;

@@ -25,7 +25,8 @@ void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
   std::vector<PublishedPoint> points;
   for (const PublishedPoint& point : input.options.published) {
     const auto task = point.known.find("task.name");
-    if (task == point.known.end() || tasks.count(task->second) != 0) points.push_back(point);
+    if (point.has_loss && (task == point.known.end() || tasks.count(task->second) != 0))
+      points.push_back(point);
   }
   std::set<const PublishedPoint*> drawn;
   for (const RecordLine& line : lines) {

@@ -21,11 +21,14 @@ struct RecordLine {
   std::map<double, RecordList> points;
 };
 
+/// What tells lines apart: a label's runs of another d_dot (and d_key) are another line, or all are one.
+enum class Apart { d_dot, d_dot_and_d_key, label };
+
 /// Sorts records into lines. `x` gives a record's place on the axis; records without one are left out. Throws
 /// std::invalid_argument if records of one point differ in more than seeds.
 std::vector<RecordLine> make_lines(const RecordList& records,
                                    const std::function<std::optional<double>(const Record&)>& x,
-                                   const std::string& x_name, bool apart_by_d_key = false);
+                                   const std::string& x_name, Apart apart = Apart::d_dot);
 
 /// A run without a usable end: its status is diverged or its final loss is not finite.
 bool has_diverged(const Record& record);

@@ -39,6 +39,15 @@ std::vector<PublishedPoint> parse(std::string_view text, const std::string& path
       point.setting = static_cast<int>(row.integer("setting", what));
       point.known.emplace("task.name", point.setting == 1 ? "recall" : "reassign");
     }
+    for (std::size_t i = 0; i < row.columns().size(); ++i)
+      if (const auto number = number_in(row.cell(i));
+          number && row.columns()[i].find('.') == std::string::npos)
+        point.metrics[row.columns()[i]] = *number;
+    point.has_loss = !has_column("eval_accuracy") && !has_column("scaled_accuracy");
+    if (!point.has_loss) {
+      points.push_back(point);
+      return;
+    }
     if (has_column("S_unique_keys") || !has_column("task.associations")) {
       point.associations = row.integer("S_unique_keys", what);
       point.known.emplace("task.associations", fmt::format("{}", point.associations));
@@ -68,8 +77,11 @@ const std::vector<PublishedColumn>& published_columns() {
   static const std::vector<PublishedColumn> columns = {
       {"label", "name of the memory; runs of this label are meant unless memory.* columns say which", true},
       {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
-      {"task.name", "recall or reassign", true},
+      {"task.name", "recall or reassign; any task where there is an accuracy", true},
       {"task.associations", "the load S", true},
+      {"eval_accuracy",
+       "in place of eval_loss and task.associations: accuracy between 0 and 1, for 'plot accuracy'", false},
+      {"state_bytes", "size of the state, 4 bytes a float, for 'plot accuracy --x state_bytes'", false},
       {"d_dot", "dimension of the feature map's output; empty where there is none", false},
       {"best_eval_loss", "smallest evaluation loss of the run", false},
       {"steps", "training steps until the run stopped", false},
@@ -128,6 +140,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
                                 const std::map<std::string, Record>& records) {
   std::vector<Comparison> rows;
   for (const PublishedPoint& point : points) {
+    if (!point.has_loss) continue;
     std::vector<double> losses;
     std::vector<double> steps;
     std::string last;

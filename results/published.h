@@ -19,9 +19,11 @@ struct PublishedPoint {
   std::int64_t associations = 0;  ///< S; 0 = none
   std::int64_t d_dot = 0;         ///< 0 = none, or not known
   double loss = 0;                ///< final evaluation loss; NaN: diverged
-  double best_loss = 0;           ///< and steps: 0 if the file does not say
+  bool has_loss = true;           ///< false: a row of other metrics alone
+  std::map<std::string, double> metrics = {};  ///< eval_accuracy, state_bytes, ...: numbers beside the loss
+  double best_loss = 0;                        ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
-  std::map<std::string, std::string> known;  ///< dotted key -> value: what must agree
+  std::map<std::string, std::string> known = {};  ///< dotted key -> value: what must agree
 };
 
 /// A column of a file of published points, for `describe published-csv`.

@@ -202,4 +202,25 @@ TEST(Published, OwnResultsNeedALabelALossAndATask) {
 }
 
 }  // namespace
+TEST(Published, AccuraciesNeedNoLossAndMeetNoLosses) {
+  const std::filesystem::path folder =
+      std::filesystem::path(CROSSTALK_SOURCE_DIR) / "results/published/literature";
+  int files = 0;
+  for (const char* name : {"zoology2023_fig2", "based2024_fig2", "mqar_rerun2026", "deltaformer2025_table1",
+                           "complex_kda2026_words"}) {
+    const auto points = read_published(folder / (std::string(name) + ".csv"));
+    for (const PublishedPoint& point : points) {
+      EXPECT_FALSE(point.has_loss) << name;
+      const auto accuracy = point.metrics.find(
+          std::string(name) == "complex_kda2026_words" ? "scaled_accuracy" : "eval_accuracy");
+      ASSERT_NE(accuracy, point.metrics.end()) << name;
+      EXPECT_GE(accuracy->second, 0) << name;
+      EXPECT_LE(accuracy->second, 1) << name;
+    }
+    EXPECT_TRUE(compare(points, {}).empty());
+    ++files;
+  }
+  EXPECT_EQ(files, 5);
+}
+
 }  // namespace crosstalk

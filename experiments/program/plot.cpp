@@ -76,6 +76,7 @@ const Command plot_command = {
     "  crosstalk plot capacity runs/schlag2021_capacity --published literature --venue icml --log y\n"
     "  crosstalk plot updates my.toml --best train.learning_rate --by memory.beta_max\n"
     "  crosstalk plot capacity-vs-ddot runs/a runs/b --threshold 0.01 --where model.d_key=16,32\n"
+    "  crosstalk plot accuracy runs/mqar --x model.width --facet task.length --best train.learning_rate\n"
     "  crosstalk plot tracking runs/a --facet task.associations --width 3.25 --footnote off\n",
     2,
     -1,
@@ -89,6 +90,11 @@ const Command plot_command = {
            {}},
           {"no-theory", "", "Leave out bounds and floors", false, {}},
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
+          {"x",
+           "KEY",
+           "Key on the axis of 'accuracy', or state_bytes (default: the one that varies)",
+           false,
+           {}},
           {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
           {"width",
            "INCHES",

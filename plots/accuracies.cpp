@@ -1,0 +1,151 @@
+// The figure of accuracy (or any metric) against a key: width, pairs, length, bytes of state.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <set>
+#include <stdexcept>
+
+#include "plots/drawing.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr const char* kStateBytes = "state_bytes";
+
+std::optional<double> place_of(const Record& record, const std::string& x) {
+  if (x != kStateBytes) return config_number(record, x);
+  if (record.state_size <= 0) return std::nullopt;
+  return 4.0 * static_cast<double>(record.state_size);  // fp32
+}
+
+/// The key that varies, of those that people put on this axis.
+std::string chosen_x(const FigureInput& input) {
+  if (!input.options.x.empty()) return input.options.x;
+  static const char* const kKeys[] = {"task.pairs", "task.associations", "model.width", "task.length",
+                                      "model.d_key"};
+  for (const char* key : kKeys) {
+    std::set<double> values;
+    for (const Record* record : input.records)
+      if (const auto value = config_number(*record, key)) values.insert(*value);
+    if (values.size() > 1) return key;
+  }
+  return "model.width";
+}
+
+Metric accuracy_metric(const FigureInput& input) {
+  if (!input.options.metric.empty()) return metric_of(input);
+  return input.options.best.empty() ? Metric{"eval_accuracy", "Evaluation accuracy", false}
+                                    : Metric{"test_accuracy", "Test accuracy", false};
+}
+
+std::string axis_of(const std::string& x) {
+  if (x == kStateBytes) return "State (bytes a sequence, fp32)";
+  if (x == "task.pairs") return "Key-value pairs";
+  if (x == "task.associations") return "Associations $S$";
+  if (x == "task.length") return "Sequence length";
+  if (x == "model.width") return "Model width";
+  return symbol_of(x);
+}
+
+/// Published points of a line's label where everything else that is known of them agrees.
+void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& lines,
+                              const FigureInput& input, const std::string& x, const std::string& metric) {
+  std::size_t drawn = 0, there = 0;
+  for (const PublishedPoint& point : input.options.published) {
+    auto value = point.metrics.find(metric);
+    if (value == point.metrics.end() && metric == "test_accuracy")
+      value = point.metrics.find("eval_accuracy");
+    if (value == point.metrics.end()) continue;
+    ++there;
+    const auto known = point.known.find(x);
+    const auto bytes = point.metrics.find(kStateBytes);
+    double place = kNone;
+    if (x == kStateBytes && bytes != point.metrics.end()) place = bytes->second;
+    if (known != point.known.end()) place = std::stod(known->second);
+    PublishedPoint elsewhere = point;  // its place is its own; along state_bytes so is its width
+    elsewhere.known.erase(x);
+    if (x == kStateBytes) elsewhere.known.erase("model.width");
+    for (const RecordLine& line : lines) {
+      const Record& record = *line.points.begin()->second.front();
+      if (!std::isfinite(place) || record.label != point.label || !differences(record, elsewhere).empty())
+        continue;
+      const std::string label = "published: " + line.label;
+      if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
+                       [&](const Overlay& overlay) { return overlay.label == label; }))
+        drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
+      drawing.rows.push_back({label, line.d_dot, place, 1, value->second});
+      ++drawn;
+      break;
+    }
+  }
+  if (drawn > 0) drawing.overlay_names.emplace_back("published", "Published");
+  if (drawn < input.options.published.size())
+    input.notes << fmt::format("{} of {} published points have no run here or no {}{}\n",
+                               input.options.published.size() - drawn, input.options.published.size(), metric,
+                               there == 0 ? " (column eval_accuracy)" : "");
+}
+
+/// The level of chance where all records share it.
+void add_chance_level(Drawing& drawing, const FigureInput& input, double low, double high) {
+  std::set<double> levels;
+  for (const Record* record : input.records)
+    if (const auto chance = record->metrics.find("chance_accuracy"); chance != record->metrics.end())
+      levels.insert(chance->second);
+  if (levels.size() != 1) return;
+  const std::string label = "theory: chance";
+  for (const double x : {low, high}) drawing.rows.push_back({label, 0, x, 0, *levels.begin()});
+  drawing.overlays.push_back({label, 0, "#555555"});
+  drawing.overlay_names.emplace_back("theory", "Chance");
+}
+
+}  // namespace
+
+Drawing draw_accuracy(const FigureInput& input) {
+  const std::string x = chosen_x(input);
+  const Metric metric = accuracy_metric(input);
+  auto lines = make_lines(
+      input.records, [&](const Record& record) { return place_of(record, x); }, x, Apart::label);
+  if (lines.empty())
+    throw std::invalid_argument(
+        fmt::format("accuracy: no record has a number {}; choose another key with --x", x));
+  sort_lines(lines, input.styles);
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
+  const int expected = expected_seeds(lines, input.options.expected_seeds);
+  note_missing(lines, expected, x, input.notes);
+  add_legend(drawing, lines, input.styles, expected, false);
+  std::set<double> places;
+  for (const RecordLine& line : lines)
+    for (const auto& [place, records] : line.points) {
+      drawing.rows.push_back(row_of(line, place, records, metric));
+      places.insert(place);
+    }
+  if (!input.options.published.empty()) add_published_accuracies(drawing, lines, input, x, metric.name);
+  for (const FigureRow& row : drawing.rows) places.insert(row.x);
+  // Sizes are spread over octaves.
+  const double first = *places.begin(), last = *places.rbegin();
+  const bool octaves = first > 0 && last >= 4 * first;
+  const double margin = first == last ? 1 : 0.03 * (last - first);
+  const std::pair<double, double> range =
+      octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
+  if (input.options.theory && metric.name.ends_with("accuracy"))
+    add_chance_level(drawing, input, range.first, range.second);
+  auto [low, high] = value_range(drawing.rows, false, kNone);
+  if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
+  drawing.figure["xlabel"] = axis_of(x);
+  drawing.figure["ylabel"] = metric.axis;
+  drawing.figure["xscale"] = octaves ? "log2" : "linear";
+  drawing.figure["yscale"] = "linear";
+  drawing.figure["xlim"] = {range.first, range.second};
+  drawing.figure["ylim"] = {low, high};
+  drawing.figure["ticks_at_d_dot"] = false;
+  drawing.figure["vertical"] = nlohmann::ordered_json::array();
+  drawing.figure["vertical_name"] = "";
+  drawing.figure["solved"] = nullptr;
+  add_seeds_footnote(drawing, lines);
+  return drawing;
+}
+
+}  // namespace crosstalk
