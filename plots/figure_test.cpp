@@ -371,11 +371,12 @@ TEST_F(FigureTest, UnsuitableRecordsAreRefusedWithWhatIsNeeded) {
   EXPECT_THAT(
       refusal("tracking", two_memories()),
       HasSubstr(
-          "needs records with a profile \"accuracy_by_operations\" (task swap); these have neither curves "
+          "needs records with a profile accuracy_by_operations or accuracy_by_position (tasks swap and "
+          "words); these have neither curves "
           "nor profiles, as rows of an export: 'crosstalk export STORE --curves --out NAME.curves.csv'"));
   RecordMap others;
   add_recall(others, "a", 1, 4, 4, 0.1).profiles["loss_by_length"] = {{1}, {0.1}};
-  EXPECT_THAT(refusal("tracking", others), HasSubstr("(task swap); they have task.name = recall"));
+  EXPECT_THAT(refusal("tracking", others), HasSubstr("(tasks swap and words); they have task.name = recall"));
   EXPECT_THAT(refusal("length", two_memories()), HasSubstr("loss_by_length"));
   EXPECT_THAT(refusal("curves", two_memories()), HasSubstr("learning curve"));
   RecordMap swaps;

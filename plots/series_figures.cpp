@@ -176,12 +176,19 @@ Drawing draw_curves(const FigureInput& input) {
 
 Drawing draw_tracking(const FigureInput& input) {
   note_published(input, "tracking");
-  const std::string profile = "accuracy_by_operations", exact = "exact_by_operations";
+  const bool by_operations =
+      std::any_of(input.records.begin(), input.records.end(), [](const Record* record) {
+        return find_series(*record, &Record::profiles, "accuracy_by_operations") != nullptr;
+      });
+  const std::string by = by_operations ? "by_operations" : "by_position";
+  const std::string profile = "accuracy_" + by, exact = "exact_" + by;
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
-    throw std::invalid_argument(fmt::format("tracking needs records with a profile \"{}\" (task swap); {}",
-                                            profile, what_series_they_have(input.records)));
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "operations");
+    throw std::invalid_argument(
+        fmt::format("tracking needs records with a profile accuracy_by_operations or accuracy_by_position "
+                    "(tasks swap and words); {}",
+                    what_series_they_have(input.records)));
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, by_operations ? "operations" : "position");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
@@ -190,7 +197,8 @@ Drawing draw_tracking(const FigureInput& input) {
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
     for (const auto& [unused, records] : line.points)
       for (const Record* record : records)
-        if (const auto length = config_number(*record, "task.operations")) trained.insert(*length);
+        if (const auto length = config_number(*record, by_operations ? "task.operations" : "task.length"))
+          trained.insert(*length);
   }
   for (const RecordLine& line : lines) {
     const std::string label = "prefix-exact: " + line.label;
@@ -202,7 +210,8 @@ Drawing draw_tracking(const FigureInput& input) {
       drawing.overlay_names.emplace_back("prefix-exact", "Thin: every read so far is right");
   }
   const auto range = x_range(drawing.rows);
-  set_axes(drawing, "Operations before the read", "Accuracy", "linear", "linear", range, {-0.02, 1.02});
+  set_axes(drawing, by_operations ? "Operations before the read" : "Position", "Accuracy", "linear", "linear",
+           range, {-0.02, 1.02});
   drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
   drawing.figure["vertical_name"] = "training length";
   add_seeds_footnote(drawing, lines);
@@ -213,12 +222,14 @@ Drawing draw_tracking(const FigureInput& input) {
 
 Drawing draw_length(const FigureInput& input) {
   note_published(input, "length");
-  const std::string profile = "loss_by_length";
+  const std::string metric = input.options.metric.empty() ? "loss" : input.options.metric;
+  const std::string profile = metric + "_by_length";
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
-    throw std::invalid_argument(
-        fmt::format("length needs records with a profile \"{}\" (eval.length_factors); {}", profile,
-                    what_series_they_have(input.records)));
+    throw std::invalid_argument(fmt::format(
+        "length needs records with a profile \"{}\" (eval.length_factors; --metric loss, accuracy, "
+        "exact or scaled_accuracy); {}",
+        profile, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
@@ -227,8 +238,14 @@ Drawing draw_length(const FigureInput& input) {
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
   auto range = x_range(drawing.rows);
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
-  set_axes(drawing, "Length / training length", "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", "log2", "log",
-           range, value_range(drawing.rows, true));
+  const bool is_loss = metric == "loss";
+  set_axes(drawing, "Length / training length",
+           is_loss                       ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+           : metric == "scaled_accuracy" ? "Scaled accuracy, last quarter"
+           : metric == "exact"           ? "Sequences with every answer right"
+                                         : "Accuracy",
+           "log2", is_loss ? "log" : "linear", range,
+           is_loss ? value_range(drawing.rows, true) : std::pair{-0.02, 1.02});
   add_seeds_footnote(drawing, lines);
   add_empty_rows(drawing, lines);
   return drawing;
