@@ -5,6 +5,7 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/clip.h"
 #include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
@@ -33,7 +34,9 @@
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
-  X(AdamStep) X(BucketIds) X(CountStep) X(CountEvaluation) X(FavorFeatures)    \
+  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep)             \
+  X(CountEvaluation)                                                           \
+  X(FavorFeatures)                                                             \
   X(FeatureMapForward) X(FeatureMapBackward)                                   \
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
