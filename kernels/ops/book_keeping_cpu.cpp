@@ -30,8 +30,7 @@ void run_cpu(const Exec& exec, const CountEvaluation<Real>& a) {
     for (int i = 0; i <= report_exact && a.first; ++i) report[i] = 0;
     for (int b = 0; b < std::min(B, a.sequences); ++b) {
       double* sums = a.workspace.at(r) + b * (report_exact + 1);
-      count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence,
-                     a.by_sequence, sums);
+      count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence, sums);
       for (int i = 0; i <= report_exact; ++i) report[i] += sums[i];
     }
     if (a.last) ++*a.evaluations.at(r);
