@@ -5,6 +5,7 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
@@ -22,6 +23,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/residual_norm.h"
 #include "kernels/ops/ridge_read.h"
 #include "kernels/ops/rotate.h"
 #include "kernels/ops/scan.h"
@@ -44,6 +46,7 @@
   X(Attend) \
   X(Combine) \
   X(Constant) \
+  X(CrossEntropy) \
   X(DiagonalRead) \
   X(EraseRatio) \
   X(Expand) \
@@ -65,6 +68,7 @@
   X(ReadWeights) \
   X(RecurrentRead) \
   X(RescaledRead) \
+  X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \
   X(RowDivide) \
