@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/adam.h"
+#include "kernels/ops/add_positions.h"
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
@@ -43,6 +44,7 @@
 
 /// Ops of one struct (kernels/base/op.h), one a line.
 #define CROSSTALK_WHOLE_OPS(X) \
+  X(AddPositions) \
   X(Attend) \
   X(Combine) \
   X(Constant) \
