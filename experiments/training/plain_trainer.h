@@ -15,7 +15,7 @@
 #include "experiments/training/pack.h"
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
-#include "models/retrieval_model.h"
+#include "models/model.h"
 #include "results/record.h"
 #include "tasks/task.h"
 
@@ -39,7 +39,7 @@ class PlainTrainer {
       : config_(run_.config),
         task_(make_task(config_)),
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
-        model_(config_, task_->vocabulary(), Device::cpu, 1),
+        model_(make_model<double>(config_, task_->vocabulary(), Device::cpu, 1)),
         scalars_(Device::cpu) {
     if (config_.get_string("train.precision") != "fp64") throw std::logic_error("the plain trainer is fp64");
     rate_ = shaped<double>(1, {1});
@@ -47,7 +47,7 @@ class PlainTrainer {
     scalars_.reserve(&rate_);
     scalars_.reserve(&step_);
     scalars_.allocate();
-    model_.initialise(0, static_cast<std::uint64_t>(config_.get_int("init_seed")));
+    model_->initialise(0, static_cast<std::uint64_t>(config_.get_int("init_seed")));
   }
 
   RunStatus status = RunStatus::done;
@@ -111,7 +111,7 @@ class PlainTrainer {
   /// Every used query of the test split, read from sequences `factor` times as long.
   std::vector<PlainQuery> test(int factor) {
     const auto task = task_->lengthened(factor);
-    const auto graph = model_.graph(1, task->shape(Split::test), false);
+    const auto graph = model_->graph(1, task->shape(Split::test), false);
     std::vector<PlainQuery> queries;
     for (int s = 0; s < config_.get_int("eval.sequences"); ++s) {
       const auto meta = fill(*graph, *task, Split::test, s, 0);
@@ -145,7 +145,7 @@ class PlainTrainer {
         parts.push_back({segment.task.get(), nullptr, 0});
       }
       if (parts.empty()) parts.push_back({&whole, nullptr, 0}), epoch.push_back(0);
-      for (Part& part : parts) part.graph = trainer.model_.graph(B, part.task->shape(Split::train), true);
+      for (Part& part : parts) part.graph = trainer.model_->graph(B, part.task->shape(Split::train), true);
     }
     Part& at(std::int64_t step) { return parts[epoch[static_cast<std::size_t>(step) % epoch.size()]]; }
 
@@ -193,7 +193,7 @@ class PlainTrainer {
     PlainEvaluation means;  // each sequence counts once, whatever its number of queries
     double all = 0;
     for (const TaskSegment& segment : segments) {
-      const auto graph = model_.graph(1, segment.task->shape(Split::eval), false);
+      const auto graph = model_->graph(1, segment.task->shape(Split::eval), false);
       const std::int64_t sequences =
           segment.sequences > 0 ? segment.sequences : config_.get_int("eval.sequences");
       for (std::int64_t s = 0; s < sequences; ++s, all += 1) {
@@ -215,7 +215,7 @@ class PlainTrainer {
   }
 
   PlainEvaluation evaluate_one(const Task& task, std::int64_t number) {
-    const auto graph = model_.graph(1, task.shape(Split::eval, schlag_ ? 200 : 0), false);
+    const auto graph = model_->graph(1, task.shape(Split::eval, schlag_ ? 200 : 0), false);
     const int sequences = static_cast<int>(config_.get_int("eval.sequences"));
     const int chunk = schlag_ ? static_cast<int>(config_.get_int("train.batch")) : 1 << 30;
     double means = 0, chunks = 0, total = 0, queries = 0, hits = 0, exact = 0;
@@ -262,7 +262,7 @@ class PlainTrainer {
   void adam() {
     step_.at(0)[0] = static_cast<std::int32_t>(steps);
     rate_.at(0)[0] = rate();
-    auto& p = model_.parameters();
+    auto& p = model_->parameters();
     const double clip = config_.get_double("train.clip_norm"),
                  decay = config_.get_double("train.weight_decay");
     double squares = 0;
@@ -287,7 +287,7 @@ class PlainTrainer {
   std::unique_ptr<Task> task_;
   std::vector<const Task*> stages_;
   bool schlag_;
-  RetrievalModel<double> model_;
+  std::unique_ptr<Model<double>> model_;
   Arena scalars_;
   Tensor<double> rate_;
   Tensor<std::int32_t> step_;
