@@ -48,14 +48,14 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   options.set("task.name", task.name);
   fill(settings, "task", task.options, options);
   if (task.resolve) task.resolve(options);
+  const TaskSizes sizes = task.sizes(options);
   fill(settings, "model", schema.model, options);
+  if (schema.resolve_model) schema.resolve_model(options, sizes.vocabulary);
   options.set("memory.name", kind.name);
   fill(settings, "memory", kind.options, options);
   if (kind.resolve) kind.resolve(options);
   fill_train(schema, settings, run);
   fill(settings, "eval", schema.eval, options);
-  const TaskSizes sizes = task.sizes(options);
-  if (schema.resolve_model) schema.resolve_model(options, sizes.vocabulary);
   if (schema.resolve_training) schema.resolve_training(options);
   if (kind.d_dot) run.d_dot = kind.d_dot(options);
   if (kind.state_size) run.state_size = kind.state_size(options, sizes.vocabulary.values, sizes.eval_length);

@@ -1,10 +1,13 @@
 # The trainer.
 crosstalk_library(crosstalk_training
-  SOURCES training_options.cpp training/evaluation.cpp training/pack.cpp training/pack_queue.cpp training/record_of.cpp
-          training/run_state.cpp training/scheduler.cpp training/threads.cpp training/weights.cpp
+  SOURCES training_options.cpp training/epoch.cpp training/evaluation.cpp training/exam.cpp training/lesson.cpp
+          training/optimizer.cpp training/pack.cpp training/pack_key.cpp training/pack_queue.cpp
+          training/profiles.cpp training/record_of.cpp training/replicas.cpp training/run_state.cpp
+          training/scheduler.cpp training/test_reader.cpp training/threads.cpp training/weights.cpp
   LIBS crosstalk_models crosstalk_tasks crosstalk_results fmt::fmt)
 crosstalk_test(experiments_training_test
-  SOURCES training/training_test.cpp training/pack_test.cpp training/resume_test.cpp training/evaluation_test.cpp training/weights_test.cpp
+  SOURCES training/training_test.cpp training/course_test.cpp training/pack_test.cpp training/resume_test.cpp training/epoch_test.cpp training/evaluation_test.cpp
+          training/weights_test.cpp
   LIBS crosstalk_training crosstalk_study)
 crosstalk_test(experiments_training_cuda_test
   SOURCES training/training_cuda_test.cpp

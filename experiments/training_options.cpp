@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "experiments/training.h"
+#include "experiments/training/epoch.h"
 #include "experiments/training/length_factors.h"
 #include "experiments/training/weights.h"
 #include "kernels/base/error.h"
@@ -14,11 +15,40 @@ namespace crosstalk {
 const std::vector<OptionSpec>& train_options() {
   static const std::vector<OptionSpec> options = {
       {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
+      {"optimizer",
+       std::string("adam"),
+       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step",
+       0,
+       0,
+       {"adam", "adamw"}},
+      {"weight_decay", 0.0, "AdamW's, of every parameter", 0, 1e3},
+      {"beta1", 0.9, "Adam's decay of the mean of gradients", 0, 0.999999},
+      {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
+      {"schedule",
+       std::string("constant"),
+       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the "
+       "same "
+       "curve, but a new rate in each epoch only",
+       0,
+       0,
+       {"constant", "cosine", "cosine_epoch"}},
+      {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
+      {"clip_norm", 0.0, "gradients of a larger norm (over all parameters) are scaled down to it (0: never)",
+       0, 1e9},
       {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
       {"max_steps", std::int64_t{100000}, "steps at most", 0, 1e9},
+      {"epochs", std::int64_t{0},
+       "times that training goes through all training sequences, which decides max_steps (0: max_steps "
+       "does); "
+       "for tasks that have an end of them",
+       0, 1e9},
       {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
+      {"stop_accuracy", 0.0, "stop when the evaluation accuracy is at least this (0: never)", 0, 1},
       {"patience", std::int64_t{10},
        "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
+      {"promote_accuracy", 0.99,
+       "a run leaves a stage of the task's curriculum when its evaluation accuracy there is at least this", 0,
+       1},
       {"precision",
        std::string("fp32"),
        "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear "
@@ -43,7 +73,7 @@ const std::vector<OptionSpec>& train_options() {
 
 const std::vector<OptionSpec>& eval_options() {
   static const std::vector<OptionSpec> options = {
-      {"every", std::int64_t{100}, "steps between evaluations", 1, 1e9},
+      {"every", std::int64_t{100}, "steps between evaluations (0: an epoch)", 0, 1e9},
       {"protocol",
        std::string("uniform"),
        "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the "
@@ -81,8 +111,49 @@ std::vector<int> length_factors(const std::string& text) {
   return factors;
 }
 
+namespace {
+
+/// What follows from the number of steps of an epoch.
+void resolve_epochs(Options& options) {
+  const std::int64_t epochs = options.get_int("train.epochs");
+  const bool by_epoch = options.get_string("train.schedule") == "cosine_epoch";
+  const bool evaluated_by_epoch = options.get_int("eval.every") == 0;
+  if (epochs == 0 && !by_epoch && !evaluated_by_epoch) return;
+  const std::string& name = options.get_string("task.name");
+  const auto task = find_task(name)->make(options);
+  const std::int64_t steps = Epoch(*task, static_cast<int>(options.get_int("train.batch"))).steps();
+  if (steps == 0 || !task->stages().empty()) {
+    const char* key = epochs > 0 ? "train.epochs" : by_epoch ? "train.schedule" : "eval.every";
+    const std::string value = epochs > 0 ? fmt::format("{}", epochs)
+                              : by_epoch ? "\"cosine_epoch\""
+                                         : "0 (once an epoch)";
+    throw OptionError(
+        key,
+        fmt::format("{} = {}, but task {} has no epochs: {}; give train.max_steps, eval.every "
+                    "and another schedule",
+                    key, value, name, steps == 0 ? "it draws new sequences without end" : "it has stages"));
+  }
+  constexpr std::int64_t most = 1000000000;
+  if (epochs > most / steps)
+    throw OptionError("train.epochs", fmt::format("train.epochs = {} of {} steps are more than {} steps",
+                                                  epochs, steps, most));
+  if (epochs > 0) options.set("train.max_steps", epochs * steps);
+  if (evaluated_by_epoch) options.set("eval.every", steps);
+}
+
+void check_optimizer(const Options& options) {
+  const double decay = options.get_double("train.weight_decay");
+  if (decay != 0 && options.get_string("train.optimizer") != "adamw")
+    throw OptionError("train.weight_decay",
+                      fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\"", decay));
+}
+
+}  // namespace
+
 void resolve_training(Options& options) {
   resolve_init_from(options);
+  check_optimizer(options);
+  resolve_epochs(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

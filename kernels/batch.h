@@ -11,7 +11,14 @@
 namespace crosstalk {
 
 /// What a position does. Only for people and reference machines; models read the channels.
-enum class Role : std::int32_t { pad = 0, write = 1, swap = 2, identity = 3 };
+enum class Role : std::int32_t {
+  pad = 0,
+  write = 1,
+  swap = 2,
+  identity = 3,
+  ask = 4,       ///< where C = 1: an answer is due here, and the token only asks
+  multiply = 5,  ///< where C = 1: one more factor of a product
+};
 
 /// Channels of a fused token. A token of the language model has one channel, its id.
 enum Channel : int {

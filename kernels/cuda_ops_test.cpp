@@ -103,6 +103,28 @@ TEST_F(CudaOps, Adam) {
       f.in(a.learning_rate, {}, 1e-3, 1e-2);
       f.in(a.step, {}, 1, 1000);
     });
+    check<AdamStep>(10, 10, [=](Fields& f, auto& a) {
+      f.out(a.parameter, {P});
+      f.in(a.gradient, {P});
+      f.out(a.m, {P});
+      f.out(a.v, {P}, 1e-3, 1);
+      f.in(a.learning_rate, {}, 1e-3, 1e-2);
+      f.in(a.step, {}, 1, 1000);
+      f.in(a.weight_decay, {}, 0, 0.1);
+      f.in(a.gradient_scale, {}, 0.1, 1);
+    });
+  }
+}
+
+TEST_F(CudaOps, ClipScale) {
+  for (int P : {1, 3, 4095, 4096, 20001}) {
+    SCOPED_TRACE(P);
+    check<ClipScale>(P, 1, [=](Fields& f, auto& a) {
+      a.limit = 0.5;
+      f.in(a.gradient, {P});
+      f.work(a.partial, {clip_blocks(P)});
+      f.out(a.scale, {1});
+    });
   }
 }
 

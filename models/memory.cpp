@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "models/language_options.h"
 #include "models/memories/memory_file.h"
 #include "models/model.h"
 #include "models/model_parts.h"
@@ -29,6 +30,10 @@ void check_by_building(const Options& options) {
   const auto given = [&](const char* key, const char* neutral) {
     return options.has(key) && options.get_string(key) != neutral;
   };
+  if (is_language(options)) {  // layers of several memories, and reads at tokens: always
+    make_model<float>(options, {.values = 2, .tokens = 2}, Device::cpu, 1);
+    return;
+  }
   if (!options.has("model.name") ||
       (!given("memory.form", name_of(Form::automatic)) && !given("model.init", "")))
     return;
@@ -71,18 +76,16 @@ MemoryKind kind_of(const Memory& memory) {
                             "which of the equal forms computes it (automatic: by shapes)", 0, 0,
                             form_names()});
   }
-  kind.resolve = [parts = memory.parts, own = memory.resolve](Options& options) {
+  kind.resolve = [memory](Options& options) {
     check_heads(options);
-    for (const Part& part : parts) {
-      if (part.resolve) part.resolve(options);
-    }
-    if (own) own(options);
+    resolve_alone(memory, options);
     check_by_building(options);
   };
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
     return keeps ? 0 : heads_of(options) * head_d_dot(options);
   };
   kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
+    if (is_language(options)) return language_state(options, length);
     return heads_of(options) * state(options, head_d_dot(options), values, length) +
            parts_state(options, values);
   };
@@ -105,6 +108,13 @@ const MemoryKind* find_memory(const std::string& name) {
   const auto it =
       std::find_if(kinds.begin(), kinds.end(), [&](const MemoryKind& kind) { return kind.name == name; });
   return it == kinds.end() ? nullptr : &*it;
+}
+
+void resolve_alone(const Memory& memory, Options& options) {
+  for (const Part& part : memory.parts) {
+    if (part.resolve) part.resolve(options);
+  }
+  if (memory.resolve) memory.resolve(options);
 }
 
 const Memory& memory_named(const std::string& name) {

@@ -57,7 +57,8 @@ struct MemoryKind {
   std::function<void(Options& options)> resolve;
   /// Dimension of phi(k), all heads together; 0 for memories that keep their keys.
   std::function<std::int64_t(const Options& options)> d_dot;
-  /// Floats kept per sequence at inference with `values` value dimensions after `length` tokens, all heads.
+  /// Floats kept per sequence at inference after `length` tokens: all heads with `values` value dimensions each, or all
+  /// layers of a language model.
   std::function<std::int64_t(const Options& options, std::int64_t values, std::int64_t length)> state_size;
   ProjectionInit projection_init = ProjectionInit::uniform;
   bool own_keys = true;      ///< false: it makes its keys from a gate
@@ -76,7 +77,8 @@ const std::vector<FeatureMapInfo>& feature_map_infos();
 
 /// Options of the models under "model.".
 const std::vector<OptionSpec>& model_options();
-/// Derives model.embedding = int(1.1 (keys + values)) where it is 0; refuses what the model cannot do.
+/// Derives sizes that are 0 (model.d_key, and model.embedding = int(1.1 (keys + values)) of the retrieval model); refuses
+/// what the model cannot do. Before MemoryKind::resolve, which needs the sizes.
 void resolve_model(Options& options, const Vocabulary& vocabulary);
 
 }  // namespace crosstalk

@@ -2,7 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/model.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+
+#include "kernels/base/error.h"
 #include "kernels/ops/lookup.h"
+#include "models/language_model.h"
+#include "models/language_options.h"
 #include "models/memory.h"
 #include "models/model_parts.h"
 #include "models/retrieval_model.h"
@@ -12,26 +20,70 @@ namespace crosstalk {
 const std::vector<OptionSpec>& model_options() {
   static const std::vector<OptionSpec> options = [] {
     std::vector<OptionSpec> all = {
-        {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
-        {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
+        {"name",
+         std::string("retrieval"),
+         "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and "
+         "Schmidhuber "
+         "2021) or language (blocks over tokens)",
+         0,
+         0,
+         {"retrieval", "language"}},
+        {"d_key", std::int64_t{0},
+         "dimension of keys and queries before phi, all heads together (0: 64, in the language model "
+         "model.width)",
+         0, 4096},
         {"heads", std::int64_t{1},
-         "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
-        {"embedding", std::int64_t{0}, "width of key embeddings (0: int(1.1 (keys + values)))", 0, 1 << 20},
+         "heads: memories side by side, each with d_key / heads; their reads are added up, in the language "
+         "model "
+         "joined by a projection",
+         1, 64},
+        {"embedding", std::int64_t{0},
+         "width of key embeddings of the retrieval model (0: int(1.1 (keys + values)))", 0, 1 << 20},
         {"init", std::string(),
          "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
     };
-    all.insert(all.end(), part_options().begin(), part_options().end());
+    for (const auto* more : {&part_options(), &language_options()})
+      all.insert(all.end(), more->begin(), more->end());
     return all;
   }();
   return options;
 }
 
+namespace {
+
+// The task's name, for messages.
+std::string task_of(const Options& options) {
+  return options.has("task.name") ? fmt::format("task.name = \"{}\"", options.get_string("task.name"))
+                                  : std::string("the task");
+}
+
+}  // namespace
+
 void resolve_model(Options& options, const Vocabulary& vocabulary) {
+  const bool language = is_language(options);
+  if (vocabulary.tokens > 0 && !language)
+    throw OptionError(
+        "model.name",
+        fmt::format("{} gives tokens, which the retrieval model does not read; add model.name = "
+                    "\"language\"",
+                    task_of(options)));
+  if (vocabulary.tokens == 0 && language)
+    throw OptionError("model.name",
+                      fmt::format("model.name = \"language\" reads tokens, and {} gives associations of keys "
+                                  "and values; leave model.name out, or take a task of tokens "
+                                  "(crosstalk list tasks)",
+                                  task_of(options)));
+  if (language) {
+    resolve_language(options, vocabulary);
+    resolve_parts(options);
+    return;
+  }
+  refuse_language_options(options);
+  if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{64});
   resolve_parts(options);
   if (options.get_int("model.embedding") == 0) {
-    options.set("model.embedding",
-                static_cast<std::int64_t>((vocabulary.keys + vocabulary.values) * 1.1));
+    options.set("model.embedding", static_cast<std::int64_t>((vocabulary.keys + vocabulary.values) * 1.1));
   }
 }
 
@@ -56,16 +108,39 @@ void ModelGraph<Real>::prepare(const Exec& exec) const {
 }
 
 template <class Real>
-std::unique_ptr<Model<Real>> make_model(const Options& options, const Vocabulary& vocabulary,
-                                        Device device, int R, Precision products) {
+void Model<Real>::read_inits(const Options& options) {
+  if (!options.has("model.init")) return;
+  try {
+    parameters_.set_inits(options.get_string("model.init"));
+  } catch (const std::invalid_argument& error) {
+    throw OptionError("model.init", fmt::format("model.init: {}", error.what()));
+  }
+}
+
+template <class Real>
+void Model<Real>::allocate(const std::string& owner) {
+  for (const std::string& name : parameters_.unused_inits()) {
+    std::vector<std::string> names;
+    for (int i = 0; i < parameters_.count(); ++i) names.push_back(parameters_.name(i));
+    throw OptionError("model.init", fmt::format("model.init: {} has no parameter {}; it has {}", owner, name,
+                                                fmt::join(names, ", ")));
+  }
+  parameters_.allocate();
+}
+
+template <class Real>
+std::unique_ptr<Model<Real>> make_model(const Options& options, const Vocabulary& vocabulary, Device device,
+                                        int R, Precision products) {
+  if (is_language(options))
+    return std::make_unique<LanguageModel<Real>>(options, vocabulary, device, R, products);
   return std::make_unique<RetrievalModel<Real>>(options, vocabulary, device, R, products);
 }
 
-template std::unique_ptr<Model<float>> make_model(const Options&, const Vocabulary&, Device, int,
-                                                  Precision);
-template std::unique_ptr<Model<double>> make_model(const Options&, const Vocabulary&, Device, int,
-                                                   Precision);
+template std::unique_ptr<Model<float>> make_model(const Options&, const Vocabulary&, Device, int, Precision);
+template std::unique_ptr<Model<double>> make_model(const Options&, const Vocabulary&, Device, int, Precision);
 
+template class Model<float>;
+template class Model<double>;
 template struct ModelGraph<float>;
 template struct ModelGraph<double>;
 

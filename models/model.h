@@ -24,7 +24,7 @@ struct ModelGraph {
   Tensor<std::int32_t>* feature_seed = nullptr;  ///< [R,2] low and high word of the seed of random features
   Tensor<std::int32_t>* feature_draw = nullptr;  ///< [R,1] number of the draw (step, or evaluation)
   QueryLoss<Real> loss;
-  Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]
+  Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]; the language model has none, its logits come in blocks
 
   struct Decay {
     Variable<Real>* variable;
@@ -78,6 +78,11 @@ class Model {
   virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;
 
  protected:
+  /// Laws of a study by which parameters start; before the model asks for its parameters.
+  void read_inits(const Options& options);
+  /// Memory for the parameters, once the model has asked for all. Refuses laws for parameters that `owner` has not.
+  void allocate(const std::string& owner);
+
   ParameterBlock<Real> parameters_;
   std::optional<Sharing> sharing_;
 };

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/retrieval_model.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
-#include "kernels/base/error.h"
 #include "kernels/base/random.h"
 #include "kernels/ops/lookup.h"
 #include "models/graph/passes.h"
@@ -246,26 +241,9 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& v
       device_(device),
       R_(R),
       products_(products) {
-  read_inits();
+  this->read_inits(options_);
   build(1, {1, second_key_ ? 3 : 2, 1}, true, 1);  // the memory asks for its parameters as it is built
-  for (const std::string& name : parameters_.unused_inits()) {
-    std::vector<std::string> names;
-    for (int i = 0; i < parameters_.count(); ++i) names.push_back(parameters_.name(i));
-    throw OptionError("model.init",
-                      fmt::format("model.init: {} has no parameter {}; it has {}",
-                                  options_.get_string("memory.name"), name, fmt::join(names, ", ")));
-  }
-  parameters_.allocate();
-}
-
-template <class Real>
-void RetrievalModel<Real>::read_inits() {
-  if (!options_.has("model.init")) return;
-  try {
-    parameters_.set_inits(options_.get_string("model.init"));
-  } catch (const std::invalid_argument& error) {
-    throw OptionError("model.init", fmt::format("model.init: {}", error.what()));
-  }
+  this->allocate(options_.get_string("memory.name"));
 }
 
 template <class Real>

@@ -32,7 +32,6 @@ class RetrievalModel final : public Model<Real> {
 
  private:
   using Model<Real>::parameters_;
-  void read_inits();
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
                                           Look<Real>* look = nullptr);
 

@@ -11,6 +11,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
 #include "tasks/sequence_buffer.h"
+#include "tasks/token_task.h"
 
 namespace crosstalk {
 namespace {
@@ -170,13 +171,7 @@ std::map<std::string, double> FusedTask::baselines() const {
 }
 
 void FusedTask::check_shape(Split split, const SequenceView& out) const {
-  const SequenceShape full = shape(split);
-  const bool queries_fit =
-      split == Split::train ? out.shape.Q == full.Q : out.shape.Q >= 1 && out.shape.Q <= full.Q;
-  if (out.shape.T != full.T || out.shape.C != full.C || !queries_fit)
-    throw std::logic_error(
-        fmt::format("[tasks] a sequence of T={} C={} Q={} was asked of a task with T={} C={} Q={}",
-                    out.shape.T, out.shape.C, out.shape.Q, full.T, full.C, full.Q));
+  check_sequence_shape(*this, split, out);
 }
 
 int capped_queries(int all, int max_queries) { return max_queries > 0 ? std::min(all, max_queries) : all; }

@@ -41,6 +41,7 @@ Settings random_settings(const TaskKind& kind) {
       settings[spec.name] = std::int64_t{*rc::gen::inRange(low, high + 1)};
     }
   }
+  if (const auto fit = testing::fit().find(kind.name); fit != testing::fit().end()) fit->second(settings);
   return settings;
 }
 
@@ -76,8 +77,39 @@ ReplayedMeta replay_meta(const SequenceView& s, std::int32_t key, int position) 
   return meta;
 }
 
+/// All promises about one sequence of single tokens.
+void check_token_sequence(const Task& task, const SequenceView& s) {
+  const Vocabulary vocabulary = task.vocabulary();
+  RC_ASSERT(s.shape.C == 1 && vocabulary.keys == 0 && !vocabulary.second_key);
+  for (int t = 0; t < s.shape.T; ++t) {
+    RC_ASSERT(s.tokens[t] >= 0 && s.tokens[t] < vocabulary.tokens);
+    RC_ASSERT(s.role[t] >= static_cast<int>(Role::pad) && s.role[t] <= static_cast<int>(Role::multiply));
+  }
+  int used = 0;
+  for (int q = 0; q < s.shape.Q; ++q) {
+    const std::int32_t* meta = s.meta + q * meta_count;
+    for (int m = 0; m < meta_count; ++m)
+      RC_ASSERT(meta[m] >= 0 && (m == meta_writes || meta[m] <= s.shape.T));
+    if (s.target[q] == -1) {  // unused
+      RC_ASSERT(s.query[q] == 0 && s.query_position[q] == 0);
+      for (int m = 0; m < meta_count; ++m) RC_ASSERT(meta[m] == 0);
+      continue;
+    }
+    RC_ASSERT(used == q);  // unused slots come last
+    ++used;
+    const std::int32_t position = s.query_position[q];
+    RC_ASSERT(position >= 1 && position <= s.shape.T);
+    if (q > 0) RC_ASSERT(position > s.query_position[q - 1]);
+    RC_ASSERT(s.query[q] == s.tokens[position - 1]);
+    RC_ASSERT(s.target[q] >= 0 && s.target[q] < vocabulary.values);
+    RC_ASSERT(s.target[q] == task.reference_answer(s, s.query[q], position));
+  }
+  RC_ASSERT(used >= 1);
+}
+
 /// All promises about one drawn sequence.
 void check_sequence(const Task& task, const SequenceView& s, Split split) {
+  if (task.vocabulary().tokens > 0) return check_token_sequence(task, s);
   const Vocabulary vocabulary = task.vocabulary();
   for (int t = 0; t < s.shape.T; ++t) {
     const std::int32_t* token = s.tokens + t * s.shape.C;
@@ -236,8 +268,10 @@ TEST_P(EveryTask, SplitsSeedsAndHighWordsGiveOtherSequences) {
 
 // The answer follows the value tokens and nothing else: other names for the values, other names of answers.
 TEST_P(EveryTask, RenamingTheValuesRenamesTheAnswers) {
+  if (standard()->vocabulary().tokens > 0) GTEST_SKIP() << "its tokens have no channel of values";
   EXPECT_TRUE(rc::check("renamed values", [this] {
     const auto task = random_task(kind());
+    if (task->vocabulary().tokens > 0) RC_DISCARD("its tokens have no channel of values");
     std::vector<std::int32_t> renamed(static_cast<std::size_t>(task->vocabulary().values));
     std::iota(renamed.begin(), renamed.end(), 0);
     std::reverse(renamed.begin(), renamed.end());
@@ -299,10 +333,16 @@ TEST_P(EveryTask, ResolvingTwiceChangesNothing) {
 TEST_P(EveryTask, BaselinesAreProbabilitiesAndDeterministic) {
   const auto numbers = standard()->baselines();
   EXPECT_EQ(numbers, standard()->baselines());
-  for (const char* name : {"chance_accuracy", "constant_loss", "baseline_most_recent_accuracy",
-                           "baseline_first_accuracy", "baseline_random_in_context_accuracy"})
+  for (const auto& [name, value] : numbers)
+    EXPECT_TRUE(value >= 0 && (value <= 1 || name == "chance_loss")) << name << " = " << value;
+  EXPECT_EQ(numbers.count("chance_accuracy"), 1u);
+  if (standard()->vocabulary().tokens > 0) {
+    EXPECT_NEAR(std::exp(-numbers.at("chance_loss")), numbers.at("chance_accuracy"), 1e-12);
+    return;
+  }
+  for (const char* name :
+       {"baseline_most_recent_accuracy", "baseline_first_accuracy", "baseline_random_in_context_accuracy"})
     EXPECT_EQ(numbers.count(name), 1u) << name;
-  for (const auto& [name, value] : numbers) EXPECT_TRUE(value >= 0 && value <= 1) << name << " = " << value;
   EXPECT_EQ(numbers.at("constant_loss"), 0.5);
 }
 
@@ -319,6 +359,28 @@ TEST_P(EveryTask, DescribesItself) {
   const auto task = standard();
   SequenceBuffer buffer(*task, Split::train);
   EXPECT_NE(task->to_text(buffer.draw(0, 0)).find("->"), std::string::npos);
+}
+
+// Segments and stages are tasks of their own with the vocabulary of the whole, which has room for the longest.
+TEST_P(EveryTask, PartsFitIntoTheWhole) {
+  EXPECT_TRUE(rc::check("parts", [this] {
+    const auto task = random_task(kind());
+    const auto fits = [&](const TaskSegment& part, Split split) {
+      RC_ASSERT(!part.name.empty() && part.task->segments(split).empty() && part.task->stages().empty());
+      RC_ASSERT(part.task->vocabulary().tokens == task->vocabulary().tokens);
+      RC_ASSERT(part.task->vocabulary().values == task->vocabulary().values);
+      RC_ASSERT(part.task->shape(split).T <= task->shape(split).T);
+      RC_ASSERT(part.task->scratch_size() <= task->scratch_size());
+    };
+    for (const Split split : all_splits)
+      for (const TaskSegment& part : task->segments(split)) fits(part, split);
+    const std::vector<TaskSegment> stages = task->stages();
+    for (const TaskSegment& stage : stages) fits(stage, Split::train);
+    if (stages.empty()) return;
+    SequenceBuffer whole(*task, Split::train), last(*stages.back().task, Split::train);
+    whole.draw(1, 2), last.draw(1, 2);
+    RC_ASSERT(whole.contents() == last.contents());
+  }));
 }
 
 TEST_P(EveryTask, LengthFactorsBelowOneAreRefused) {

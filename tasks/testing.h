@@ -22,6 +22,12 @@ inline std::map<std::string, Settings (*)()>& needs() {
   return all;
 }
 
+/// What makes random settings fit together, of tasks where few would.
+inline std::map<std::string, void (*)(Settings&)>& fit() {
+  static std::map<std::string, void (*)(Settings&)> all;
+  return all;
+}
+
 /// Options of `kind` with `settings` (names without "task."), checked, filled up and resolved.
 inline Options resolved_options(const TaskKind& kind, const Settings& settings = {}) {
   Options options;
@@ -45,19 +51,31 @@ inline std::unique_ptr<Task> make_task(const std::string& name, const Settings& 
   return kind->make(resolved_options(*kind, settings));
 }
 
+/// Whole number `name` of settings, or its default.
+inline std::int64_t whole_of(const Settings& settings, const std::string& name, std::int64_t standard) {
+  const auto found = settings.find(name);
+  return found == settings.end() ? standard : std::get<std::int64_t>(found->second);
+}
+
 inline OptionValue whole(int value) { return std::int64_t{value}; }
 
-/// Chi-square of counts against equal expectation, as a standard normal score (Wilson and Hilferty 1931):
-/// above 4 happens once in 30,000 if all cells are equally likely.
-inline double uniformity_score(const std::vector<int>& counts) {
-  double total = 0;
-  for (const int count : counts) total += count;
-  const double expected = total / static_cast<double>(counts.size());
+/// Chi-square of counts against their expectations, as a standard normal score (Wilson and Hilferty 1931):
+/// above 4 happens once in 30,000 if they are right.
+inline double chi_square_score(const std::vector<int>& counts, const std::vector<double>& expected) {
   double chi_square = 0;
-  for (const int count : counts) chi_square += (count - expected) * (count - expected) / expected;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    chi_square += (counts[i] - expected[i]) * (counts[i] - expected[i]) / expected[i];
   const double freedom = static_cast<double>(counts.size()) - 1;
   const double scale = 2.0 / (9.0 * freedom);
   return (std::cbrt(chi_square / freedom) - (1.0 - scale)) / std::sqrt(scale);
+}
+
+/// Against equal expectations.
+inline double uniformity_score(const std::vector<int>& counts) {
+  double total = 0;
+  for (const int count : counts) total += count;
+  return chi_square_score(counts,
+                          std::vector<double>(counts.size(), total / static_cast<double>(counts.size())));
 }
 
 }  // namespace crosstalk::testing

@@ -111,6 +111,7 @@ std::optional<Sizes> default_sizes(const MemoryKind& kind) {
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
   options.set("memory.name", kind.name);
+  resolve_model(options, {kKeys, kValues});
   try {
     if (kind.resolve != nullptr) kind.resolve(options);
     return Sizes{options.get_int("model.d_key"), kind.d_dot(options),

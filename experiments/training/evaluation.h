@@ -2,12 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include "experiments/study.h"
-#include "results/record.h"
-#include "tasks/task.h"
 
 namespace crosstalk {
 
@@ -27,16 +22,7 @@ struct EvalSummary {
 /// Means over all used queries (the protocol "uniform"). The evaluations during training are summed up where
 /// the training runs (kernels/ops/book_keeping.h), whatever their protocol.
 EvalSummary summarise(const QueryResults& results);
-
-/// Accuracy, and share of sequences with every query so far right, against the number of operations before
-/// the read. `operations` [sequences, Q].
-struct OperationProfile {
-  Series accuracy, exact;
-};
-OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations);
-
-/// Operations before each read of `sequences` sequences of the test split, as the task's metadata say:
-/// [sequences, Q].
-std::vector<std::int32_t> operations_before_reads(const Task& task, const Run& run, int sequences);
+/// Of the parts of a mixture: means over the sequences of all, each of the mean over its queries.
+EvalSummary summarise_mixture(const std::vector<QueryResults>& parts);
 
 }  // namespace crosstalk

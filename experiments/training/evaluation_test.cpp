@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "experiments/training/length_factors.h"
+#include "experiments/training/profiles.h"
 #include "kernels/base/buffer.h"
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
@@ -169,13 +170,13 @@ TEST(CountStep, SumsLossesAndKeepsTheFirstThatIsNotFinite) {
   }
 }
 
-TEST(ByOperations, IsTheBruteForceCount) {
+TEST(ByKey, IsTheBruteForceCount) {
   const QueryResults results = random_results(3, 12, 9);
   RandomStream random(4, RandomDomain::task_eval, 1);
   std::vector<std::int32_t> operations;  // neither sorted nor all different within a sequence
   for (std::size_t i = 0; i < results.loss.size(); ++i)
     operations.push_back(static_cast<std::int32_t>(random.below(6)));
-  const OperationProfile profile = by_operations(results, operations);
+  const KeyProfile profile = by_key(results, operations);
   ASSERT_EQ(profile.accuracy.x, (std::vector<double>{0, 1, 2, 3, 4, 5}));
   ASSERT_EQ(profile.exact.x, profile.accuracy.x);
   for (int n = 0; n < 6; ++n) {

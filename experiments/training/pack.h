@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "experiments/training.h"
 #include "kernels/base/exec.h"
+#include "tasks/task.h"
 
 namespace crosstalk {
 
@@ -36,14 +38,23 @@ struct PackRun {
   std::string state;
 };
 
-/// Steps done by a saved state; 0 for an empty one.
-std::int64_t steps_of_state(const std::string& state);
+/// Where a saved state stands: steps done, stages of a curriculum left. An empty one: at the start.
+struct StatePlace {
+  std::int64_t steps = 0;
+  int stage = 0;
+};
+StatePlace place_of_state(const std::string& state);
+inline std::int64_t steps_of_state(const std::string& state) { return place_of_state(state).steps; }
 
-/// Trains `runs` (equal pack keys, saved states that march in step: every evaluation of one is one of all)
-/// with at most `slots` replicas at a time; a slot whose run has ended takes the next. Returns false if it
-/// was stopped. Throws OutOfMemory when memory does not suffice, MisfitState for a state that is not of this
-/// model.
+/// The task that a configuration names.
+using TaskMaker = std::function<std::unique_ptr<Task>(const Options& config)>;
+std::unique_ptr<Task> registered_task(const Options& config);
+
+/// Trains `runs` (equal pack keys) with at most `slots` replicas at a time; a slot whose run has ended takes the
+/// next that marches in step (rhythm.h). Runs of a curriculum that are promoted go on together when all have left
+/// their stage. Returns false if it was stopped. Throws OutOfMemory when memory does not suffice, MisfitState for a
+/// state that is not of this model.
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
-                const PackEvents& events);
+                const PackEvents& events, const TaskMaker& make_task = registered_task);
 
 }  // namespace crosstalk

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/pack_queue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <stdexcept>
 
 #include "experiments/training/pack.h"
+#include "experiments/training/rhythm.h"
 #include "experiments/training/run_state.h"
 
 namespace crosstalk {
@@ -25,11 +28,15 @@ std::string misfit(const std::string& bytes, const Run& run) {
   }
 }
 
-// What runs must share to march in step: the way to the next evaluation, and to the last one, where that
-// comes out of turn.
-std::int64_t phase_of(std::int64_t steps, const Options& config) {
-  const std::int64_t every = config.get_int("eval.every");
-  return config.get_int("train.max_steps") % every == 0 ? steps % every : steps;
+// Where runs must stand to march in step: at the same stage, and at the same place of its rhythm.
+std::string place_of(const std::string& state, const Options& config) {
+  const StatePlace place = place_of_state(state);
+  const auto task = registered_task(config);
+  const auto stages = task->stages();
+  const auto stage = static_cast<std::size_t>(place.stage);
+  const Task& now = stage + 1 < stages.size() ? *stages[stage].task : *task;
+  const Rhythm rhythm(config, Epoch(now, static_cast<int>(config.get_int("train.batch"))));
+  return fmt::format("{} {}", place.stage, rhythm.phase(place.steps));
 }
 
 }  // namespace
@@ -51,13 +58,13 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size
   for (const Run* run : runs) {
     if (stopped()) return {};
     std::string state = events.load ? events.load(run->id) : std::string();
-    std::int64_t phase = 0;
+    std::string place = "0 0";
     if (const std::string why = misfit(state, *run); !why.empty()) {
       if (events.reject) events.reject(run->id, why);
       state.clear();
     }
-    if (!state.empty()) phase = phase_of(steps_of_state(state), run->config);
-    groups[pack_key(run->config) + std::to_string(phase)].push_back({run, std::move(state)});
+    if (!state.empty()) place = place_of(state, run->config);
+    groups[pack_key(run->config) + place].push_back({run, std::move(state)});
   }
   std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
   for (auto& [key, group] : groups) {

@@ -124,6 +124,23 @@ TEST(Packs, MixedShapesAreSortedIntoPacks) {
   EXPECT_TRUE(identical_records(train(runs, 0, 2), alone));
 }
 
+// Rates and weight decays are axes within a pack.
+TEST(Packs, RatesAndDecaysOfAPackDoNotMix) {
+  const auto runs = runs_of(
+      "train.optimizer = \"adamw\"\ntrain.schedule = \"cosine\"\ntrain.warmup_steps = 6\ntrain.clip_norm = "
+      "0.2\n"
+      "train.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0",
+      "name = \"delta\"", "[1]",
+      "\"train.learning_rate\" = [1e-3, 1e-2]\n\"train.weight_decay\" = [0.0, 0.1, 0.5]");
+  ASSERT_EQ(runs.size(), 6u);
+  const Records alone = train(runs, 1, 1);
+  std::set<double> losses;
+  for (const auto& [id, record] : alone) losses.insert(record.eval_loss);
+  EXPECT_EQ(losses.size(), 6u);
+  EXPECT_TRUE(identical_records(train(runs, 6, 1), alone));
+  EXPECT_TRUE(identical_records(train(runs, 4, 3), alone));
+}
+
 TEST(Packs, OnlyWhatLeavesShapesAloneSharesAPack) {
   const auto key = [](const std::string& base) {
     return pack_key(runs_of(base, "name = \"delta\"")[0].config);
@@ -131,9 +148,14 @@ TEST(Packs, OnlyWhatLeavesShapesAloneSharesAPack) {
   const std::string same = key("");
   EXPECT_EQ(key("train.learning_rate = 0.5"), same);
   EXPECT_EQ(key("train.patience = 3"), same);
+  EXPECT_EQ(key("train.stop_accuracy = 0.5"), same);
+  const std::string adamw = key("train.optimizer = \"adamw\"");
+  EXPECT_EQ(key("train.optimizer = \"adamw\"\ntrain.weight_decay = 0.5"), adamw);
+  EXPECT_NE(adamw, same);
   for (const char* other :
        {"task.associations = 5", "model.d_key = 6", "train.batch = 5", "eval.every = 7",
         "train.max_steps = 9", "eval.protocol = \"schlag2021\"", "train.precision = \"fp64\"",
+        "train.clip_norm = 1.0", "train.warmup_steps = 3", "train.schedule = \"cosine\"", "train.beta2 = 0.9",
         "train.precision = \"tf32\"", "train.precision = \"bf16\""})
     EXPECT_NE(key(other), same) << other;
 }
@@ -201,6 +223,8 @@ TEST(Stop, SetBeforehandTrainsNothing) {
 
 TEST(Learning, EveryTaskTrainsWithEveryMemory) {
   for (const TaskKind& task : task_kinds()) {
+    // A task of single tokens needs the language model.
+    const bool tokens = task_needs_language(task);
     for (const MemoryKind& memory : memory_kinds()) {
       const Record record = train_one(runs_of(
           fmt::format("task.name = \"{}\"\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0\n"

@@ -3,6 +3,7 @@
 // 1e-12.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -11,9 +12,10 @@
 #include <vector>
 
 #include "experiments/study.h"
+#include "experiments/training/pack.h"
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
-#include "models/retrieval_model.h"
+#include "models/model.h"
 #include "results/record.h"
 #include "tasks/task.h"
 
@@ -33,11 +35,11 @@ struct PlainQuery {
 
 class PlainTrainer {
  public:
-  explicit PlainTrainer(const Run& run_)
+  explicit PlainTrainer(const Run& run_, const TaskMaker& make_task = registered_task)
       : config_(run_.config),
-        task_(find_task(config_.get_string("task.name"))->make(config_)),
+        task_(make_task(config_)),
         schlag_(config_.get_string("eval.protocol") == "schlag2021"),
-        model_(config_, task_->vocabulary(), Device::cpu, 1),
+        model_(make_model<double>(config_, task_->vocabulary(), Device::cpu, 1)),
         scalars_(Device::cpu) {
     if (config_.get_string("train.precision") != "fp64") throw std::logic_error("the plain trainer is fp64");
     rate_ = shaped<double>(1, {1});
@@ -45,25 +47,29 @@ class PlainTrainer {
     scalars_.reserve(&rate_);
     scalars_.reserve(&step_);
     scalars_.allocate();
-    model_.initialise(0, static_cast<std::uint64_t>(config_.get_int("init_seed")));
+    model_->initialise(0, static_cast<std::uint64_t>(config_.get_int("init_seed")));
   }
 
   RunStatus status = RunStatus::done;
   std::int64_t steps = 0;
   double best = std::numeric_limits<double>::infinity();
   std::vector<PlainEvaluation> evaluations;
+  std::vector<std::int64_t> promotions;  ///< steps at which a stage was left
+  double epoch = 1;                      ///< steps of an epoch, for cosine_epoch
 
   void train() {
     const int B = static_cast<int>(config_.get_int("train.batch"));
     const std::int64_t every = config_.get_int("eval.every"), most = config_.get_int("train.max_steps");
-    const auto graph = model_.graph(B, task_->shape(Split::train), true);
-    rate_.at(0)[0] = config_.get_double("train.learning_rate");
+    for (const TaskSegment& stage : task_->stages()) stages_.push_back(stage.task.get());
+    if (stages_.empty()) stages_.push_back(task_.get());
+    Order order(*this, *stages_[0], B);
     std::int64_t without_gain = 0;
     for (;;) {
       double train_loss = 0;
       std::int64_t taken = 0;
       while (steps < most && (taken == 0 || steps % every != 0)) {
-        fill(*graph, *task_, Split::train, steps * B, steps);
+        auto& [task, graph, batches] = order.at(steps);
+        fill(*graph, *task, Split::train, (order.parts.size() == 1 ? steps : batches++) * B, steps);
         graph->graph.forward({});
         const double loss = graph->loss.loss->value.at(0)[0];
         ++steps;
@@ -86,17 +92,26 @@ class PlainTrainer {
       }
       without_gain = evaluation.loss < best ? 0 : without_gain + 1;
       best = std::min(best, evaluation.loss);
-      const double stop = config_.get_double("train.stop_loss");
-      if ((stop > 0 && evaluation.loss <= stop) || without_gain > config_.get_int("train.patience") ||
-          steps >= most)
+      const bool last = promotions.size() + 1 == stages_.size();
+      const double stop = last ? config_.get_double("train.stop_loss") : 0,
+                   enough = last ? config_.get_double("train.stop_accuracy") : 0;
+      if ((stop > 0 && evaluation.loss <= stop) || (enough > 0 && evaluation.accuracy >= enough) ||
+          without_gain > config_.get_int("train.patience") || steps >= most)
         return;
+      if (promotions.size() + 1 < stages_.size() &&
+          evaluation.accuracy >= config_.get_double("train.promote_accuracy")) {
+        promotions.push_back(steps);
+        best = std::numeric_limits<double>::infinity();
+        without_gain = 0;
+        order = Order(*this, *stages_[promotions.size()], B);
+      }
     }
   }
 
   /// Every used query of the test split, read from sequences `factor` times as long.
   std::vector<PlainQuery> test(int factor) {
     const auto task = task_->lengthened(factor);
-    const auto graph = model_.graph(1, task->shape(Split::test), false);
+    const auto graph = model_->graph(1, task->shape(Split::test), false);
     std::vector<PlainQuery> queries;
     for (int s = 0; s < config_.get_int("eval.sequences"); ++s) {
       const auto meta = fill(*graph, *task, Split::test, s, 0);
@@ -112,6 +127,30 @@ class PlainTrainer {
 
  private:
   using Graph = ModelGraph<double>;
+
+  // Which part each step of an epoch belongs to, written out.
+  struct Order {
+    struct Part {
+      const Task* task;
+      std::unique_ptr<Graph> graph;
+      std::int64_t batches;  ///< drawn so far
+    };
+    std::vector<Part> parts;
+    std::vector<std::size_t> epoch;
+
+    Order(PlainTrainer& trainer, const Task& whole, int B) {
+      kept = whole.segments(Split::train);
+      for (const TaskSegment& segment : kept) {
+        for (std::int64_t n = 0; n < segment.sequences; n += B) epoch.push_back(parts.size());
+        parts.push_back({segment.task.get(), nullptr, 0});
+      }
+      if (parts.empty()) parts.push_back({&whole, nullptr, 0}), epoch.push_back(0);
+      for (Part& part : parts) part.graph = trainer.model_->graph(B, part.task->shape(Split::train), true);
+    }
+    Part& at(std::int64_t step) { return parts[epoch[static_cast<std::size_t>(step) % epoch.size()]]; }
+
+    std::vector<TaskSegment> kept;
+  };
 
   // Sequences first .. first + B - 1 and the random features of draw `draw`; metadata of the last one.
   std::vector<std::int32_t> fill(Graph& graph, const Task& task, Split split, std::int64_t first,
@@ -148,12 +187,40 @@ class PlainTrainer {
   }
 
   PlainEvaluation evaluate(std::int64_t number) {
-    const auto graph = model_.graph(1, task_->shape(Split::eval, schlag_ ? 200 : 0), false);
+    const Task& whole = *stages_[promotions.size()];
+    const auto segments = whole.segments(Split::eval);
+    if (segments.empty()) return evaluate_one(whole, number);
+    PlainEvaluation means;  // each sequence counts once, whatever its number of queries
+    double all = 0;
+    for (const TaskSegment& segment : segments) {
+      const auto graph = model_->graph(1, segment.task->shape(Split::eval), false);
+      const std::int64_t sequences =
+          segment.sequences > 0 ? segment.sequences : config_.get_int("eval.sequences");
+      for (std::int64_t s = 0; s < sequences; ++s, all += 1) {
+        fill(*graph, *segment.task, Split::eval, s, number);
+        graph->graph.forward({});
+        double loss = 0, hits = 0, queries = 0;
+        for (int i = 0; i < graph->batch.Q; ++i) {
+          if (graph->batch.target->at(0)[i] < 0) continue;
+          loss += graph->loss.query_loss->value.at(0)[i];
+          hits += right(*graph, i);
+          queries += 1;
+        }
+        means.loss += loss / queries;
+        means.accuracy += hits / queries;
+        means.exact += hits == queries;
+      }
+    }
+    return {0, means.loss / all, means.accuracy / all, means.exact / all, 0};
+  }
+
+  PlainEvaluation evaluate_one(const Task& task, std::int64_t number) {
+    const auto graph = model_->graph(1, task.shape(Split::eval, schlag_ ? 200 : 0), false);
     const int sequences = static_cast<int>(config_.get_int("eval.sequences"));
     const int chunk = schlag_ ? static_cast<int>(config_.get_int("train.batch")) : 1 << 30;
     double means = 0, chunks = 0, total = 0, queries = 0, hits = 0, exact = 0;
     for (int s = 0; s < sequences; ++s) {
-      fill(*graph, *task_, Split::eval, schlag_ ? number * sequences + s : s, number);
+      fill(*graph, task, Split::eval, schlag_ ? number * sequences + s : s, number);
       graph->graph.forward({});
       std::vector<double> losses;
       bool all = true;
@@ -177,10 +244,36 @@ class PlainTrainer {
     return {0, schlag_ ? means / chunks : total / queries, hits / queries, exact / sequences, 0};
   }
 
+  // What PyTorch's schedulers make of the rate for the step that has just been counted.
+  double rate() const {
+    const double t = static_cast<double>(steps),
+                 all = static_cast<double>(config_.get_int("train.max_steps")),
+                 warmup = static_cast<double>(config_.get_int("train.warmup_steps"));
+    const std::string& schedule = config_.get_string("train.schedule");
+    double rate = config_.get_double("train.learning_rate");
+    if (t < warmup) rate *= t / warmup;
+    const double passed = schedule == "cosine"         ? std::max(0., t - 1 - warmup) / (all - warmup)
+                          : schedule == "cosine_epoch" ? std::floor((t - 1) / epoch) / std::ceil(all / epoch)
+                                                       : 0;
+    return rate * (1 + std::cos(std::acos(-1.) * passed)) / 2;
+  }
+
+  // Decay and clipping in plain loops; Adam itself has a test of its own.
   void adam() {
     step_.at(0)[0] = static_cast<std::int32_t>(steps);
-    auto& p = model_.parameters();
+    rate_.at(0)[0] = rate();
+    auto& p = model_->parameters();
+    const double clip = config_.get_double("train.clip_norm"),
+                 decay = config_.get_double("train.weight_decay");
+    double squares = 0;
+    for (std::int64_t i = 0; i < p.values().size(); ++i) squares += std::pow(p.gradients().at(0)[i], 2);
+    for (std::int64_t i = 0; i < p.values().size(); ++i) {
+      p.values().at(0)[i] *= 1 - rate_.at(0)[0] * decay;
+      if (clip > 0) p.gradients().at(0)[i] *= std::min(1., clip / (std::sqrt(squares) + 1e-6));
+    }
     AdamStep<double> args;
+    args.beta1 = config_.get_double("train.beta1");
+    args.beta2 = config_.get_double("train.beta2");
     args.parameter = p.values();
     args.gradient = p.gradients();
     args.m = p.first_moments();
@@ -192,8 +285,9 @@ class PlainTrainer {
 
   const Options config_;
   std::unique_ptr<Task> task_;
+  std::vector<const Task*> stages_;
   bool schlag_;
-  RetrievalModel<double> model_;
+  std::unique_ptr<Model<double>> model_;
   Arena scalars_;
   Tensor<double> rate_;
   Tensor<std::int32_t> step_;

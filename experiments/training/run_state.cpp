@@ -66,6 +66,17 @@ std::string misfit_of_curves(const RunState& state, std::int64_t every) {
   return "";
 }
 
+// Stages are left at evaluations, one after the other.
+std::string misfit_of_promotions(const RunState& state, std::int64_t every) {
+  std::int64_t last = 0;
+  for (const std::int64_t step : state.promotions) {
+    if (step <= last || step > state.steps || step % every != 0)
+      return fmt::format("it left a stage at step {} of {}", step, state.steps);
+    last = step;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string misfit(const RunState& state, const Run& run) {
@@ -78,13 +89,15 @@ std::string misfit(const RunState& state, const Run& run) {
                        every);
   std::string why = misfit_of_curves(state, every);
   if (!why.empty()) return why;
+  why = misfit_of_promotions(state, every);
+  if (!why.empty()) return why;
   double best = std::numeric_limits<double>::infinity();
   std::int64_t strikes = 0;
-  if (state.evaluations > 0) {
-    for (const double loss : state.curves.at("eval_loss").y) {
-      strikes = loss < best ? 0 : strikes + 1;
-      best = std::min(best, loss);
-    }
+  const std::int64_t stage = state.promotions.empty() ? 0 : state.promotions.back() / every;
+  for (std::int64_t i = stage; i < state.evaluations; ++i) {
+    const double loss = state.curves.at("eval_loss").y[static_cast<std::size_t>(i)];
+    strikes = loss < best ? 0 : strikes + 1;
+    best = std::min(best, loss);
   }
   if (!same(best, state.best) || strikes != state.strikes)
     return "its best loss, or how long ago that was, is not that of its curve";
@@ -102,6 +115,7 @@ std::string to_bytes(const RunState& state) {
                          {"steps", state.steps},         {"evaluations", state.evaluations},
                          {"strikes", state.strikes},     {"best", bits({state.best})},
                          {"report", bits(state.report)}, {"bytes", state.parameters.size()}};
+  if (!state.promotions.empty()) head["promotions"] = state.promotions;
   for (const auto& [name, curve] : state.curves)
     head["curves"][name] = {{"x", bits(curve.x)}, {"y", bits(curve.y)}};
   return head.dump() + "\n" + state.parameters;
@@ -124,6 +138,10 @@ RunState run_state(const std::string& bytes) {
     const nlohmann::json curves = head.value("curves", nlohmann::json::object());
     for (const auto& [name, curve] : curves.items()) {
       state.curves[name] = {doubles(curve.at("x")), doubles(curve.at("y"))};
+    }
+    for (const auto& step : head.value("promotions", nlohmann::json::array())) {
+      if (!step.is_number_integer()) throw std::runtime_error("a promotion is no step");
+      state.promotions.push_back(step.get<std::int64_t>());
     }
     state.parameters = bytes.substr(line + 1);
     if (state.parameters.size() != word_of(head.at("bytes"))) throw std::runtime_error("cut short");

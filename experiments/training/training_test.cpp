@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "experiments/training/optimizer.h"
 #include "experiments/training/plain_trainer.h"
 #include "experiments/training/training_fixture.h"
 
@@ -66,6 +67,50 @@ TEST(PlainLoop, RandomFeaturesAreDrawnAnewInEveryForwardPass) {
                      "[3, 9876543210]"));
 }
 
+// Every option of the optimizer against plain loops; rates and decays differ within the pack.
+TEST(PlainLoop, OptimizersSchedulesAndClipping) {
+  for (const char* lines :
+       {"train.optimizer = \"adamw\"\ntrain.weight_decay = 0.3", "train.beta1 = 0.7\ntrain.beta2 = 0.9",
+        "train.clip_norm = 0.05", "train.warmup_steps = 7", "train.schedule = \"cosine\"",
+        "train.schedule = \"cosine\"\ntrain.warmup_steps = 7\ntrain.clip_norm = 0.1\n"
+        "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1"}) {
+    SCOPED_TRACE(lines);
+    const auto runs =
+        exact_runs(std::string("train.max_steps = 25\neval.every = 10\ntrain.learning_rate = 0.03\n") + lines,
+                   "name = \"linear_attention\"", "[1, 2]");
+    ASSERT_NO_FATAL_FAILURE(compare(runs));
+    const auto plain = exact_runs("train.max_steps = 25\neval.every = 10\ntrain.learning_rate = 0.03",
+                                  "name = \"linear_attention\"", "[1, 2]");
+    EXPECT_NE(train_one(runs).eval_loss, train_one(plain).eval_loss) << "the option does nothing";
+  }
+}
+
+// Rates as torch.optim.lr_scheduler's formulas give them, computed apart from this code.
+TEST(Schedule, IsThatOfPyTorch) {
+  const auto schedule = [](const std::string& lines, std::int64_t epoch = 0) {
+    return schedule_of(exact_runs(lines, "name = \"softmax\"")[0].config, epoch);
+  };
+  // CosineAnnealingLR(T_max = 10) from 0.1: get_last_lr() at each update
+  const double cosine[] = {
+      0.1,  0.09755282581475769, 0.09045084971874738, 0.07938926261462366,  0.06545084971874737,
+      0.05, 0.03454915028125263, 0.02061073738537635, 0.009549150281252633, 0.0024471741852423235};
+  const RateSchedule by_step = schedule("train.max_steps = 10\ntrain.schedule = \"cosine\"");
+  for (int t = 1; t <= 10; ++t) EXPECT_NEAR(0.1 * by_step.factor(t), cosine[t - 1], 1e-16) << t;
+  // stepped once an epoch of 3 steps; the last epoch is cut short
+  RateSchedule by_epoch = schedule("train.max_steps = 29");
+  EXPECT_EQ(by_epoch.factor(1), 1);
+  EXPECT_EQ(by_epoch.factor(1000), 1);
+  Options config = exact_runs("train.max_steps = 29", "name = \"softmax\"")[0].config;
+  config.set("train.schedule", std::string("cosine_epoch"));
+  by_epoch = schedule_of(config, 3);
+  for (int t = 1; t <= 29; ++t) EXPECT_NEAR(0.1 * by_epoch.factor(t), cosine[(t - 1) / 3], 1e-16) << t;
+  // LinearLR from 1/4 over the first 4 updates, then the cosine over the other 10
+  const RateSchedule warm =
+      schedule("train.max_steps = 14\ntrain.warmup_steps = 4\ntrain.schedule = \"cosine\"");
+  for (int t = 1; t <= 14; ++t)
+    EXPECT_NEAR(0.1 * warm.factor(t), t <= 4 ? 0.025 * t : cosine[t - 5], 1e-16) << t;
+}
+
 // Rounded products change the curve, by little, and still learn.
 TEST(Precision, RoundedProductsTrain) {
   const auto last_loss = [](const std::string& precision) {
@@ -122,6 +167,18 @@ TEST(StopRules, SolvedAtOnce) {
   const Record record = train_one(runs);
   EXPECT_EQ(record.status, RunStatus::done);
   EXPECT_EQ(record.steps, 7);
+  ASSERT_NO_FATAL_FAILURE(compare(runs));
+}
+
+TEST(StopRules, SolvedByAccuracy) {
+  const auto runs = exact_runs(
+      "train.stop_loss = 0\ntrain.stop_accuracy = 0.95\ntrain.max_steps = 400\neval.every = 10\n"
+      "train.learning_rate = 0.002\ntrain.patience = 1000",
+      "name = \"softmax\"");
+  const Record record = train_one(runs);
+  EXPECT_GE(record.eval_accuracy, 0.95);
+  EXPECT_LT(record.steps, 400);
+  EXPECT_GT(record.steps, 10);
   ASSERT_NO_FATAL_FAILURE(compare(runs));
 }
 

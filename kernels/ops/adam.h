@@ -1,5 +1,7 @@
-// Adam (Kingma and Ba 2015), fused over one flat block of parameters a replica, as PyTorch computes it:
-//   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,  p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), fused over one flat block of parameters a
+// replica, as PyTorch computes them:
+//   p -= lr decay p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
+//   p -= lr / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + eps).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
@@ -7,13 +9,14 @@
 namespace crosstalk {
 
 /// parameter, gradient, m, v [R,P]; learning_rate [R] and step int32 [R] (1 at the first update) differ by
-/// replica.
+/// replica. Absent: weight_decay [R] (none), gradient_scale [R] (1: g is what the gradient is multiplied by).
 template <class Real>
 struct AdamStep {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   Tensor<Real> parameter, gradient, m, v;
   Tensor<double> learning_rate;
   Tensor<std::int32_t> step;
+  Tensor<double> weight_decay = {}, gradient_scale = {};
 };
 
 template <class Real>

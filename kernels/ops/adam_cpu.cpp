@@ -21,6 +21,20 @@ void run_cpu(const Exec& exec, const AdamStep<Real>& a) {
                     const Real* g = a.gradient.at(r);
                     Real* m = a.m.at(r);
                     Real* v = a.v.at(r);
+                    if (a.weight_decay) {
+                      const Real keep = static_cast<Real>(1 - *a.learning_rate.at(r) * *a.weight_decay.at(r));
+                      for (std::int64_t i = begin; i < end; ++i) p[i] *= keep;
+                    }
+                    if (a.gradient_scale) {
+                      const Real scale = static_cast<Real>(*a.gradient_scale.at(r));
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const Real scaled = scale * g[i];
+                        m[i] = b1 * m[i] + c1 * scaled;
+                        v[i] = b2 * v[i] + c2 * scaled * scaled;
+                        p[i] -= rate * m[i] / (std::sqrt(v[i]) / root + eps);
+                      }
+                      return;
+                    }
                     for (std::int64_t i = begin; i < end; ++i) {
                       m[i] = b1 * m[i] + c1 * g[i];
                       v[i] = b2 * v[i] + c2 * g[i] * g[i];

@@ -1,4 +1,4 @@
-// Adam over the flat parameter block: one pass, 28 bytes a parameter in fp32.
+// Adam and AdamW over the flat parameter block: one pass, 28 bytes a parameter in fp32.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/adam.h"
@@ -21,7 +21,7 @@ __device__ double power(double x, std::int32_t n) {
 // Four neighbouring parameters a thread; the bias corrections are made while those arrive.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamStep<Real> a) {
-  __shared__ Real rate, root;
+  __shared__ Real rate, root, keep, scale;
   const int r = blockIdx.y;
   const std::int64_t n = a.parameter.size(),
                      i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x);
@@ -37,7 +37,18 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
   if (threadIdx.x == 0)
     rate = static_cast<Real>(*a.learning_rate.at(r) / (1 - power(a.beta1, *a.step.at(r))));
   if (threadIdx.x == 32) root = static_cast<Real>(sqrt(1 - power(a.beta2, *a.step.at(r))));
+  if (a.weight_decay && threadIdx.x == 64)
+    keep = static_cast<Real>(1 - *a.learning_rate.at(r) * *a.weight_decay.at(r));
+  if (a.gradient_scale && threadIdx.x == 96) scale = static_cast<Real>(*a.gradient_scale.at(r));
   __syncthreads();
+  if (a.weight_decay) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) pi[j] *= keep;
+  }
+  if (a.gradient_scale) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) gi[j] *= scale;
+  }
   const Real b1 = static_cast<Real>(a.beta1), b2 = static_cast<Real>(a.beta2), eps = static_cast<Real>(a.eps);
   const Real c1 = static_cast<Real>(1 - a.beta1), c2 = static_cast<Real>(1 - a.beta2);
 #pragma unroll

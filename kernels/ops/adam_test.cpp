@@ -43,6 +43,7 @@ struct Adam {
   int R, P;
   Betas betas;
   std::vector<int> ids;
+  Tensor<double> decay = {}, scale = {};
 
   Adam(std::vector<int> ids_, int P_, Betas betas_)
       : R(static_cast<int>(ids_.size())), P(P_), betas(betas_), ids(std::move(ids_)) {
@@ -70,9 +71,9 @@ struct Adam {
         upload(Device::cpu, set.real("gradient"), r, g);
         upload(Device::cpu, set.integer("step"), r, Integers{step});
       }
-      run(exec,
-          AdamStep<Real>{betas.beta1, betas.beta2, betas.eps, set.real("parameter"), set.real("gradient"),
-                         set.real("m"), set.real("v"), set.precise("learning_rate"), set.integer("step")});
+      run(exec, AdamStep<Real>{betas.beta1, betas.beta2, betas.eps, set.real("parameter"),
+                               set.real("gradient"), set.real("m"), set.real("v"),
+                               set.precise("learning_rate"), set.integer("step"), decay, scale});
     }
     set.check_overruns();
   }
@@ -112,6 +113,67 @@ TEST(Adam, FirstStepIsTheRate) {
     const double g = gradient_of(0, i, 1);
     EXPECT_NEAR(got[static_cast<std::size_t>(i)], std::sin(i) - (g > 0 ? 1e-3 : -1e-3), 1e-7);
   }
+}
+
+// AdamW with a falling rate and gradients clipped to norm 1: five steps from (1, -2), computed apart from this code
+// with the formulas of torch.optim.AdamW, CosineAnnealingLR (T_max 5) and clip_grad_norm_.
+TEST(Adam, DecoupledDecayAndScaledGradientsArePyTorchs) {
+  struct Step {
+    double rate, scale, gradient[2], want[2];
+  };
+  const Step steps[] = {
+      {0.1, 1.0, {0.3, -0.2}, {0.8750000033333332, -1.8500000049999996}},
+      {0.09045084971874738, 0.6651896627601577, {1.5, 0.1}, {0.7734650728203651, -1.771845279217006}},
+      {0.06545084971874738, 0.49029009746096247, {-0.4, 2.0}, {0.7235180863956473, -1.7793232573747848}},
+      {0.03454915028125263, 1.0, {0.0, 0.5}, {0.7011076863026802, -1.7870206503227237}},
+      {0.009549150281252633, 0.32461363120655395, {0.7, -3.0}, {0.6946385961691287, -1.7834106382806652}}};
+  TensorSet<double> set;
+  for (const char* name : {"parameter", "gradient", "m", "v"}) set.reals.add(name, 1, {2});
+  for (const char* name : {"rate", "decay", "scale"}) set.doubles.add(name, 1, {});
+  set.integers.add("step", 1, {});
+  set.allocate();
+  upload(Device::cpu, set.real("parameter"), 0, Numbers{1, -2});
+  for (const char* name : {"m", "v"}) upload(Device::cpu, set.real(name), 0, Numbers{0, 0});
+  upload(Device::cpu, set.precise("decay"), 0, Numbers{0.25});
+  int t = 0;
+  for (const Step& step : steps) {
+    upload(Device::cpu, set.real("gradient"), 0, Numbers{step.gradient[0], step.gradient[1]});
+    upload(Device::cpu, set.precise("rate"), 0, Numbers{step.rate});
+    upload(Device::cpu, set.precise("scale"), 0, Numbers{step.scale});
+    upload(Device::cpu, set.integer("step"), 0, Integers{++t});
+    run(Exec{}, AdamStep<double>{0.9, 0.99, 1e-8, set.real("parameter"), set.real("gradient"), set.real("m"),
+                                 set.real("v"), set.precise("rate"), set.integer("step"),
+                                 set.precise("decay"), set.precise("scale")});
+    const auto got = download(Device::cpu, set.real("parameter"), 0);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_NEAR(got[static_cast<std::size_t>(i)], step.want[i], 1e-14) << "step " << t << ", number " << i;
+  }
+}
+
+// No decay and a scale of 1 are no decay and no scale, bit for bit.
+template <class Real>
+void check_neutral() {
+  const Betas betas{0.9, 0.999, 1e-8};
+  Adam<Real> plain({0, 1}, 300, betas), neutral({0, 1}, 300, betas);
+  TensorSet<Real> extra;
+  for (const char* name : {"decay", "scale"}) extra.doubles.add(name, 2, {});
+  extra.allocate();
+  for (int r = 0; r < 2; ++r) {
+    upload(Device::cpu, extra.precise("decay"), r, Numbers{0});
+    upload(Device::cpu, extra.precise("scale"), r, Numbers{1});
+  }
+  plain.steps(Exec{}, 1, 7);
+  neutral.decay = extra.precise("decay");
+  neutral.scale = extra.precise("scale");
+  neutral.steps(Exec{}, 1, 7);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(identical("parameter", plain.get("parameter", r).data(), neutral.get("parameter", r).data(),
+                          plain.P));
+  }
+}
+TEST(Adam, NeutralValuesAreNone) {
+  check_neutral<double>();
+  check_neutral<float>();
 }
 
 template <class Real>

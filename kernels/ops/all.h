@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/adam.h"
+#include "kernels/ops/add_positions.h"
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
+#include "kernels/ops/clip.h"
+#include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/diagonal_read.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
@@ -22,6 +25,7 @@
 #include "kernels/ops/readout.h"
 #include "kernels/ops/recurrence.h"
 #include "kernels/ops/rescaled_read.h"
+#include "kernels/ops/residual_norm.h"
 #include "kernels/ops/ridge_read.h"
 #include "kernels/ops/rotate.h"
 #include "kernels/ops/scan.h"
@@ -33,7 +37,9 @@
 
 // clang-format off
 #define CROSSTALK_OPS(X)                                                       \
-  X(AdamStep) X(BucketIds) X(CountStep) X(CountEvaluation) X(FavorFeatures)    \
+  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep)             \
+  X(CountEvaluation)                                                           \
+  X(FavorFeatures)                                                             \
   X(FeatureMapForward) X(FeatureMapBackward)                                   \
   X(SquaredLossForward) X(SquaredLossBackward)                                 \
   X(TableFeaturesForward) X(TableFeaturesBackward)                             \
@@ -41,9 +47,11 @@
 
 /// Ops of one struct (kernels/base/op.h), one a line.
 #define CROSSTALK_WHOLE_OPS(X) \
+  X(AddPositions) \
   X(Attend) \
   X(Combine) \
   X(Constant) \
+  X(CrossEntropy) \
   X(DiagonalRead) \
   X(EraseRatio) \
   X(Expand) \
@@ -65,6 +73,7 @@
   X(ReadWeights) \
   X(RecurrentRead) \
   X(RescaledRead) \
+  X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \
   X(RowDivide) \

@@ -2,6 +2,8 @@
 // not look at every step. One report of kReportSize doubles a replica is all that the host reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cmath>
+
 #include "kernels/base/exec.h"
 
 namespace crosstalk {
@@ -19,23 +21,57 @@ enum Report : int {
 };
 constexpr int kReportSize = 8;
 
+/// What a learning rate is multiplied by at each step: a linear warm-up, and half a cosine down to 0.
+struct RateSchedule {
+  std::int32_t warmup = 0;   ///< step t of so many, counted from 1, takes t / warmup of it
+  std::int32_t periods = 0;  ///< 0: constant; else those of the cosine, which changes once in each
+  std::int32_t period = 1;   ///< steps
+  std::int32_t start = 0;    ///< steps before the cosine begins
+
+  /// As PyTorch's CosineAnnealingLR (closed form, eta_min 0), stepped after every `period` updates.
+  CT_HD double factor(std::int32_t step) const {
+    double factor = step < warmup ? static_cast<double>(step) / warmup : 1.0;
+    if (periods > 0 && step > start) {
+      const std::int32_t passed = (step - 1 - start) / period;
+      constexpr double pi = 3.141592653589793;
+      factor *= passed < periods ? 0.5 * (1 + cos(pi * passed / periods)) : 0.0;
+    }
+    return factor;
+  }
+};
+
 /// After a training forward pass: step += 1, loss [R,1] joins the report. `period`: training sums start anew
-/// when step is a multiple of it.
+/// when step is a multiple of it. rate [R,1], where it is not absent: what `schedule` makes of learning_rate
+/// [R,1] for the update of this step.
 template <class Real>
 struct CountStep {
   int period = 1;
   Tensor<Real> loss;
   Tensor<std::int32_t> step;  ///< [R,1] steps done
   Tensor<double> report;
+  RateSchedule schedule = {};
+  Tensor<double> learning_rate = {}, rate = {};
+};
+
+/// Where training stands in a part of an epoch (experiments/training/epoch.h): of its batches, the one that step
+/// [R,1] is to take, batch [R,1] = step / epoch * steps + step % epoch - start.
+template <class Real>
+struct CountBatches {
+  std::int32_t epoch = 1, start = 0, steps = 1;
+  Tensor<std::int32_t> step, batch;
+
+  CT_HD std::int32_t of(std::int32_t at) const { return at / epoch * steps + at % epoch - start; }
 };
 
 /// After an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
 /// and correct [R,B,Q] (-1: slot not used) join the report. chunk 0: mean over queries; chunk n: mean over
-/// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. `first`: sums
-/// start anew; `last`: evaluations += 1.
+/// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. by_sequence: loss and
+/// right are means over the queries of a sequence, and each counts once. `first`: sums start anew; `last`:
+/// evaluations += 1.
 template <class Real>
 struct CountEvaluation {
   int sequences = 0, chunk = 0;
+  bool by_sequence = false;
   bool first = true, last = true;
   Tensor<Real> query_loss;
   Tensor<std::int32_t> correct, evaluations;  ///< evaluations [R,1]
@@ -50,6 +86,12 @@ template <class Real>
 void run_cuda(const Exec& exec, const CountStep<Real>& args);
 
 template <class Real>
+void run_cpu(const Exec& exec, const CountBatches<Real>& args);
+
+template <class Real>
+void run_cuda(const Exec& exec, const CountBatches<Real>& args);
+
+template <class Real>
 void run_cpu(const Exec& exec, const CountEvaluation<Real>& args);
 
 template <class Real>
@@ -58,7 +100,7 @@ void run_cuda(const Exec& exec, const CountEvaluation<Real>& args);
 /// Sums of one sequence, the same arithmetic on every device: [loss sum, weight, right, queries, exact].
 template <class Real>
 CT_HD inline void count_sequence(const Real* loss, const std::int32_t* correct, int Q, int chunk,
-                                 double* sums) {
+                                 bool by_sequence, double* sums) {
   double total = 0, weight = 0, right = 0, queries = 0, part = 0;
   int in_part = 0;
   bool exact = true;
@@ -76,6 +118,11 @@ CT_HD inline void count_sequence(const Real* loss, const std::int32_t* correct, 
       part = 0;
       in_part = 0;
     }
+  }
+  if (by_sequence && queries > 0) {
+    total /= weight;
+    right /= queries;
+    weight = queries = 1;
   }
   sums[report_loss_sum] = total;
   sums[report_loss_weight] = weight;

@@ -18,6 +18,7 @@ void run_cpu(const Exec& exec, const CountStep<Real>& a) {
     report[report_train_loss] += loss;
     report[report_train_steps] += 1;
     if (!std::isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
+    if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
   });
 }
 
@@ -29,13 +30,20 @@ void run_cpu(const Exec& exec, const CountEvaluation<Real>& a) {
     for (int i = 0; i <= report_exact && a.first; ++i) report[i] = 0;
     for (int b = 0; b < std::min(B, a.sequences); ++b) {
       double* sums = a.workspace.at(r) + b * (report_exact + 1);
-      count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, sums);
+      count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence, sums);
       for (int i = 0; i <= report_exact; ++i) report[i] += sums[i];
     }
     if (a.last) ++*a.evaluations.at(r);
   });
 }
 
+template <class Real>
+void run_cpu(const Exec& exec, const CountBatches<Real>& a) {
+  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) { *a.batch.at(r) = a.of(*a.step.at(r)); });
+}
+
+template void run_cpu(const Exec&, const CountBatches<float>&);
+template void run_cpu(const Exec&, const CountBatches<double>&);
 template void run_cpu(const Exec&, const CountStep<float>&);
 template void run_cpu(const Exec&, const CountStep<double>&);
 template void run_cpu(const Exec&, const CountEvaluation<float>&);

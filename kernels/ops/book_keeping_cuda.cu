@@ -17,6 +17,13 @@ __global__ void count_step_kernel(const __grid_constant__ CountStep<Real> a) {
   report[report_train_loss] += loss;
   report[report_train_steps] += 1;
   if (!isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
+  if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
+}
+
+template <class Real>
+__global__ void count_batches_kernel(const __grid_constant__ CountBatches<Real> a) {
+  const int r = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (r < a.step.R) *a.batch.at(r) = a.of(*a.step.at(r));
 }
 
 // One thread a sequence, then one thread a sum, which adds up the sequences in order.
@@ -26,7 +33,7 @@ __global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<
   const int r = static_cast<int>(blockIdx.x), B = a.query_loss.dim(0), Q = a.query_loss.dim(1);
   const int n = min(B, a.sequences);
   for (int b = static_cast<int>(threadIdx.x); b < n; b += static_cast<int>(blockDim.x)) {
-    count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk,
+    count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence,
                    a.workspace.at(r) + b * kSums);
   }
   __syncthreads();
@@ -48,11 +55,18 @@ void run_cuda(const Exec& exec, const CountStep<Real>& a) {
 }
 
 template <class Real>
+void run_cuda(const Exec& exec, const CountBatches<Real>& a) {
+  count_batches_kernel<<<device::blocks_for(a.step.R, 128), 128, 0, device::stream_of(exec)>>>(a);
+  device::check_launch("count_batches");
+}
+
+template <class Real>
 void run_cuda(const Exec& exec, const CountEvaluation<Real>& a) {
   count_evaluation_kernel<<<static_cast<unsigned>(a.query_loss.R), 64, 0, device::stream_of(exec)>>>(a);
   device::check_launch("count_evaluation");
 }
 
+CROSSTALK_CUDA_OP(CountBatches)
 CROSSTALK_CUDA_OP(CountStep)
 CROSSTALK_CUDA_OP(CountEvaluation)
 

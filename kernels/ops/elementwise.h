@@ -32,15 +32,17 @@ enum class MapKind : int {
   relu,
   silu,
   reciprocal,
-  softsign
+  softsign,
+  gelu
 };
 
-/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|). log
-/// is that of at least 1e-30: a gate that has closed for good, 1 - 1, keeps a finite logarithm and gradient.
+/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|), gelu x
+/// times the normal distribution function. log is that of at least 1e-30: a gate that has closed for good, 1 - 1, keeps a
+/// finite logarithm and gradient.
 /// exp is that of at most 80, for the same reason: the largest that single precision holds is e^88.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
-  using std::exp, std::log, std::log1p, std::tanh;
+  using std::erfc, std::exp, std::log, std::log1p, std::tanh;
   switch (map) {
     case MapKind::affine:
       return x;
@@ -64,6 +66,8 @@ CT_HD inline Real mapped(MapKind map, Real x) {
       return 1 / x;
     case MapKind::softsign:
       return x / (1 + (x < 0 ? -x : x));
+    case MapKind::gelu:
+      return x / 2 * erfc(-x * Real(0.70710678118654752440));
   }
   return x;
 }
@@ -71,7 +75,7 @@ CT_HD inline Real mapped(MapKind map, Real x) {
 /// f'(x).
 template <class Real>
 CT_HD inline Real map_slope(MapKind map, Real x) {
-  using std::exp, std::tanh;
+  using std::erfc, std::exp, std::tanh;
   switch (map) {
     case MapKind::affine:
       return 1;
@@ -103,6 +107,8 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
       const Real below = 1 + (x < 0 ? -x : x);
       return 1 / (below * below);
     }
+    case MapKind::gelu:
+      return erfc(-x * Real(0.70710678118654752440)) / 2 + x * exp(-x * x / 2) * Real(0.39894228040143267794);
   }
   return 1;
 }

@@ -144,6 +144,7 @@ std::vector<OpCase> cases() {
       map_case("Relu", MapKind::relu, off_zero(), [](L x) { return x > 0 ? x : L(0); }),
       map_case("Silu", MapKind::silu, small, [](L x) { return x / (1 + std::exp(-x)); }),
       map_case("Reciprocal", MapKind::reciprocal, positive, [](L x) { return 1 / x; }),
+      map_case("Gelu", MapKind::gelu, small, [](L x) { return x / 2 * (1 + std::erf(x / std::sqrt(L(2)))); }),
       map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
       combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),
       combine_case("AddOfHeads", CombineKind::add, {2, 3, 2, 5}, {1, 1, 2, 1}),

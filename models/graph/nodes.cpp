@@ -167,6 +167,38 @@ QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTenso
   return {query_loss, loss, correct};
 }
 
+template <class Real>
+QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w,
+                              const BatchTensors& batch) {
+  CrossEntropy<Real> op;
+  op.precision = g.products();
+  op.with_gradients = g.train();
+  op.x = in(x), op.w = in(w), op.target = ids(batch.target);
+  op.plan();
+  Variable<Real>*query_loss = g.tensor(op.query_loss.value, false), *loss = g.tensor(op.loss.value, false),
+  *logits = g.tensor(op.logits.value, false), *share = g.tensor(op.share.value, false);
+  auto* correct = g.integers({batch.B, batch.Q});
+  g.node(
+      "cross_entropy", {x, w}, {},
+      [=](const Exec& e) {
+        CrossEntropy<Real> now = op;
+        const auto bind = [](In<Real>& field, const Variable<Real>* v) {
+          field.value = v->value, field.gradient = v->gradient;
+          field.write = v->gradient.data ? Write::overwrite : Write::none;
+        };
+        bind(now.x, x), bind(now.w, w);
+        now.target.value = *op.target.source;
+        now.query_loss.value = query_loss->value, now.loss.value = loss->value;
+        now.logits.value = logits->value, now.share.value = share->value, now.correct = *correct;
+        forward(e, now);
+      },
+      [](const Exec&, const std::vector<Write>& m) {
+        if (m[0] == Write::add || m[1] == Write::add)
+          throw std::logic_error("[cross_entropy] shares an input with a later node");
+      });
+  return {query_loss, loss, correct};
+}
+
 #define CROSSTALK_NODES(Real)                                                                              \
   template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);        \
   template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);   \
@@ -188,7 +220,8 @@ QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTenso
                                     const BatchTensors&);                                                  \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,             \
                                           const Tensor<std::int32_t>*, std::uint32_t);                     \
-  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);
+  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);               \
+  template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&);
 CROSSTALK_NODES(float)
 CROSSTALK_NODES(double)
 

@@ -149,5 +149,9 @@ struct QueryLoss {
 /// Squared loss against one-hot targets: a node without outputs.
 template <class Real>
 QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch);
+/// Cross-entropy of logits x w^T (ops/cross_entropy.h): x [R,B,Q,D], w [R,V,D]. A node without outputs.
+template <class Real>
+QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w,
+                              const BatchTensors& batch);
 
 }  // namespace crosstalk

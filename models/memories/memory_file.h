@@ -53,5 +53,7 @@ struct Memory {
 /// All of them, by name. Generated from the files of models/memories/.
 const std::vector<Memory>& all_memories();
 const Memory& memory_named(const std::string& name);
+/// Derives and refuses what the memory's parts and the memory itself say, without building anything.
+void resolve_alone(const Memory& memory, Options& options);
 
 }  // namespace crosstalk

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"
+#include "models/testing/differences.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
@@ -14,21 +15,6 @@ class MemoryGradient : public ::testing::TestWithParam<std::string> {
  protected:
   const MemoryKind& kind() const { return *find_memory(GetParam()); }
 };
-
-// (8 (f(x+h) - f(x-h)) - (f(x+2h) - f(x-2h))) / 12h for parameter p, element j, by replica.
-std::vector<double> difference(ModelRun<double>& run, const Tensor<double>& p, std::int64_t j, int R) {
-  const double h = 6e-5;
-  std::vector<double> result(static_cast<std::size_t>(R), 0), x;
-  for (int r = 0; r < R; ++r) x.push_back(p.at(r)[j]);
-  for (const auto& [steps, weight] :
-       std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
-    for (int r = 0; r < R; ++r) p.at(r)[j] = x[static_cast<std::size_t>(r)] + steps * h;
-    run.forward();
-    for (int r = 0; r < R; ++r) result[static_cast<std::size_t>(r)] += weight * run.loss(r) / (12 * h);
-  }
-  for (int r = 0; r < R; ++r) p.at(r)[j] = x[static_cast<std::size_t>(r)];
-  return result;
-}
 
 TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
   // Shapes take turns: Q = 1 keeps what Q > 1 recomputes, and few queries are projected one by one.
@@ -49,30 +35,7 @@ TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {
       ModelRun<double> run(setting.options, shape, R, true);
       for (int r = 0; r < R; ++r)
         give(run, r, find_example(setting.options, shape, 500 + turn * 2 + static_cast<std::size_t>(r), 0));
-      run.forward();
-      run.backward();
-      auto& block = run.model.parameters();
-      std::vector<std::vector<double>> analytic;
-      for (int i = 0; i < block.count(); ++i) {
-        for (int r = 0; r < R; ++r)
-          analytic.emplace_back(block.gradient(i).at(r), block.gradient(i).at(r) + block.gradient(i).size());
-      }
-      for (int i = 0; i < block.count(); ++i) {
-        const Tensor<double> p = block.value(i);
-        std::vector<std::vector<double>> numeric(R);
-        for (std::int64_t j = 0; j < p.size(); ++j) {
-          const auto d = difference(run, p, j, R);
-          for (std::size_t r = 0; r < R; ++r) numeric[r].push_back(d[r]);
-        }
-        for (std::size_t r = 0; r < R; ++r) {
-          // Rounding of the loss, divided by the step, is 1e-10 of the loss at most.
-          const double noise = 1e-2 * std::max(1., run.loss(static_cast<int>(r)));
-          const double scale = std::max(noise, magnitude(numeric[r].data(), p.size()));
-          const auto& got = analytic[static_cast<std::size_t>(i) * R + r];
-          ASSERT_TRUE(close("gradient of " + block.name(i), got.data(), numeric[r].data(), p.size(),
-                            1e-8 * scale, std::vector<int>(p.dims, p.dims + p.rank)));
-        }
-      }
+      ASSERT_NO_FATAL_FAILURE(expect_gradients(run, R));
       run.graph->graph.check_guards();
     }
     ++turn;

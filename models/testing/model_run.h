@@ -1,4 +1,4 @@
-// A retrieval model with one graph, filled from the host: parameters by name, batches by hand.
+// A model with one graph, filled from the host: parameters by name, batches by hand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
@@ -9,7 +9,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/ops/adam.h"
 #include "kernels/ops/favor_features.h"
-#include "models/retrieval_model.h"
+#include "models/model.h"
 #include "models/testing/hand_batch.h"
 #include "models/testing/oracle.h"
 #include "models/testing/variants.h"
@@ -24,6 +24,9 @@ struct ModelShape {
   bool second_key = false;
   int B = kB;
   SequenceShape sequence{kT, 2, 1};
+  int tokens = 0;  ///< of a language model, whose answers are `values`
+
+  Vocabulary vocabulary() const { return {tokens > 0 ? 0 : keys, values, second_key, tokens}; }
 };
 
 template <class Real>
@@ -31,7 +34,8 @@ class ModelRun {
  public:
   ModelRun(const Options& options, const ModelShape& shape_, int R, bool train)
       : shape(shape_),
-        model(options, {shape_.keys, shape_.values, shape_.second_key}, Device::cpu, R),
+        owned_(make_model<Real>(options, shape_.vocabulary(), Device::cpu, R)),
+        model(*owned_),
         graph(model.graph(shape_.B, shape_.sequence, train)),
         scalars_(Device::cpu) {
     rate_ = shaped<double>(R, {1});
@@ -42,7 +46,12 @@ class ModelRun {
     for (int r = 0; r < R; ++r) rate_.at(r)[0] = 1e-2, step_.at(r)[0] = 0;
   }
   ModelShape shape;
-  RetrievalModel<Real> model;
+
+ private:
+  std::unique_ptr<Model<Real>> owned_;
+
+ public:
+  Model<Real>& model;
   std::unique_ptr<ModelGraph<Real>> graph;
 
   void set_batch(int r, const HandBatch& batch) {

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/exam.h"
+
+#include <algorithm>
+
+#include "results/theory.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int kSchlagQueries =
+    schlag_max_queries;  // the released code evaluates at most so many queries a sequence
+
+}  // namespace
+
+std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences) {
+  std::vector<ExamPart> parts;
+  for (TaskSegment& segment : task.segments(split)) {
+    const Task* reads = segment.task.get();
+    const std::int64_t there = segment.sequences > 0 ? segment.sequences : sequences;
+    parts.push_back({segment.name, std::move(segment.task), reads, static_cast<int>(there)});
+  }
+  if (parts.empty()) parts.push_back({"", nullptr, &task, sequences});
+  return parts;
+}
+
+int evaluation_batch(Device device, int sequences, const SequenceShape& shape, const Vocabulary& vocabulary) {
+  if (vocabulary.tokens == 0) {  // one replica's read weights stay near 8 MB, whatever the load
+    const double row = static_cast<double>(shape.Q) * (shape.T + vocabulary.values);
+    return std::clamp(static_cast<int>(2e6 / row), 1, sequences);
+  }
+  constexpr double floats_of_a_token = 1024;
+  const double floats = shape.T * (shape.Q + floats_of_a_token);
+  return std::clamp(static_cast<int>((device == Device::cuda ? 6.4e7 : 4e6) / floats), 1, sequences);
+}
+
+template <class Real>
+Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<Real>& replicas)
+    : replicas_(replicas),
+      split_(split),
+      schlag_(split == Split::eval && config.get_string("eval.protocol") == "schlag2021"),
+      sequences_(static_cast<int>(config.get_int("eval.sequences"))),
+      chunk_(schlag_ ? static_cast<int>(config.get_int("train.batch")) : 0),
+      parts_(exam_parts(task, split, sequences_)),
+      arena_(replicas.device()),
+      replay_([this](const Exec& exec) { queue(exec); }) {
+  const Vocabulary vocabulary = task.vocabulary();
+  int scratch = 0, most = 0;
+  std::vector<SequenceShape> shapes;
+  for (const ExamPart& part : parts_) {
+    part.task->prepare(replicas.device());
+    const SequenceShape shape = part.task->shape(split, schlag_ ? kSchlagQueries : 0);
+    const int batch = evaluation_batch(replicas.device(), part.sequences, shape, vocabulary);
+    std::shared_ptr<ModelGraph<Real>> graph;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      if (shapes[i] == shape && graphs_[i]->batch.B == batch) graph = graphs_[i];
+    if (!graph) {
+      graph = replicas.model().graph(batch, shape, false, 1);
+      replicas.bind(*graph, split == Split::eval ? replicas.evaluations : replicas.zero);
+    }
+    shapes.push_back(shape);
+    graphs_.push_back(graph);
+    most = std::max(most, batch);
+    scratch = std::max(scratch, part.task->scratch_size());
+  }
+  scratch_ = std::make_unique<DrawScratch>(replicas.device(), replicas.count(), most, scratch);
+  workspace_ = shaped<double>(replicas.count(), {most, report_exact + 1});
+  arena_.reserve(&workspace_);
+  arena_.allocate();
+}
+
+template <class Real>
+DrawArgs Exam<Real>::draw_args(std::size_t part, int from) const {
+  const ModelGraph<Real>& graph = *graphs_[part];
+  DrawArgs draw = replicas_.draw_args(graph, split_, graph.batch.B);
+  draw.counter = replicas_.zero;
+  draw.offset = from;
+  draw.scratch = scratch_->tensor();
+  if (schlag_) {  // fresh sequences at every evaluation
+    draw.counter = replicas_.evaluations;
+    draw.stride = sequences_;
+  }
+  return draw;
+}
+
+template <class Real>
+void Exam<Real>::evaluate(const std::vector<int>& active) {
+  replay_(replicas_.exec(active), replicas_.stream());
+}
+
+template <class Real>
+void Exam<Real>::queue(const Exec& exec) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    ModelGraph<Real>& graph = *graphs_[p];
+    const int B = graph.batch.B;
+    for (int done = 0; done < parts_[p].sequences; done += B) {
+      parts_[p].task->draw(exec, draw_args(p, done));
+      graph.graph.forward(exec);
+      CountEvaluation<Real> count;
+      count.sequences = std::min(B, parts_[p].sequences - done);
+      count.chunk = chunk_;
+      count.by_sequence = is_mixture();
+      count.first = p == 0 && done == 0;
+      count.last = p + 1 == parts_.size() && done + B >= parts_[p].sequences;
+      count.query_loss = graph.loss.query_loss->value;
+      count.correct = *graph.loss.correct;
+      count.evaluations = replicas_.evaluations;
+      count.workspace = workspace_;
+      count.report = replicas_.report;
+      run(exec, count);
+    }
+  }
+}
+
+template <class Real>
+EvalSummary Exam<Real>::summary(const double* report) const {
+  int sequences = 0;
+  for (const ExamPart& part : parts_) sequences += part.sequences;
+  return {report[report_loss_sum] / report[report_loss_weight], report[report_right] / report[report_queries],
+          report[report_exact] / sequences};
+}
+
+template <class Real>
+std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& active) {
+  std::vector<std::vector<QueryResults>> results(active.size(), std::vector<QueryResults>(parts_.size()));
+  const Exec exec = replicas_.exec(active);
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    ModelGraph<Real>& graph = *graphs_[p];
+    const int B = graph.batch.B, Q = graph.batch.Q;
+    for (auto& of_replica : results) {
+      of_replica[p].sequences = parts_[p].sequences;
+      of_replica[p].Q = Q;
+    }
+    for (int done = 0; done < parts_[p].sequences; done += B) {
+      parts_[p].task->draw(exec, draw_args(p, done));
+      graph.graph.forward(exec);
+      replicas_.synchronise();
+      const auto take = static_cast<std::size_t>(std::min(B, parts_[p].sequences - done) * Q);
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        QueryResults& to = results[i][p];
+        const auto loss = replicas_.copy_of(graph.loss.query_loss->value, active[i], take);
+        const auto correct = replicas_.copy_of(*graph.loss.correct, active[i], take);
+        to.loss.insert(to.loss.end(), loss.begin(), loss.end());
+        to.correct.insert(to.correct.end(), correct.begin(), correct.end());
+      }
+    }
+  }
+  return results;
+}
+
+template class Exam<float>;
+template class Exam<double>;
+
+}  // namespace crosstalk

@@ -1,0 +1,66 @@
+// Reading trained replicas on a split of a task: sums for the report of an evaluation, or query by query.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/training/device_loop.h"
+#include "experiments/training/evaluation.h"
+#include "experiments/training/replicas.h"
+
+namespace crosstalk {
+
+/// A part of a split whose sequences have one shape.
+struct ExamPart {
+  std::string name;  ///< of the segment; "" where there are none
+  std::shared_ptr<const Task> segment;
+  const Task* task = nullptr;
+  int sequences = 0;
+};
+
+/// The parts of a split; `sequences` of each segment that does not say how many. The task must outlive them.
+std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences);
+
+/// Sequences that are read at a time. Those of tokens are cut by what a layer keeps of them.
+int evaluation_batch(Device device, int sequences, const SequenceShape& shape, const Vocabulary& vocabulary);
+
+template <class Real>
+class Exam {
+ public:
+  /// The task must outlive it.
+  Exam(const Options& config, const Task& task, Split split, Replicas<Real>& replicas);
+
+  /// Queues an evaluation of the active replicas, whose sums join their reports.
+  void evaluate(const std::vector<int>& active);
+  /// What a report says. Its losses are those of the protocol.
+  EvalSummary summary(const double* report) const;
+
+  /// Reads the active replicas query by query: for each of them, results by part.
+  std::vector<std::vector<QueryResults>> read(const std::vector<int>& active);
+
+  /// Means over what read() gave of one replica.
+  EvalSummary summary(const std::vector<QueryResults>& results) const {
+    return is_mixture() ? summarise_mixture(results) : summarise(results[0]);
+  }
+
+  const std::vector<ExamPart>& parts() const { return parts_; }
+  bool is_mixture() const { return !parts_[0].name.empty(); }
+
+ private:
+  void queue(const Exec& exec);
+  DrawArgs draw_args(std::size_t part, int from) const;
+
+  Replicas<Real>& replicas_;
+  Split split_;
+  bool schlag_;
+  int sequences_, chunk_;
+  std::vector<ExamPart> parts_;
+  std::vector<std::shared_ptr<ModelGraph<Real>>> graphs_;  ///< of the parts; those of one shape share it
+  std::unique_ptr<DrawScratch> scratch_;
+  Arena arena_;
+  Tensor<double> workspace_;
+  Replay replay_;
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/lesson.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace crosstalk {
+namespace {
+
+constexpr int kUnroll = 10;  // training steps in one captured graph, at most
+
+}  // namespace
+
+int unrolled_steps(Device device, const Options& config, const Epoch& epoch) {
+  if (device == Device::cpu) return 1;
+  if (epoch.parts().size() > 1) return kUnroll;  // what is left of a segment goes step by step
+  const std::int64_t common = std::gcd(config.get_int("eval.every"), config.get_int("train.max_steps"));
+  for (int u = kUnroll; u > 1; --u) {
+    if (common % u == 0) return u;
+  }
+  return 1;
+}
+
+template <class Real>
+Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& replicas)
+    : replicas_(replicas),
+      epoch_(task, static_cast<int>(config.get_int("train.batch"))),
+      batch_(static_cast<int>(config.get_int("train.batch"))),
+      unroll_(unrolled_steps(replicas.device(), config, epoch_)),
+      optimizer_(config, epoch_.steps(), replicas),
+      arena_(replicas.device()) {
+  int scratch = 0;
+  std::vector<SequenceShape> shapes;
+  for (const EpochPart& part : epoch_.parts()) {
+    part.task->prepare(replicas.device());
+    scratch = std::max(scratch, part.task->scratch_size());
+    const SequenceShape shape = part.task->shape(Split::train);
+    const auto known = std::find(shapes.begin(), shapes.end(), shape);
+    const std::size_t index = parts_.size();
+    parts_.emplace_back();
+    if (known != shapes.end()) {
+      parts_[index].graph = parts_[static_cast<std::size_t>(known - shapes.begin())].graph;
+    } else {
+      parts_[index].graph = replicas.model().graph(batch_, shape, true, unroll_);
+      replicas.bind(*parts_[index].graph, replicas.step);
+    }
+    shapes.push_back(shape);
+    parts_[index].one = std::make_unique<Replay>([this, index](const Exec& exec) { queue(exec, index, 1); });
+    parts_[index].many =
+        std::make_unique<Replay>([this, index](const Exec& exec) { queue(exec, index, unroll_); });
+  }
+  scratch_ = std::make_unique<DrawScratch>(replicas.device(), replicas.count(), batch_ * unroll_, scratch);
+  if (parts_.size() == 1) return;
+  number_ = shaped<std::int32_t>(replicas.count(), {1});
+  arena_.reserve(&number_);
+  arena_.allocate();
+}
+
+template <class Real>
+bool Lesson<Real>::advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
+                           const std::function<bool()>& stopped) {
+  const Exec exec = replicas_.exec(active);
+  for (std::int64_t done = 0; done < steps;) {
+    if (stopped()) return false;
+    const Epoch::Place place = epoch_.at(from + done);
+    const Part& part = parts_[place.part];
+    const bool many = unroll_ > 1 && std::min(place.left, steps - done) >= unroll_;
+    (many ? *part.many : *part.one)(exec, replicas_.stream());
+    done += many ? unroll_ : 1;
+  }
+  return true;
+}
+
+// The batches of the steps are drawn together, which hides the latency of drawing.
+template <class Real>
+void Lesson<Real>::queue(const Exec& exec, std::size_t index, int steps) {
+  const EpochPart& part = epoch_.parts()[index];
+  ModelGraph<Real>& graph = *parts_[index].graph;
+  DrawArgs draw = replicas_.draw_args(graph, Split::train, batch_ * steps);
+  draw.counter = replicas_.step;
+  if (number_) {
+    run(exec,
+        CountBatches<Real>{static_cast<std::int32_t>(epoch_.steps()), static_cast<std::int32_t>(part.start),
+                           static_cast<std::int32_t>(part.steps), replicas_.step, number_});
+    draw.counter = number_;
+  }
+  draw.stride = batch_;
+  draw.scratch = scratch_->tensor();
+  part.task->draw(exec, draw);
+  graph.batches = steps;
+  graph.prepare(exec);
+  for (int u = 0; u < steps; ++u) {
+    graph.select(u);
+    graph.graph.forward(exec);
+    optimizer_.count(exec, graph.loss.loss->value);
+    graph.graph.backward(exec);
+    optimizer_.update(exec);
+  }
+  graph.select(0);
+}
+
+template <class Real>
+std::string Lesson<Real>::forms() const {
+  return parts_[0].graph->graph.forms();
+}
+
+template class Lesson<float>;
+template class Lesson<double>;
+
+}  // namespace crosstalk

@@ -1,0 +1,54 @@
+// Training on one task: the graphs of its segments, and the steps through them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/training/device_loop.h"
+#include "experiments/training/epoch.h"
+#include "experiments/training/optimizer.h"
+#include "experiments/training/replicas.h"
+
+namespace crosstalk {
+
+template <class Real>
+class Lesson {
+ public:
+  /// The task must outlive it.
+  Lesson(const Options& config, const Task& task, Replicas<Real>& replicas);
+
+  const Epoch& epoch() const { return epoch_; }
+  /// Replica r trains a run with this configuration from now on.
+  void begin(int r, const Options& config) { optimizer_.begin(r, config); }
+
+  /// Queues `steps` steps of the active replicas, which stand at step `from` (or at the same place of an epoch).
+  /// Returns false if it left in between because of `stopped`.
+  bool advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
+               const std::function<bool()>& stopped);
+
+  /// The forms that the graphs have taken (provenance).
+  std::string forms() const;
+
+ private:
+  struct Part {
+    std::shared_ptr<ModelGraph<Real>> graph;  ///< parts of one shape share it
+    std::unique_ptr<Replay> one, many;        ///< a step, and unroll_ of them
+  };
+  void queue(const Exec& exec, std::size_t part, int steps);
+
+  Replicas<Real>& replicas_;
+  Epoch epoch_;
+  int batch_, unroll_;
+  Optimizer<Real> optimizer_;
+  std::vector<Part> parts_;
+  std::unique_ptr<DrawScratch> scratch_;
+  Arena arena_;
+  Tensor<std::int32_t> number_;  ///< [R,1] of the next batch of a part; absent where that is the step
+};
+
+/// Steps in one replay: where it can be, a divisor of the evaluation period and of the step limit.
+int unrolled_steps(Device device, const Options& config, const Epoch& epoch);
+
+}  // namespace crosstalk

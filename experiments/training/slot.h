@@ -1,0 +1,69 @@
+// What one replica of a pack has come to, and the rules that end it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/study.h"
+#include "experiments/training/evaluation.h"
+#include "results/record.h"
+
+namespace crosstalk {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+struct Slot {
+  const Run* run = nullptr;  ///< nullptr: empty
+  std::int64_t steps = 0, strikes = 0;
+  double best = std::numeric_limits<double>::infinity();
+  EvalSummary last{kNaN, kNaN, kNaN};
+  std::map<std::string, Series> curves;
+  std::vector<std::int64_t> promotions;  ///< steps at which a stage of a curriculum was left
+
+  void add_point(const char* name, double y) {
+    curves[name].x.push_back(static_cast<double>(steps));
+    curves[name].y.push_back(y);
+  }
+
+  /// Takes an evaluation into account.
+  void evaluated(const EvalSummary& summary) {
+    add_point("eval_loss", summary.loss);
+    add_point("eval_accuracy", summary.accuracy);
+    add_point("eval_exact", summary.exact);
+    last = summary;
+    strikes = summary.loss < best ? 0 : strikes + 1;
+    if (std::isfinite(summary.loss)) best = std::min(best, summary.loss);
+  }
+
+  /// Whether its last evaluation ends it. `last_stage`: of its curriculum; a stage that is learned before ends nothing.
+  bool ends(bool last_stage) const {
+    const Options& config = run->config;
+    const double stop_loss = config.get_double("train.stop_loss"),
+                 stop_accuracy = config.get_double("train.stop_accuracy");
+    const bool solved =
+        (stop_loss > 0 && last.loss <= stop_loss) || (stop_accuracy > 0 && last.accuracy >= stop_accuracy);
+    return (solved && last_stage) || strikes > config.get_int("train.patience") ||
+           steps >= config.get_int("train.max_steps");
+  }
+  /// Whether it goes on to the next stage.
+  bool learned() const { return last.accuracy >= run->config.get_double("train.promote_accuracy"); }
+
+  /// Steps that each stage begun so far took, over 1, 2, ...
+  Series steps_by_stage() const {
+    Series series;
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i <= promotions.size(); ++i) {
+      const std::int64_t end = i < promotions.size() ? promotions[i] : steps;
+      series.x.push_back(static_cast<double>(i + 1));
+      series.y.push_back(static_cast<double>(end - begin));
+      begin = end;
+    }
+    return series;
+  }
+};
+
+}  // namespace crosstalk

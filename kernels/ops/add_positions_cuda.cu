@@ -1,0 +1,53 @@
+// A thread a number.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/add_positions.h"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 128;
+
+template <class F>
+__global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < n) f(static_cast<int>(blockIdx.y), i);
+}
+
+template <class F>
+void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
+  if (n == 0 || R == 0) return;
+  each_kernel<<<dim3(blocks_for(n, kThreads), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(n,
+                                                                                                         f);
+  check_launch(name);
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const AddPositions<Real>& op) {
+  const std::int64_t row = static_cast<std::int64_t>(op.T()) * op.D();
+  each(exec, "add_positions", op.y.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
+    op.y.value.at(r)[i] = op.x.value.at(r)[i] + op.table.value.at(r)[i % row];
+  });
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const AddPositions<Real>& op) {
+  if (op.x.wanted()) {
+    each(exec, "add_positions backward (x)", op.y.gradient.R, op.y.gradient.size(),
+         [=] __device__(int r, std::int64_t i) {
+           put(op.x.write, op.x.gradient.at(r) + i, op.y.gradient.at(r)[i]);
+         });
+  }
+  if (!op.table.wanted()) return;
+  each(exec, "add_positions backward (table)", op.y.gradient.R, op.table.value.size(),
+       [=] __device__(int r, std::int64_t i) {
+         put(op.table.write, op.table.gradient.at(r) + i, op.d_table(r, i));
+       });
+}
+
+CROSSTALK_INSTANTIATE(cuda, AddPositions)
+
+}  // namespace crosstalk

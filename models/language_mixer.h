@@ -1,0 +1,95 @@
+// A memory inside a layer of the language model: queries, keys, values and gates are projections of the normed tokens, a
+// query stands at every token, and values are dense.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "models/mixer.h"
+#include "models/model.h"
+#include "models/model_parts.h"
+
+namespace crosstalk {
+
+/// Weights of one layer, named "layers.0.NAME".
+template <class Real>
+class LayerWeights {
+ public:
+  LayerWeights(Graph<Real>& graph, ParameterBlock<Real>& parameters, const Options& options,
+               std::string prefix)
+      : graph_(graph),
+        parameters_(parameters),
+        deviation_(options.get_double("model.weight_deviation")),
+        bias_(options.get_bool("model.bias")),
+        layers_(static_cast<int>(options.get_int("model.layers"))),
+        prefix_(std::move(prefix)) {}
+
+  Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
+    return graph_.parameter(parameters_, parameters_.named(prefix_ + name, dims, init));
+  }
+  /// How a weight of `inputs` numbers starts, and the bias beside it.
+  Init law(int inputs) const {
+    return deviation_ > 0 ? Init::normal(deviation_)
+                          : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
+  }
+  Init bias_law(int inputs) const { return deviation_ > 0 ? Init::constant(0) : law(inputs); }
+  /// x [R,B,T,n] -> [R,B,T,columns]; a bias where the options say so.
+  Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns);
+  /// The same with this bias.
+  Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init bias);
+  /// The same back into the residual stream.
+  Variable<Real>* back(Variable<Real>* x, const std::string& name, int columns);
+
+  Graph<Real>& graph() { return graph_; }
+
+ private:
+  Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init weight,
+                          const Init* bias);
+  Graph<Real>& graph_;
+  ParameterBlock<Real>& parameters_;
+  double deviation_;
+  bool bias_;
+  int layers_;
+  std::string prefix_;
+};
+
+template <class Real>
+class LanguageMixer final : public Mixer<Real> {
+ public:
+  using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
+  using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
+
+  /// x [R,B,T,width]: tokens. `layer`: number of the layer, for its random features.
+  LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
+                Variable<Real>* x, int layer);
+
+  Var<Real> keys() override;
+  Var<Real> queries() override;
+  Var<Real> values() override;
+  const Tensor<std::int32_t>* position() const override { return nullptr; }
+  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
+                  bool per_write) override;
+  Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override;
+  Variable<Real>* omega(int m) override;
+  void watch_decay(Var<Real> decay, bool logarithm) override {
+    target_.decays.push_back({decay.variable, logarithm});
+  }
+  /// What the memory reads, normalised and gated.
+  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
+
+ private:
+  Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
+    return {&graph, graph.view(x, dims)};
+  }
+
+  ModelGraph<Real>& target_;
+  LayerWeights<Real>& weights_;
+  Variable<Real>* x_;
+  int layer_;
+  bool own_keys_;
+  ModelParts<Real> parts_;
+  Var<Real> keys_, values_;
+};
+
+}  // namespace crosstalk

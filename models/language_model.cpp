@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/language_model.h"
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+#include "kernels/ops/add_positions.h"
+#include "kernels/ops/pick.h"
+#include "kernels/ops/residual_norm.h"
+#include "kernels/ops/short_conv.h"
+#include "models/graph/passes.h"
+#include "models/language_mixer.h"
+#include "models/memories/memory_file.h"
+
+namespace crosstalk {
+namespace {
+
+std::string prefix_of(int layer) { return fmt::format("layers.{}.", layer); }
+
+/// The residual stream: what blocks add is summed where the next norm reads it.
+template <class Real>
+class Stream {
+ public:
+  Stream(Graph<Real>& graph, const Options& options, Variable<Real>* x)
+      : graph_(graph),
+        norm_(options.get_string("model.norm") == "rms" ? RowNorm::rms : RowNorm::layer),
+        x_(x) {}
+
+  void add(Variable<Real>* branch) { branch_ = branch; }
+  Variable<Real>* normed(LayerWeights<Real>& weights, const std::string& name) {
+    const int width = x_->value.columns();
+    ResidualNorm<Real> op;
+    op.norm = norm_, op.eps = kLayerNormEps;
+    op.x = in(x_), op.branch = in(branch_);
+    op.gain = in(weights.leaf(name + ".gain", {width}, Init::constant(1)));
+    if (norm_ == RowNorm::layer) op.bias = in(weights.leaf(name + ".bias", {width}, Init::constant(0)));
+    const auto& added = graph_.add(op);
+    if (branch_) x_ = out(added.sum);
+    branch_ = nullptr;
+    return out(added.y);
+  }
+  /// From here on rows at which an answer is due.
+  void pick(const BatchTensors& batch) {
+    x_ = picked(x_, batch);
+    if (branch_) branch_ = picked(branch_, batch);
+  }
+
+ private:
+  Variable<Real>* picked(Variable<Real>* x, const BatchTensors& batch) {
+    const int width = x->value.columns();
+    Pick<Real> op;
+    op.x = in(graph_.view(x, {batch.B, batch.T, 1, width})), op.position = ids(batch.position);
+    return graph_.view(out(graph_.add(op).y), {batch.B, batch.Q, width});
+  }
+
+  Graph<Real>& graph_;
+  RowNorm norm_;
+  Variable<Real>*x_, *branch_ = nullptr;
+};
+
+}  // namespace
+
+template <class Real>
+LanguageModel<Real>::LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
+                                   Precision products)
+    : Model<Real>(device, R),
+      options_(options),
+      layers_(language_layers(options)),
+      tokens_(vocabulary.tokens),
+      answers_(vocabulary.values),
+      width_(static_cast<int>(options.get_int("model.width"))),
+      device_(device),
+      R_(R),
+      products_(products) {
+  this->read_inits(options_);
+  build(1, {1, 1, 1}, true, 1);  // memories ask for their parameters as they are built
+  this->allocate("the language model");
+}
+
+template <class Real>
+void LanguageModel<Real>::make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches) {
+  Graph<Real>& g = target.graph;
+  BatchTensors& batch = target.batch;
+  batch.B = B, batch.T = shape.T, batch.C = shape.C, batch.Q = shape.Q;
+  target.batches = batches;
+  batch.tokens = g.integers({B, shape.T, shape.C}, batches);
+  batch.query = g.integers({B, shape.Q, 1}, batches);
+  batch.position = g.integers({B, shape.Q}, batches);
+  batch.target = g.integers({B, shape.Q}, batches);
+  target.redraws =
+      !options_.has("memory.favor_redraw") || options_.get_string("memory.favor_redraw") != "fixed";
+  target.feature_seed = g.integers({2});
+  target.feature_draw = g.integers({1});
+}
+
+template <class Real>
+Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Real>* embedding) {
+  Graph<Real>& g = target.graph;
+  const BatchTensors& batch = target.batch;
+  Buckets lists;
+  if (g.train() && g.device() == Device::cuda) {  // the CPU searches as fast
+    lists = {channel_token, g.integers({batch.B * batch.T}, target.batches),
+             g.integers({tokens_ + 1}, target.batches)};
+    target.buckets.push_back(lists);
+  }
+  Variable<Real>* x = lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, nullptr);
+  if (options_.get_string("model.positions") == "none") return x;
+  const int longest = static_cast<int>(options_.get_int("model.max_length"));
+  if (batch.T > longest)
+    throw OptionError("model.max_length",
+                      fmt::format("model.max_length = {} is less than the {} tokens of a sequence; give "
+                                  "the longest of training, validation and test",
+                                  longest, batch.T));
+  LayerWeights<Real> whole(g, parameters_, options_, "");
+  const double deviation = options_.get_double("model.weight_deviation");
+  AddPositions<Real> op;
+  op.x = in(x);
+  op.table = in(whole.leaf("positions", {longest, width_}, Init::normal(deviation > 0 ? deviation : 1)));
+  return out(g.add(op).y);
+}
+
+template <class Real>
+Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x) {
+  const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
+  LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
+  if (kind.conv) return base_conv(weights, x);
+  LanguageMixer<Real> mixer(target, weights, kind.options, x, layer);
+  const Var<Real> o = mixer.finished(memory_named(kind.options.get_string("memory.name")).build(mixer));
+  return weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
+}
+
+// conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
+template <class Real>
+Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Variable<Real>* x) {
+  Graph<Real>& g = weights.graph();
+  const int B = x->value.dim(0), T = x->value.dim(1),
+            taps = static_cast<int>(options_.get_int("model.conv_width"));
+  const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(taps)));
+  ShortConv<Real> op;
+  op.x = in(x), op.w = in(weights.leaf("conv.weight", {width_, taps}, start));
+  const auto rows = [&](Variable<Real>* v) { return Var<Real>{&g, g.view(v, {B, T, 1, width_})}; };
+  const Var<Real> bias{&g, g.view(weights.leaf("conv.bias", {width_}, start), {1, 1, 1, width_})};
+  const Var<Real> conv = rows(out(g.add(op).y)) + bias;
+  const Var<Real> gate = rows(weights.project(x, "projection", width_, weights.bias_law(width_)));
+  return g.view((conv * gate + rows(x)).variable, {B, T, width_});
+}
+
+template <class Real>
+Variable<Real>* LanguageModel<Real>::mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x) {
+  LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
+  const int rows = x->value.dim(0), length = x->value.dim(1), hidden = hidden_units(options_);
+  const auto units = [&](const char* name) {
+    return Var<Real>{&target.graph,
+                     target.graph.view(weights.project(x, name, hidden), {rows, length, 1, hidden})};
+  };
+  Var<Real> h = units("mlp.in");
+  if (options_.get_string("model.mlp") == "swiglu") {
+    h = map(MapKind::silu, units("mlp.gate")) * h;
+  } else {
+    h = map(MapKind::gelu, h);
+  }
+  return weights.back(target.graph.view(h.variable, {rows, length, hidden}), "mlp.out", width_);
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
+                                                             int batches) {
+  auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
+  Graph<Real>& g = result->graph;
+  g.set_products(products_);
+  if (this->sharing_) g.set_sharing(*this->sharing_);
+  make_batch(*result, B, shape, batches);
+
+  LayerWeights<Real> whole(g, parameters_, options_, "");
+  const double deviation = options_.get_double("model.weight_deviation");
+  Variable<Real>* embedding =
+      whole.leaf("embedding", {tokens_, width_}, Init::normal(deviation > 0 ? deviation : 1));
+  Stream<Real> stream(g, options_, embed(*result, embedding));
+  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
+    LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
+    stream.add(mixed(*result, i, stream.normed(weights, "norm")));
+    if (options_.get_string("model.mlp") != "none")
+      stream.add(mlp(*result, i, stream.normed(weights, "mlp_norm")));
+  }
+  stream.pick(result->batch);
+  Variable<Real>* y = stream.normed(whole, "norm");
+  Variable<Real>* head = options_.get_bool("model.tied_head")
+                             ? embedding
+                             : whole.leaf("head", {answers_, width_}, whole.law(width_));
+  result->loss = cross_entropy(g, y, head, result->batch);
+  g.keep(result->loss.query_loss);
+  g.keep(result->loss.loss);
+  return result;
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::graph(int B, SequenceShape shape, bool train,
+                                                             int batches) {
+  auto result = build(B, shape, train, batches);
+  run_passes(result->graph);
+  result->graph.plan();
+  return result;
+}
+
+template <class Real>
+std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::look(SequenceShape, Look<Real>&) {
+  throw OptionError("model.name",
+                    "what a memory does inside is shown of model.name = \"retrieval\" alone so far; the "
+                    "language model has a stack of them");
+}
+
+template class LanguageModel<float>;
+template class LanguageModel<double>;
+
+}  // namespace crosstalk

@@ -1,0 +1,51 @@
+// A small language model whose mixers are memories: pre-norm blocks over embedded tokens.
+//
+//   x = E[token] (+ P[t])
+//   x += mixer(norm(x)),  x += mlp(norm(x))            for every layer; the mixer is a memory between projections of the
+//                                                      tokens, its heads joined by an output projection, or base_conv
+//   loss = cross-entropy of W norm(x) against the answer, at the tokens at which one is due; W = E where the head is tied
+//
+// Of what stands behind the last block only the rows at which an answer is due are computed, and logits in blocks of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "models/language_options.h"
+#include "models/model.h"
+
+namespace crosstalk {
+
+template <class Real>
+class LayerWeights;
+
+template <class Real>
+class LanguageModel final : public Model<Real> {
+ public:
+  /// `options` resolved (model.*, memory.*); vocabulary sizes as the task says. `products`: what the operands of products
+  /// are rounded to.
+  LanguageModel(const Options& options, const Vocabulary& vocabulary, Device device, int R,
+                Precision products = Precision::full);
+
+  std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
+  /// Throws OptionError: what one memory shows of a sequence is not yet told of the layers of a stack.
+  std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
+
+ private:
+  using Model<Real>::parameters_;
+  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
+  void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
+  Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
+  Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x);
+  Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
+  Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
+
+  Options options_;
+  std::vector<LanguageLayer> layers_;
+  int tokens_, answers_, width_;
+  Device device_;
+  int R_;
+  Precision products_;
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,275 @@
+// Language models of every kind of block: gradients of all parameters against central differences, with every memory;
+// replicas as if alone; what is refused.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/language.h"
+
+#include <fmt/format.h>
+
+#include "kernels/testing/compare.h"
+#include "models/testing/differences.h"
+
+namespace crosstalk::checks {
+namespace {
+
+constexpr int kPack = 3, kSteps = 3;
+
+void check_gradients(const Options& options, const ModelShape& shape, std::uint64_t seed) {
+  constexpr int R = 2;
+  ModelRun<double> run(options, shape, R, true);
+  for (int r = 0; r < R; ++r) give_example(run, r, seed + static_cast<std::uint64_t>(r));
+  ASSERT_NO_FATAL_FAILURE(expect_gradients(run, R));
+  run.graph->graph.check_guards();
+}
+
+/// Bits after some steps in a pack, with some threads, and alone.
+void check_pack(const Options& options, const ModelShape& shape, int threads) {
+  Exec parallel;
+  parallel.threads = threads;
+  ModelRun<float> pack(options, shape, kPack, true);
+  for (int r = 0; r < kPack; ++r) {
+    give_example(pack, r, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack));
+    pack.set_rate(r, 1e-2 * (1 + r));
+  }
+  for (int step = 0; step < kSteps; ++step) pack.train_step(parallel);
+  for (int r = 0; r < kPack; ++r) {
+    ModelRun<float> alone(options, shape, 1, true);
+    give_example(alone, 0, static_cast<std::uint64_t>(40 + (r * 2 + 1) % kPack));
+    alone.set_rate(0, 1e-2 * (1 + r));
+    for (int step = 0; step < kSteps; ++step) alone.train_step();
+    auto &p = pack.model.parameters(), &q = alone.model.parameters();
+    const auto same = [&](const char* what, const Tensor<float>& a, const Tensor<float>& b) {
+      ASSERT_TRUE(identical(fmt::format("{} of replica {}", what, r), a.at(r), b.at(0), a.size()));
+    };
+    ASSERT_NO_FATAL_FAILURE(same("loss", pack.graph->loss.loss->value, alone.graph->loss.loss->value));
+    ASSERT_NO_FATAL_FAILURE(same("gradients", p.gradients(), q.gradients()));
+    ASSERT_NO_FATAL_FAILURE(same("parameters", p.values(), q.values()));
+    ASSERT_NO_FATAL_FAILURE(same("first moments", p.first_moments(), q.first_moments()));
+  }
+  pack.graph->graph.check_guards();
+}
+
+class MemoryInLanguage : public ::testing::TestWithParam<std::string> {
+ protected:
+  Options options(const Settings& settings = {}) const { return language_options_of(GetParam(), settings); }
+};
+
+TEST_P(MemoryInLanguage, GradientOfEveryParameterIsThatOfTheLoss) {
+  const Options o = options();
+  if (!smooth(o)) GTEST_SKIP() << "kinks";
+  ASSERT_NO_FATAL_FAILURE(check_gradients(o, language_shape(), 60));
+  const Options two = options({{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
+  ASSERT_NO_FATAL_FAILURE(check_gradients(two, language_shape(5, 2), 80));
+}
+
+TEST_P(MemoryInLanguage, TrainsAsIfAlone) {
+  ASSERT_NO_FATAL_FAILURE(check_pack(options(), language_shape(), 1));
+  ASSERT_NO_FATAL_FAILURE(
+      check_pack(options({{"model.heads", std::int64_t{2}}}), language_shape(19, 4, 0, 3), 2));
+}
+
+// Answers at a token know nothing of the tokens behind it.
+TEST_P(MemoryInLanguage, IsCausal) {
+  const ModelShape shape = language_shape(8, 8, 0, 1);
+  const Options o = options({{"model.layers", std::int64_t{2}}});
+  ModelRun<double> run(o, shape, 1, false);
+  give_example(run, 0, 5);
+  RandomStream random(9, RandomDomain::task_train, 7);
+  HandBatch batch(1, shape.sequence);
+  for (int t = 0; t < 8; ++t) {
+    batch.write(0, t, {t % kTokens});
+    batch.ask(0, t, t % kTokens, (t + 1) % kTokens, t + 1);
+  }
+  run.set_batch(0, batch);
+  run.forward();
+  const Tensor<double> losses = run.graph->loss.query_loss->value;
+  const std::vector<double> before(losses.at(0), losses.at(0) + 8);
+  batch.write(0, 5, {4});
+  run.set_batch(0, batch);
+  run.forward();
+  EXPECT_TRUE(identical("losses of earlier tokens", losses.at(0), before.data(), 5));
+  EXPECT_NE(losses.at(0)[5], before[5]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryInLanguage, every_memory(), memory_name);
+
+TEST(Language, GradientOfEveryKindOfBlock) {
+  for (const auto& [name, settings] : block_kinds()) {
+    SCOPED_TRACE(name);
+    ASSERT_NO_FATAL_FAILURE(check_gradients(language_options_of("softmax", settings), language_shape(), 20));
+    ASSERT_NO_FATAL_FAILURE(
+        check_gradients(language_options_of("gated_delta", settings), language_shape(7, 2), 30));
+  }
+}
+
+TEST(Language, AnswersThatAreNoTokensHaveAHeadOfTheirOwn) {
+  const ModelShape shape = language_shape(6, 3, 4);
+  const Options options = language_options_of("softmax", {}, shape.vocabulary());
+  EXPECT_FALSE(options.get_bool("model.tied_head"));
+  ASSERT_NO_FATAL_FAILURE(check_gradients(options, shape, 20));
+}
+
+TEST(Language, EveryKindOfBlockTrainsAsIfAlone) {
+  for (const auto& [name, settings] : block_kinds()) {
+    SCOPED_TRACE(name);
+    const Options options = language_options_of("delta", settings);
+    ASSERT_NO_FATAL_FAILURE(check_pack(options, language_shape(), 1));
+    ASSERT_NO_FATAL_FAILURE(check_pack(options, language_shape(9, 4, 0, 3), 2));
+  }
+}
+
+TEST(Language, SharedMemoryChangesNoBit) {
+  for (const auto& [name, settings] : block_kinds()) {
+    SCOPED_TRACE(name);
+    const Options options = language_options_of("softmax", settings);
+    ModelRun<float> apart(options, language_shape(), 2, true), shared(options, language_shape(), 2, true);
+    shared.model.set_sharing(Sharing::lifetime);
+    shared.graph = shared.model.graph(shared.shape.B, shared.shape.sequence, true);
+    for (auto* run : {&apart, &shared}) {
+      for (int r = 0; r < 2; ++r) give_example(*run, r, static_cast<std::uint64_t>(r));
+      for (int step = 0; step < kSteps; ++step) run->train_step();
+    }
+    const auto a = apart.model.parameters().values(), b = shared.model.parameters().values();
+    for (int r = 0; r < 2; ++r) ASSERT_TRUE(identical("parameters", a.at(r), b.at(r), a.size()));
+  }
+}
+
+// A second pass through the same graph must not remember the first.
+TEST(Language, GradientsAreTheSameInEveryPass) {
+  for (const auto& [name, settings] : block_kinds()) {
+    SCOPED_TRACE(name);
+    const Options options = language_options_of("softmax", settings);
+    ModelRun<double> used(options, language_shape(), 1, true), fresh(options, language_shape(), 1, true);
+    give_example(used, 0, 3);
+    used.forward(), used.backward();
+    for (auto* run : {&used, &fresh}) {
+      give_example(*run, 0, 4);
+      run->forward(), run->backward();
+    }
+    const auto a = used.model.parameters().gradients(), b = fresh.model.parameters().gradients();
+    ASSERT_TRUE(identical("gradients", a.at(0), b.at(0), a.size()));
+  }
+}
+
+// The token after the last one that is equal to it: two layers of attention learn it in 150 steps.
+TEST(Language, LearnsToRecall) {
+  const ModelShape shape = language_shape(9, 1, 0, 32);
+  ModelRun<float> run(language_options_of("softmax", {{"model.layers", std::int64_t{2}},
+                                                      {"model.stack", std::string("base_conv memory")},
+                                                      {"model.weight_deviation", 0.2},
+                                                      {"model.width", std::int64_t{16}}}),
+                      shape, 1, true);
+  run.model.initialise(0, 1);
+  run.set_rate(0, 1e-2);
+  float first = 0, loss = 0;
+  for (int step = 0; step < 150; ++step) {
+    RandomStream random(static_cast<std::uint64_t>(step), RandomDomain::task_train, 1);
+    HandBatch batch(shape.B, shape.sequence);
+    for (int b = 0; b < shape.B; ++b) {
+      std::int32_t keys[4] = {0, 1, 2, 3};
+      for (std::uint32_t i = 3; i > 0; --i) std::swap(keys[i], keys[random.below(i + 1)]);
+      std::int32_t values[4];
+      for (int i = 0; i < 4; ++i) {
+        values[i] = 4 + static_cast<std::int32_t>(random.below(3));
+        batch.write(b, 2 * i, {keys[i]}), batch.write(b, 2 * i + 1, {values[i]});
+      }
+      const auto asked = random.below(4);
+      batch.write(b, 8, {keys[asked]});
+      batch.ask(b, 0, keys[asked], values[asked], 9);
+    }
+    run.set_batch(0, batch);
+    run.train_step();
+    loss = run.loss(0);
+    if (step == 0) first = loss;
+  }
+  EXPECT_GT(first, 1);
+  EXPECT_LT(loss, 0.1);
+}
+
+std::string refusal(const std::string& memory, const Settings& settings, const std::string& key,
+                    const Vocabulary& vocabulary = language_shape().vocabulary()) {
+  try {
+    language_options_of(memory, settings, vocabulary);
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, key) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return "";
+}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Language, RefusesWhatHasNoMeaning) {
+  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
+  const auto stack = [&](const char* text) {
+    return refusal("softmax", {{"model.stack", word(text)}}, "model.stack");
+  };
+  EXPECT_TRUE(has(stack("softmax"), "no layer `memory`"));
+  EXPECT_TRUE(has(stack("memory gated_dleta"), "did you mean gated_delta"));
+  EXPECT_TRUE(has(stack("sliding_window(windw=3) memory"), "did you mean window"));
+  EXPECT_TRUE(has(stack("sliding_window(window=x) memory"), "no whole number"));
+  EXPECT_TRUE(has(stack("sliding_window(window=0) memory"), "window"));
+  EXPECT_TRUE(has(stack("sliding_window(window) memory"), "option=value"));
+  EXPECT_TRUE(has(stack("memory("), "parentheses"));
+  EXPECT_TRUE(has(stack("memory)("), "parentheses"));
+  EXPECT_TRUE(has(stack("base_conv(k=3) memory"), "model.conv_width"));
+  EXPECT_TRUE(has(stack("  "), "empty"));
+  EXPECT_TRUE(has(stack("base_conv memory"), "model.layers = 1"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.heads", std::int64_t{4}}}, "model.heads"), "does not divide"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.d_value", std::int64_t{5}}, {"model.heads", std::int64_t{2}}},
+                          "model.heads"),
+                  "model.d_value = 5"));
+  EXPECT_TRUE(
+      has(refusal("softmax", {{"model.embedding", std::int64_t{5}}}, "model.embedding"), "model.width"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.positions", word("learned")}}, "model.max_length"), "longest"));
+  EXPECT_TRUE(
+      has(refusal("softmax", {{"model.max_length", std::int64_t{5}}}, "model.max_length"), "positions"));
+  EXPECT_TRUE(has(refusal("softmax", {}, "model.name", {5, 4, false}), "associations"));
+  EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", word("attention")}}, "memory.read_norm"), "beside"));
+  EXPECT_TRUE(has(refusal("softmax", {{"model.init", word("no.weight = 0")}}, "model.init"),
+                  "layers.0.query.weight"));
+}
+
+TEST(Language, RetrievalRefusesWhatIsOfTheLanguageModel) {
+  Options options = memory_options(*find_memory("softmax"), 4, kKeys, kValues);
+  options.set("model.width", std::int64_t{128});
+  try {
+    resolve_model(options, {kKeys, kValues});
+    FAIL() << "accepted";
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.width");
+    EXPECT_TRUE(has(error.what(), "model.name = \"language\"")) << error.what();
+  }
+  options.set("model.width", std::int64_t{64});
+  options.set("task.name", std::string("mqar"));
+  try {
+    resolve_model(options, {.values = 4, .tokens = 4});
+    FAIL() << "accepted";
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.name");
+    EXPECT_TRUE(has(error.what(), "task.name = \"mqar\"") &&
+                has(error.what(), "add model.name = \"language\""))
+        << error.what();
+  }
+}
+
+TEST(Language, LongerSequencesThanPositionsAreRefused) {
+  const Options options = language_options_of(
+      "softmax", {{"model.positions", std::string("learned")}, {"model.max_length", std::int64_t{4}}});
+  try {
+    ModelRun<float> run(options, language_shape(5, 1), 1, false);
+    FAIL() << "accepted";
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.max_length");
+  }
+}
+
+TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
+  Options options = language_options_of("softmax", {{"model.width", std::int64_t{48}}});
+  EXPECT_EQ(options.get_int("model.d_key"), 48);
+  EXPECT_EQ(options.get_int("model.d_value"), 48);
+  Options retrieval = memory_options(*find_memory("softmax"), 0, kKeys, kValues);
+  EXPECT_EQ(retrieval.get_int("model.d_key"), 64);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/number_groups.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+
+std::vector<NumberGroup> number_groups(const std::string& key, const std::string& text, std::size_t least,
+                                       std::size_t most, std::int64_t largest, const std::string& example) {
+  std::vector<NumberGroup> groups;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const auto refuse = [&](const std::string& why) {
+      return OptionError(key,
+                         fmt::format("{} = \"{}\": {}; it wants words like {}", key, text, why, example));
+    };
+    NumberGroup group{word, {}};
+    for (const char *at = word.data(), *end = at + word.size();; ++at) {
+      std::int64_t number = 0;
+      const auto [next, error] = std::from_chars(at, end, number);
+      if (error != std::errc() || number < 1 || number > largest || (next != end && *next != ':'))
+        throw refuse(fmt::format("\"{}\" is not made of whole numbers from 1 to {}", word, largest));
+      group.numbers.push_back(number);
+      at = next;
+      if (at == end) break;
+    }
+    if (group.numbers.size() < least || group.numbers.size() > most)
+      throw refuse(fmt::format("\"{}\" has {} numbers", word, group.numbers.size()));
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace crosstalk

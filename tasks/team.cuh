@@ -1,0 +1,60 @@
+// A warp as the team that writes one sequence (tasks/team.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "tasks/draw_cuda.cuh"
+#include "tasks/team.h"
+
+namespace crosstalk::drawing {
+
+struct Warp {
+  __device__ int lane() const { return static_cast<int>(threadIdx.x % 32); }
+  __device__ int lanes() const { return 32; }
+  __device__ void sync() const { __syncwarp(); }
+  __device__ int rank(bool yes, int& all) const {
+    const unsigned votes = __ballot_sync(device::kFullWarp, yes);
+    all = __popc(votes);
+    return __popc(votes & ((1u << lane()) - 1));
+  }
+  __device__ bool first_of(std::int32_t x) const {
+    return __ffs(static_cast<int>(__match_any_sync(device::kFullWarp, x))) - 1 == lane();
+  }
+  __device__ void set_bits(std::uint32_t* word, std::uint32_t bits) const { atomicOr(word, bits); }
+};
+
+/// One warp a sequence. Scratch lies in shared memory where it fits, else in the workspace, 8-byte aligned in both
+/// where its size is odd or even: a sequence's share is rounded up to an even number of integers.
+template <class Generator, class Spec>
+__global__ void __launch_bounds__(32)
+    team_kernel(const __grid_constant__ Spec spec, const __grid_constant__ DrawArgs a, bool shared,
+                int stride) {
+  extern __shared__ std::int64_t room[];
+  const int r = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.x);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
+  const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
+  const std::int64_t n = *a.counter.at(r) * a.stride + a.offset + b,
+                     q = static_cast<std::int64_t>(b) * a.shape.Q;
+  const SequenceView view{a.shape,
+                          a.tokens.at(r) + static_cast<std::int64_t>(b) * a.shape.T * a.shape.C,
+                          nullptr,
+                          a.query.at(r) + q,
+                          a.position.at(r) + q,
+                          a.target.at(r) + q,
+                          nullptr};
+  std::int32_t* scratch = shared ? reinterpret_cast<std::int32_t*>(room)
+                                 : a.scratch.at(r) + static_cast<std::int64_t>(b) * stride;
+  Generator()(Warp(), spec, seed, a.split, static_cast<std::uint64_t>(n), view, scratch);
+}
+
+/// `scratch_ints` is even or odd; DrawArgs has room for one more.
+template <class Generator, class Spec>
+void launch_team(const Spec& spec, int scratch_ints, const Exec& exec, const DrawArgs& a) {
+  const int stride = scratch_ints + scratch_ints % 2;
+  const bool shared = stride <= kSharedInts;
+  const std::size_t bytes = shared ? static_cast<std::size_t>(stride) * 4 : 0;
+  device::allow_shared_memory(team_kernel<Generator, Spec>, bytes);
+  const dim3 grid(static_cast<unsigned>(a.B), static_cast<unsigned>(a.tokens.R));
+  team_kernel<Generator><<<grid, 32, bytes, device::stream_of(exec)>>>(spec, a, shared, stride);
+  device::check_launch("draw");
+}
+
+}  // namespace crosstalk::drawing

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/token_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "tasks/sequence_buffer.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int baseline_sequences = 256;  // or all, where there are fewer
+constexpr std::size_t text_width = 100;
+
+}  // namespace
+
+std::string TokenTask::answer_word(std::int32_t answer) const { return fmt::format("{}", answer); }
+
+std::string TokenTask::to_text(const SequenceView& sequence) const {
+  std::vector<std::string> words;
+  for (int t = 0; t < sequence.shape.T; ++t) words.push_back(word(sequence, t));
+  for (int q = 0; q < sequence.shape.Q; ++q)
+    if (sequence.target[q] >= 0)
+      words[static_cast<std::size_t>(sequence.query_position[q] - 1)] +=
+          "->" + answer_word(sequence.target[q]);
+  std::string text, line;
+  for (std::size_t t = 0; t < words.size(); ++t) {
+    if (!line.empty() && line.size() + 1 + words[t].size() > text_width) {
+      text += line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? fmt::format("{:>6}: ", t + 1) : std::string(" ")) + words[t];
+  }
+  return text + line + '\n';
+}
+
+std::map<std::string, double> TokenTask::baselines() const {
+  std::map<std::string, double> sums;
+  const std::vector<TaskSegment> parts = segments(Split::eval);
+  if (!parts.empty()) {
+    double all = 0;
+    for (const TaskSegment& part : parts) {
+      const double share = part.sequences > 0 ? static_cast<double>(part.sequences) : 1.0;
+      all += share;
+      for (const auto& [name, value] : part.task->baselines()) sums[name] += share * value;
+    }
+    for (auto& [name, value] : sums) value /= all;
+    return sums;
+  }
+  SequenceBuffer buffer(*this, Split::eval);
+  std::int64_t queries = 0;
+  const std::int64_t all = sequences(Split::eval);
+  const auto count = static_cast<int>(all > 0 ? std::min<std::int64_t>(all, baseline_sequences)
+                                              : std::int64_t{baseline_sequences});
+  for (int n = 0; n < count; ++n) {
+    const SequenceView sequence = buffer.draw(0, static_cast<std::uint64_t>(n));
+    for (int q = 0; q < sequence.shape.Q; ++q) {
+      if (sequence.target[q] < 0) continue;
+      ++queries;
+      for (const auto& [name, probability] : shortcuts(sequence, q))
+        sums["baseline_" + name + "_accuracy"] += probability;
+    }
+  }
+  for (auto& [name, sum] : sums) sum /= static_cast<double>(queries);
+  sums["chance_accuracy"] = 1.0 / answers();
+  sums["chance_loss"] = std::log(static_cast<double>(answers()));
+  return sums;
+}
+
+void TokenTask::check_shape(Split split, const SequenceView& out) const {
+  check_sequence_shape(*this, split, out);
+}
+
+void check_sequence_shape(const Task& task, Split split, const SequenceView& out) {
+  const SequenceShape full = task.shape(split);
+  const bool queries_fit =
+      split == Split::train ? out.shape.Q == full.Q : out.shape.Q >= 1 && out.shape.Q <= full.Q;
+  if (out.shape.T != full.T || out.shape.C != full.C || !queries_fit)
+    throw std::logic_error(
+        fmt::format("[tasks] a sequence of T={} C={} Q={} was asked of a task with T={} C={} Q={}",
+                    out.shape.T, out.shape.C, out.shape.Q, full.T, full.C, full.Q));
+}
+
+}  // namespace crosstalk

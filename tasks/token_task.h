@@ -1,0 +1,47 @@
+// Common part of tasks whose tokens are single ids, for the language model: text, shape check, baselines, mixtures and
+// stages.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tasks/task.h"
+
+namespace crosstalk {
+
+class TokenTask : public Task {
+ public:
+  /// Words of word(), and behind a token at which an answer is due "->" and the answer.
+  std::string to_text(const SequenceView& sequence) const override;
+
+  /// Means over all answers of 256 eval sequences of data seed 0: chance_accuracy = 1 / answers() and
+  /// chance_loss = log answers(), what guessing uniformly among all answers scores; and one
+  /// baseline_NAME_accuracy for each of shortcuts(). Of a mixture: the means over its eval segments.
+  std::map<std::string, double> baselines() const override;
+
+  std::vector<TaskSegment> segments(Split split) const override {
+    return split == Split::train ? parts_ : eval_parts_;
+  }
+  std::vector<TaskSegment> stages() const override { return stages_; }
+
+ protected:
+  /// A token as a person reads it.
+  virtual std::string word(const SequenceView& sequence, int t) const = 0;
+  virtual std::string answer_word(std::int32_t answer) const;
+  /// How many answers can be right at all.
+  virtual int answers() const = 0;
+  /// Probability that a shortcut gives the answer of query slot q, by the shortcut's name.
+  using Shortcuts = std::map<std::string, double>;
+  virtual Shortcuts shortcuts(const SequenceView& sequence, int q) const = 0;
+
+  /// std::logic_error unless `out` has the sizes of shape(split, m) for some m.
+  void check_shape(Split split, const SequenceView& out) const;
+
+  std::vector<TaskSegment> parts_, eval_parts_, stages_;
+};
+
+/// std::logic_error unless `out` has the sizes of task.shape(split, m) for some m.
+void check_sequence_shape(const Task& task, Split split, const SequenceView& out);
+
+}  // namespace crosstalk
