@@ -81,6 +81,8 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
       {"swap", {{"layout", std::string("tag")}, {"identity_fraction", 0.1}, {"operations", whole(100)}}},
       {"swap", {{"layout", std::string("split")}, {"identity_fraction", 0.2}, {"set_fraction", 0.2}}},
       {"swap", {{"layout", std::string("split")}, {"query_at", std::string("end")}, {"queries", whole(5)}}},
+      {"words", {{"group", std::string("S5")}, {"factors", std::string("swaps")}, {"length", whole(100)}}},
+      {"words", {{"group", std::string("A4xZ5")}, {"query_at", std::string("end")}}},
       {"mqar", {{"vocabulary", whole(256)}, {"length", whole(128)}, {"pairs", whole(32)}}},
       {"mqar", {{"length", whole(1024)}, {"pairs", whole(256)}, {"filler", std::string("random")}}},
       {"mqar",
