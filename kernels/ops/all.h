@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/ops/adam.h"
 #include "kernels/ops/attend.h"
+#include "kernels/ops/attend_mix.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
 #include "kernels/ops/diagonal_read.h"
@@ -42,6 +43,7 @@
 /// Ops of one struct (kernels/base/op.h), one a line.
 #define CROSSTALK_WHOLE_OPS(X) \
   X(Attend) \
+  X(AttendMix) \
   X(Combine) \
   X(Constant) \
   X(DiagonalRead) \
