@@ -20,6 +20,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "models/apply_model.h"
+#include "models/graph/passes.h"
 #include "models/model.h"
 
 namespace crosstalk::benchmarks {
@@ -174,7 +175,7 @@ void measure_graph(const std::string& memory) {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
-  std::vector<std::string> memories, forms, formats, shapes;
+  std::vector<std::string> memories, forms, formats, shapes, without;
   std::string device;
   int repeats = 0;
   double largest = 0;
@@ -188,6 +189,7 @@ int main(int argc, char** argv) {
                                                                   "BxTxHxD; default 256x256x2x64")(
       "device", po::value(&device)->default_value("cpu"), "cpu or cuda")(
       "repeats", po::value(&repeats)->default_value(5), "launches; the fastest counts")(
+      "no-pass", list(&without), "passes to leave out (models/graph/passes.h)")(
       "largest", po::value(&largest)->default_value(30e9),
       "bytes of weights over tokens beyond which the forms parallel and query are left out");
   po::variables_map given;
@@ -207,6 +209,7 @@ int main(int argc, char** argv) {
   if (memories.empty()) memories = {"delta"};
   if (formats.empty()) formats = {"fp32"};
   if (shapes.empty()) shapes = {"256x256x2x64"};
+  switch_off_passes({without.begin(), without.end()});
   if (device == "cuda") cuda_prepare_process();
   fmt::print("memory,form,format,B,T,H,D,forward_us,backward_us,both_us,floor_mb,arena_mb,ops\n");
   for (const std::string& shape : shapes)

@@ -9,6 +9,7 @@
 
 #include "kernels/base/error.h"
 #include "models/graph/nodes.h"
+#include "models/graph/passes.h"
 #include "models/levels.h"
 
 namespace crosstalk {
@@ -244,6 +245,7 @@ ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, 
           crosstalk::forward(exec, copy);
         });
   }
+  run_passes(graph_);
   graph_.plan();
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/ops/adam.h"
 #include "kernels/ops/add_positions.h"
 #include "kernels/ops/attend.h"
+#include "kernels/ops/attend_mix.h"
 #include "kernels/ops/attention.h"
 #include "kernels/ops/book_keeping.h"
 #include "kernels/ops/clip.h"
@@ -49,6 +50,7 @@
 #define CROSSTALK_WHOLE_OPS(X) \
   X(AddPositions) \
   X(Attend) \
+  X(AttendMix) \
   X(Combine) \
   X(Constant) \
   X(CrossEntropy) \

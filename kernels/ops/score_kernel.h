@@ -64,12 +64,12 @@ struct ScoreKernel {
   CT_HD static double rint(double x) { return ::rint(x); }
 };
 
-/// Tokens [first, last) that a query sees which stands at token `own` (-1: it sees nothing).
+/// Tokens [first, last) that a query sees which stands at token `own` (-1: it sees nothing). Op: Attend, AttendMix.
 struct SeenTokens {
   int first, last, own;
 };
-template <class Real>
-CT_HD SeenTokens seen_tokens(const Attend<Real>& op, int r, int b, int i) {
+template <class Op>
+CT_HD SeenTokens seen_tokens(const Op& op, int r, int b, int i) {
   const int T = op.k.value.dim(1);
   int p = op.before ? i : i + 1;
   if (op.position) p = op.position.value.at(r)[static_cast<std::int64_t>(b) * op.x.value.dim(1) + i];

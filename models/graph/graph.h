@@ -118,8 +118,8 @@ class Graph {
   void node(std::string name, std::vector<Variable<Real>*> inputs, std::vector<Variable<Real>*> outputs,
             Forward forward, Backward backward, std::any info = {});
 
-  /// Adds an op: checks its shapes, makes what it writes, and returns it with its outputs' variables in
-  /// place.
+  /// Adds an op: checks its shapes, makes what it writes (but an output that has a variable), and returns it with its
+  /// outputs' variables in place.
   template <class Op>
   const Op& add(Op op);
 
@@ -239,8 +239,8 @@ const Op& Graph<Real>::add(Op prototype) {
     }
     void operator()(const char*, Ids&) const {}
     void output(const Tensor<Real>& shape, void*& made, bool differentiable) const {
-      outputs.push_back(graph.shape_of(shape, differentiable));
-      made = outputs.back();
+      if (!made) made = graph.shape_of(shape, differentiable);  // a pass writes what others read already
+      outputs.push_back(static_cast<Variable<Real>*>(made));
     }
   };
   op->fields(Make{*this, inputs, outputs});

@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "kernels/ops/attend.h"
+#include "kernels/ops/attend_mix.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
 #include "models/graph/nodes.h"
@@ -162,10 +164,40 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
   return false;
 }
 
+/// Weights that somebody else reads, looks at or solves with stay; those of few queries are small, and wide heads in float
+/// have no tensor cores.
+template <class Real>
+bool attend_mix_once(Graph<Real>& graph) {
+  constexpr int kFewest = 16;
+  using Weights = std::shared_ptr<const Attend<Real>>;
+  const Links<Real> links(graph);
+  for (auto& node : graph.nodes()) {
+    const auto* mix = std::any_cast<std::shared_ptr<const Mix<Real>>>(&node.info);
+    if (!mix) continue;
+    auto* a = static_cast<Variable<Real>*>((*mix)->a.variable);
+    const Weights* attend = links.template alone<Weights>(a);
+    if (!attend || (*attend)->kernel != Kernel::exp || (*attend)->extra || a->root() != out((*attend)->a))
+      continue;
+    const Attend<Real>& from = **attend;
+    AttendMix<Real> op;
+    op.normalised = from.normalised, op.strict = from.strict, op.before = from.before;
+    op.eps = from.eps, op.scale = from.scale, op.window = from.window;
+    op.products = graph.products();
+    op.x = from.x, op.k = from.k, op.v = (*mix)->v;
+    op.log_decay = from.log_decay, op.slope = from.slope, op.sink = from.sink;
+    op.position = from.position;
+    if (op.Q() < kFewest || (sizeof(Real) == sizeof(float) && !op.fits_tiles())) continue;
+    op.o.variable = node.outputs[0];
+    replace(graph, {links.maker(a), &node}, [&] { graph.add(op); });
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores", "table_features"};
+  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix"};
   return names;
 }
 
@@ -179,6 +211,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
   } else if (name == "table_features") {
     while (table_features_once(graph, true)) ++count;  // the longer chain first
     while (table_features_once(graph, false)) ++count;
+  } else if (name == "attend_mix") {
+    while (attend_mix_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -6,6 +6,7 @@
 //   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few
 // queries)
 //   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
+//   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -7,8 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/base/random.h"
+#include "kernels/ops/attend.h"
+#include "kernels/ops/elementwise.h"
 #include "kernels/ops/lookup.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
@@ -137,6 +140,69 @@ TEST(Passes, LeaveManyQueriesAndWideKeysToTheChain) {
   EXPECT_EQ(Chain({2, 5, 40, 6, 5}, FeatureMap::elu1, 1, false, true, "table_scores").replaced, 0);
   EXPECT_EQ(Chain({2, 5, 1, 200, 5}, FeatureMap::elu1, 1, false, true, "table_scores").replaced, 0);
   EXPECT_EQ(Chain({2, 5, 1, 8, 5}, FeatureMap::elu1, 1, true, true, "table_scores").replaced, 0);
+}
+
+/// Softmax attention of T tokens as a chain, its output's gradient drawn; `pass`: runs.
+struct Attention {
+  Attention(int T, bool biased, bool pass,
+            const std::function<void(Graph<double>&, Variable<double>*)>& beside = {},
+            Kernel kernel = Kernel::exp)
+      : block(Device::cpu, 1), graph(Device::cpu, 1, true) {
+    for (const char* name : {"x", "k", "v"}) block.add(name, {2, T, 2, 3}, Init::normal(1));
+    block.add("log_decay", {2, T, 2}, Init::uniform(0.5));
+    block.allocate();
+    block.initialise(0, 5);
+    Attend<double> attend;
+    attend.kernel = kernel, attend.scale = 0.6, attend.window = biased ? T / 2 : 0;
+    attend.x = in(graph.parameter(block, 0)), attend.k = in(graph.parameter(block, 1));
+    if (biased) attend.log_decay = in(graph.parameter(block, 3));
+    Mix<double> mix;
+    auto* a = out(graph.add(attend).a);
+    mix.a = in(a), mix.v = in(graph.parameter(block, 2));
+    auto* o = result = out(graph.add(mix).o);
+    if (beside) beside(graph, a);
+    graph.keep(result);
+    graph.node(
+        "cotangent", {result}, {}, [](const Exec&) {},
+        [o](const Exec&, const std::vector<Write>&) {
+          RandomStream random(3, RandomDomain::task_train, 0);
+          for (std::int64_t i = 0; i < o->gradient.size(); ++i) o->gradient.at(0)[i] = random.uniform() - 0.5;
+        });
+    if (pass) replaced = run_pass(graph, "attend_mix");
+    graph.plan();
+    graph.forward({}), graph.backward({});
+    graph.check_guards();
+  }
+  ParameterBlock<double> block;
+  Graph<double> graph;
+  Variable<double>* result;
+  int replaced = 0;
+};
+
+TEST(Passes, AttentionWithoutWeightsIsTheChain) {
+  for (const bool biased : {false, true}) {
+    const Attention chain(20, biased, false), fused(20, biased, true);
+    EXPECT_EQ(fused.replaced, 1);
+    EXPECT_EQ(fused.graph.forms(), "attend_mix cotangent");
+    EXPECT_EQ(chain.graph.forms(), "attend mix cotangent");
+    EXPECT_LT(fused.graph.bytes(), chain.graph.bytes() / 2);
+    EXPECT_TRUE(close("result", fused.result->value, chain.result->value, 1e-13));
+    for (int i = 0; i < 3 + biased; ++i)
+      EXPECT_TRUE(close(chain.block.name(i), fused.block.gradient(i), chain.block.gradient(i), 1e-13));
+  }
+}
+
+TEST(Passes, LeaveWeightsThatSomebodyReads) {
+  const auto look = [](Graph<double>& graph, Variable<double>* a) { graph.keep(a); };
+  const auto read = [](Graph<double>& graph, Variable<double>* a) {
+    Map<double> twice;
+    twice.x = in(a);
+    graph.add(twice);
+  };
+  EXPECT_EQ(Attention(20, false, true, look).replaced, 0);
+  EXPECT_EQ(Attention(20, false, true, read).replaced, 0);
+  EXPECT_EQ(Attention(20, false, true, {}, Kernel::relu).replaced, 0);
+  EXPECT_EQ(Attention(8, false, true).replaced, 0);  // few queries
 }
 
 TEST(Passes, UnknownOnesAreABug) {

@@ -1,0 +1,84 @@
+// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix.
+//
+//   e_ij = scale x_i . k_j + b_ij,   b_ij = sum_{s = j+1 .. p_i - 1} g_s - slope_h (p_i - 1 - j)
+//   L_i  = log(sum_j e^{e_ij} + eps + e^{sink_h})   (normalised) or 0
+//   o_i  = sum_j a_ij v_j,   a_ij = e^{e_ij - L_i}, over the tokens j that query i sees (attend.h)
+//
+// L is all that forward keeps; backward makes the weights again. With D_i = d_o_i . o_i (normalised) or 0:
+//   d_ij = a_ij (d_o_i . v_j - D_i)           the gradient of e_ij
+//   d_x_i = scale sum_j d_ij k_j,   d_k_j = scale sum_i d_ij x_i,   d_v_j = sum_i a_ij d_o_i
+//   d_g_n = sum of d_ij with j < n <= own_i = p_i - 1,   d_slope = - sum d_ij (own_i - j),   d_sink = - sum_i D_i e^{sink - L_i}
+// A row that sees nothing is 0 (Dao et al. 2022, arXiv 2205.14135; the bias: Lin et al. 2025, arXiv 2503.02130).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
+#include "kernels/base/precision.h"
+
+namespace crosstalk {
+
+template <class Real>
+struct AttendMix {
+  bool normalised = true, strict = false, before = false;  ///< as Attend's
+  double eps = 0, scale = 1;
+  int window = 0;
+  Precision products = Precision::full;  ///< of the operands; CUDA, float
+
+  In<Real> x;          ///< [R,B,Q,H,K]: queries
+  In<Real> k;          ///< [R,B,T,H,K]
+  In<Real> v;          ///< [R,B,T,H,V]
+  In<Real> log_decay;  ///< g [R,B,T,H]; absent: 0
+  In<Real> slope;      ///< [R,H]; absent: 0
+  In<Real> sink;       ///< [R,H]; normalised only; absent: none
+  Ids position;        ///< int32 [R,B,Q]; absent: Q = T, p_t = t + 1 (before: t)
+  Out<Real> o;         ///< [R,B,Q,H,V]
+  Saved<Real> row;     ///< L [R,B,H,Q] (CUDA, float: its logarithm to base 2 where tiles are used)
+  Work<Real> phase;   ///< [R,B,H,T,2]: sum_{s <= t} g_s - slope t, in two parts (CUDA, where there is a bias)
+  Work<Real> d_rows;  ///< [R,B,H,Q,2]: D, and sum_j d_ij (CPU: sum_j d_ij (own - j))
+  Work<Real> d_columns;  ///< [R,B,H,T]: sum_i d_ij (CUDA, where there is a bias)
+
+  static constexpr const char* kName = "attend_mix";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("k", k), f("v", v), f("log_decay", log_decay), f("slope", slope), f("sink", sink),
+        f("position", position), f("o", o), f("row", row), f("phase", phase), f("d_rows", d_rows),
+        f("d_columns", d_columns);
+  }
+  CT_HD int B() const { return k.value.dim(0); }
+  CT_HD int T() const { return k.value.dim(1); }
+  CT_HD int H() const { return k.value.dim(2); }
+  CT_HD int K() const { return k.value.dim(3); }
+  CT_HD int Q() const { return x.value.dim(1); }
+  CT_HD int V() const { return v.value.dim(3); }
+  /// Heads that floats on a GPU read by products on the tensor cores; wider ones, and doubles, a warp a row.
+  CT_HD bool fits_tiles() const { return K() <= 128 && V() <= 128; }
+  CT_HD bool biased() const { return log_decay || slope; }
+  /// log(eps + e^sink) of a head: what stands in a row's sum beside the tokens; -inf: nothing.
+  CT_HD double beside(int r, int h) const {
+    const double a = sink ? static_cast<double>(sink.value.at(r)[h]) : -INFINITY,
+                 b = eps > 0 ? log(eps) : -INFINITY;
+    const double largest = a > b ? a : b;
+    return largest == -INFINITY ? largest : largest + log(exp(a - largest) + exp(b - largest));
+  }
+  void plan() {
+    if (!x || !k || !v || x.value.rank != 4 || k.value.rank != 4 || v.value.rank != 4 ||
+        x.value.dim(0) != B() || x.value.dim(2) != H() || x.value.dim(3) != K() || v.value.dim(0) != B() ||
+        v.value.dim(1) != T() || v.value.dim(2) != H() || (!position && Q() != T()) ||
+        (log_decay && log_decay.value.size() != k.value.rows()) || (slope && slope.value.size() != H()) ||
+        (sink && (sink.value.size() != H() || !normalised)))
+      throw std::logic_error("[attend_mix] shapes do not fit");
+    const int R = k.value.R;
+    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    row.value = shaped<Real>(R, {B(), H(), Q()});
+    d_rows.value = shaped<Real>(R, {B(), H(), Q(), 2});
+    if (!biased()) return;
+    phase.value = shaped<Real>(R, {B(), H(), T(), 2});
+    d_columns.value = shaped<Real>(R, {B(), H(), T()});
+  }
+};
+CROSSTALK_OP(AttendMix)
+
+}  // namespace crosstalk
