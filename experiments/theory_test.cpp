@@ -198,6 +198,34 @@ TEST(Theory, SaysNothingWhereItIsNoTheorem) {
   EXPECT_FALSE(rank_bound(other).has_value());
 }
 
+// The numbers of somebody's store may be any: what no run can have has no bound, and costs neither memory nor time.
+TEST(Theory, NumbersThatNoRunHasGetNoBound) {
+  for (const char* task : {"recall", "reassign"}) {
+    const Record good = record_of({task, {{"associations", whole(30)}}, true, 12}, "linear_attention");
+    ASSERT_TRUE(rank_bound(good).has_value());
+    EXPECT_FALSE(rank_bound_at(good, 1e300).has_value());
+    EXPECT_FALSE(rank_bound_at(good, std::nan("")).has_value());
+    Record vast = good;
+    vast.d_dot = std::int64_t{1} << 60;
+    EXPECT_FALSE(rank_capacity(vast, 0.001).has_value());
+    for (const char* key : {"task.associations", "task.values", "train.batch"}) {
+      for (const double number : {4e18, 1e300, -1.0, -4e18}) {
+        Record record = good;
+        record.config[key] = number;
+        EXPECT_FALSE(rank_bound(record).has_value()) << task << " " << key << " " << number;
+        EXPECT_FALSE(sum_rule_floor(record).has_value()) << task << " " << key << " " << number;
+      }
+    }
+  }
+  const Record good = record_of({"reassign", {{"associations", whole(30)}}, true, 12}, "linear_attention");
+  Record record = good;
+  record.config["task.eval_length"] = 4e18;
+  EXPECT_FALSE(sum_rule_floor(record).has_value());
+  record = good;
+  record.config["task.update_fraction"] = 1e300;
+  EXPECT_FALSE(rank_bound(record).has_value());
+}
+
 TEST(Theory, ValuesOfThePaper) {
   const auto bound = [](int S, std::int64_t d, bool schlag) {
     return *rank_bound(record_of({"recall", {{"associations", whole(S)}}, schlag, d}, "linear_attention"));

@@ -18,6 +18,9 @@ namespace {
 
 constexpr const char* kLoad = "task.associations";
 
+/// More parameters than anything has.
+constexpr double kLargestSize = 1e18;
+
 /// A memory of one size: what it stores.
 struct Measured {
   const RecordLine* line = nullptr;
@@ -236,7 +239,8 @@ Drawing draw_capacity_vs_parameters(const FigureInput& input) {
   auto lines = lines_by_size(input, "capacity-vs-parameters");
   std::erase_if(lines, [](const RecordLine& line) {
     return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
-      return size_of(*point.second.front(), Against::parameters) <= 0;
+      const double size = size_of(*point.second.front(), Against::parameters);
+      return !(size >= 1 && size <= kLargestSize);  // somebody's number may be any, or none
     });
   });
   if (lines.empty())

@@ -257,6 +257,25 @@ TEST_F(RenderTest, OddLabelsAndLinesWithoutPointsRender) {
   EXPECT_EQ(draw_figure("capacity-vs-ddot", rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
+// Numbers of somebody's store.
+TEST_F(RenderTest, SizesThatNoMemoryHasRender) {
+  RecordMap records;
+  const auto add = [&](const char* label, std::int64_t d_dot, double parameters) {
+    for (const int load : {4, 8}) {
+      Record& record = add_recall(records, label, 1, 4, load, 0.0001, 4);
+      record.d_dot = d_dot;
+      record.metrics["parameters"] = parameters;
+    }
+  };
+  add("a", std::numeric_limits<std::int64_t>::max(), 5e-324);
+  add("b", 4, 1e308);
+  add("c", 5, std::numeric_limits<double>::infinity());
+  add("d", 6, std::nan(""));
+  add("e", 7, 100);
+  for (const char* figure : {"capacity-vs-ddot", "capacity-vs-parameters"})
+    EXPECT_EQ(draw_figure(figure, rows_of(records), options_, notes_).size(), 4u) << notes();
+}
+
 TEST_F(RenderTest, LongNamesStayOnThePage) {
   RecordMap records;
   for (const int load : {4, 8}) add_recall(records, "a", 1, 4, load, 0.1);

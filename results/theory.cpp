@@ -18,6 +18,8 @@
 namespace crosstalk {
 namespace {
 
+/// Beyond this nothing is trained, and a number in somebody's store may be any.
+constexpr std::int64_t kLargest = std::int64_t{1} << 24;
 constexpr int kSimulated = 2000;  // sequences; the standard error is 0.0005 or less at the loads of the paper
 
 /// What a bound depends on.
@@ -36,9 +38,14 @@ struct Setting {
   }
 };
 
+/// -1, which is no size, where the number is far out.
+std::int64_t whole(double value) {
+  return std::abs(value) <= static_cast<double>(kLargest) ? std::llround(value) : -1;
+}
+
 std::int64_t integer(const Record& record, const char* key, std::int64_t fallback = 0) {
   const auto value = config_number(record, key);
-  return value ? std::llround(*value) : fallback;
+  return value ? whole(*value) : fallback;
 }
 
 /// The setting of a run at a load (its own, or another one); nothing where the task has no such bounds.
@@ -51,7 +58,7 @@ std::optional<Setting> setting_of(const Record& record, double at) {
   Setting setting;
   setting.reassign = task == "reassign";
   const std::int64_t own = integer(record, "task.associations");
-  setting.associations = std::llround(at);
+  setting.associations = whole(at);
   if (own < 1 || setting.associations < 1) return std::nullopt;
   // What follows from the load by default (0) is its own value in a resolved configuration.
   const auto following = [&](const char* key, std::int64_t by_default, std::int64_t here) {
@@ -64,11 +71,14 @@ std::optional<Setting> setting_of(const Record& record, double at) {
   if (setting.with_replacement)
     setting.length = following("task.eval_length", own, setting.associations);
   else if (setting.reassign)
-    setting.updates = std::llround(fraction * static_cast<double>(setting.associations));
+    setting.updates = whole(fraction * static_cast<double>(setting.associations));
   if (config_text(record, "eval.protocol").value_or("uniform") == "schlag2021") {
     setting.chunk = integer(record, "train.batch", 32);
     setting.max_queries = schlag_max_queries;
+    if (setting.chunk < 1) return std::nullopt;
   }
+  if (setting.values < 1 || setting.length < (setting.with_replacement ? 1 : 0) || setting.updates < 0)
+    return std::nullopt;
   return setting;
 }
 

@@ -67,7 +67,8 @@ def places(points):
     stands = [(row[0], label, i) for label in LINES for i, row in enumerate(points.get(label, []))]
     where = {}
     for x, label, i in stands:
-        beside = [other for other in LINES if any(abs(row[0] / x - 1) < 0.02 for row in points.get(other, []))]
+        beside = [other for other in LINES if other == label
+                  or any(abs(row[0] - x) < 0.02 * abs(x) for row in points.get(other, []))]
         where[label, i] = x * (1 + DODGE * (beside.index(label) - (len(beside) - 1) / 2))
     return where
 
@@ -101,7 +102,7 @@ def draw(ax, points):
         if label in points:
             x, y = zip(*((row[0], row[1]) for row in points[label]))
             handles += ax.plot(x, y, color=GREY, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1, label=name)
-    if FIGURE["fit"] and "fit: slope" in points:
+    if FIGURE["fit"] and "fit: slope" in points and min(FIGURE["fit_range"]) > 0:
         slope, intercept = points["fit: slope"][0][1], points["fit: intercept"][0][1]
         low, high = FIGURE["fit_range"]
         x = [low * (high / low) ** (i / 200) for i in range(201)]
