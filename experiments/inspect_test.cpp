@@ -131,8 +131,11 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
       for (const double x : array.data)
         EXPECT_TRUE(std::isfinite(x) || array.name == "half_life") << array.name;
     }
-    for (const char* name : {"q", "output"}) EXPECT_NE(seen.find(name), nullptr) << name;
-    EXPECT_EQ(seen.find("k") != nullptr, kind.own_keys);
+    EXPECT_NE(seen.find("output"), nullptr);
+    EXPECT_EQ(seen.find("q") != nullptr, kind.own_queries);
+    const bool given = std::any_of(kind.inputs.begin(), kind.inputs.end(),
+                                   [](const MemoryInput& input) { return input.name == "k"; });
+    EXPECT_EQ(seen.find("k") != nullptr, kind.own_keys || given);
     for (const MemoryInput& input : kind.inputs)  // the bonus is for reads at tokens
       EXPECT_TRUE(input.optional || input.name == "bonus" || seen.find(input.name) != nullptr) << input.name;
     const bool keyed = seen.find("phi_k") != nullptr || seen.find("score_key") != nullptr ||

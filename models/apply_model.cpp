@@ -60,7 +60,8 @@ std::string start_name(const std::string& state) {
 
 std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& s) {
   const MemoryKind& kind = *find_memory(memory);
-  std::vector<ApplyInput> inputs = {{"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"}};
+  std::vector<ApplyInput> inputs;
+  if (kind.own_queries) inputs.push_back({"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
   if (writes_often(memory)) {
     inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
@@ -76,6 +77,7 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
 }
 
 std::vector<OptionSpec> apply_extra_options(const std::string& memory) {
+  if (!find_memory(memory)->own_queries) return {};
   std::vector<OptionSpec> options = {
       {"scale", 1.0, "what q.k is multiplied by"},
       {"eps", 0.0, "added to denominators of reads", 0},
@@ -110,13 +112,13 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
     if (options.has("memory." + name)) options.set("memory." + name, value);
   }
   for (const auto& [name, value] : given) options.set("memory." + name, value);
-  if (options.get_bool("memory.denominator")) {
+  if (options.has("memory.denominator") && options.get_bool("memory.denominator")) {
     if (std::count(kind.states.begin(), kind.states.end(), "z") == 0)
       throw OptionError("memory.denominator",
                         fmt::format("{} has no denominator: it carries no sum of keys z", memory));
     options.set("memory.read_norm", std::string("attention"));
   }
-  feature_map("identity").resolve(options);
+  if (options.has("memory.feature_map")) feature_map("identity").resolve(options);
   kind.resolve(options);
   return options;
 }
@@ -154,7 +156,10 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     if (model_.inputs_.count("k") == 0) return {};
     return leaf("k", {B, T * N, H, d});
   }
-  Var<Real> queries() override { return leaf("q", {B, T, H, d}); }
+  Var<Real> queries() override {
+    if (model_.inputs_.count("q") == 0) return {};
+    return leaf("q", {B, T, H, d});
+  }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
   Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }

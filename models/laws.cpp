@@ -72,6 +72,7 @@ Var<Real> product(Var<Real> a, Var<Real> v) {
 
 template <class Real>
 Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus) {
+  m.watch_decay(log_decay, true);
   WkvRead<Real> op;
   op.k = in(k), op.v = in(m.values()), op.log_decay = in(every_sequence(m, log_decay));
   if (m.at_tokens()) op.bonus = in(every_sequence(m, bonus));

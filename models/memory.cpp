@@ -66,6 +66,7 @@ MemoryKind kind_of(const Memory& memory) {
   kind.inputs = memory.inputs;
   kind.states = memory.states;
   kind.projection_init = memory.projection_init;
+  kind.own_queries = memory.own_queries;
   kind.own_keys = memory.own_keys;
   kind.forms_state = memory.forms_state;
   for (const Part& part : memory.parts)

@@ -61,6 +61,7 @@ struct MemoryKind {
   /// layers of a language model.
   std::function<std::int64_t(const Options& options, std::int64_t values, std::int64_t length)> state_size;
   ProjectionInit projection_init = ProjectionInit::uniform;
+  bool own_queries = true;   ///< false: nothing is asked by a key
   bool own_keys = true;      ///< false: it makes its keys from a gate
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
 };

@@ -117,7 +117,7 @@ class Mixer {
   const int B, T, Q, H, d, K, V, N;
   int writes() const { return T * N; }
 
-  /// Keys [B,M,H,d] (none for a memory without keys of its own) and queries [B,Q,H,d] before the feature map.
+  /// Keys [B,M,H,d] and queries [B,Q,H,d] before the feature map; none for a memory without its own.
   virtual Var<Real> keys() = 0;
   virtual Var<Real> queries() = 0;
   /// Values [B,M,H,V].

@@ -50,8 +50,9 @@ class RetrievalMixer final : public Mixer<Real> {
     by_value_ = lists(channel_value, values);
     if (second_key_) by_second_ = lists(channel_second_key, keys_);
     // The order of nodes is the order in which gradients of the embedding are summed: it stays.
-    queries_ = make_queries();
-    if (memory_named(options_.get_string("memory.name")).own_keys)
+    const Memory& memory = memory_named(options_.get_string("memory.name"));
+    if (memory.own_queries) queries_ = make_queries();
+    if (memory.own_keys)
       key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
   }
 

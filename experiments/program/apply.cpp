@@ -107,10 +107,10 @@ Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
                                      file(name).string(), shape_text(array.shape)));
     }
   };
-  const Array q = needed("q"), v = needed("v");
-  size("q", q, 4);
+  const Array v = needed("v"), q = kind.own_queries ? needed("q") : v;
   const std::size_t rank_v = expected("v").find('N') == std::string::npos ? 4 : 5;
   size("v", v, rank_v);
+  if (kind.own_queries) size("q", q, 4);
   const auto at = [](const Array& array, std::size_t i) { return static_cast<int>(array.shape[i]); };
   inputs.sizes = {.B = at(q, 0),
                   .T = at(q, 1),
@@ -203,6 +203,9 @@ std::map<std::string, Array> compute(const MemoryKind& kind, const Options& opti
     std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
     if (name == "z" || name == "n") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
     if (name == "m") shape = {t.dims[0], t.dims[2]};                            // a number, [B,H]
+    for (const ApplyInput& input : apply_inputs(kind.name, s)) {
+      if (input.name == start_name(name)) shape = wide(input.dims);
+    }
     results["state_" + name] = array_of(t, shape, device);
   }
   for (const auto& [name, array] : inputs.arrays) {

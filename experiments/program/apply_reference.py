@@ -49,7 +49,7 @@ SPECS = {
     "dplr": spec(log_decay="BTHK", a="BTHK", b="BTHK"),
     "fwm": spec(beta="BTH"),
     "mamba1": spec(step="BTHV", log_rate="VK"),
-    "rwkv4": spec(states=("y", "L"), k="BTHV", log_decay="V", bonus="V"),
+    "rwkv4": spec(optional=["y0", "l0"], states=("y", "L"), k="BTHV", log_decay="V", bonus="V", y0="BHV", l0="BHV"),
 }
 del SPECS["hgrn2"]["inputs"]["k"]
 del SPECS["rwkv4"]["inputs"]["q"]
@@ -336,13 +336,20 @@ def mlstm(x, options):
 
 
 def rwkv4(x, _):
-    rows = []
-    for t in range(len(x["v"])):
-        weights = [np.exp((t - 1 - j) * x["log_decay"] + x["k"][j]) for j in range(t)]
-        weights.append(np.exp(x["bonus"] + x["k"][t]))
-        rows.append(sum(w * v for w, v in zip(weights, x["v"])) / sum(weights))
-    last = [np.exp((len(x["v"]) - 1 - j) * x["log_decay"] + x["k"][j]) for j in range(len(x["v"]))]
-    return rows, {"y": sum(w * v for w, v in zip(last, x["v"])) / sum(last), "L": np.log(sum(last))}
+    """An average of values weighed by e^k, a channel each; y0 is such an average with the divisor e^l0."""
+    def average(n, further):  # over n tokens and what was there before, and over further (logarithm of a weight, value)
+        logs = [(n - 1 - j) * x["log_decay"] + x["k"][j] for j in range(n)] + [log for log, _ in further]
+        values = list(x["v"][:n]) + [value for _, value in further]
+        if "y0" in x:
+            logs.append(n * x["log_decay"] + x["l0"])
+            values.append(x["y0"])
+        weights = [np.exp(log) for log in logs]
+        return sum(w * v for w, v in zip(weights, values)) / sum(weights), np.log(sum(weights))
+
+    T = len(x["v"])
+    rows = [average(t, [(x["bonus"] + x["k"][t], x["v"][t])])[0] for t in range(T)]
+    y, L = average(T, [])
+    return rows, {"y": y, "L": L}
 
 
 OWN = {"softmax": softmax, "sliding_window": sliding_window, "alibi": alibi, "fox": fox, "mlstm": mlstm,

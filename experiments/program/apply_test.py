@@ -78,7 +78,7 @@ def draw(memory, seed, B=2, T=7, N=3, H=2, K=4, V=3, optional=True, start=False,
     x = {}
     for name, letters in reference.SPECS[memory]["inputs"].items():
         shape = tuple(sizes[c] for c in letters)
-        if name not in reference.SPECS[memory]["optional"] or (start if name == "s0" else optional):
+        if name not in reference.SPECS[memory]["optional"] or (start if name in ("s0", "y0", "l0") else optional):
             x[name] = DRAW.get(name, lambda r, shape: r.normal(size=shape))(random, shape)
     if "q" in x:
         x["q"] /= np.sqrt(K)
@@ -161,7 +161,7 @@ def cases_of(memory):
         Case("140 tokens, wide values", draw(memory, 4, B=1, T=140, H=1, K=3, V=17), base, every_element=False),
         Case("wide keys", draw(memory, 5, B=1, T=35, H=3, K=18, V=2), base, every_element=False),
     ]
-    if "s0" in draw(memory, 9, start=True):
+    if {"s0", "y0"} & set(draw(memory, 9, start=True)):
         cases += [
             Case("a state to start from", draw(memory, 9, start=True), base),
             Case("a state to start from, 70 tokens", draw(memory, 9, T=70, start=True), base, every_element=False),

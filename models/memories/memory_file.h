@@ -41,6 +41,7 @@ struct Memory {
   std::vector<OptionSpec> options = {};  ///< the memory's own
   std::vector<MemoryInput> inputs = {};  ///< what build() asks m.input() for
   std::vector<std::string> states = {"S"};
+  bool own_queries = true;   ///< false: nothing is asked by a key, and m.queries() has none
   bool own_keys = true;      ///< false: it makes its keys from a gate, and m.keys() has none
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
   bool keeps_keys = false;   ///< no feature dimension bounds it: d_dot is 0

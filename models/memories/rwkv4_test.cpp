@@ -1,5 +1,6 @@
 // RWKV-4 (Peng et al. 2023, arXiv 2305.13048): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -26,6 +27,10 @@ Matrix rwkv4(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(rwkv4, rwkv4);
+CROSSTALK_GATE_LAW(rwkv4, k, x("channel_key"));
+CROSSTALK_GATE_LAW(rwkv4, log_decay, -std::exp(x("decay")));
+CROSSTALK_GATE_LAW(rwkv4, bonus, x("bonus"));
+CROSSTALK_HALF_LIFE(rwkv4, 0.9438);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
 
 Sequence sequence(int T, int V, double bonus) {
   Sequence s = random_sequence(no_options(), T, V, V, 1);
