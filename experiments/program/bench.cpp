@@ -157,16 +157,17 @@ nlohmann::ordered_json to_json(const Row& row) {
 
 std::vector<std::string> cells_of(const Row& row, bool with_floor) {
   const double rate = row.rate();
-  std::vector<std::string> cells = {row.run.label,
-                                    row.run.config.has("task.associations")
-                                        ? fmt::format("{}", row.run.config.get_int("task.associations"))
-                                        : "-",
-                                    row.run.d_dot > 0 ? fmt::format("{}", row.run.d_dot) : "-",
-                                    fmt::format("{:.0f}", row.parameters),
-                                    fmt::format("{:.0f}", row.in_flight()),
-                                    rate > 0 ? rate_text(rate) : "-",
-                                    rate > 0 ? fmt::format("{:.4g}", 1e6 / rate) : "-",
-                                    fmt::format("{:.3g}", row.flops / 1e6)};
+  std::vector<std::string> cells = {
+      row.run.label,
+      row.run.config.has("task.associations") ? fmt::format("{}", row.run.config.get_int("task.associations"))
+      : row.run.config.has("task.pairs")      ? fmt::format("{}", row.run.config.get_int("task.pairs"))
+                                              : "-",
+      row.run.d_dot > 0 ? fmt::format("{}", row.run.d_dot) : "-",
+      fmt::format("{:.0f}", row.parameters),
+      fmt::format("{:.0f}", row.in_flight()),
+      rate > 0 ? rate_text(rate) : "-",
+      rate > 0 ? fmt::format("{:.4g}", 1e6 / rate) : "-",
+      fmt::format("{:.3g}", row.flops / 1e6)};
   if (with_floor) cells.push_back(row.share() > 0 ? fmt::format("{:.2g}", 100 * row.share()) : "-");
   cells.push_back(row.problem);
   return cells;
@@ -322,6 +323,7 @@ double step_flops(const Run& run) {
   const auto task = find_task(run.config.get_string("task.name"))->make(run.config);
   const SequenceShape shape = task->shape(Split::train);
   const Vocabulary vocabulary = task->vocabulary();
+  if (run.config.get_string("model.name") == "language") return language_flops(run.config, shape, vocabulary);
   const double S = vocabulary.keys, L = shape.T, Q = shape.Q;
   const auto e = static_cast<double>(run.config.get_int("model.embedding"));
   const auto d = static_cast<double>(run.config.get_int("model.d_key"));
@@ -337,6 +339,8 @@ Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
   result.seed = seed;
   for (const char* key : {"seed", "data_seed", "init_seed"}) result.config.set(key, seed);
   result.config.set("train.stop_loss", 0.0);
+  result.config.set("train.stop_accuracy", 0.0);
+  result.config.set("train.epochs", std::int64_t{0});
   result.config.set("train.patience", std::int64_t{1} << 30);
   result.config.set("train.max_steps", steps);
   result.config.set("eval.every", steps);

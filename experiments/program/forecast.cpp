@@ -84,7 +84,11 @@ double parameter_bytes(const Run& run) {
              values = static_cast<double>(sizes.vocabulary.values),
              embedding = static_cast<double>(config.get_int("model.embedding")),
              d_key = static_cast<double>(config.get_int("model.d_key"));
-  const double parameters = keys * embedding + (2 * embedding + values) * d_key;
+  const double parameters =
+      config.get_string("model.name") == "language"
+          ? language_weights(config) +
+                sizes.vocabulary.tokens * static_cast<double>(config.get_int("model.width"))
+          : keys * embedding + (2 * embedding + values) * d_key;
   return 4 * parameters * (config.get_string("train.precision") == "fp64" ? 8 : 4);
 }
 

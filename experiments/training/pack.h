@@ -19,6 +19,12 @@ std::string pack_key(const Options& config);
 /// Estimated work of a run, in arbitrary units: for the order of packs (longest first).
 double estimated_cost(const Run& run);
 
+/// Weights of the projections and MLPs of a language model, without embedding and head.
+double language_weights(const Options& config);
+/// Floating-point operations of a training step of a language model: the products of its projections, MLPs and
+/// head, and T x T attention in every layer.
+double language_flops(const Options& config, const SequenceShape& shape, const Vocabulary& vocabulary);
+
 /// How a pack talks to its scheduler.
 struct PackEvents {
   std::function<void(Record&&)> finished;

@@ -29,6 +29,22 @@ std::string pack_key(const Options& config) {
   return key;
 }
 
+double language_weights(const Options& config) {
+  const auto number = [&](const char* key) { return static_cast<double>(config.get_int(key)); };
+  const double D = number("model.width");
+  const std::string& mlp = config.get_string("model.mlp");
+  const double products = mlp == "none" ? 0 : mlp == "swiglu" ? 3 : 2;
+  const double mixer = D * (2 * number("model.d_key") + 2 * number("model.d_value"));
+  return number("model.layers") * (mixer + products * config.get_double("model.mlp_ratio") * D * D);
+}
+
+double language_flops(const Options& config, const SequenceShape& shape, const Vocabulary& vocabulary) {
+  const auto number = [&](const char* key) { return static_cast<double>(config.get_int(key)); };
+  const double D = number("model.width"), T = shape.T;
+  const double token = language_weights(config) + number("model.layers") * T * D;
+  return 6 * number("train.batch") * (T * token + shape.Q * D * vocabulary.values);
+}
+
 double estimated_cost(const Run& run) {
   const auto task = registered_task(run.config);
   const SequenceShape shape = task->shape(Split::train);
@@ -39,6 +55,8 @@ double estimated_cost(const Run& run) {
   const double state = find_memory(run.config.get_string("memory.name"))->forms_state ? values : 1;
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
   const double steps = std::min<double>(5000, static_cast<double>(run.config.get_int("train.max_steps")));
+  if (run.config.get_string("model.name") == "language")
+    return language_flops(run.config, shape, task->vocabulary()) * steps;
   return (tables + 20 * batch * shape.T * p * state * shape.Q) * steps;
 }
 
