@@ -29,7 +29,8 @@ enum class Against { d_dot, state, parameters };
 
 std::vector<RecordLine> lines_by_size(const FigureInput& input, const char* figure) {
   auto lines = make_lines(
-      input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad, true);
+      input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad,
+      LinesApart::by_d_dot_and_d_key);
   if (lines.empty())
     throw std::invalid_argument(fmt::format("{} needs records with {} (tasks recall and reassign); {}",
                                             figure, kLoad, what_they_are(input.records)));

@@ -222,4 +222,32 @@ std::string symbol_of(const std::string& key) {
   return word;
 }
 
+void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const char* xscale,
+              const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim) {
+  drawing.figure["xlabel"] = xlabel;
+  drawing.figure["ylabel"] = ylabel;
+  drawing.figure["xscale"] = xscale;
+  drawing.figure["yscale"] = yscale;
+  drawing.figure["xlim"] = {xlim.first, xlim.second};
+  drawing.figure["ylim"] = {ylim.first, ylim.second};
+  drawing.figure["ticks_at_d_dot"] = false;
+  drawing.figure["vertical"] = nlohmann::ordered_json::array();
+  drawing.figure["vertical_name"] = "";
+  drawing.figure["solved"] = nullptr;
+}
+
+void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim) {
+  std::vector<double> chances;
+  for (const Record* record : records)
+    if (const auto found = record->metrics.find("chance_accuracy"); found != record->metrics.end())
+      chances.push_back(found->second);
+  const double chance = median(chances);
+  if (!std::isfinite(chance)) return;
+  const std::string label = "theory: chance";
+  drawing.rows.push_back({label, 0, xlim.first, 0, chance});
+  drawing.rows.push_back({label, 0, xlim.second, 0, chance});
+  drawing.overlays.push_back({label, 0, "#555555"});
+  drawing.overlay_names.emplace_back("theory", "Chance");
+}
+
 }  // namespace crosstalk

@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,7 @@ struct Overlay {
 struct Drawing {
   std::string script;             ///< text of the template
   std::string x_column;           ///< name of the third column
+  std::string x_key = {};         ///< where a row's x is that of accuracy_x()
   bool capacity_columns = false;  ///< last columns "censored" (0 or 1) and "unsolved"
   std::vector<FigureRow> rows;
   nlohmann::ordered_json figure;  ///< FIGURE = {...} of the script, in this order
@@ -139,6 +141,16 @@ std::string symbol_of(const std::string& key);
 void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
                    const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
 
+/// Settings of the axes of a figure of lines.
+void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const char* xscale,
+              const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim);
+/// The task's chance level as a flat line.
+void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim);
+
+/// A record's place on the axis that --x names.
+std::optional<double> accuracy_x(const Record& record, const std::string& key);
+
+Drawing draw_accuracy(const FigureInput& input);
 Drawing draw_capacity(const FigureInput& input);
 Drawing draw_updates(const FigureInput& input);
 Drawing draw_curves(const FigureInput& input);

@@ -35,8 +35,10 @@ const std::vector<Entry>& entries() {
        draw_capacity_vs_state},
       {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
        draw_capacity_vs_parameters},
-      {{"tracking", "Accuracy against the number of operations before the read"}, draw_tracking},
-      {{"length", "Loss at multiples of the training length"}, draw_length}};
+      {{"accuracy", "Accuracy against pairs, the width of the model, the bytes of its state (--x)"},
+       draw_accuracy},
+      {{"tracking", "Accuracy against the operations, or the position, before the read"}, draw_tracking},
+      {{"length", "Loss, or scaled accuracy, at multiples of the training length"}, draw_length}};
   return all;
 }
 
@@ -108,6 +110,9 @@ const std::vector<Venue>& venues() {
 std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes) {
   const Entry& entry = find_entry(name);
+  if (!options.x.empty() && name != "accuracy")
+    throw std::invalid_argument(
+        fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
   const Prepared prepared = prepare(name, rows, options);
   Drawing drawing = draw_panels(entry, prepared, options, notes);
   if (!options.best.empty()) mark_selected(drawing, prepared, options);

@@ -39,7 +39,9 @@ struct FigureOptions {
   std::vector<std::string> by = {};    ///< further keys that tell lines apart
   std::string facet = "";              ///< a key: one panel for each of its values
   std::vector<std::string> best = {};  ///< keys of which the best value is taken, by validation loss
-  std::string metric = "";             ///< what is drawn; empty = eval_loss, or test_loss with `best`
+  std::string x =
+      "";  ///< of accuracy: a key, state_bytes or parameters; empty = the first known one that varies
+  std::string metric = "";  ///< what is drawn; empty = eval_loss, or test_loss with `best`
   bool log_x = false, log_y = false;
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
@@ -48,7 +50,7 @@ struct FigureOptions {
 
 struct FigureKind {
   std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
-                        ///< "capacity-vs-parameters", "tracking", "length"
+                        ///< "capacity-vs-parameters", "accuracy", "tracking", "length"
   std::string summary;  ///< one line
 };
 

@@ -322,6 +322,69 @@ TEST_F(FigureTest, LengthGolden) {
   EXPECT_THAT(script(), HasSubstr("\"One seed.\""));
 }
 
+/// Language models of two widths, at two rates of which 0.01 has the smaller validation loss.
+RecordMap language_models() {
+  RecordMap records;
+  for (const int width : {16, 64})
+    for (const std::int64_t seed : {1, 2, 3})
+      for (const double rate : {0.001, 0.01}) {
+        Record& record = add_record(
+            records, "delta", seed, width,
+            {{"task.name", "mqar"}, {"model.width", width}, {"train.learning_rate", rate}}, 1 / rate);
+        record.state_size = width * width;
+        record.eval_accuracy = rate == 0.01 ? 0.5 : 0.25;
+        record.metrics["test_accuracy"] =
+            (rate == 0.01 ? 0.75 : 0.125) + (width == 64 ? 0.125 : 0) + (seed == 3 ? 0.125 : 0);
+        record.metrics["chance_accuracy"] = 0.0625;
+      }
+  return records;
+}
+
+TEST_F(FigureTest, AccuracyGolden) {
+  options_.best = {"train.learning_rate"};
+  EXPECT_EQ(draw("accuracy", language_models()),
+            "label,d_dot,width,n,median,lo,hi,selected\n"
+            "delta,0,16,3,0.75,0.75,0.875,train.learning_rate=0.01\n"
+            "delta,0,64,3,0.875,0.875,1,train.learning_rate=0.01\n"
+            "theory: chance,0,14.545454545454545,0,0.0625,,,\n"
+            "theory: chance,0,70.4,0,0.0625,,,\n");
+  options_.x = "state_bytes";
+  options_.theory = false;
+  options_.metric = "eval_accuracy";
+  EXPECT_EQ(draw("accuracy", language_models()),
+            "label,d_dot,state_bytes,n,median,lo,hi,selected\n"
+            "delta,0,1024,3,0.5,0.5,0.5,train.learning_rate=0.01\n"
+            "delta,0,16384,3,0.5,0.5,0.5,train.learning_rate=0.01\n");
+}
+
+TEST_F(FigureTest, AccuracyRefusesWhatItCannotPlace) {
+  EXPECT_THAT(refusal("accuracy", language_models()), HasSubstr("--best KEY takes the best"));
+  options_.best = {"train.learning_rate"};
+  options_.x = "task.pears";
+  EXPECT_THAT(refusal("accuracy", language_models()), HasSubstr("--x task.pears: no record has this number"));
+  options_.x = "model.width";
+  EXPECT_THAT(refusal("length", language_models()), HasSubstr("only the figure accuracy"));
+}
+
+TEST_F(FigureTest, TrackingAndLengthOfTokenTasks) {
+  RecordMap records;
+  Record& record = add_record(records, "delta", 1, 4, {{"task.name", "words"}, {"task.length", 32}}, 0.5);
+  record.profiles["accuracy_by_position"] = {{1, 2}, {1, 0.5}};
+  record.profiles["exact_by_position"] = {{1, 2}, {1, 0.25}};
+  record.profiles["loss_by_length"] = {{1, 2}, {0.1, 0.2}};
+  record.profiles["scaled_accuracy_by_length"] = {{1, 2}, {0.75, -0.125}};
+  EXPECT_EQ(draw("tracking", records),
+            "label,d_dot,position,n,median,lo,hi\n"
+            "delta,4,1,1,1,1,1\n"
+            "delta,4,2,1,0.5,0.5,0.5\n"
+            "prefix-exact: delta,4,1,1,1,1,1\n"
+            "prefix-exact: delta,4,2,1,0.25,0.25,0.25\n");
+  EXPECT_EQ(draw("length", records),
+            "label,d_dot,length_factor,n,median,lo,hi\n"
+            "delta,4,1,1,0.75,0.75,0.75\n"
+            "delta,4,2,1,-0.125,-0.125,-0.125\n");
+}
+
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {
   EXPECT_THAT(refusal("capcity", two_memories()), HasSubstr("did you mean \"capacity\"?"));
   EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, curves"));
@@ -363,7 +426,7 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
 }
 
 TEST_F(FigureTest, EveryFigureOfTheListDrawsOrSaysWhatItNeeds) {
-  ASSERT_EQ(figure_kinds().size(), 8u);
+  ASSERT_EQ(figure_kinds().size(), 9u);
   for (const FigureKind& kind : figure_kinds()) {
     EXPECT_FALSE(kind.summary.empty());
     EXPECT_THAT(refusal(kind.name, two_memories()), Not(HasSubstr("no figure"))) << kind.name;

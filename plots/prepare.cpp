@@ -109,7 +109,9 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   for (FigureRow& row : drawing.rows) {
     std::set<std::string> chosen;
     for (const Record* record : prepared.records) {
-      if (record->label != row.label || record->d_dot != row.d_dot) continue;
+      if (record->label != row.label) continue;
+      if (drawing.x_key.empty() ? record->d_dot != row.d_dot : accuracy_x(*record, drawing.x_key) != row.x)
+        continue;
       if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
       const auto load = config_number(*record, "task.associations");
       if (drawing.x_column == "associations" && load && *load != row.x) continue;

@@ -45,15 +45,17 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
 
 std::vector<RecordLine> make_lines(const RecordList& records,
                                    const std::function<std::optional<double>(const Record&)>& x,
-                                   const std::string& x_name, bool apart_by_d_key) {
+                                   const std::string& x_name, LinesApart apart) {
   std::map<std::tuple<std::string, std::int64_t, double>, RecordLine> lines;
   for (const Record* record : records) {
     const auto place = x(*record);
     if (!place) continue;
-    const double d_key = apart_by_d_key ? config_number(*record, "model.d_key").value_or(0) : 0;
-    RecordLine& line = lines[{record->label, record->d_dot, d_key}];
+    const double d_key =
+        apart == LinesApart::by_d_dot_and_d_key ? config_number(*record, "model.d_key").value_or(0) : 0;
+    const std::int64_t d_dot = apart == LinesApart::by_label ? 0 : record->d_dot;
+    RecordLine& line = lines[{record->label, d_dot, d_key}];
     line.label = record->label;
-    line.d_dot = record->d_dot;
+    line.d_dot = d_dot;
     line.d_key = d_key;
     line.points[*place].push_back(record);
   }

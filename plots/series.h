@@ -21,11 +21,14 @@ struct RecordLine {
   std::map<double, RecordList> points;
 };
 
+/// What keeps the records of one label apart, besides the label.
+enum class LinesApart { by_label, by_d_dot, by_d_dot_and_d_key };
+
 /// Sorts records into lines. `x` gives a record's place on the axis; records without one are left out. Throws
 /// std::invalid_argument if records of one point differ in more than seeds.
 std::vector<RecordLine> make_lines(const RecordList& records,
                                    const std::function<std::optional<double>(const Record&)>& x,
-                                   const std::string& x_name, bool apart_by_d_key = false);
+                                   const std::string& x_name, LinesApart apart = LinesApart::by_d_dot);
 
 /// A run without a usable end: its status is diverged or its final loss is not finite.
 bool has_diverged(const Record& record);

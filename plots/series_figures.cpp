@@ -113,35 +113,6 @@ RecordList at_one_load(const FigureInput& input) {
   return kept;
 }
 
-void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const char* xscale,
-              const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim) {
-  drawing.figure["xlabel"] = xlabel;
-  drawing.figure["ylabel"] = ylabel;
-  drawing.figure["xscale"] = xscale;
-  drawing.figure["yscale"] = yscale;
-  drawing.figure["xlim"] = {xlim.first, xlim.second};
-  drawing.figure["ylim"] = {ylim.first, ylim.second};
-  drawing.figure["ticks_at_d_dot"] = false;
-  drawing.figure["vertical"] = nlohmann::ordered_json::array();
-  drawing.figure["vertical_name"] = "";
-  drawing.figure["solved"] = nullptr;
-}
-
-/// The task's chance level as a flat line.
-void add_chance(Drawing& drawing, const RecordList& records, std::pair<double, double> xlim) {
-  std::vector<double> chances;
-  for (const Record* record : records)
-    if (const auto found = record->metrics.find("chance_accuracy"); found != record->metrics.end())
-      chances.push_back(found->second);
-  const double chance = median(chances);
-  if (!std::isfinite(chance)) return;
-  const std::string label = "theory: chance";
-  drawing.rows.push_back({label, 0, xlim.first, 0, chance});
-  drawing.rows.push_back({label, 0, xlim.second, 0, chance});
-  drawing.overlays.push_back({label, 0, "#555555"});
-  drawing.overlay_names.emplace_back("theory", "Chance");
-}
-
 }  // namespace
 
 Drawing draw_curves(const FigureInput& input) {
@@ -176,12 +147,21 @@ Drawing draw_curves(const FigureInput& input) {
 
 Drawing draw_tracking(const FigureInput& input) {
   note_published(input, "tracking");
-  const std::string profile = "accuracy_by_operations", exact = "exact_by_operations";
-  const auto lines = lines_with(input, input.records, &Record::profiles, profile);
+  std::string profile = "accuracy_by_operations", exact = "exact_by_operations";
+  auto lines = lines_with(input, input.records, &Record::profiles, profile);
+  const bool by_position = lines.empty();
+  if (by_position) {  // a task of single tokens without operations
+    const auto lines_by_position =
+        lines_with(input, input.records, &Record::profiles, "accuracy_by_position");
+    if (!lines_by_position.empty()) {
+      profile = "accuracy_by_position", exact = "exact_by_position";
+      lines = lines_by_position;
+    }
+  }
   if (lines.empty())
     throw std::invalid_argument(fmt::format("tracking needs records with a profile \"{}\" (task swap); {}",
                                             profile, what_series_they_have(input.records)));
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "operations");
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, by_position ? "position" : "operations");
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
@@ -190,7 +170,8 @@ Drawing draw_tracking(const FigureInput& input) {
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
     for (const auto& [unused, records] : line.points)
       for (const Record* record : records)
-        if (const auto length = config_number(*record, "task.operations")) trained.insert(*length);
+        if (const auto length = config_number(*record, by_position ? "task.length" : "task.operations"))
+          trained.insert(*length);
   }
   for (const RecordLine& line : lines) {
     const std::string label = "prefix-exact: " + line.label;
@@ -202,7 +183,8 @@ Drawing draw_tracking(const FigureInput& input) {
       drawing.overlay_names.emplace_back("prefix-exact", "Thin: every read so far is right");
   }
   const auto range = x_range(drawing.rows);
-  set_axes(drawing, "Operations before the read", "Accuracy", "linear", "linear", range, {-0.02, 1.02});
+  set_axes(drawing, by_position ? "Tokens read" : "Operations before the read", "Accuracy", "linear",
+           "linear", range, {-0.02, 1.02});
   drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
   drawing.figure["vertical_name"] = "training length";
   add_seeds_footnote(drawing, lines);
@@ -213,7 +195,10 @@ Drawing draw_tracking(const FigureInput& input) {
 
 Drawing draw_length(const FigureInput& input) {
   note_published(input, "length");
-  const std::string profile = "loss_by_length";
+  // Of tasks of single tokens the scaled accuracy is drawn: 0 is chance.
+  const std::string scaled = "scaled_accuracy_by_length";
+  const bool is_loss = lines_with(input, input.records, &Record::profiles, scaled).empty();
+  const std::string profile = is_loss ? "loss_by_length" : scaled;
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())
     throw std::invalid_argument(
@@ -227,8 +212,11 @@ Drawing draw_length(const FigureInput& input) {
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
   auto range = x_range(drawing.rows);
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
-  set_axes(drawing, "Length / training length", "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$", "log2", "log",
-           range, value_range(drawing.rows, true));
+  set_axes(drawing, "Length / training length",
+           is_loss ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+                   : "Scaled accuracy (0: chance) on the last quarter",
+           "log2", is_loss ? "log" : "linear", range,
+           is_loss ? value_range(drawing.rows, true) : std::pair{-0.05, 1.02});
   add_seeds_footnote(drawing, lines);
   add_empty_rows(drawing, lines);
   return drawing;

@@ -95,6 +95,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.best = keys_of(arguments, "best");
   options.facet = arguments.get("facet");
   options.metric = arguments.get("metric");
+  options.x = arguments.get("x");
   for (const std::string& axis : arguments.all("log")) (axis == "x" ? options.log_x : options.log_y) = true;
   options.venue = arguments.get("venue");
   if (!options.venue.empty() && std::none_of(venues().begin(), venues().end(),

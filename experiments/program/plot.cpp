@@ -89,6 +89,7 @@ const Command plot_command = {
            {}},
           {"no-theory", "", "Leave out bounds and floors", false, {}},
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
+          {"x", "KEY", "Axis of accuracy: a key such as task.pairs, state_bytes or parameters", false, {}},
           {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
           {"width",
            "INCHES",

@@ -221,22 +221,39 @@ TEST(Stop, SetBeforehandTrainsNothing) {
   EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, events));  // nothing to do is done
 }
 
+void expect_learning(const std::vector<Run>& runs) {
+  const Record record = train_one(runs);
+  const std::string what =
+      runs[0].config.get_string("task.name") + ", " + runs[0].config.get_string("memory.name");
+  EXPECT_EQ(record.status, RunStatus::done) << what << ": " << record.message;
+  EXPECT_EQ(record.steps, 40);
+  const auto& loss = record.curves.at("train_loss").y;
+  for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << what;
+  EXPECT_LT(loss.back(), loss.front()) << what;
+}
+
+/// Small sizes of a task of single tokens; nothing for the others, which the retrieval model takes.
+std::string token_task(const std::string& name) {
+  if (name == "mqar") return "task.name = \"mqar\"\ntask.vocabulary = 32\ntask.length = 16";
+  return "";
+}
+
 TEST(Learning, EveryTaskTrainsWithEveryMemory) {
+  const std::string steps = "\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0";
   for (const TaskKind& task : task_kinds()) {
-    // A task of single tokens needs the language model.
-    const bool tokens = task_needs_language(task);
+    const std::string tokens = token_task(task.name);
     for (const MemoryKind& memory : memory_kinds()) {
-      const Record record = train_one(runs_of(
-          fmt::format("task.name = \"{}\"\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0\n"
-                      "train.learning_rate = 0.003\ntrain.batch = 32{}",
-                      task.name,
-                      task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder())),
-          "name = \"" + memory.name + "\""));
-      const auto& loss = record.curves.at("train_loss").y;
-      EXPECT_EQ(record.status, RunStatus::done) << task.name << ", " << memory.name;
-      EXPECT_EQ(record.steps, 40);
-      for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << task.name << ", " << memory.name;
-      EXPECT_LT(loss.back(), loss.front()) << task.name << ", " << memory.name;
+      const std::string name = "name = \"" + memory.name + "\"";
+      if (!tokens.empty()) {
+        expect_learning(token_runs_of(tokens + steps + "\ntrain.learning_rate = 0.01", name));
+        continue;
+      }
+      const std::string folder =
+          task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder());
+      expect_learning(
+          runs_of(fmt::format("task.name = \"{}\"\ntrain.batch = 32\ntrain.learning_rate = 0.003{}{}",
+                              task.name, steps, folder),
+                  name));
     }
   }
 }
