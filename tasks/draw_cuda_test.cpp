@@ -77,7 +77,22 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
 
         {"update_fraction", 0.25},
         {"queries", whole(4)}}},
-      {"swap", {{"operations", whole(64)}}}};
+      {"swap", {{"operations", whole(64)}}},
+      {"swap", {{"layout", std::string("tag")}, {"identity_fraction", 0.1}, {"operations", whole(100)}}},
+      {"swap", {{"layout", std::string("split")}, {"identity_fraction", 0.2}, {"set_fraction", 0.2}}},
+      {"swap", {{"layout", std::string("split")}, {"query_at", std::string("end")}, {"queries", whole(5)}}},
+      {"words", {{"group", std::string("S5")}, {"factors", std::string("swaps")}, {"length", whole(100)}}},
+      {"words", {{"group", std::string("A4xZ5")}, {"query_at", std::string("end")}}},
+      {"mqar", {{"vocabulary", whole(256)}, {"length", whole(128)}, {"pairs", whole(32)}}},
+      {"mqar", {{"length", whole(1024)}, {"pairs", whole(256)}, {"filler", std::string("random")}}},
+      {"mqar",
+       {{"length", whole(90)},
+        {"pairs", whole(5)},
+        {"passes", whole(3)},
+        {"power", 1.0},
+        {"examples", whole(20)}}},
+      {"mqar",
+       {{"vocabulary", whole(12)}, {"length", whole(60000)}, {"pairs", whole(5)}}}};  // beyond shared memory
   for (const TaskKind& kind : task_kinds()) tasks.push_back({kind.name, {}});
   for (const auto& [name, settings] : tasks) {
     const auto task = make_task(name, settings);

@@ -3,24 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/sequence_common.h"
+#include "tasks/swap_tokens.h"
 
 namespace crosstalk {
 
-struct SwapSpec {
-  std::int32_t associations = 0;   ///< n: keys in play, bound first
-  std::int32_t keys = 0;           ///< size of the key vocabulary, >= n
-  std::int32_t values = 0;         ///< size of the value vocabulary, >= n
-  double identity_fraction = 0.0;  ///< probability that an operation changes nothing
-  double set_fraction = 0.0;       ///< probability that an operation writes a new value
-  bool query_every = true;         ///< one query after every operation, else at the end only
-};
-
-/// [keys by slot first | values by slot first | value of each key]
-CT_HD inline std::int32_t swap_scratch_size(const SwapSpec& spec) { return 2 * spec.keys + spec.values; }
+/// [keys by slot first | values by slot first | value of each key], or what the layouts of single tokens need.
+CT_HD inline std::int32_t swap_scratch_size(const SwapSpec& spec) {
+  return spec.keys + spec.values + (spec.layout == SwapLayout::fused ? spec.keys : 4 * spec.associations);
+}
 
 CT_HD inline void swap_sequence(const SwapSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
                                 const SequenceView& out, std::int32_t* scratch) {
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = sequence_stream(data_seed, split, n + (static_cast<std::uint64_t>(spec.part) << 48));
+  if (spec.layout == SwapLayout::tag) return swap_tokens::tag(spec, random, out, scratch);
+  if (spec.layout == SwapLayout::split) return swap_tokens::split(spec, random, out, scratch);
   std::int32_t* keys = scratch;
   std::int32_t* values = keys + spec.keys;
   std::int32_t* value_of = values + spec.values;

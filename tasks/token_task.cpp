@@ -7,6 +7,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/base/error.h"
+#include "tasks/fused_task.h"
+#include "tasks/number_groups.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -72,6 +75,39 @@ std::map<std::string, double> TokenTask::baselines() const {
 
 void TokenTask::check_shape(Split split, const SequenceView& out) const {
   check_sequence_shape(*this, split, out);
+}
+
+std::vector<int> curriculum_of(const Options& options) {
+  std::vector<int> sizes;
+  for (const NumberGroup& group : number_groups("task.curriculum", options.get_string("task.curriculum"), 1,
+                                                1, static_cast<std::int64_t>(max_option_size), "32 64 128"))
+    sizes.push_back(static_cast<int>(group.numbers[0]));
+  return sizes;
+}
+
+void resolve_curriculum(Options& options, const std::string& size, std::int64_t standard) {
+  const std::vector<int> sizes = curriculum_of(options);
+  if (sizes.empty()) return;
+  for (std::size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[i] <= sizes[i - 1])
+      throw OptionError("task.curriculum",
+                        fmt::format("task.curriculum = \"{}\": {} follows {}; give rising sizes",
+                                    options.get_string("task.curriculum"), sizes[i], sizes[i - 1]));
+  const std::string key = "task." + size;
+  const std::int64_t given = options.get_int(key);
+  if (given != standard && given != sizes.back())
+    throw OptionError(
+        key, fmt::format("{} = {} contradicts task.curriculum, which ends with {}; leave {} out", key, given,
+                         sizes.back(), key));
+  options.set(key, std::int64_t{sizes.back()});
+}
+
+OptionSpec curriculum_option(const std::string& what) {
+  return {
+      "curriculum", std::string(),
+      fmt::format("{} of the stages of a curriculum, rising, the last of them the task's own: \"32 64 128\"; "
+                  "empty means one stage",
+                  what)};
 }
 
 void check_sequence_shape(const Task& task, Split split, const SequenceView& out) {

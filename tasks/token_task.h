@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/options.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -40,6 +41,15 @@ class TokenTask : public Task {
 
   std::vector<TaskSegment> parts_, eval_parts_, stages_;
 };
+
+/// Sizes of the stages that task.curriculum names ("32 64 128"), the last of which is the task's own; empty: none.
+std::vector<int> curriculum_of(const Options& options);
+
+/// Checks task.curriculum, rising sizes of option task.`size`, and derives that from it, where it stands at `standard`.
+void resolve_curriculum(Options& options, const std::string& size, std::int64_t standard);
+
+/// The option task.curriculum, which counts `what`.
+OptionSpec curriculum_option(const std::string& what);
 
 /// std::logic_error unless `out` has the sizes of task.shape(split, m) for some m.
 void check_sequence_shape(const Task& task, Split split, const SequenceView& out);
