@@ -39,7 +39,7 @@ inline std::vector<Run> runs_of(const std::string& base, const std::string& memo
 inline std::vector<Run> token_runs_of(const std::string& base, const std::string& memory,
                                       const std::string& seeds = "[1]", const std::string& grid = "") {
   return parse_study("[study]\nname = \"test\"\nseeds = " + seeds +
-                         "\n[base]\nmodel.name = \"language\"\nmodel.width = 8\ntrain.batch = 4\n" + base +
+                         "\n[base]\nmodel.name = \"language\"\nmodel.width = 8\n" + base +
                          "\n[memories.m]\n" + memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid,
                      "test.toml")
       .runs;

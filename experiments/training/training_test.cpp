@@ -89,7 +89,7 @@ TEST(PlainLoop, OptimizersSchedulesAndClipping) {
 const char* const kMixture =
     "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.segments = \"8:1:18 12:2:12 12:3:8\"\n"
     "task.test_segments = \"8:2 16:3:6\"\neval.sequences = 9\ntrain.precision = \"fp64\"\n"
-    "train.stop_loss = 0";
+    "train.batch = 4\ntrain.stop_loss = 0";
 
 // A language model on a mixture by the protocol of Zoology: epochs, their schedule, evaluation by epoch.
 TEST(PlainLoop, MixturesByTheEpoch) {
@@ -121,6 +121,9 @@ TEST(PlainLoop, EpochsWantAnEndOfSequences) {
     }
   }
   EXPECT_THROW(exact_runs("train.weight_decay = 0.1", "name = \"softmax\""), ConfigError);
+  EXPECT_THROW(
+      token_runs_of(std::string(kMixture) + "\neval.protocol = \"schlag2021\"", "name = \"softmax\""),
+      ConfigError);
 }
 
 // Rates as torch.optim.lr_scheduler's formulas give them, computed apart from this code.
@@ -352,7 +355,8 @@ TEST(Profiles, ByLengthAreThoseOfABruteForceRead) {
 TEST(Profiles, OfTokenTasksAreThoseOfABruteForceRead) {
   const auto runs = token_runs_of(
       "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.length = 16\ntask.pairs = 3\ntask.power = 1\n"
-      "train.precision = \"fp64\"\ntrain.max_steps = 60\neval.every = 30\ntrain.learning_rate = 0.02\n"
+      "train.precision = \"fp64\"\ntrain.batch = 4\ntrain.max_steps = 60\neval.every = "
+      "30\ntrain.learning_rate = 0.02\n"
       "eval.sequences = 40\neval.length_factors = \"1 2\"",
       "name = \"softmax\"");
   const Record record = train_one(runs);
