@@ -8,6 +8,7 @@
 #include "kernels/ops/book_keeping.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/diagonal_read.h"
+#include "kernels/ops/dropout.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
@@ -50,6 +51,7 @@
   X(Constant) \
   X(CrossEntropy) \
   X(DiagonalRead) \
+  X(Dropout) \
   X(EraseRatio) \
   X(Expand) \
   X(Fold) \
