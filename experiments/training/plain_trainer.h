@@ -173,6 +173,7 @@ class PlainTrainer {
     graph.feature_seed->at(0)[0] = static_cast<std::int32_t>(seed);
     graph.feature_seed->at(0)[1] = static_cast<std::int32_t>(seed >> 32);
     graph.feature_draw->at(0)[0] = static_cast<std::int32_t>(draw);
+    if (graph.dropout_draw) graph.dropout_draw->at(0)[0] = static_cast<std::int32_t>(draw);
     return meta;
   }
 

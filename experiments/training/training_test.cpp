@@ -97,6 +97,7 @@ TEST(PlainLoop, MixturesByTheEpoch) {
     const auto runs =
         token_runs_of(std::string(kMixture) +
                           "\ntrain.optimizer = \"adamw\"\ntrain.weight_decay = 0.1\n"
+                          "model.embed_dropout = 0.1\nmodel.layers = 2\nmodel.stack = \"base_conv memory\"\n"
                           "train.schedule = \"cosine_epoch\"\ntrain.epochs = 3\neval.every = 0\n"
                           "train.learning_rate = 0.01",
                       fmt::format("name = \"{}\"", memory), "[1, 2]");
