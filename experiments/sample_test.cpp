@@ -58,8 +58,9 @@ class Sample : public ::testing::Test {
 TEST_F(Sample, FilesHoldTheSequencesOfEveryTask) {
   for (const TaskKind& kind : task_kinds()) {
     const fs::path out = folder_ / kind.name;
-    write(out.string(), kind.name);
     const auto task = testing::make_task(kind.name);
+    if (task->vocabulary().tokens > 0) continue;
+    write(out.string(), kind.name);
     const SequenceShape shape = task->shape(Split::eval);
     const auto load = [&](const char* name) { return read_npy<std::int64_t>((out / name).string()); };
     const auto keys = load("keys.npy"), values = load("values.npy"), operations = load("operations.npy");
@@ -91,6 +92,46 @@ TEST_F(Sample, FilesHoldTheSequencesOfEveryTask) {
   }
 }
 
+TEST_F(Sample, FilesHoldTheSequencesOfEveryTaskOfSingleTokens) {
+  int tasks = 0;
+  for (const TaskKind& kind : task_kinds()) {
+    const fs::path out = folder_ / kind.name;
+    const auto task = testing::make_task(kind.name);
+    if (task->vocabulary().tokens == 0) continue;
+    ++tasks;
+    write(out.string(), kind.name);
+    const SequenceShape shape = task->shape(Split::eval);
+    const auto load = [&](const char* name) { return read_npy<std::int64_t>((out / name).string()); };
+    const auto tokens = load("tokens.npy"), positions = load("positions.npy"), targets = load("targets.npy");
+    EXPECT_EQ(tokens.shape, (std::vector<std::int64_t>{3, shape.T}));
+    EXPECT_EQ(positions.shape, (std::vector<std::int64_t>{3, shape.Q}));
+    EXPECT_EQ(targets.shape, positions.shape);
+    EXPECT_FALSE(fs::exists(out / "keys.npy"));
+    SequenceBuffer buffer(*task, Split::eval);
+    for (int n = 0; n < 3; ++n) {
+      const SequenceView s = buffer.draw(42, static_cast<std::uint64_t>(n));
+      for (int t = 0; t < shape.T; ++t)
+        ASSERT_EQ(tokens.data[static_cast<std::size_t>(n * shape.T + t)], s.tokens[t]);
+      for (int q = 0; q < shape.Q; ++q) {
+        const auto i = static_cast<std::size_t>(n * shape.Q + q);
+        ASSERT_EQ(positions.data[i], s.query_position[q] - 1);
+        ASSERT_EQ(targets.data[i], s.target[q]);
+      }
+    }
+  }
+  EXPECT_GE(tasks, 3);
+}
+
+TEST_F(Sample, AMixtureIsShownSegmentBySegment) {
+  const testing::Settings mixture = {{"segments", std::string("16:2:5 32:4:5")}};
+  const std::string text = sample_text(*testing::make_task("mqar", mixture), Split::train, 3, 2);
+  for (const char* heading : {"train sequence 0 of segment 16:2 (data seed 3)\n",
+                              "\ntrain sequence 1 of segment 32:4 (data seed 3)\n"})
+    EXPECT_NE(text.find(heading), std::string::npos) << text;
+  EXPECT_THROW(write((folder_ / "out").string(), "mqar", mixture), std::runtime_error);
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
 TEST_F(Sample, ReadmeSaysWhatEachFileIs) {
   write((folder_ / "out/").string(), "swap", {{"operations", whole(7)}}, Split::train);
   const std::string text = text_of(folder_ / "out" / "README.txt");
@@ -108,6 +149,10 @@ TEST_F(Sample, ALaterSampleReplacesAnEarlierOne) {
   write(out, "recall");
   EXPECT_FALSE(fs::exists(folder_ / "out" / "second_keys.npy"));
   EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("\"recall\""), std::string::npos);
+  write(out, "mqar");
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "keys.npy"));
+  EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("tokens.npy          [3, 64]  token ids, 0 .. 8191"),
+            std::string::npos);
 }
 
 TEST_F(Sample, RefusesBeforeCreatingAnything) {

@@ -3,7 +3,7 @@ crosstalk_library(crosstalk_training
   SOURCES training_options.cpp training/epoch.cpp training/evaluation.cpp training/exam.cpp training/lesson.cpp
           training/optimizer.cpp training/pack.cpp training/pack_key.cpp training/pack_queue.cpp
           training/profiles.cpp training/record_of.cpp training/replicas.cpp training/run_state.cpp
-          training/scheduler.cpp training/test_reader.cpp training/threads.cpp training/weights.cpp
+          training/scheduler.cpp training/slot_state.cpp training/test_reader.cpp training/threads.cpp training/weights.cpp
   LIBS crosstalk_models crosstalk_tasks crosstalk_results fmt::fmt)
 crosstalk_test(experiments_training_test
   SOURCES training/training_test.cpp training/course_test.cpp training/pack_test.cpp training/resume_test.cpp training/epoch_test.cpp training/evaluation_test.cpp

@@ -82,7 +82,9 @@ const std::vector<OptionSpec>& eval_options() {
        0,
        0,
        {"uniform", "schlag2021"}},
-      {"sequences", std::int64_t{64}, "evaluation sequences (schlag2021: always 20)", 1, 1 << 20},
+      {"sequences", std::int64_t{64},
+       "evaluation sequences (schlag2021: always 20; a mixture: of each segment that does not say how many)",
+       1, 1 << 20},
       {"length_factors", std::string(),
        "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
        "such as \"1 2 4 8\""},
@@ -141,6 +143,15 @@ void resolve_epochs(Options& options) {
   if (evaluated_by_epoch) options.set("eval.every", steps);
 }
 
+/// The released code of that paper knows one kind of sequence only.
+void check_protocol(const Options& options) {
+  if (options.get_string("eval.protocol") != "schlag2021") return;
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  if (task->segments(Split::eval).empty() && task->stages().empty()) return;
+  throw OptionError("eval.protocol",
+                    "eval.protocol = \"schlag2021\" has neither mixtures nor curricula; use \"uniform\"");
+}
+
 void check_optimizer(const Options& options) {
   const double decay = options.get_double("train.weight_decay");
   if (decay != 0 && options.get_string("train.optimizer") != "adamw")
@@ -153,6 +164,7 @@ void check_optimizer(const Options& options) {
 void resolve_training(Options& options) {
   resolve_init_from(options);
   check_optimizer(options);
+  check_protocol(options);
   resolve_epochs(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));

@@ -9,9 +9,9 @@ namespace crosstalk {
 namespace {
 
 template <class Real>
-MixerSizes sizes_of(const Options& options, const BatchTensors& batch) {
+MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int queries) {
   MixerSizes s;
-  s.B = batch.B, s.T = batch.T, s.Q = batch.T;
+  s.B = batch.B, s.T = batch.T, s.Q = queries;
   s.H = static_cast<int>(heads_of(options));
   s.d = static_cast<int>(head_d_key(options));
   s.K = static_cast<int>(head_d_dot(options));
@@ -52,11 +52,14 @@ Variable<Real>* LayerWeights<Real>::back(Variable<Real>* x, const std::string& n
 
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
-                                   const Options& options_, Variable<Real>* x, int layer)
-    : Mixer<Real>(target.graph, options_, sizes_of<Real>(options_, target.batch)),
+                                   const Options& options_, Variable<Real>* x, Variable<Real>* asking,
+                                   int layer)
+    : Mixer<Real>(target.graph, options_,
+                  sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
       weights_(weights),
       x_(x),
+      asking_(asking),
       layer_(layer),
       own_keys_(memory_named(options_.get_string("memory.name")).own_keys),
       parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
@@ -72,7 +75,11 @@ Var<Real> LanguageMixer<Real>::keys() {
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::queries() {
-  return shaped_as(parts_.mixed("q", weights_.project(x_, "query", H * d)), {B, Q, H, d});
+  // A convolution or a shift looks at the tokens before, wherever answers are due.
+  const bool alone = asking_ && !parts_.mixes("q");
+  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : x_, "query", H * d));
+  if (alone || !asking_) return shaped_as(rows, {B, Q, H, d});
+  return this->at_queries(shaped_as(rows, {B, T, H, d}));
 }
 
 template <class Real>
@@ -96,6 +103,13 @@ Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::op
   }
   const Init start = bias.value_or(weights_.bias_law(from->value.columns()));
   return shaped_as(weights_.project(from, last, columns, start), {B, T * n, H, width});
+}
+
+template <class Real>
+Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias) {
+  if (!asking_) return token(name, width, bias, 0, false);
+  const Init start = bias.value_or(weights_.bias_law(x_->value.columns()));
+  return shaped_as(weights_.project(asking_, name, H * width, start), {B, Q, H, width});
 }
 
 template <class Real>

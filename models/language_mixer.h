@@ -60,16 +60,19 @@ class LanguageMixer final : public Mixer<Real> {
   using Mixer<Real>::graph, Mixer<Real>::options, Mixer<Real>::B, Mixer<Real>::T, Mixer<Real>::Q;
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
-  /// x [R,B,T,width]: tokens. `layer`: number of the layer, for its random features.
+  /// x [R,B,T,width]: tokens. asking [R,B,Q,width]: those of them at which an answer is due, where queries stand at these
+  /// alone, or nullptr. `layer`: number of the layer, for its random features.
   LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
-                Variable<Real>* x, int layer);
+                Variable<Real>* x, Variable<Real>* asking, int layer);
 
   Var<Real> keys() override;
   Var<Real> queries() override;
   Var<Real> values() override;
-  const Tensor<std::int32_t>* position() const override { return nullptr; }
+  const Tensor<std::int32_t>* position() const override { return asking_ ? target_.batch.position : nullptr; }
+  bool has_input(const std::string&) const override { return true; }
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
                   bool per_write) override;
+  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override;
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override;
   Variable<Real>* omega(int m) override;
   void watch_decay(Var<Real> decay, bool logarithm) override {
@@ -85,7 +88,7 @@ class LanguageMixer final : public Mixer<Real> {
 
   ModelGraph<Real>& target_;
   LayerWeights<Real>& weights_;
-  Variable<Real>* x_;
+  Variable<Real>*x_, *asking_;
   int layer_;
   bool own_keys_;
   ModelParts<Real> parts_;

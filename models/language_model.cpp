@@ -17,6 +17,15 @@ namespace {
 
 std::string prefix_of(int layer) { return fmt::format("layers.{}.", layer); }
 
+/// Rows [B,Q,n] at which an answer is due, of x [B,T,n].
+template <class Real>
+Variable<Real>* picked(Graph<Real>& graph, Variable<Real>* x, const BatchTensors& batch) {
+  const int width = x->value.columns();
+  Pick<Real> op;
+  op.x = in(graph.view(x, {batch.B, batch.T, 1, width})), op.position = ids(batch.position);
+  return graph.view(out(graph.add(op).y), {batch.B, batch.Q, width});
+}
+
 /// The residual stream: what blocks add is summed where the next norm reads it.
 template <class Real>
 class Stream {
@@ -41,18 +50,11 @@ class Stream {
   }
   /// From here on rows at which an answer is due.
   void pick(const BatchTensors& batch) {
-    x_ = picked(x_, batch);
-    if (branch_) branch_ = picked(branch_, batch);
+    x_ = picked(graph_, x_, batch);
+    if (branch_) branch_ = picked(graph_, branch_, batch);
   }
 
  private:
-  Variable<Real>* picked(Variable<Real>* x, const BatchTensors& batch) {
-    const int width = x->value.columns();
-    Pick<Real> op;
-    op.x = in(graph_.view(x, {batch.B, batch.T, 1, width})), op.position = ids(batch.position);
-    return graph_.view(out(graph_.add(op).y), {batch.B, batch.Q, width});
-  }
-
   Graph<Real>& graph_;
   RowNorm norm_;
   Variable<Real>*x_, *branch_ = nullptr;
@@ -120,11 +122,28 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
 }
 
 template <class Real>
-Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x) {
+Variable<Real>* LanguageModel<Real>::dropped(ModelGraph<Real>& target, const char* rate, Variable<Real>* x) {
+  if (!target.graph.train() || options_.get_double(rate) == 0) return x;
+  if (target.dropout_draw == nullptr) target.dropout_draw = target.graph.integers({1});
+  return dropout(target.graph, options_.get_double(rate), target.dropouts++, x, target.feature_seed,
+                 target.dropout_draw);
+}
+
+// Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
+template <class Real>
+bool LanguageModel<Real>::reads_alone(int layer) const {
+  const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
+  return !every_row_ && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
+         !memory_named(kind.options.get_string("memory.name")).own_token;
+}
+
+template <class Real>
+Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x,
+                                           Variable<Real>* asking) {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
-  LanguageMixer<Real> mixer(target, weights, kind.options, x, layer);
+  LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer);
   const Var<Real> o = mixer.finished(memory_named(kind.options.get_string("memory.name")).build(mixer));
   return weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
 }
@@ -147,6 +166,7 @@ Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Vari
 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x) {
+  if (options_.get_string("model.mlp") == "identity") return x;
   LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
   const int rows = x->value.dim(0), length = x->value.dim(1), hidden = hidden_units(options_);
   const auto units = [&](const char* name) {
@@ -175,14 +195,19 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   const double deviation = options_.get_double("model.weight_deviation");
   Variable<Real>* embedding =
       whole.leaf("embedding", {tokens_, width_}, Init::normal(deviation > 0 ? deviation : 1));
-  Stream<Real> stream(g, options_, embed(*result, embedding));
+  Stream<Real> stream(g, options_, dropped(*result, "model.embed_dropout", embed(*result, embedding)));
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
-    stream.add(mixed(*result, i, stream.normed(weights, "norm")));
+    Variable<Real>*x = stream.normed(weights, "norm"), *asking = nullptr;
+    if (reads_alone(i)) {
+      asking = picked(g, x, result->batch);
+      stream.pick(result->batch);
+    }
+    stream.add(dropped(*result, "model.dropout", mixed(*result, i, x, asking)));
     if (options_.get_string("model.mlp") != "none")
-      stream.add(mlp(*result, i, stream.normed(weights, "mlp_norm")));
+      stream.add(dropped(*result, "model.dropout", mlp(*result, i, stream.normed(weights, "mlp_norm"))));
   }
-  stream.pick(result->batch);
+  if (!reads_alone(static_cast<int>(layers_.size()) - 1)) stream.pick(result->batch);
   Variable<Real>* y = stream.normed(whole, "norm");
   Variable<Real>* head = options_.get_bool("model.tied_head")
                              ? embedding

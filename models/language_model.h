@@ -5,7 +5,8 @@
 //                                                      tokens, its heads joined by an output projection, or base_conv
 //   loss = cross-entropy of W norm(x) against the answer, at the tokens at which one is due; W = E where the head is tied
 //
-// Of what stands behind the last block only the rows at which an answer is due are computed, and logits in blocks of them.
+// Of the last layer queries, outputs and the MLP are computed only at the tokens at which an answer is due (keys and values
+// at all), and logits in blocks of these rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
@@ -28,6 +29,8 @@ class LanguageModel final : public Model<Real> {
                 Precision products = Precision::full);
 
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
+  /// Graphs made from now on compute the last layer at every token, as if each had an answer: to check the others against.
+  void compute_every_row() { every_row_ = true; }
   /// Throws OptionError: what one memory shows of a sequence is not yet told of the layers of a stack.
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
@@ -36,7 +39,9 @@ class LanguageModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
-  Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x);
+  Variable<Real>* dropped(ModelGraph<Real>& target, const char* rate, Variable<Real>* x);
+  bool reads_alone(int layer) const;
+  Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
 
@@ -46,6 +51,7 @@ class LanguageModel final : public Model<Real> {
   Device device_;
   int R_;
   Precision products_;
+  bool every_row_ = false;
 };
 
 }  // namespace crosstalk

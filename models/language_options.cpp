@@ -185,12 +185,14 @@ const std::vector<OptionSpec>& language_options() {
          64},
         {"mlp",
          std::string("none"),
-         "language model: what follows the mixer of a block. none: nothing; gelu, swiglu: an MLP behind a "
-         "norm of its own "
-         "(SwiGLU: Shazeer 2020, arXiv 2002.05202)",
+         "language model: what follows the mixer of a block. none: nothing; identity: x += norm(x), the norm "
+         "of the stream itself "
+         "(Zoology's state mixer of MQAR: Arora et al. 2023, arXiv 2312.04927); gelu, swiglu: x += "
+         "MLP(norm(x)) (SwiGLU: "
+         "Shazeer 2020, arXiv 2002.05202)",
          0,
          0,
-         {"none", "gelu", "swiglu"}},
+         {"none", "identity", "gelu", "swiglu"}},
         ratio,
         {"norm",
          std::string("layer"),
@@ -210,6 +212,9 @@ const std::vector<OptionSpec>& language_options() {
          {"none", "learned"}},
         {"max_length", std::int64_t{0}, "language model: positions that learned positions have vectors for",
          0, 1 << 20},
+        {"embed_dropout", 0.0, "language model: dropout of embedded tokens (training only)", 0, 0.99},
+        {"dropout", 0.0, "language model: dropout of what mixers and MLPs add to the stream (training only)",
+         0, 0.99},
         {"weight_deviation", 0.02,
          "language model: weights and embedding start as N(0, this^2), projections back into the stream "
          "divided by "

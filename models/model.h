@@ -23,6 +23,8 @@ struct ModelGraph {
   BatchTensors batch;  ///< tokens [R,B,T,C], query [R,B,Q,1], position, target [R,B,Q]
   Tensor<std::int32_t>* feature_seed = nullptr;  ///< [R,2] low and high word of the seed of random features
   Tensor<std::int32_t>* feature_draw = nullptr;  ///< [R,1] number of the draw (step, or evaluation)
+  Tensor<std::int32_t>* dropout_draw =
+      nullptr;  ///< [R,1] number of the training step; none where nothing drops
   QueryLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]; the language model has none, its logits come in blocks
 
@@ -33,6 +35,8 @@ struct ModelGraph {
   std::vector<Decay> decays;  ///< of the memory, as its engine is given them
 
   bool redraws = true;  ///< random features are drawn anew in every forward pass
+
+  std::uint32_t dropouts = 0;  ///< places where the graph drops numbers
 
   int batches = 1;  ///< batches that the integer tensors hold, one after the other
   /// What follows from the integers of all batches: run it whenever they have been filled, with batch 0

@@ -124,6 +124,11 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
 }
 
 template <class Real>
+bool ModelParts<Real>::mixes(const std::string& what) const {
+  return concerns(text(options_, "token_shift"), what[0]) || concerns(text(options_, "short_conv"), what[0]);
+}
+
+template <class Real>
 Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>* x) {
   if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x);
   if (!concerns(text(options_, "short_conv"), what[0])) return x;

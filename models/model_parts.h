@@ -31,6 +31,8 @@ class ModelParts {
   ModelParts(Graph<Real>& graph, const Options& options, Parameter parameter)
       : graph_(graph), options_(options), parameter_(std::move(parameter)) {}
 
+  /// Whether mixed() changes `what`.
+  bool mixes(const std::string& what) const;
   /// Rows x [B,T,C] of tokens in order, shifted and convolved where the options say so for `what`: "q", "k" or "v".
   Variable<Real>* mixed(const std::string& what, Variable<Real>* x);
   /// What is read, o [B,Q,H,V], normalised and gated.

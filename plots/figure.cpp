@@ -109,6 +109,9 @@ const std::vector<Venue>& venues() {
 std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
                                                const FigureOptions& options, std::ostream& notes) {
   const Entry& entry = find_entry(name);
+  if (!options.x.empty() && name != "accuracy")
+    throw std::invalid_argument(
+        fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
   const Prepared prepared = prepare(name, rows, options);
   Drawing drawing = draw_panels(entry, prepared, options, notes);
   if (!options.best.empty()) mark_selected(drawing, prepared, options);

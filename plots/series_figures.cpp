@@ -222,7 +222,12 @@ Drawing draw_tracking(const FigureInput& input) {
 
 Drawing draw_length(const FigureInput& input) {
   note_published(input, "length");
-  const std::string metric = input.options.metric.empty() ? "loss" : input.options.metric;
+  // Of tasks of single tokens the scaled accuracy is drawn: 0 is chance.
+  const bool scaled =
+      !lines_with(input, input.records, &Record::profiles, "scaled_accuracy_by_length").empty();
+  const std::string metric = !input.options.metric.empty() ? input.options.metric
+                             : scaled                      ? "scaled_accuracy"
+                                                           : "loss";
   const std::string profile = metric + "_by_length";
   const auto lines = lines_with(input, input.records, &Record::profiles, profile);
   if (lines.empty())

@@ -1,7 +1,8 @@
 // mqar: multi-query associative recall in token form (Arora et al. 2023, arXiv 2312.04927; layout, labels and the law of gaps
 // are those of Zoology's data/multiquery_ar.py).
 //
-//   [k1 v1 k2 v2 .. kD vD] x passes, then slots of two tokens: D different slots begin with a key, each key once.
+//   [k1 v1 k2 v2 .. kD vD] x passes, then updates (a key of them with another value), then slots of two tokens: D
+//   different slots begin with a key, each key once.
 //
 // Slots are drawn one after the other without replacement, slot i = 1 .. n with weight i^(power - 1), and go to the keys
 // in the order of the context. Drawn at once: the order of arrival where slot i waits E_i / weight_i, E_i exponential.
@@ -14,19 +15,22 @@
 namespace crosstalk {
 
 struct MqarSpec {
-  std::int32_t vocabulary = 0;  ///< V: 0 is blank, keys 1 .. V/2 - 1, values V/2 .. V - 1
-  std::int32_t length = 0;      ///< T, even
-  std::int32_t pairs = 0;       ///< D; 2 D passes + 2 D <= T
-  std::int32_t passes = 1;      ///< times that the pairs are shown
-  double power = 0.01;          ///< of the law of gaps; 1 = uniform
-  bool random_filler = false;   ///< tokens between the queries: any of 0 .. V-1, or blank
-  std::uint32_t part = 0;       ///< segments of a mixture draw from different sequences
-  std::uint64_t examples = 0;   ///< training has this many sequences; 0 = no end
+  std::int32_t keys = 0;       ///< ids 1 .. keys; 0 is blank
+  std::int32_t values = 0;     ///< ids keys + 1 .. keys + values
+  std::int32_t length = 0;     ///< T, even; holds the context and D slots
+  std::int32_t pairs = 0;      ///< D
+  std::int32_t passes = 1;     ///< times that the pairs are shown
+  std::int32_t updates = 0;    ///< different keys that get another value after that
+  double power = 0.01;         ///< of the law of gaps; 1 = uniform
+  bool random_filler = false;  ///< tokens between the queries: any, or blank
+  std::uint32_t part = 0;      ///< segments of a mixture draw from different sequences
+  std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
 
-  CT_HD std::int32_t context() const { return 2 * pairs * passes; }
+  CT_HD std::int32_t vocabulary() const { return 1 + keys + values; }
+  CT_HD std::int32_t first_value() const { return 1 + keys; }
+  CT_HD std::int32_t bindings() const { return 2 * pairs * passes; }
+  CT_HD std::int32_t context() const { return bindings() + 2 * updates; }
   CT_HD std::int32_t slots() const { return (length - context()) / 2; }
-  CT_HD std::int32_t keys() const { return vocabulary / 2 - 1; }
-  CT_HD std::int32_t values() const { return vocabulary - vocabulary / 2; }
 };
 
 /// Slots of a sequence, rounded up to a power of two: what is sorted.
@@ -36,14 +40,18 @@ CT_HD inline std::int32_t mqar_sorted_size(const MqarSpec& spec) {
   return size;
 }
 
-/// [arrivals of slots, 64 bit each | pair that a slot asks, else -1 | keys | values | bitmap]
+/// [arrivals of slots, 64 bit each | pair that a slot asks, else -1 | keys | values | bitmap | update of a pair, else -1 |
+/// pairs updated | their values]
 CT_HD inline std::int32_t mqar_scratch_size(const MqarSpec& spec) {
-  return 2 * mqar_sorted_size(spec) + spec.slots() + 2 * spec.pairs + bitmap_words(spec.values());
+  const std::int32_t largest = spec.keys > spec.values ? spec.keys : spec.values;
+  return 2 * mqar_sorted_size(spec) + spec.slots() + 2 * spec.pairs + bitmap_words(largest) +
+         (spec.updates > 0 ? spec.pairs + 2 * spec.updates : 0);
 }
 
 namespace mqar {
 
-constexpr std::uint32_t kSlots = 0, kFiller = 1u << 28, kKeys = 2u << 28, kValues = 3u << 28;
+constexpr std::uint32_t kSlots = 0, kFiller = 1u << 28, kKeys = 2u << 28, kValues = 3u << 28,
+                        kUpdated = 4u << 28, kNewValues = 5u << 28;
 
 /// log(E / weight) of a slot as a number whose order is that of arrival; the slot stands in the lowest 16 bits.
 CT_HD inline std::uint64_t arrival(std::uint32_t word, std::int32_t slot, double power) {
@@ -70,6 +78,9 @@ CT_HD void mqar_write(const Team& team, const MqarSpec& spec, std::uint64_t data
   std::int32_t* keys = pair_of + slots;
   std::int32_t* values = keys + D;
   std::int32_t* seen = values + D;
+  std::int32_t* update_of = seen + bitmap_words(spec.keys > spec.values ? spec.keys : spec.values);
+  std::int32_t* updated = update_of + D;
+  std::int32_t* new_values = updated + spec.updates;
 
   for (std::int32_t four = lane; 4 * four < sorted; four += lanes) {
     const auto words = stream.block(mqar::kSlots + static_cast<std::uint32_t>(four));
@@ -83,24 +94,46 @@ CT_HD void mqar_write(const Team& team, const MqarSpec& spec, std::uint64_t data
   sort_rising(team, arrivals, sorted);
   for (std::int32_t pair = lane; pair < D; pair += lanes)
     pair_of[static_cast<std::int32_t>(arrivals[pair] & 0xffff)] = pair;
-  draw_distinct(team, stream, mqar::kKeys, spec.keys(), D, keys, seen);
-  draw_distinct(team, stream, mqar::kValues, spec.values(), D, values, seen);
+  draw_distinct(team, stream, mqar::kKeys, spec.keys, D, keys, seen);
+  draw_distinct(team, stream, mqar::kValues, spec.values, D, values, seen);
   team.sync();
+  if (spec.updates > 0) {
+    for (std::int32_t pair = lane; pair < D; pair += lanes) update_of[pair] = -1;
+    draw_distinct(team, stream, mqar::kUpdated, D, spec.updates, updated, seen);
+    team.sync();
+    for (std::int32_t u = lane; u < spec.updates; u += lanes) {
+      const auto drawn = static_cast<std::int32_t>(
+          RandomStream::scaled(word_of(stream, mqar::kNewValues, static_cast<std::uint32_t>(u)),
+                               static_cast<std::uint32_t>(spec.values - 1)));
+      new_values[u] = drawn < values[updated[u]] ? drawn : drawn + 1;  // any value but the present one
+      update_of[updated[u]] = u;
+    }
+    team.sync();
+  }
 
   const auto key_of = [&](std::int32_t pair) { return 1 + keys[pair]; };
-  const auto value_of = [&](std::int32_t pair) { return spec.vocabulary / 2 + values[pair]; };
+  const auto update = [&](std::int32_t pair) { return spec.updates > 0 ? update_of[pair] : -1; };
+  const std::int32_t bindings = spec.bindings();
   for (std::int32_t four = lane; 4 * four < spec.length; four += lanes) {
     const bool fill = spec.random_filler && 4 * four + 3 >= context;
     const auto words =
         fill ? stream.block(mqar::kFiller + static_cast<std::uint32_t>(four)) : r123::Philox4x32::ctr_type{};
     for (std::int32_t i = 0; i < 4 && 4 * four + i < spec.length; ++i) {
-      const std::int32_t t = 4 * four + i, after = t - context;
-      const std::int32_t pair = after < 0 ? t / 2 % D : after % 2 == 0 ? pair_of[after / 2] : -1;
-      const bool key = t % 2 == 0 && pair >= 0;
-      out.tokens[t] = key         ? key_of(pair)
-                      : pair >= 0 ? value_of(pair)
-                                  : static_cast<std::int32_t>(RandomStream::scaled(
-                                        fill ? words.v[i] : 0, static_cast<std::uint32_t>(spec.vocabulary)));
+      const std::int32_t t = 4 * four + i, after = t - context, late = t - bindings;
+      const bool key = t % 2 == 0;
+      std::int32_t pair = -1, value = 0;
+      if (late < 0) {
+        pair = t / 2 % D;
+        value = values[pair];
+      } else if (after < 0) {
+        pair = updated[late / 2];
+        value = new_values[late / 2];
+      } else if (key) {
+        pair = pair_of[after / 2];
+      }
+      out.tokens[t] = pair >= 0 ? (key ? key_of(pair) : spec.first_value() + value)
+                                : static_cast<std::int32_t>(RandomStream::scaled(
+                                      fill ? words.v[i] : 0, static_cast<std::uint32_t>(spec.vocabulary())));
       if (out.role)
         out.role[t] = static_cast<std::int32_t>(after < 0 ? Role::write : pair >= 0 ? Role::ask : Role::pad);
     }
@@ -118,12 +151,13 @@ CT_HD void mqar_write(const Team& team, const MqarSpec& spec, std::uint64_t data
     const std::int32_t position = context + 2 * slot + 1;
     out.query[q - 1] = key_of(pair);
     out.query_position[q - 1] = position;
-    out.target[q - 1] = value_of(pair);
+    const std::int32_t u = update(pair);
+    out.target[q - 1] = spec.first_value() + (u < 0 ? values[pair] : new_values[u]);
     if (!out.meta) continue;
     std::int32_t* meta = out.meta + (q - 1) * meta_count;
-    const std::int32_t written = 2 * D * (spec.passes - 1) + 2 * pair + 1;
+    const std::int32_t written = u < 0 ? 2 * D * (spec.passes - 1) + 2 * pair + 1 : bindings + 2 * u + 1;
     meta[meta_gap] = meta[meta_age] = position - 1 - written;
-    meta[meta_writes] = spec.passes;
+    meta[meta_writes] = spec.passes + (u < 0 ? 0 : 1);
     meta[meta_touches] = meta[meta_operations] = 0;
   }
 }

@@ -312,14 +312,15 @@ std::string refused(const Settings& settings) {
 }
 
 TEST(Mqar, RefusesWhatHasNoRoom) {
-  EXPECT_EQ(refused({{"length", whole(62)}, {"pairs", whole(16)}}),
-            "task.length: 16 pairs need 32 tokens of context and 32 of slots, more than a length of 62; give "
-            "a length "
-            "of at least 64, or at most 15 pairs");
+  EXPECT_EQ(
+      refused({{"length", whole(62)}, {"pairs", whole(16)}}),
+      "task.length: 16 pairs need 32 tokens of context and 32 of slots, more than a length of 62; give a "
+      "length of at least 64, or fewer pairs");
   EXPECT_NE(refused({{"length", whole(63)}}).find("odd"), std::string::npos);
   EXPECT_EQ(refused({{"vocabulary", whole(8)}}),
-            "task.pairs: 4 pairs need as many distinct keys, but a vocabulary of 8 has 3 (1 .. 3); give "
-            "task.vocabulary = 10 or more");
+            "task.pairs: 4 pairs need as many distinct keys and values, but there are 3 and 4; give fewer "
+            "pairs, or "
+            "a larger task.vocabulary");
   EXPECT_EQ(refused({{"vocabulary", whole(10)}}), "accepted");
   EXPECT_EQ(refused({{"length", whole(16)}}), "accepted");
   EXPECT_NE(refused({{"fresh", true}}), "accepted");

@@ -2,56 +2,27 @@
 // 6.1.2); or every key written once, then a stated number of updates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "tasks/reassign_tokens.h"
 #include "tasks/sequence_common.h"
 
 namespace crosstalk {
 
-struct ReassignSpec {
-  std::int32_t associations = 0;  ///< S: keys in play
-  std::int32_t keys = 0;          ///< size of the key vocabulary, >= S
-  std::int32_t values = 0;        ///< size of the value vocabulary
-  std::int32_t updates = -1;      ///< updates after the S bindings; -1 = keys drawn with replacement
-  std::int32_t max_length = 0;    ///< longest training sequence
-  bool query_by_element = true;   ///< training asks the key of a random token, else a random key present
-};
-
-/// [keys in play first | value of each key | elements]
+/// [keys in play first | value of each key | elements], and for single tokens [where | how often written]
 CT_HD inline std::int32_t reassign_scratch_size(const ReassignSpec& spec) {
-  return 2 * spec.keys + spec.max_length;
+  return 2 * spec.keys + spec.max_length + (spec.asked > 0 ? 2 * spec.keys : 0);
 }
 
 CT_HD inline void reassign_sequence(const ReassignSpec& spec, std::uint64_t data_seed, Split split,
                                     std::uint64_t n, const SequenceView& out, std::int32_t* scratch) {
-  RandomStream random = sequence_stream(data_seed, split, n);
+  RandomStream random = sequence_stream(data_seed, split, n + (static_cast<std::uint64_t>(spec.part) << 48));
+  if (spec.asked > 0) return reassign_tokens::split(spec, random, out, scratch);
   std::int32_t* keys = scratch;
   std::int32_t* value_of = keys + spec.keys;
   std::int32_t* elements = value_of + spec.keys;
-  const std::int32_t T = out.shape.T, S = spec.associations;
-  const bool with_replacement = spec.updates < 0;
-  const std::int32_t initial = with_replacement ? T : S;
-  count_up(keys, spec.keys);
-  for (std::int32_t key = 0; key < spec.keys; ++key) value_of[key] = -1;
-  if (with_replacement) {
-    if (spec.keys > S) arrange(random, keys, spec.keys, S);
-    for (std::int32_t t = 0; t < T; ++t) {
-      const std::int32_t key = keys[draw_below(random, S)];
-      value_of[key] = draw_below(random, spec.values);
-      put_write(out, t, key, value_of[key]);
-    }
-  } else {
-    arrange(random, keys, spec.keys, S);
-    for (std::int32_t t = 0; t < S; ++t) {
-      value_of[keys[t]] = draw_below(random, spec.values);
-      put_write(out, t, keys[t], value_of[keys[t]]);
-    }
-    arrange(random, keys, S, spec.updates);
-    for (std::int32_t u = 0; u < spec.updates; ++u) {
-      std::int32_t value = draw_below(random, spec.values - 1);
-      if (value >= value_of[keys[u]]) ++value;  // any value but the present one
-      value_of[keys[u]] = value;
-      put_write(out, S + u, keys[u], value);
-    }
-  }
+  const std::int32_t T = out.shape.T, initial = spec.updates < 0 ? T : spec.associations;
+  reassign_writes(spec, random, T, keys, value_of, [&](std::int32_t t, std::int32_t key, std::int32_t value) {
+    put_write(out, t, key, value);
+  });
   if (!is_train(split)) {
     put_all_queries(out, value_of, spec.keys, initial);
     return;

@@ -25,7 +25,40 @@ using testing::whole;
       {{"query_by", std::string("key")}, {"queries", whole(3)}, {"keys", whole(50)}},
       0x18b3ff26c1d4e7fau,
       0xdebb920972684d98u},
-     {"reassign", "updates", {{"update_fraction", 0.5}}, 0x78ae7a9767564c8bu, 0xcd6f8ce7733c8610u}});
+     {"reassign", "updates", {{"update_fraction", 0.5}}, 0x78ae7a9767564c8bu, 0xcd6f8ce7733c8610u},
+     {"reassign",
+      "slots",
+      {{"layout", std::string("slots")},
+       {"update_fraction", 0.5},
+       {"keys", whole(90)},
+       {"length", whole(128)}},
+      0x4d7e1f5c0535b4b2u,
+      0x3ea2b8398c36cca5u},
+     {"reassign",
+      "rewrite",
+      {{"layout", std::string("split")}, {"queries", whole(2)}},
+      0xb4ea1be62fd55eau,
+      0xeb012fc6d5992e2au}});
+
+[[maybe_unused]] const bool fitted = [] {
+  testing::fit()["reassign"] = [](Settings& s) {
+    const auto given = s.find("layout");
+    const std::string layout = given == s.end() ? "fused" : std::get<std::string>(given->second);
+    if (layout != "slots")
+      for (const char* name : {"power", "filler", "examples", "fresh"}) s.erase(name);
+    if (layout == "fused") return;
+    const std::int64_t associations = testing::whole_of(s, "associations", 20);
+    for (const char* name : {"keys", "values"})
+      if (testing::whole_of(s, name, 0) != 0) s[name] = associations + testing::whole_of(s, name, 0);
+    if (layout == "split") return;
+    for (const char* name : {"queries", "query_by", "length", "eval_length"}) s.erase(name);
+    const auto fraction = s.find("update_fraction");
+    if (fraction == s.end() || std::get<double>(fraction->second) < 0) s["update_fraction"] = 0.25;
+    if (associations == 1) s["values"] = whole(2);
+    if (testing::whole_of(s, "examples", 0) == 0) s["fresh"] = false;
+  };
+  return true;
+}();
 
 TEST(Reassign, TheLastValueWins) {
   const auto task = make_task("reassign", {{"associations", whole(2)}});
@@ -283,6 +316,183 @@ TEST(Reassign, RefusesContradictions) {
   EXPECT_EQ(refused({{"query_by", std::string("token")}}), "task.query_by");
   EXPECT_EQ(refused({{"keys", whole(5)}}), "task.keys");
   EXPECT_EQ(refused({{"associations", whole(1)}, {"update_fraction", 1.0}}), "task.values");
+}
+
+const Settings slots = {{"layout", std::string("slots")}, {"update_fraction", 0.5}},
+               split = {{"layout", std::string("split")}};
+
+Settings with(Settings settings, const Settings& more) {
+  for (const auto& [name, value] : more) settings[name] = value;
+  return settings;
+}
+
+TEST(ReassignSlots, IsZoologysForgetting) {
+  const auto task = make_task(
+      "reassign",
+      with(slots,
+           {{"associations", whole(8)}, {"keys", whole(31)}, {"values", whole(32)}, {"length", whole(96)}}));
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{96, 1, 8}));
+  EXPECT_EQ(task->vocabulary().tokens, 64);
+  SequenceBuffer buffer(*task, Split::train);
+  std::vector<int> updated(8), shift(31);
+  for (std::uint64_t n = 0; n < 3000; ++n) {
+    const SequenceView s = buffer.draw(4, n);
+    std::map<int, int> value_of, place_of;
+    std::set<int> values, again;
+    for (int pair = 0; pair < 8; ++pair) {
+      ASSERT_TRUE(s.tokens[2 * pair] >= 1 && s.tokens[2 * pair] < 32);
+      ASSERT_TRUE(s.tokens[2 * pair + 1] >= 32 && s.tokens[2 * pair + 1] < 64);
+      value_of[s.tokens[2 * pair]] = s.tokens[2 * pair + 1];
+      place_of[s.tokens[2 * pair]] = pair;
+      values.insert(s.tokens[2 * pair + 1]);
+    }
+    ASSERT_EQ(value_of.size(), 8u);
+    ASSERT_EQ(values.size(), 8u);
+    for (int u = 0; u < 4; ++u) {
+      const int key = s.tokens[16 + 2 * u], value = s.tokens[16 + 2 * u + 1];
+      ASSERT_TRUE(place_of.count(key) && again.insert(key).second && value != value_of[key]);
+      ++updated[static_cast<std::size_t>(place_of[key])];
+      ++shift[static_cast<std::size_t>((value - value_of[key] + 32) % 32 - 1)];
+      value_of[key] = value;
+    }
+    for (int t = 24; t < 96; ++t)
+      ASSERT_TRUE(s.tokens[t] == 0 || (t % 2 == 0 && value_of.count(s.tokens[t])));
+    for (int q = 0; q < 8; ++q) {
+      const std::int32_t* meta = s.meta + q * meta_count;
+      ASSERT_EQ(s.target[q], value_of[s.query[q]]);
+      ASSERT_EQ(meta[meta_writes], again.count(s.query[q]) ? 2 : 1);
+      ASSERT_EQ(s.tokens[s.query_position[q] - 1 - meta[meta_gap]], s.target[q]);
+    }
+    ASSERT_EQ(std::set<int>(s.query, s.query + 8).size(), 8u);
+  }
+  EXPECT_LT(uniformity_score(updated), 4);
+  EXPECT_LT(std::abs(uniformity_score(shift)), 4);
+}
+
+TEST(ReassignSlots, IgnoringUpdatesIsRightForTheOthers) {
+  const auto numbers =
+      make_task("reassign", with(slots, {{"update_fraction", 0.25}, {"values", whole(64)}}))->baselines();
+  EXPECT_DOUBLE_EQ(numbers.at("baseline_unchanged_accuracy"), 0.75);
+  EXPECT_DOUBLE_EQ(numbers.at("chance_accuracy"), 1.0 / 64);
+  EXPECT_EQ(numbers.count("baseline_unused_accuracy"), 0u);
+}
+
+TEST(ReassignSlots, WithoutUpdatesIsMqar) {
+  const auto task = make_task("reassign", with(slots, {{"update_fraction", 0.0},
+                                                       {"associations", whole(4)},
+                                                       {"length", whole(64)},
+                                                       {"keys", whole(4095)},
+                                                       {"values", whole(4096)}}));
+  const auto mqar = make_task("mqar");
+  SequenceBuffer a(*task, Split::train), b(*mqar, Split::train);
+  for (std::uint64_t n = 0; n < 20; ++n) {
+    a.draw(0, n), b.draw(0, n);
+    ASSERT_EQ(a.contents(), b.contents());
+  }
+}
+
+TEST(ReassignSlots, MixturesKeepTheFraction) {
+  const auto task = make_task("reassign", with(slots, {{"segments", std::string("64:4:100 128:16:50")},
+                                                       {"test_segments", std::string("512:64")}}));
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{128, 1, 16}));
+  EXPECT_EQ(task->shape(Split::eval), (SequenceShape{512, 1, 64}));
+  EXPECT_EQ(task->vocabulary().tokens, 1 + 64 + 64);
+  EXPECT_DOUBLE_EQ(task->baselines().at("baseline_unchanged_accuracy"), 0.5);
+  EXPECT_EQ(task->segments(Split::train)[1].sequences, 50);
+}
+
+TEST(ReassignSplit, RewriteWritesKeysAgainAndAsksAtTheEnd) {
+  const auto task = make_task(
+      "reassign",
+      with(split,
+           {{"associations", whole(3)}, {"values", whole(5)}, {"length", whole(6)}, {"queries", whole(2)}}));
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{16, 1, 2}));
+  EXPECT_EQ(task->shape(Split::eval), (SequenceShape{16, 1, 2}));
+  EXPECT_EQ(task->vocabulary().tokens, 9);
+  EXPECT_EQ(task->lengthened(10)->shape(Split::test), (SequenceShape{124, 1, 2}));
+  SequenceBuffer buffer(*task, Split::eval);
+  std::vector<int> pair(15);
+  for (std::uint64_t n = 0; n < 5000; ++n) {
+    const SequenceView s = buffer.draw(4, n);
+    for (int i = 0; i < 6; ++i)
+      ++pair[static_cast<std::size_t>((s.tokens[2 * i] - 1) * 5 + s.tokens[2 * i + 1] - 4)];
+    for (int q = 0; q < 2; ++q) {
+      ASSERT_EQ(s.tokens[12 + 2 * q], 0);
+      ASSERT_EQ(s.query_position[q], 14 + 2 * q);
+      int writes = 0, last = -1;
+      for (int i = 0; i < 6; ++i)
+        if (s.tokens[2 * i] == s.query[q]) ++writes, last = 2 * i + 1;
+      ASSERT_EQ(s.target[q], s.tokens[last]);
+      ASSERT_EQ(s.meta[q * meta_count + meta_writes], writes);
+      ASSERT_EQ(s.meta[q * meta_count + meta_gap], 13 + 2 * q - last);
+    }
+  }
+  EXPECT_LT(std::abs(uniformity_score(pair)), 4);
+}
+
+TEST(ReassignSplit, RememberWritesEachKeyOnce) {
+  const Settings remember = {{"layout", std::string("split")},
+                             {"update_fraction", 0.0},
+                             {"keys", whole(4096)},
+                             {"values", whole(16)},
+                             {"associations", whole(16)}};
+  const auto task = make_task("reassign", remember);
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{34, 1, 1}));
+  SequenceBuffer buffer(*task, Split::train);
+  const SequenceView s = buffer.draw(4, 0);
+  std::set<int> keys;
+  for (int i = 0; i < 16; ++i) keys.insert(s.tokens[2 * i]);
+  EXPECT_EQ(keys.size(), 16u);
+  EXPECT_TRUE(keys.count(s.query[0]));
+  EXPECT_THROW(task->lengthened(2), OptionError);
+}
+
+TEST(ReassignSplit, CurriculaOfARMT) {
+  const auto rewrite = make_task(
+      "reassign",
+      with(split, {{"associations", whole(16)}, {"curriculum", std::string("1 2 3 5 10 20 40 50")}}));
+  ASSERT_EQ(rewrite->stages().size(), 8u);
+  EXPECT_EQ(rewrite->stages()[0].name, "length=1");
+  EXPECT_EQ(rewrite->stages()[0].task->shape(Split::train), (SequenceShape{4, 1, 1}));
+  EXPECT_EQ(rewrite->shape(Split::train), (SequenceShape{102, 1, 1}));
+  const auto remember = make_task("reassign", with(split, {{"update_fraction", 0.0},
+                                                           {"keys", whole(4096)},
+                                                           {"curriculum", std::string("1 2 3 5 200")}}));
+  ASSERT_EQ(remember->stages().size(), 5u);
+  EXPECT_EQ(remember->stages()[3].name, "associations=5");
+  EXPECT_EQ(remember->stages()[3].task->shape(Split::eval), (SequenceShape{12, 1, 1}));
+  EXPECT_EQ(remember->shape(Split::train), (SequenceShape{402, 1, 1}));
+  EXPECT_EQ(remember->vocabulary().tokens, 1 + 4096 + 200);
+}
+
+TEST(ReassignSplit, ReadsAsText) {
+  const auto task = make_task("reassign", with(split, {{"associations", whole(2)}, {"length", whole(3)}}));
+  std::int32_t tokens[] = {1, 4, 2, 3, 1, 3, 0, 1}, query[] = {1}, position[] = {8}, target[] = {3};
+  const SequenceView view{{8, 1, 1}, tokens, nullptr, query, position, target, nullptr};
+  EXPECT_EQ(task->to_text(view), "     1: k0 v1 k1 v0 k0 v0 QRY k0->v0\n");
+  EXPECT_EQ(task->reference_answer(view, 1, 8), 3);
+}
+
+TEST(ReassignTokens, RefuseWhatBelongsToOtherLayouts) {
+  const auto key = [](const Settings& settings) -> std::string {
+    try {
+      make_task("reassign", settings);
+    } catch (const OptionError& error) {
+      return error.key;
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(key({{"power", 0.5}}), "task.power");
+  EXPECT_EQ(key(with(split, {{"filler", std::string("random")}})), "task.filler");
+  EXPECT_EQ(key({{"curriculum", std::string("1 2")}}), "task.curriculum");
+  EXPECT_EQ(key(with(slots, {{"curriculum", std::string("1 2")}})), "task.curriculum");
+  EXPECT_EQ(key(with(slots, {{"update_fraction", -1.0}})), "task.update_fraction");
+  EXPECT_EQ(key(with(slots, {{"queries", whole(2)}})), "task.queries");
+  EXPECT_EQ(key(with(slots, {{"length", whole(40)}})), "task.length");
+  EXPECT_EQ(key(with(slots, {{"eval_length", whole(40)}})), "task.eval_length");
+  EXPECT_EQ(key(with(slots, {{"keys", whole(19)}})), "task.associations");
+  EXPECT_EQ(key(slots), "accepted");
+  EXPECT_EQ(key(split), "accepted");
 }
 
 }  // namespace

@@ -261,20 +261,15 @@ TaskKind swap_kind() {
       "change nothing, set_fraction operations that overwrite a key with a value drawn from all values. "
       "With query_at = \"every\" one key drawn uniformly is asked after every operation, in training and "
       "evaluation; with \"end\" keys are asked after the last one (evaluation: all n). "
-      "baseline_unchanged_accuracy is what reading the first binding scores. layout = \"tag\" is the paper's "
-      "own "
-      "experiment for a language model (appendix G.1, there n = 5 and 16 operations, which are the defaults "
-      "here): "
-      "one token names a pair of places, n (n - 1) / 2 tokens in all and one more where identity_fraction > "
-      "0; "
-      "element i lies at place i at first, and the answer at every token (query_at = \"end\": at the last "
-      "one) is "
-      "the element that lies at place 0 by then. Figure 4 trains 256 operations through task.curriculum = "
-      "\"32 64 128 256\". layout = \"split\" writes the same as words for a language model: [SET k v] for a "
-      "binding, "
-      "[SWAP k k] for an operation (one that changes nothing names a key twice), [QRY k] after every "
-      "operation or "
-      "at the end (`queries` distinct keys), the answer due at k.",
+      "baseline_unchanged_accuracy is what reading the first binding scores. layout = \"tag\" is the "
+      "paper's own experiment for a language model (appendix G.1, there n = 5 and 16 operations, which are "
+      "the defaults here): one token names a pair of places, n (n - 1) / 2 tokens in all and one more "
+      "where identity_fraction > 0; element i lies at place i at first, and the answer at every token "
+      "(query_at = \"end\": at the last one) is the element that lies at place 0 by then. Figure 4 trains "
+      "256 operations through task.curriculum = \"32 64 128 256\". layout = \"split\" writes the same as "
+      "words for a language model: [SET k v] for a binding, [SWAP k k] for an operation (one that changes "
+      "nothing names a key twice), [QRY k] after every operation or at the end (`queries` distinct keys), "
+      "the answer due at k.",
       {{"associations", std::int64_t{5}, "keys in play, each bound once first (n)", 2, max_option_size},
        {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,
         max_option_size},

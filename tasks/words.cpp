@@ -177,24 +177,17 @@ TaskKind words_kind() {
       "words",
       "multiply elements of a group: the word problem, state tracking in its purest form",
       "Every token is an element x_t of a group, drawn uniformly; the answer at every token is the product "
-      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> or "
-      "A<n>, "
-      "the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct product, as "
-      "A4xZ5; "
-      "\"table\" takes any other group from task.table, rows of element numbers with ';' between, or a file "
-      "of such "
-      "rows. Elements are numbered in lexicographic order of the permutations, 0 is the identity. factors = "
-      "\"swaps\" draws only the identity and exchanges of two points, \"three\" what moves at most three "
-      "points; the "
-      "answers are all elements then, too. After Merrill, Petty and Sabharwal 2024 (arXiv 2404.08819) and "
-      "Grazzi et "
-      "al. 2024 (arXiv 2411.12537), who train on 32 tokens and read beyond: task.curriculum = \"4 8 16 32\" "
-      "and "
-      "eval.length_factors. No linear recurrence with states that only shrink, decay and erase within (0, "
-      "1), tells "
-      "even parity apart at every length; S_5 needs products of several reflections. Guessing is right once "
-      "in "
-      "`order` (chance_accuracy), and scaled accuracy counts from there.",
+      "x_1 x_2 .. x_t (query_at = \"end\": at the last token only). group names Z<n> (Z2 is parity), S<n> "
+      "or A<n>, the permutations of n points, all or the even ones, with (a b)(i) = a(b(i)), or a direct "
+      "product, as A4xZ5; \"table\" takes any other group from task.table, rows of element numbers with "
+      "';' between, or a file of such rows. Elements are numbered in lexicographic order of the "
+      "permutations, 0 is the identity. factors = \"swaps\" draws only the identity and exchanges of two "
+      "points, \"three\" what moves at most three points; the answers are all elements then, too. After "
+      "Merrill, Petty and Sabharwal 2024 (arXiv 2404.08819) and Grazzi et al. 2024 (arXiv 2411.12537), who "
+      "train on 32 tokens and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No "
+      "linear recurrence with states that only shrink, decay and erase within (0, 1), tells even parity "
+      "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` "
+      "(chance_accuracy), and scaled accuracy counts from there.",
       {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
        {"table", std::string(), "multiplication table of the group, or a file that holds it"},
        {"factors",

@@ -12,8 +12,7 @@
 #include "experiments/training/record_of.h"
 #include "experiments/training/replicas.h"
 #include "experiments/training/rhythm.h"
-#include "experiments/training/run_state.h"
-#include "experiments/training/slot.h"
+#include "experiments/training/slot_state.h"
 #include "experiments/training/test_reader.h"
 #include "experiments/training/thread_chooser.h"
 #include "experiments/training/weights.h"
@@ -79,7 +78,7 @@ class Pack {
   /// The runs that have begun and not ended, as they stand at an evaluation.
   std::vector<PackRun> unfinished() {
     std::vector<PackRun> runs;
-    for (const int r : active_) runs.push_back({*slot(r).run, to_bytes(state_of(r))});
+    for (const int r : active_) runs.push_back({*slot(r).run, to_bytes(state_of(slot(r), replicas_, r))});
     return runs;
   }
   /// Those that go on in the next stage.
@@ -143,40 +142,11 @@ class Pack {
     replicas_.put(replicas_.step, r, {0});
     replicas_.put(replicas_.evaluations, r, {0});
     replicas_.put(replicas_.report, r, std::vector<double>(kReportSize, 0.));
-    if (!next.state.empty()) restore(r, run_state(next.state));
-  }
-
-  void restore(int r, const RunState& state) {
-    Slot& to = slot(r);
-    to.steps = state.steps;
-    to.strikes = state.strikes;
-    to.best = state.best;
-    to.curves = state.curves;
-    to.promotions = state.promotions;
-    replicas_.put(replicas_.step, r, {static_cast<std::int32_t>(state.steps)});
-    replicas_.put(replicas_.evaluations, r, {static_cast<std::int32_t>(state.evaluations)});
-    ParameterBlock<Real>& parameters = replicas_.model().parameters();
-    if (state.parameters.size() != parameters.snapshot(r).size())
-      throw MisfitState(state.id, "it has parameters of another model");
+    if (next.state.empty()) return;
+    const RunState state = run_state(next.state);
     if (state.promotions.size() >= std::max<std::size_t>(1, stages_.size()))
       throw MisfitState(state.id, "it has left more stages than the task has");
-    replicas_.put(replicas_.report, r, state.report);
-    parameters.restore(r, state.parameters);
-  }
-
-  RunState state_of(int r) {
-    const Slot& from = slot(r);
-    RunState state;
-    state.id = from.run->id;
-    state.steps = replicas_.copy_of(replicas_.step, r, 1)[0];
-    state.evaluations = replicas_.copy_of(replicas_.evaluations, r, 1)[0];
-    state.strikes = from.strikes;
-    state.best = from.best;
-    state.promotions = from.promotions;
-    state.curves = from.curves;
-    state.report = replicas_.copy_of(replicas_.report, r, kReportSize);
-    state.parameters = replicas_.model().parameters().snapshot(r);
-    return state;
+    restore(state, slot(r), replicas_, r);
   }
 
   // Every unfinished run as it stands, also those that wait here since another stage.
@@ -184,7 +154,7 @@ class Pack {
     replicas_.synchronise();
     if (!events_.save) return;
     for (const int r : active_) {
-      const RunState state = state_of(r);
+      const RunState state = state_of(slot(r), replicas_, r);
       if (state.steps > 0) events_.save(state.id, to_bytes(state));
     }
     for (const Waiting& waiting : waiting_)
@@ -235,7 +205,7 @@ class Pack {
     one.promotions.push_back(one.steps);
     one.best = std::numeric_limits<double>::infinity();
     one.strikes = 0;
-    promoted_.push_back({*one.run, to_bytes(state_of(r))});
+    promoted_.push_back({*one.run, to_bytes(state_of(slot(r), replicas_, r))});
   }
 
   // Records of runs that have ended. What a test reads is read for all of them at once.
@@ -254,27 +224,20 @@ class Pack {
       if (slot(one.r).run->keep_weights && one.status == RunStatus::done && events_.keep)
         events_.keep(record.id,
                      to_npz(weights_of(replicas_.model().parameters(), replicas_.device(), one.r)));
+      record.provenance["wall_s"] = std::chrono::duration<double>(Clock::now() - start_).count();
       events_.finished(std::move(record));
     }
   }
 
   Record record_at_end(int r, RunStatus status) {
     const Slot& one = slot(r);
-    Record record = record_of(study_, *one.run, status);
-    record.steps = one.steps;
-    record.eval_loss = one.last.loss;
-    record.eval_accuracy = one.last.accuracy;
-    record.best_eval_loss = std::isfinite(one.best) ? one.best : kNaN;
+    Record record = record_of(study_, one, status);
     if (!baselines_) baselines_ = task_->baselines();
-    record.metrics = *baselines_;
-    record.metrics["eval_exact"] = one.last.exact;
+    record.metrics.insert(baselines_->begin(), baselines_->end());
     record.metrics["parameters"] = static_cast<double>(replicas_.model().parameters().trainable());
     if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
-    record.curves = one.curves;
     if (!stages_.empty()) record.profiles["steps_by_stage"] = one.steps_by_stage();
-    record.provenance = {{"pack", replicas_.count()},
-                         {"forms", lesson_.forms()},
-                         {"wall_s", std::chrono::duration<double>(Clock::now() - start_).count()}};
+    record.provenance = {{"pack", replicas_.count()}, {"forms", lesson_.forms()}};
     return record;
   }
 

@@ -212,6 +212,44 @@ TEST(Stop, WhatIsSavedContinuesBitForBit) {
   }
 }
 
+// The scheduler sorts runs of a curriculum by where they stand.
+TEST(Stop, CurriculaContinueBitForBit) {
+  const auto runs = token_runs_of(
+      "task.name = \"swap\"\ntask.layout = \"tag\"\ntask.curriculum = \"2 4 6\"\ntrain.batch = 8\n"
+      "train.max_steps = 120\neval.every = 10\neval.sequences = 8\ntrain.learning_rate = 0.01\n"
+      "train.promote_accuracy = 0.5\ntrain.stop_loss = 0\ntrain.patience = 1000",
+      "name = \"delta\"", "[1, 2, 3]");
+  const Records alone = train(runs, 1, 1);
+  std::size_t most = 0;
+  for (const auto& [id, record] : alone) most = std::max(most, record.profiles.at("steps_by_stage").x.size());
+  EXPECT_EQ(most, 3u) << "nobody comes to the last stage";
+  EXPECT_TRUE(identical_records(train(runs, 3, 1), alone));
+  std::map<std::string, std::string> states;
+  Records records;
+  std::atomic<bool> stop{false};
+  int reports = 0;
+  TrainingEvents events;
+  events.stop = &stop;
+  events.finished = [&](Record&& record) { records[record.id] = std::move(record); };
+  events.progressed = [&](std::int64_t) { stop = ++reports % 3 == 0; };
+  events.save = [&](const std::string& id, const std::string& state) { states[id] = state; };
+  events.load = [&](const std::string& id) { return states.count(id) ? states[id] : std::string(); };
+  events.reject = [](const std::string&, const std::string& why) { ADD_FAILURE() << why; };
+  TrainingOptions options;
+  options.threads = 1;
+  options.pack = 3;
+  int calls = 0;
+  for (; records.size() < runs.size() && calls < 100; ++calls) {
+    stop = false;
+    std::vector<decltype(runs)::value_type> left;
+    for (const auto& run : runs)
+      if (records.count(run.id) == 0) left.push_back(run);
+    train_runs("test", left, options, events);
+  }
+  EXPECT_GT(calls, 3);
+  EXPECT_TRUE(identical_records(records, alone));
+}
+
 TEST(Stop, SetBeforehandTrainsNothing) {
   const std::atomic<bool> stop{true};
   TrainingEvents events;
@@ -221,22 +259,46 @@ TEST(Stop, SetBeforehandTrainsNothing) {
   EXPECT_TRUE(train_runs("test", std::vector<const crosstalk::Run*>(), {}, events));  // nothing to do is done
 }
 
+void expect_learning(const std::vector<Run>& runs) {
+  const Record record = train_one(runs);
+  const std::string what =
+      runs[0].config.get_string("task.name") + ", " + runs[0].config.get_string("memory.name");
+  EXPECT_EQ(record.status, RunStatus::done) << what << ": " << record.message;
+  EXPECT_EQ(record.steps, 40);
+  const auto& loss = record.curves.at("train_loss").y;
+  for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << what;
+  EXPECT_LT(loss.back(), loss.front()) << what;
+}
+
+/// Small sizes of a task of single tokens; nothing for the others, which the retrieval model takes.
+std::string token_task(const std::string& name) {
+  static const std::map<std::string, std::string> all = {{"mqar", "task.vocabulary = 32\ntask.length = 16"},
+                                                         {"words", "task.group = \"S3\"\ntask.length = 8"},
+                                                         {"induction", "task.length = 16"}};
+  const auto found = all.find(name);
+  return found == all.end() ? "" : fmt::format("task.name = \"{}\"\n{}", name, found->second);
+}
+
 TEST(Learning, EveryTaskTrainsWithEveryMemory) {
+  const std::string steps = "\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0";
   for (const TaskKind& task : task_kinds()) {
-    // A task of single tokens needs the language model.
-    const bool tokens = task_needs_language(task);
+    const std::string tokens = token_task(task.name);
     for (const MemoryKind& memory : memory_kinds()) {
-      const Record record = train_one(runs_of(
-          fmt::format("task.name = \"{}\"\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0\n"
-                      "train.learning_rate = 0.003\ntrain.batch = 32{}",
-                      task.name,
-                      task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder())),
-          "name = \"" + memory.name + "\""));
-      const auto& loss = record.curves.at("train_loss").y;
-      EXPECT_EQ(record.status, RunStatus::done) << task.name << ", " << memory.name;
-      EXPECT_EQ(record.steps, 40);
-      for (const double y : loss) EXPECT_TRUE(std::isfinite(y)) << task.name << ", " << memory.name;
-      EXPECT_LT(loss.back(), loss.front()) << task.name << ", " << memory.name;
+      const std::string name = "name = \"" + memory.name + "\"";
+      // The language model is the same for all tasks: every memory sees one, and some see every task.
+      const bool some = memory.name == "softmax" || memory.name == "delta";
+      if (!tokens.empty()) {
+        if (some || task.name == "mqar")
+          expect_learning(
+              token_runs_of(tokens + steps + "\ntrain.batch = 32\ntrain.learning_rate = 0.01", name));
+        continue;
+      }
+      const std::string folder =
+          task.drawn ? "" : fmt::format("\ntask.folder = \"{}\"", testing::example_folder());
+      expect_learning(
+          runs_of(fmt::format("task.name = \"{}\"\ntrain.batch = 32\ntrain.learning_rate = 0.003{}{}",
+                              task.name, steps, folder),
+                  name));
     }
   }
 }

@@ -28,7 +28,7 @@ struct PlainEvaluation {
 
 /// One used query of the test split.
 struct PlainQuery {
-  int sequence = 0, operations = 0;
+  int sequence = 0, operations = 0, gap = 0, position = 0;
   double loss = 0;
   bool right = false;
 };
@@ -118,7 +118,8 @@ class PlainTrainer {
       graph->graph.forward({});
       for (int i = 0; i < graph->batch.Q; ++i) {
         if (graph->batch.target->at(0)[i] < 0) continue;
-        queries.push_back({s, meta[static_cast<std::size_t>(i * meta_count + meta_operations)],
+        const auto* of = meta.data() + i * meta_count;
+        queries.push_back({s, of[meta_operations], of[meta_gap], graph->batch.position->at(0)[i],
                            graph->loss.query_loss->value.at(0)[i], right(*graph, i)});
       }
     }
@@ -172,11 +173,13 @@ class PlainTrainer {
     graph.feature_seed->at(0)[0] = static_cast<std::int32_t>(seed);
     graph.feature_seed->at(0)[1] = static_cast<std::int32_t>(seed >> 32);
     graph.feature_draw->at(0)[0] = static_cast<std::int32_t>(draw);
+    if (graph.dropout_draw) graph.dropout_draw->at(0)[0] = static_cast<std::int32_t>(draw);
     return meta;
   }
 
   // The target's entry is larger than every other.
   static bool right(const Graph& graph, int i) {
+    if (!graph.output) return graph.loss.correct->at(0)[i] == 1;  // logits are not kept
     const Tensor<double> y = graph.output->value;
     const double* row = y.at(0) + i * y.columns();
     const int target = graph.batch.target->at(0)[i];

@@ -22,4 +22,15 @@ Record record_of(const std::string& study, const Run& run, RunStatus status) {
   return record;
 }
 
+Record record_of(const std::string& study, const Slot& slot, RunStatus status) {
+  Record record = record_of(study, *slot.run, status);
+  record.steps = slot.steps;
+  record.eval_loss = slot.last.loss;
+  record.eval_accuracy = slot.last.accuracy;
+  record.best_eval_loss = std::isfinite(slot.best) ? slot.best : kNaN;
+  record.metrics["eval_exact"] = slot.last.exact;
+  record.curves = slot.curves;
+  return record;
+}
+
 }  // namespace crosstalk

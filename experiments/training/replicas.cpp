@@ -44,9 +44,7 @@ template <class Real>
 void Replicas<Real>::bind(ModelGraph<Real>& graph, const Tensor<std::int32_t>& counter) const {
   *graph.feature_seed = seed;
   *graph.feature_draw = graph.redraws ? counter : zero;
-  if constexpr (requires { graph.dropout_draw; }) {
-    if (graph.dropout_draw) *graph.dropout_draw = step;
-  }
+  if (graph.dropout_draw) *graph.dropout_draw = step;
 }
 
 template <class Real>

@@ -34,8 +34,8 @@ class Replicas {
     if (stream_) stream_->synchronise();
   }
 
-  /// Has a graph take its random features from these replicas' streams: new ones at every value of `counter`,
-  /// unless the study wants them fixed.
+  /// Has a graph take its random features and what it drops from these replicas' streams: new features at every value
+  /// of `counter`, unless the study wants them fixed.
   void bind(ModelGraph<Real>& graph, const Tensor<std::int32_t>& counter) const;
 
   /// Draws of `B` sequences a replica into `graph`.

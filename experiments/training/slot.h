@@ -1,6 +1,7 @@
 // What one replica of a pack has come to, and the rules that end it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

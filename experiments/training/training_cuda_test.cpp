@@ -93,6 +93,56 @@ TEST_F(TrainingCuda, PackOrderStreamsAndResumeDoNotMatter) {
   }
 }
 
+// Segments of a mixture in pieces of captured graphs, AdamW with all its options, and stages of a curriculum.
+std::vector<Run> token_runs(bool curriculum, const std::string& lines) {
+  const std::string task =
+      curriculum ? "task.name = \"swap\"\ntask.layout = \"tag\"\ntask.curriculum = \"2 4 8\"\n"
+                   "train.promote_accuracy = 0.5\ntrain.schedule = \"cosine\"\neval.every = 10\n"
+                 : "task.name = \"mqar\"\ntask.vocabulary = 32\ntask.filler = \"random\"\n"
+                   "task.segments = \"16:2:100 32:4:52 16:3:8\"\ntask.test_segments = \"16:2 64:8:6\"\n"
+                   "train.schedule = \"cosine_epoch\"\neval.every = 20\n";
+  return token_runs_of(task +
+                           "train.batch = 4\neval.sequences = 20\ntrain.optimizer = \"adamw\"\n"
+                           "train.clip_norm = 0.5\ntrain.warmup_steps = 10\ntrain.stop_loss = 0\n"
+                           "train.patience = 1000\n" +
+                           lines,
+                       "name = \"deltanet\"", "[1, 2, 3]",
+                       "\"train.learning_rate\" = [3e-3, 1e-2]\n\"train.weight_decay\" = [0.0, 0.1]");
+}
+
+TEST_F(TrainingCuda, MixturesAndCurriculaDoNotKnowTheirPack) {
+  for (const bool curriculum : {false, true}) {
+    SCOPED_TRACE(curriculum ? "curriculum" : "mixture");
+    auto all = token_runs(curriculum, "train.max_steps = 120\ntrain.stop_accuracy = 0.9");
+    const Records together = train_on_gpu(all, on_gpu(64));
+    for (const auto& [id, record] : together) EXPECT_EQ(record.status, RunStatus::done) << record.message;
+    EXPECT_TRUE(identical_records(train_on_gpu(all, on_gpu(1, 1)), together)) << "alone";
+    std::reverse(all.begin(), all.end());
+    int rounds = 0;
+    EXPECT_TRUE(identical_records(train_on_gpu(all, on_gpu(5, 2), 3, &rounds), together))
+        << "stopped and resumed";
+    EXPECT_GT(rounds, 2) << "never stopped: nothing is tested";
+  }
+}
+
+TEST_F(TrainingCuda, MixturesAndCurriculaHaveTheCurvesOfTheCpu) {
+  for (const bool curriculum : {false, true}) {
+    SCOPED_TRACE(curriculum ? "curriculum" : "mixture");
+    const auto all = token_runs(curriculum, "train.max_steps = 60\ntrain.precision = \"fp64\"");
+    const Records gpu = train_on_gpu(all, on_gpu()), cpu = train(all);
+    for (const auto& [id, want] : cpu) {
+      const Record& got = gpu.at(id);
+      ASSERT_EQ(got.steps, want.steps) << got.message;
+      for (const char* name : {"eval_loss", "train_loss"}) {
+        const Series &a = got.curves.at(name), &b = want.curves.at(name);
+        ASSERT_EQ(a.x, b.x) << name;
+        for (std::size_t i = 0; i < a.y.size(); ++i)
+          EXPECT_NEAR(a.y[i], b.y[i], 1e-6) << name << " after " << a.x[i] << " steps";
+      }
+    }
+  }
+}
+
 // A neighbour that blows up changes nobody else.
 TEST_F(TrainingCuda, DivergedReplicasDisturbNobody) {
   const Memory memory{"delta", "name = \"delta\"\nfeature_map = \"identity\"\nkey_norm = \"none\"",

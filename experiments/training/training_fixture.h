@@ -35,6 +35,16 @@ inline std::vector<Run> runs_of(const std::string& base, const std::string& memo
       .runs;
 }
 
+/// Runs of a small language model on a task of single tokens.
+inline std::vector<Run> token_runs_of(const std::string& base, const std::string& memory,
+                                      const std::string& seeds = "[1]", const std::string& grid = "") {
+  return parse_study("[study]\nname = \"test\"\nseeds = " + seeds +
+                         "\n[base]\nmodel.name = \"language\"\nmodel.width = 8\n" + base +
+                         "\n[memories.m]\n" + memory + "\n[[grid]]\nmemory = [\"m\"]\n" + grid,
+                     "test.toml")
+      .runs;
+}
+
 using Records = std::map<std::string, Record>;
 
 inline Records train(const std::vector<Run>& runs, int pack = 0, int threads = 1) {

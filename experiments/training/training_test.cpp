@@ -19,12 +19,13 @@ std::vector<Run> exact_runs(const std::string& base, const std::string& memory,
 }
 
 // Trains with both; curves must have the same bits up to the order of a sum of doubles.
-void compare(const std::vector<Run>& runs) {
+void compare(const std::vector<Run>& runs, double epoch = 1) {
   const Records records = train(runs);
   for (const Run& run : runs) {
     SCOPED_TRACE(run.label + " seed " + std::to_string(run.seed));
     const Record& record = records.at(run.id);
     PlainTrainer plain(run);
+    plain.epoch = epoch;
     plain.train();
     ASSERT_EQ(record.status, plain.status);
     ASSERT_EQ(record.steps, plain.steps);
@@ -83,6 +84,47 @@ TEST(PlainLoop, OptimizersSchedulesAndClipping) {
                                   "name = \"linear_attention\"", "[1, 2]");
     EXPECT_NE(train_one(runs).eval_loss, train_one(plain).eval_loss) << "the option does nothing";
   }
+}
+
+const char* const kMixture =
+    "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.segments = \"8:1:18 12:2:12 12:3:8\"\n"
+    "task.test_segments = \"8:2 16:3:6\"\neval.sequences = 9\ntrain.precision = \"fp64\"\n"
+    "train.batch = 4\ntrain.stop_loss = 0";
+
+// A language model on a mixture by the protocol of Zoology: epochs, their schedule, evaluation by epoch.
+TEST(PlainLoop, MixturesByTheEpoch) {
+  for (const char* memory : {"softmax", "delta"}) {
+    const auto runs =
+        token_runs_of(std::string(kMixture) +
+                          "\ntrain.optimizer = \"adamw\"\ntrain.weight_decay = 0.1\n"
+                          "model.embed_dropout = 0.1\nmodel.layers = 2\nmodel.stack = \"base_conv memory\"\n"
+                          "train.schedule = \"cosine_epoch\"\ntrain.epochs = 3\neval.every = 0\n"
+                          "train.learning_rate = 0.01",
+                      fmt::format("name = \"{}\"", memory), "[1, 2]");
+    const Options& config = runs[0].config;
+    EXPECT_EQ(config.get_int("train.max_steps"), 30);
+    EXPECT_EQ(config.get_int("eval.every"), 10);
+    ASSERT_NO_FATAL_FAILURE(compare(runs, 10));
+    EXPECT_TRUE(identical_records(train(runs, 2), train(runs, 1)));
+  }
+}
+
+TEST(PlainLoop, EpochsWantAnEndOfSequences) {
+  for (const auto& [lines, key] : {std::pair{"train.epochs = 3", "train.epochs"},
+                                   {"eval.every = 0", "eval.every"},
+                                   {"train.schedule = \"cosine_epoch\"", "train.schedule"}}) {
+    try {
+      exact_runs(lines, "name = \"softmax\"");
+      ADD_FAILURE() << lines << " was taken";
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("no epochs"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(exact_runs("train.weight_decay = 0.1", "name = \"softmax\""), ConfigError);
+  EXPECT_THROW(
+      token_runs_of(std::string(kMixture) + "\neval.protocol = \"schlag2021\"", "name = \"softmax\""),
+      ConfigError);
 }
 
 // Rates as torch.optim.lr_scheduler's formulas give them, computed apart from this code.
@@ -307,6 +349,57 @@ TEST(Profiles, ByLengthAreThoseOfABruteForceRead) {
     EXPECT_NEAR(record.profiles.at("loss_by_length").y[i], loss / n, 1e-12);
     EXPECT_NEAR(record.profiles.at("accuracy_by_length").y[i], right / n, 1e-12);
     EXPECT_NEAR(record.profiles.at("exact_by_length").y[i], 1 - static_cast<double>(wrong.size()) / 9, 1e-12);
+  }
+}
+
+// Buckets of the test split by what the task says of each query, counted out.
+TEST(Profiles, OfTokenTasksAreThoseOfABruteForceRead) {
+  const auto runs = token_runs_of(
+      "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.length = 16\ntask.pairs = 3\ntask.power = 1\n"
+      "train.precision = \"fp64\"\ntrain.batch = 4\ntrain.max_steps = 60\neval.every = "
+      "30\ntrain.learning_rate = 0.02\n"
+      "eval.sequences = 40\neval.length_factors = \"1 2\"",
+      "name = \"softmax\"");
+  const Record record = train_one(runs);
+  PlainTrainer plain(runs[0]);
+  plain.train();
+  const auto expect_share = [&](const char* name, std::size_t point, const auto& counts) {
+    double right = 0, all = 0;
+    for (const PlainQuery& q : plain.test(1)) {
+      if (!counts(q)) continue;
+      right += q.right;
+      all += 1;
+    }
+    ASSERT_GT(all, 0) << name;
+    EXPECT_NEAR(record.profiles.at(name).y[point], right / all, 1e-12) << name << ", point " << point;
+  };
+  const Series& position = record.profiles.at("accuracy_by_position");
+  EXPECT_EQ(position.x, (std::vector<double>{7, 9, 11, 13, 15}));
+  for (std::size_t i = 0; i < position.x.size(); ++i) {
+    expect_share("accuracy_by_position", i, [&](const PlainQuery& q) { return q.position == position.x[i]; });
+    std::set<int> wrong;
+    for (const PlainQuery& q : plain.test(1))
+      if (q.position <= position.x[i] && !q.right) wrong.insert(q.sequence);
+    EXPECT_NEAR(record.profiles.at("exact_by_position").y[i], 1 - static_cast<double>(wrong.size()) / 40,
+                1e-12);
+  }
+  const Series& gap = record.profiles.at("accuracy_by_gap");
+  for (std::size_t i = 0; i < gap.x.size(); ++i)
+    expect_share("accuracy_by_gap", i,
+                 [&](const PlainQuery& q) { return q.gap >= gap.x[i] && q.gap < 2 * gap.x[i]; });
+  EXPECT_EQ(record.profiles.count("accuracy_by_writes"), 0u) << "every key is written once";
+  const double chance = record.metrics.at("chance_accuracy");
+  const Series& scaled = record.profiles.at("scaled_accuracy_by_length");
+  ASSERT_EQ(scaled.x, (std::vector<double>{1, 2}));
+  EXPECT_EQ(scaled.y[0], record.metrics.at("scaled_accuracy_last_quarter"));
+  for (const int factor : {1, 2}) {
+    double right = 0, all = 0;
+    for (const PlainQuery& q : plain.test(factor)) {
+      if (q.position <= 12 * factor) continue;
+      right += q.right;
+      all += 1;
+    }
+    EXPECT_NEAR(scaled.y[static_cast<std::size_t>(factor - 1)], (right / all - chance) / (1 - chance), 1e-12);
   }
 }
 

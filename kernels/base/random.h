@@ -20,6 +20,7 @@ enum class RandomDomain : std::uint32_t {
   task_test = 3,
   initialisation = 16,
   feature_map = 32,
+  dropout = 48,
 };
 
 /// A stream of 32-bit words. Key = seed (64 bit); counter = (block, domain, a, b), where a and b are the

@@ -10,6 +10,7 @@
 #include "kernels/ops/clip.h"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/diagonal_read.h"
+#include "kernels/ops/dropout.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
@@ -55,6 +56,7 @@
   X(Constant) \
   X(CrossEntropy) \
   X(DiagonalRead) \
+  X(Dropout) \
   X(EraseRatio) \
   X(Expand) \
   X(Fold) \

@@ -150,6 +150,28 @@ Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::i
 }
 
 template <class Real>
+Variable<Real>* dropout(Graph<Real>& g, double rate, std::uint32_t site, Variable<Real>* x,
+                        const Tensor<std::int32_t>* seed, const Tensor<std::int32_t>* draw) {
+  Dropout<Real> op;
+  op.rate = rate, op.site = site;
+  op.x = in(x), op.seed = ids(seed), op.draw = ids(draw);
+  op.plan();
+  Variable<Real>* y = g.tensor(op.y.value);
+  auto* drawn = g.integers({1});
+  const auto bound = [=](Write write) {
+    Dropout<Real> now = op;
+    now.x.value = x->value, now.x.gradient = x->gradient, now.x.write = write;
+    now.y.value = y->value, now.y.gradient = y->gradient;
+    now.seed.value = *seed, now.draw.value = *draw, now.drawn = *drawn;
+    return now;
+  };
+  g.node(
+      "dropout", {x}, {y}, [=](const Exec& e) { forward(e, bound(Write::none)); },
+      [=](const Exec& e, const std::vector<Write>& m) { backward(e, bound(m[0])); });
+  return y;
+}
+
+template <class Real>
 QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch) {
   auto* query_loss = g.variable({batch.B, batch.Q}, false);
   auto* loss = g.variable({1}, false);
@@ -220,6 +242,8 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
                                     const BatchTensors&);                                                  \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,             \
                                           const Tensor<std::int32_t>*, std::uint32_t);                     \
+  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                   \
+                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);              \
   template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);               \
   template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&);
 CROSSTALK_NODES(float)

@@ -140,6 +140,11 @@ template <class Real>
 Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
                                const Tensor<std::int32_t>* draw, std::uint32_t purpose);
 
+/// x with numbers dropped (ops/dropout.h) by seed [R,2], draw [R,1] and `site`.
+template <class Real>
+Variable<Real>* dropout(Graph<Real>& g, double rate, std::uint32_t site, Variable<Real>* x,
+                        const Tensor<std::int32_t>* seed, const Tensor<std::int32_t>* draw);
+
 /// What a loss leaves behind; unused query slots have loss 0 and correct -1.
 template <class Real>
 struct QueryLoss {

@@ -29,7 +29,7 @@ Memory comba() {
               asked = q - (m.query_scale() *
                            m.input("correction",
                                    [&] { return m.parameter("correction", {m.H}, Init::constant(1)); })) *
-                              p;
+                              m.at_queries(p);
             return read(m, asked,
                         {.key = k,
                          .gain = beta,

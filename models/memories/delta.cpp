@@ -13,7 +13,7 @@ namespace {
 // Both denominators are products with the running sum of keys.
 template <class Real>
 Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (m.H > 1 || !m.position())
+  if (m.H > 1 || !m.position() || !m.batch())
     throw OptionError(
         "memory.read_norm",
         "memory.read_norm = \"attention\" of the delta rule has one head and reads beside the sequence; "

@@ -22,6 +22,7 @@ Memory memory_mosaics() {
           "tokens are not whole associations.",
       .inputs = {{"log_decay", Per::head}, {"sharpness", Per::head}},
       .states = {},
+      .own_token = true,
       .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t T) { return T * (K + V) + K; },

@@ -17,6 +17,7 @@ Memory rwkv6() {
           .source = "Peng et al. 2024, arXiv 2404.05892",
           .parts = {feature_map("identity"), key_norm("none")},
           .inputs = {{"log_decay", Per::key}, {"bonus", Per::head_key}},
+          .own_token = true,
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto g = m.input("log_decay", [&] {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/testing/compare.h"
+#include "models/language_model.h"
 #include "models/testing/differences.h"
 
 namespace crosstalk::checks {
@@ -65,6 +66,35 @@ TEST_P(MemoryInLanguage, TrainsAsIfAlone) {
   ASSERT_NO_FATAL_FAILURE(check_pack(options(), language_shape(), 1));
   ASSERT_NO_FATAL_FAILURE(
       check_pack(options({{"model.heads", std::int64_t{2}}}), language_shape(19, 4, 0, 3), 2));
+}
+
+// The last layer computes rows at which an answer is due as it would compute all.
+TEST_P(MemoryInLanguage, RowsOfTheLastLayerAreThoseOfAll) {
+  for (const Settings& settings : {Settings{}, Settings{{"model.layers", std::int64_t{2}},
+                                                        {"model.heads", std::int64_t{2}},
+                                                        {"model.mlp", std::string("gelu")},
+                                                        {"model.short_conv", std::string("qkv")},
+                                                        {"model.out_gate", std::string("sigmoid")}}}) {
+    const Options o = options(settings);
+    ModelRun<double> some(o, language_shape(), 1, true), all(o, language_shape(), 1, true);
+    dynamic_cast<LanguageModel<double>&>(all.model).compute_every_row();
+    all.graph = all.model.graph(all.shape.B, all.shape.sequence, true);
+    for (auto* run : {&some, &all}) {
+      give_example(*run, 0, 31);
+      run->forward(), run->backward();
+    }
+    const auto hint = "; where a query reads its own token differently, Memory::own_token has to say so";
+    const Tensor<double> a = some.graph->loss.query_loss->value, b = all.graph->loss.query_loss->value;
+    ASSERT_TRUE(close("losses", a.at(0), b.at(0), a.size(), 1e-12 * (1 + magnitude(b.at(0), b.size()))))
+        << hint;
+    auto &p = some.model.parameters(), &q = all.model.parameters();
+    for (int i = 0; i < p.count(); ++i) {
+      const Tensor<double> x = p.gradient(i), y = q.gradient(i);
+      ASSERT_TRUE(close("gradient of " + p.name(i), x.at(0), y.at(0), x.size(),
+                        1e-12 * std::max(1.0, magnitude(y.at(0), y.size()))))
+          << hint;
+    }
+  }
 }
 
 // Answers at a token know nothing of the tokens behind it.
@@ -131,6 +161,28 @@ TEST(Language, SharedMemoryChangesNoBit) {
     const auto a = apart.model.parameters().values(), b = shared.model.parameters().values();
     for (int r = 0; r < 2; ++r) ASSERT_TRUE(identical("parameters", a.at(r), b.at(r), a.size()));
   }
+}
+
+// In evaluation nothing is dropped; in training another share in every step, the same in the same step.
+TEST(Language, DropsInTrainingAlone) {
+  const Options with = language_options_of("softmax", {{"model.embed_dropout", 0.5}, {"model.dropout", 0.5}}),
+                without = language_options_of("softmax", {});
+  ModelRun<double> train(with, language_shape(), 1, true), test(with, language_shape(), 1, false),
+      plain(without, language_shape(), 1, false);
+  std::vector<double> losses;
+  for (auto* run : {&train, &test, &plain}) {
+    give_example(*run, 0, 3);
+    run->forward();
+    losses.push_back(run->loss(0));
+  }
+  EXPECT_NE(losses[0], losses[1]);
+  EXPECT_EQ(losses[1], losses[2]);
+  EXPECT_EQ(test.graph->dropout_draw, nullptr);
+  train.forward();
+  EXPECT_EQ(train.loss(0), losses[0]);
+  train.graph->dropout_draw->at(0)[0] = 9;
+  train.forward();
+  EXPECT_NE(train.loss(0), losses[0]);
 }
 
 // A second pass through the same graph must not remember the first.

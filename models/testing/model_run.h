@@ -68,6 +68,7 @@ class ModelRun {
     graph->feature_seed->at(r)[0] = seed;
     graph->feature_seed->at(r)[1] = 0;
     graph->feature_draw->at(r)[0] = draw;
+    if (graph->dropout_draw) graph->dropout_draw->at(r)[0] = draw;
   }
   void set_rate(int r, double rate) { rate_.at(r)[0] = rate; }
 

@@ -1,0 +1,49 @@
+// Dropout: y = x / (1 - rate) or, with probability `rate`, 0.
+//
+// What is dropped is a pure function of (seed, draw, site, element): the same on every device, and backward draws it again.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+
+#include "kernels/base/op.h"
+#include "kernels/base/random.h"
+
+namespace crosstalk {
+
+template <class Real>
+struct Dropout {
+  double rate = 0;             ///< in [0, 1)
+  std::uint32_t site = 0;      ///< which of a model's dropouts it is
+  In<Real> x;                  ///< any shape
+  Ids seed;                    ///< int32 [R,2]: low and high word
+  Ids draw;                    ///< int32 [R,1]: number of the training step
+  Tensor<std::int32_t> drawn;  ///< [R,1]: the draw that forward used; the counter may move on before backward
+  Out<Real> y;
+
+  static constexpr const char* kName = "dropout";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("seed", seed), f("draw", draw), f("y", y);
+  }
+  void plan() {
+    if (!x || !seed || !draw || !(rate >= 0 && rate < 1))
+      throw std::logic_error("[dropout] wants x, a seed, a draw and a rate in [0, 1)");
+    y.value = without_memory(x.value);
+  }
+  CT_HD Real scale() const { return static_cast<Real>(1 / (1 - rate)); }
+  /// Elements 4 i .. 4 i + 3 of replica r: which are kept, as bits.
+  CT_HD unsigned kept(int r, std::int64_t i, std::int32_t number) const {
+    const std::int32_t* words = seed.value.at(r);
+    const auto low = static_cast<std::uint32_t>(words[0]), high = static_cast<std::uint32_t>(words[1]);
+    const RandomStream stream(static_cast<std::uint64_t>(high) << 32 | low, RandomDomain::dropout,
+                              static_cast<std::uint32_t>(number), site);
+    const auto drawn4 = stream.block(static_cast<std::uint32_t>(i));
+    const auto limit = static_cast<std::uint32_t>(rate * 4294967296.0);
+    unsigned bits = 0;
+    for (unsigned j = 0; j < 4; ++j) bits |= (drawn4.v[j] >= limit ? 1u : 0u) << j;
+    return bits;
+  }
+};
+CROSSTALK_OP(Dropout)
+
+}  // namespace crosstalk
