@@ -5,9 +5,9 @@
 
 #include "kernels/base/error.h"
 #include "kernels/ops/add_positions.h"
+#include "kernels/ops/gated_conv.h"
 #include "kernels/ops/pick.h"
 #include "kernels/ops/residual_norm.h"
-#include "kernels/ops/short_conv.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"
 #include "models/memories/memory_file.h"
@@ -152,16 +152,13 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Variable<Real>* x) {
   Graph<Real>& g = weights.graph();
-  const int B = x->value.dim(0), T = x->value.dim(1),
-            taps = static_cast<int>(options_.get_int("model.conv_width"));
+  const int taps = static_cast<int>(options_.get_int("model.conv_width"));
   const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(taps)));
-  ShortConv<Real> op;
+  GatedConv<Real> op;
   op.x = in(x), op.w = in(weights.leaf("conv.weight", {width_, taps}, start));
-  const auto rows = [&](Variable<Real>* v) { return Var<Real>{&g, g.view(v, {B, T, 1, width_})}; };
-  const Var<Real> bias{&g, g.view(weights.leaf("conv.bias", {width_}, start), {1, 1, 1, width_})};
-  const Var<Real> conv = rows(out(g.add(op).y)) + bias;
-  const Var<Real> gate = rows(weights.project(x, "projection", width_, weights.bias_law(width_)));
-  return g.view((conv * gate + rows(x)).variable, {B, T, width_});
+  op.bias = in(weights.leaf("conv.bias", {width_}, start));
+  op.gate = in(weights.project(x, "projection", width_, weights.bias_law(width_)));
+  return out(g.add(op).y);
 }
 
 template <class Real>

@@ -15,6 +15,7 @@
 #include "kernels/ops/favor_features.h"
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
+#include "kernels/ops/gated_conv.h"
 #include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
@@ -61,6 +62,7 @@
   X(Expand) \
   X(Fold) \
   X(FwmRead) \
+  X(GatedConv) \
   X(GatherValues) \
   X(LevelGain) \
   X(Linear) \

@@ -9,6 +9,8 @@ namespace crosstalk::device {
 namespace {
 
 constexpr int kListThreads = 256;
+/// Entries of a list that a warp adds up alone; longer ones (filler tokens) are left to a block of many warps.
+constexpr int kLongList = 1024, kLongThreads = 1024, kLongRows = 64;
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
 template <class Real>
@@ -20,22 +22,17 @@ struct Sums {
   Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// Tables' gradients from lists: kPieces warps own 64 columns of a row; each adds its piece of the row's
-/// list. Half a warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each
-/// are under way at once; the sums of halves and pieces are added in their order. blockIdx.y: the table.
+/// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of the list. Half a
+/// warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each are under way at once; the
+/// sums of halves and pieces are added in their order. With kPieces > 1 the whole block must call it.
 template <class Real, int kPieces>
-__global__ void __launch_bounds__(kListThreads) sum_lists(const __grid_constant__ Sums<Real> a, int columns) {
+__device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
+                         Real (*parts)[64]) {
   constexpr int kDepth = 8;
-  __shared__ __align__(16) Real parts[kPieces > 1 ? kListThreads / 32 : 1][64];
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces, half = lane / 16;
-  const int table = static_cast<int>(blockIdx.y) / columns;
-  const Tensor<std::int32_t>& start = a.start[table];
-  const int row = (static_cast<int>(blockIdx.x) * (kListThreads / 32) + warp) / kPieces;
-  const int d = a.d_y.columns(), column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
-  const bool inside = row < static_cast<int>(start.size()) - 1, aligned = d % 4 == 0;
-  const int from = inside ? start.at(r)[row] : 0, count = inside ? start.at(r)[row + 1] - from : 0;
-  const int begin = from + count * piece / kPieces, end = from + count * (piece + 1) / kPieces;
+            warp = static_cast<int>(threadIdx.x) / 32, half = lane / 16;
+  const int d = a.d_y.columns();
+  const bool aligned = d % 4 == 0;
   const std::int32_t* listed = a.order[table].at(r);
   const Real* x = a.d_y.at(r) + column;
   Real sum[4] = {};
@@ -63,18 +60,61 @@ __global__ void __launch_bounds__(kListThreads) sum_lists(const __grid_constant_
 #pragma unroll
     for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
-    if (piece > 0) return;
+    if (warp > 0) return;
 #pragma unroll
     for (int i = 1; i < kPieces; ++i) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] += parts[warp + i][lane % 16 * 4 + c];
+      for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
     }
   }
-  if (!inside || half > 0) return;
+  if (half > 0) return;
   Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
     if (column + c < d) put(a.mode[table], out + c, sum[c]);
+  }
+}
+
+/// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: the table and its columns.
+template <class Real, int kPieces>
+__global__ void __launch_bounds__(kListThreads)
+    sum_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
+  constexpr int kWarps = kListThreads / 32;
+  static_assert(kPieces == 1 || kPieces == kWarps);
+  __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
+  const int table = static_cast<int>(blockIdx.y) / columns,
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+  const Tensor<std::int32_t>& start = a.start[table];
+  const int row = (static_cast<int>(blockIdx.x) * kWarps + warp) / kPieces;
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int from = start.at(r)[row], count = start.at(r)[row + 1] - from;
+  if (count > most) return;
+  sum_list<Real, kPieces>(a, table, row, column, from + count * piece / kPieces,
+                          from + count * (piece + 1) / kPieces, parts);
+}
+
+/// Rows with longer lists: a block looks for them among kLongRows rows and has all its warps add one up.
+template <class Real>
+__global__ void __launch_bounds__(kLongThreads)
+    sum_long_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
+  constexpr int kWarps = kLongThreads / 32;
+  __shared__ __align__(16) Real parts[kWarps][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32;
+  const int table = static_cast<int>(blockIdx.y) / columns,
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+  const Tensor<std::int32_t>& start = a.start[table];
+  const int first = static_cast<int>(blockIdx.x) * kLongRows,
+            last = min(first + kLongRows, static_cast<int>(start.size()) - 1);
+  for (int row = first; row < last; ++row) {
+    const int from = start.at(r)[row];
+    const std::int64_t count = start.at(r)[row + 1] - from;
+    if (count <= most) continue;
+    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * warp / kWarps),
+                           from + static_cast<int>(count * (warp + 1) / kWarps), parts);
+    __syncthreads();
   }
 }
 
@@ -106,17 +146,23 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   if (rows == 0 || d == 0 || sums.d_y.R == 0) return;
   constexpr int kWarps = kListThreads / 32;
   const unsigned columns = d < 8 ? 1 : blocks_for(d, 64);
-  const auto launch = [&](auto kernel, std::int64_t blocks, auto... more) {
+  const auto launch = [&](auto kernel, int threads, std::int64_t blocks, auto... more) {
     const dim3 grid(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
                     static_cast<unsigned>(sums.d_y.R));
-    kernel<<<grid, kListThreads, 0, stream_of(exec)>>>(sums, more...);
+    kernel<<<grid, static_cast<unsigned>(threads), 0, stream_of(exec)>>>(sums, more...);
   };
+  const int each = static_cast<int>(columns), any = 0x7fffffff;
   if (d < 8) {
-    launch(sum_narrow_lists<Real>, blocks_for(rows * d, kWarps));
+    launch(sum_narrow_lists<Real>, kListThreads, blocks_for(rows * d, kWarps));
   } else if (many) {
-    launch(sum_lists<Real, kWarps>, rows, static_cast<int>(columns));
+    launch(sum_lists<Real, kWarps>, kListThreads, rows, each, any);
   } else {
-    launch(sum_lists<Real, 1>, blocks_for(rows, kWarps), static_cast<int>(columns));
+    const bool longer = sums.d_y.rows() > kLongList;
+    launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
+    if (longer) {
+      check_launch("lookup backward (lists)");
+      launch(sum_long_lists<Real>, kLongThreads, blocks_for(rows, kLongRows), each, kLongList);
+    }
   }
   check_launch("lookup backward (lists)");
 }

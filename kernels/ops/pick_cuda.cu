@@ -1,4 +1,4 @@
-// A thread a number.
+// A thread a number; backward a warp a token, whose lanes look for the queries that stand there.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/pick.h"
@@ -23,6 +23,27 @@ void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f)
   check_launch(name);
 }
 
+template <class Real>
+__global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant__ Pick<Real> op) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), T = op.T(), N = op.columns();
+  if (row >= static_cast<std::int64_t>(op.x.value.dim(0)) * T) return;
+  const int b = static_cast<int>(row / T), t = static_cast<int>(row % T);
+  for (int i = lane; i - lane < N; i += 32) {
+    Real sum = 0;
+    bool any = op.x.write == Write::overwrite;
+    for (int q0 = 0; q0 < Q; q0 += 32) {
+      unsigned here = __ballot_sync(kFullWarp, q0 + lane < Q && op.token(r, b, q0 + lane) == t);
+      any = any || here;
+      for (; here; here &= here - 1) {
+        const int q = q0 + __ffs(static_cast<int>(here)) - 1;
+        if (i < N) sum += op.y.gradient.at(r)[(static_cast<std::int64_t>(b) * Q + q) * N + i];
+      }
+    }
+    if (i < N && any) put(op.x.write, op.x.gradient.at(r) + row * N + i, sum);
+  }
+}
+
 }  // namespace
 
 template <class Real>
@@ -38,16 +59,11 @@ void forward_cuda(const Exec& exec, const Pick<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const Pick<Real>& op) {
   if (!op.x.wanted()) return;
-  const int Q = op.Q(), T = op.T(), N = op.columns();
-  each(exec, "pick backward", op.x.value.R, op.x.value.size(), [=] __device__(int r, std::int64_t i) {
-    const int b = static_cast<int>(i / N / T), t = static_cast<int>(i / N % T);
-    Real sum = 0;
-    for (int q = 0; q < Q; ++q) {
-      if (op.token(r, b, q) == t)
-        sum += op.y.gradient.at(r)[(static_cast<std::int64_t>(b) * Q + q) * N + i % N];
-    }
-    put(op.x.write, op.x.gradient.at(r) + i, sum);
-  });
+  const std::int64_t rows = static_cast<std::int64_t>(op.x.value.dim(0)) * op.T();
+  if (rows == 0 || op.columns() == 0 || op.x.value.R == 0) return;
+  pick_backward<<<dim3(blocks_for(rows, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
+                  stream_of(exec)>>>(op);
+  check_launch("pick backward");
 }
 
 template <class Real>

@@ -1,0 +1,146 @@
+// Language models on a GPU: losses, answers and gradients are those of the CPU in double precision, and a replica has the
+// same bits alone as in a pack.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "kernels/testing/compare.h"
+#include "kernels/testing/cuda_test.h"
+#include "models/testing/language.h"
+
+namespace crosstalk::checks {
+namespace {
+
+struct LanguageResult {
+  std::vector<double> losses, gradients;
+  std::vector<std::int32_t> correct;
+};
+
+/// Parameters as they start and a batch, by seed; replica `place` of R.
+template <class Real>
+LanguageResult run_language(Device device, const Options& options, const ModelShape& shape, int R, int place,
+                            std::uint64_t seed) {
+  const auto model = make_model<Real>(options, shape.vocabulary(), device, R);
+  const auto graph = model->graph(shape.B, shape.sequence, true);
+  const auto fill = [&](const Tensor<std::int32_t>* to, int r, const std::vector<std::int32_t>& from) {
+    const std::size_t bytes = from.size() * sizeof(std::int32_t);
+    if (device == Device::cuda) {
+      cuda_copy_to_device(to->at(r), from.data(), bytes);
+    } else {
+      std::copy(from.begin(), from.end(), to->at(r));
+    }
+  };
+  for (int r = 0; r < R; ++r) {
+    const std::uint64_t own = seed + static_cast<std::uint64_t>(r - place + R);
+    model->initialise(r, own);
+    RandomStream random(own, RandomDomain::task_train, 7);
+    const HandBatch batch = token_batch(random, shape);
+    fill(graph->batch.tokens, r, batch.tokens), fill(graph->batch.query, r, batch.query);
+    fill(graph->batch.position, r, batch.position), fill(graph->batch.target, r, batch.target);
+    fill(graph->feature_seed, r, {static_cast<std::int32_t>(own), 0}), fill(graph->feature_draw, r, {3});
+    if (graph->dropout_draw) fill(graph->dropout_draw, r, {5});
+  }
+  Exec exec;
+  exec.device = device;
+  graph->prepare(exec);
+  graph->graph.forward(exec);
+  graph->graph.backward(exec);
+  LanguageResult result;
+  const auto read = [&](const auto& tensor, auto& to) {
+    std::vector<std::remove_pointer_t<decltype(tensor.data)>> host(static_cast<std::size_t>(tensor.size()));
+    copy_to_host(device, host.data(), tensor.at(place), host.size() * sizeof host[0]);
+    to.insert(to.end(), host.begin(), host.end());
+  };
+  read(graph->loss.query_loss->value, result.losses);
+  read(graph->loss.loss->value, result.losses);
+  read(*graph->loss.correct, result.correct);
+  read(model->parameters().gradients(), result.gradients);
+  return result;
+}
+
+Options on_gpu(const std::string& memory, Settings settings) {
+  settings.insert(settings.begin(), {"model.weight_deviation", 0.3});
+  return language_options_of(memory, settings);
+}
+
+void expect_the_same(const LanguageResult& got, const LanguageResult& want, double limit) {
+  EXPECT_EQ(got.correct, want.correct);
+  for (const auto& [name, a, b] : {std::tuple{"losses", &got.losses, &want.losses},
+                                   std::tuple{"gradients", &got.gradients, &want.gradients}}) {
+    const auto n = static_cast<std::int64_t>(b->size());
+    ASSERT_TRUE(close(name, a->data(), b->data(), n, limit * std::max(1e-3, magnitude(b->data(), n))));
+  }
+}
+
+const ModelShape& small() {
+  static const ModelShape shape = language_shape(21, 5, 0, 3);
+  return shape;
+}
+
+class LanguageOnCuda : public CudaTest {};
+class MemoryInLanguageOnCuda : public CudaTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_F(LanguageOnCuda, EveryKindOfBlockIsTheCpus) {
+  for (const auto& [name, settings] : block_kinds()) {
+    if (name == "positions") continue;  // of fewer tokens; below
+    SCOPED_TRACE(name);
+    const Options options = on_gpu("delta", settings);
+    ASSERT_NO_FATAL_FAILURE(expect_the_same(run_language<double>(Device::cuda, options, small(), 2, 1, 7),
+                                            run_language<double>(Device::cpu, options, small(), 2, 1, 7),
+                                            1e-9));
+  }
+  const Options positions = on_gpu(
+      "softmax", {{"model.positions", std::string("learned")}, {"model.max_length", std::int64_t{30}}});
+  expect_the_same(run_language<double>(Device::cuda, positions, small(), 2, 1, 7),
+                  run_language<double>(Device::cpu, positions, small(), 2, 1, 7), 1e-9);
+}
+
+TEST_F(LanguageOnCuda, AReplicaHasTheSameBitsAlone) {
+  for (const auto& [name, settings] : block_kinds()) {
+    if (name == "positions") continue;
+    SCOPED_TRACE(name);
+    const Options options = on_gpu("softmax", settings);
+    const LanguageResult pack = run_language<float>(Device::cuda, options, small(), 3, 2, 7),
+                         alone = run_language<float>(Device::cuda, options, small(), 1, 0, 9);
+    // Replica `place` of R has seed + R: the same seed for both.
+    EXPECT_EQ(pack.losses, alone.losses);
+    EXPECT_EQ(pack.gradients, alone.gradients);
+  }
+}
+
+// Wide enough for every tile, in both precisions.
+TEST_F(LanguageOnCuda, SizesOfAStudy) {
+  ModelShape shape{0, 300, false, 16, {128, 1, 24}, 300};
+  const Options options = language_options_of("softmax",
+                                              {{"model.width", std::int64_t{64}},
+                                               {"model.layers", std::int64_t{2}},
+                                               {"model.stack", std::string("base_conv memory")},
+                                               {"model.mlp", std::string("gelu")},
+                                               {"model.embed_dropout", 0.1}},
+                                              shape.vocabulary());
+  const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
+  expect_the_same(run_language<double>(Device::cuda, options, shape, 1, 0, 3), want, 1e-9);
+  LanguageResult single = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
+  single.correct = want.correct;  // of nearly equal logits either may be the larger
+  expect_the_same(single, want, 2e-3);
+}
+
+TEST_P(MemoryInLanguageOnCuda, IsTheCpus) {
+  const Options options =
+      on_gpu(GetParam(), {{"model.heads", std::int64_t{2}}, {"model.layers", std::int64_t{2}}});
+  expect_the_same(run_language<double>(Device::cuda, options, small(), 2, 1, 7),
+                  run_language<double>(Device::cpu, options, small(), 2, 1, 7), 1e-8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryInLanguageOnCuda, every_memory(), memory_name);
+
+// The helper itself, where there is no GPU.
+TEST(LanguageOnCudaData, ReplicasOfOneSeedAreEqual) {
+  const Options options = on_gpu("softmax", {});
+  const LanguageResult pack = run_language<float>(Device::cpu, options, small(), 3, 2, 7),
+                       alone = run_language<float>(Device::cpu, options, small(), 1, 0, 9);
+  EXPECT_EQ(pack.losses, alone.losses);
+  EXPECT_EQ(pack.gradients, alone.gradients);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
