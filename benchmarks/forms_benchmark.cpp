@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -209,6 +210,11 @@ int main(int argc, char** argv) {
   if (memories.empty()) memories = {"delta"};
   if (formats.empty()) formats = {"fp32"};
   if (shapes.empty()) shapes = {"256x256x2x64"};
+  for (const std::string& name : without) {
+    if (std::count(pass_names().begin(), pass_names().end(), name) == 0)
+      throw std::runtime_error(
+          fmt::format("--no-pass {}: the passes are {}", name, fmt::join(pass_names(), ", ")));
+  }
   switch_off_passes({without.begin(), without.end()});
   if (device == "cuda") cuda_prepare_process();
   fmt::print("memory,form,format,B,T,H,D,forward_us,backward_us,both_us,floor_mb,arena_mb,ops\n");

@@ -308,7 +308,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
   const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
                              !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
                              !terms.sink && !terms.extra;
-  if (softmax_alone && !terms.between_tokens && m.H == 1 && m.position()) {
+  if (softmax_alone && !terms.between_tokens && m.H == 1 && m.batch()) {  // weights gather ids
     const BatchTensors batch = batch_of(m);
     Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
     return {&g, g.view(softmax(g, s, batch), {m.B, 1, m.Q, m.T})};

@@ -7,7 +7,7 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kHeadThreads = 512;
+constexpr int kHeadThreads = 1024;
 
 template <class Real>
 bool in_tiles(const AttendMix<Real>& op) {
