@@ -96,8 +96,8 @@ double longest_run_alone(const MeasuredSection& section) {
   return longest;
 }
 
-// The model of a GPU is as good as this: two GPUs, which were measured, in seconds from the first pack to the last run
-// (starting the processes took one GPU about three seconds more, two GPUs as many).
+// The model of a GPU is as good as this: what one and two GPUs took (results/published/README.md), in seconds. Starting
+// the processes, up to three seconds, is in what two took.
 TEST(Schedule, TheSimulationTakesWhatOneAndTwoGpusTook) {
   MeasuredSection capacity, updates;
   capacity.add("schlag2021_capacity");
@@ -106,8 +106,8 @@ TEST(Schedule, TheSimulationTakesWhatOneAndTwoGpusTook) {
   EXPECT_LT(updates.misfit, 0.02);
   EXPECT_NEAR(Fleet(capacity, 1).seconds(), 52.7, 1);
   EXPECT_NEAR(Fleet(updates, 1).seconds(), 154.6, 2);
-  EXPECT_NEAR(Fleet(capacity, 2).seconds(), 34.6 - 3, 2);
-  EXPECT_NEAR(Fleet(updates, 2).seconds(), 83.8 - 1.5, 3);
+  EXPECT_NEAR(Fleet(capacity, 2).seconds(), 34.6, 3);
+  EXPECT_NEAR(Fleet(updates, 2).seconds(), 83.8, 3);
 }
 
 TEST(Schedule, ManyGpusShareTheSectionOf2021) {
