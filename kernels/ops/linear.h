@@ -18,18 +18,28 @@ struct Linear {
   In<Real> w;   ///< [R,O,I]
   In<Real> b;   ///< [R,O]; may be absent
   Out<Real> y;  ///< [R,N..,O]
+  /// [R,P,..]: gradients of w and b by pieces of the rows (backward, CUDA), where the rows are so many and w
+  /// so small that a product for each piece keeps the GPU busy.
+  Work<Real> pieces;
+  static constexpr int kPieces = 8, kLeastForPieces = 16384;
+  /// Numbers of a piece: those of w, then those of b, each from a multiple of 16 bytes on.
+  CT_HD static int padded(int n) { return (n + 3) / 4 * 4; }
 
   static constexpr const char* kName = "linear";
   template <class F>
   void fields(F&& f) {
-    f("x", x), f("w", w), f("b", b), f("y", y);
+    f("x", x), f("w", w), f("b", b), f("y", y), f("pieces", pieces);
   }
   void plan() {
     if (w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||
         (b && b.value.columns() != w.value.dim(0)))
       throw std::logic_error("[linear] x, w and b do not fit");
     y.value = without_memory(x.value);
-    y.value.dims[y.value.rank - 1] = w.value.dim(0);
+    const int O = w.value.dim(0), I = w.value.dim(1);
+    y.value.dims[y.value.rank - 1] = O;
+    const std::int64_t N = y.value.rows(), numbers = static_cast<std::int64_t>(O) * I;
+    if (O > 1 && N >= kLeastForPieces && N % (32 * kPieces) == 0 && numbers <= 1 << 16)
+      pieces.value = shaped<Real>(w.value.R, {kPieces, padded(O * I) + padded(O)});
   }
 };
 CROSSTALK_OP(Linear)

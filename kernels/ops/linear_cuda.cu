@@ -98,6 +98,49 @@ struct WeightGradient : Rounding<Real, false, false> {
   }
 };
 
+// d_w and d_b from their pieces, added in the order of the rows.
+template <class Real>
+__global__ void __launch_bounds__(256) add_pieces(const __grid_constant__ Linear<Real> a) {
+  const int i = static_cast<int>(blockIdx.x) * 256 + static_cast<int>(threadIdx.x),
+            r = static_cast<int>(blockIdx.y), out = a.w.value.dim(0), weights = out * a.w.value.dim(1),
+            columns = a.pieces.value.columns();
+  const bool is_bias = i >= weights;
+  if (i >= weights + (a.b.wanted() ? out : 0)) return;
+  const Real* p = a.pieces.value.at(r) + (is_bias ? Linear<Real>::padded(weights) + i - weights : i);
+  Real sum = 0;
+#pragma unroll
+  for (int k = 0; k < Linear<Real>::kPieces; ++k) sum += p[static_cast<std::int64_t>(k) * columns];
+  if (is_bias) {
+    put(a.b.write, a.b.gradient.at(r) + i - weights, sum);
+  } else {
+    put(a.w.write, a.w.gradient.at(r) + i, sum);
+  }
+}
+
+template <class Real>
+void weight_gradient_by_pieces(const Exec& exec, const Linear<Real>& a) {
+  constexpr int P = Linear<Real>::kPieces;
+  const int n = static_cast<int>(a.y.gradient.rows()) / P, out = a.y.gradient.columns(),
+            in = a.x.value.columns(), R = a.y.gradient.R;
+  const std::int64_t columns = a.pieces.value.columns(), replica = a.pieces.value.replica_stride;
+  WeightGradient<Real> product;
+  product.M = out, product.N = in, product.K = n;
+  product.a = read_only(a.y.gradient, out);
+  product.a.batch = static_cast<std::int64_t>(n) * out;
+  product.b = read_only(a.x.value, in);
+  product.b.batch = static_cast<std::int64_t>(n) * in;
+  product.c = {a.pieces.value.data, replica, columns, in};
+  if (a.b.wanted()) {
+    product.d_b = {a.pieces.value.data + Linear<Real>::padded(out * in), replica, columns, 0};
+    product.write_b = Write::overwrite;
+  }
+  product.precision = a.precision;
+  gemm<Real>(exec, "linear backward (w)", product, P, R, a.precision);
+  const dim3 grid(blocks_for(static_cast<std::int64_t>(out) * in + out, 256), static_cast<unsigned>(R));
+  add_pieces<<<grid, 256, 0, stream_of(exec)>>>(a);
+  check_launch("linear backward (pieces)");
+}
+
 }  // namespace
 
 template <class Real>
@@ -151,6 +194,8 @@ void backward_cuda(const Exec& exec, const Linear<Real>& a) {
       sum.mode = a.w.write;
       sum.precision = a.precision;
       column_sum(exec, "linear backward (w)", sum, R);
+    } else if (a.pieces && in > 0) {
+      return weight_gradient_by_pieces(exec, a);
     } else {
       WeightGradient<Real> product;
       product.M = out, product.N = in, product.K = n;

@@ -15,6 +15,9 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     op.absent("b");
   }
   op.output("y", {N, O});
+  const bool pieces = N >= Linear<float>::kLeastForPieces;
+  if (pieces)
+    op.workspace("pieces", {Linear<float>::kPieces, Linear<float>::padded(O * I) + Linear<float>::padded(O)});
   call<Linear>(op, [](auto&) {});
   op.oracle([=](const Values& in) {
     Values out;
@@ -29,7 +32,7 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     }
     return out;
   });
-  return op.roundings(std::max({N, I, O})).gradient_elements(200);
+  return op.roundings(std::max({N, I, O})).gradient_elements(pieces ? 4 : 200);
 }
 
 /// x to `bits` significant bits, by arithmetic instead of on its representation.
@@ -157,7 +160,9 @@ std::vector<OpCase> cases() {
           make("OneOutput", 6, 5, 1, true),
           make("Blocks", 67, 65, 34, true),
           make("ManyRows", 301, 3, 5, true),
-          make("Wide", 3, 5, 130, false)};
+          make("Wide", 3, 5, 130, false),
+          make("Pieces", Linear<float>::kLeastForPieces, 9, 6, true),
+          make("PiecesNoBias", Linear<float>::kLeastForPieces, 9, 5, false)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Linear, OpCheck, ::testing::ValuesIn(cases()), case_name);
