@@ -69,7 +69,7 @@ double reported_loss(const Case& c, int sequences, const Answer& answer) {
       correct[static_cast<std::size_t>(q)] = 0;
     }
     double sums[report_exact + 1] = {};
-    count_sequence(losses.data(), correct.data(), Q, c.schlag ? c.batch : 0, sums);
+    count_sequence(losses.data(), correct.data(), Q, c.schlag ? c.batch : 0, false, sums);
     loss += sums[report_loss_sum];
     weight += sums[report_loss_weight];
   }
@@ -85,7 +85,7 @@ Eigen::VectorXd weights_of(const Case& c, int Q, int asked) {
     std::fill_n(correct.begin(), asked, 0);
     losses[static_cast<std::size_t>(q)] = 1;
     double sums[report_exact + 1] = {};
-    count_sequence(losses.data(), correct.data(), Q, c.schlag ? c.batch : 0, sums);
+    count_sequence(losses.data(), correct.data(), Q, c.schlag ? c.batch : 0, false, sums);
     weights[q] = sums[report_loss_sum];
   }
   return weights;

@@ -90,6 +90,8 @@ const char* figure_for(const Study& study) {
   const std::string task = config.has("task.name") ? config.get_string("task.name") : "";
   if (task == "swap") return "tracking";
   if (config.has("eval.length_factors") && !config.get_string("eval.length_factors").empty()) return "length";
+  if (task == "words") return "tracking";
+  if (config.get_string("model.name") == "language") return "accuracy";
   return task == "reassign" ? "updates" : "capacity";
 }
 
