@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # Many processes on one store, killed and started again at random. SPDX-License-Identifier: Apache-2.0
-"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--jobs J] [--crosstalk PATH]
+"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--jobs J] [--seconds T] [--crosstalk PATH]
 
 Each round makes a new store, starts N processes of `crosstalk run` on it at once, kills some of them at random
 moments (kill -9) and starts each again; every fourth round kills none. Exit code 0: every process that was not killed
 ended with 0, each export equals that of an undisturbed run to the byte, no run was recorded twice in a round without
 kills, and none more often than its kills allow (each takes one pack of one run with it). --jobs shares the rounds
-among J of these tests side by side, with seeds S, S + 1, ...
+among J of these tests side by side, with seeds S, S + 1, ... After T seconds no round begins, and the rounds that were
+made are counted.
 """
 import argparse
 import json
@@ -47,6 +48,7 @@ def side_by_side(options):
     for job in range(jobs):
         rounds = options.rounds // jobs + (job < options.rounds % jobs)
         words = [sys.executable, os.path.abspath(__file__), "--rounds", str(rounds), "--seed", str(options.seed + job)]
+        words += ["--seconds", str(options.seconds)]
         words += ["--processes", str(options.processes), "--crosstalk", options.crosstalk]
         children.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
     begin, totals = time.monotonic(), {}
@@ -71,6 +73,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--crosstalk", default=os.path.join(root, "build/cpu/crosstalk"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
     if options.jobs > 1:
         return side_by_side(options)
@@ -97,7 +100,10 @@ def main():
         expected = [call("export", undisturbed), call("export", undisturbed, "--curves")]
         runs = expected[0].count(b"\n") - 1
 
+        rounds, end = 0, time.monotonic() + options.seconds
         for number in range(options.rounds):
+            if time.monotonic() > end:
+                break
             store = os.path.join(folder, f"store{number}")
             log = os.path.join(folder, "log")
             words = [program, "run", study, "--out", store, "--threads", "1", "--quiet"]
@@ -143,8 +149,9 @@ def main():
                 print(f"share_test: FAILED in round {number} (seed {options.seed}): {problem}", file=sys.stderr)
                 return 1
             shutil.rmtree(store)
+            rounds += 1
         print(
-            f"share_test: passed: {options.rounds} rounds, {totals['kills']} kills, {totals['runs']} runs: none lost, "
+            f"share_test: passed: {rounds} rounds, {totals['kills']} kills, {totals['runs']} runs: none lost, "
             f"none wrong, {totals['twice']} recorded twice"
         )
         return 0

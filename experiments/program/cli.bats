@@ -361,6 +361,34 @@ PY
   [[ $stderr == *"stopped by the time limit"* ]]
 }
 
+@test "while a large study expands, a signal and the time limit end at once what has not begun" {
+  cat >large.toml <<'TOML'
+[study]
+name = "large"
+seeds = { range = [1, 1250] }
+[base]
+task.name = "recall"
+model.d_key = 8
+[memories.softmax]
+name = "softmax"
+[memories.delta]
+name = "delta"
+[[grid]]
+"task.associations" = { range = [4, 400, 4] }
+TOML
+  "$crosstalk" run large.toml --out store --max-runs 250000 2>err &
+  pid=$!
+  sleep 0.5  # it takes seconds
+  kill -TERM $pid
+  code=0
+  wait $pid || code=$?
+  [ "$code" -eq 75 ]
+  grep -q "stopped before anything was trained; the same command trains it" err
+  run -75 --separate-stderr "$crosstalk" run large.toml --out store --max-runs 250000 --time-limit 0.1
+  [[ $stderr == *"stopped before anything was trained"* ]]
+  [ ! -e store ]
+}
+
 @test "a killed run goes on: 5 kill -9" {
   bash "$source/scripts/kill_test.sh" --kills 5 --crosstalk "$crosstalk"
 }

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/forecast.h"
 #include "experiments/program/plan.h"
+#include "experiments/program/progress.h"
 #include "experiments/program/session.h"
 #include "experiments/program/session_options.h"
 #include "experiments/program/shares.h"
@@ -108,7 +110,10 @@ std::int64_t count_failed(const std::vector<Run>& runs, const StoreContents& bef
 
 int train_study(const Arguments& arguments, Which which, Console& console) {
   catch_stop_signals();
+  const double start = steady_seconds();
   const std::string resume = command_line(console);
+  auto nothing_begun =
+      std::make_unique<NothingBegun>(words_before_training(arguments, resume), patience(arguments));
   const Study study = study_of(arguments);
   const fs::path store = store_path_of(arguments, study);
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
@@ -118,7 +123,10 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   };
   if (which == Which::missing && !arguments.has("only"))
     options.request = Request{study.name, study.text, arguments.all("set")};
-  if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
+  if (arguments.has("worker")) {
+    nothing_begun.reset();
+    return run_worker(study, store, options, arguments, console);
+  }
   const std::vector<std::string> only = arguments.all("only");
   std::vector<Run> chosen;
   if (!only.empty()) chosen = named_runs(study, only);
@@ -150,6 +158,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 
   SessionResult result;
+  nothing_begun.reset();
+  options.time_limit = left_of(options.time_limit, steady_seconds() - start);
   if (!runs.empty()) {
     check_store_path(store);
     if (!arguments.has("quiet") && !again.empty())

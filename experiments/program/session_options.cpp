@@ -44,6 +44,22 @@ double seconds_of(const std::string& text, const std::string& option) {
   return seconds;
 }
 
+std::string words_before_training(const Arguments& arguments, const std::string& resume) {
+  if (arguments.has("worker")) return "";
+  return fmt::format("crosstalk: stopped before anything was trained; the same command trains it:\n  {}\n",
+                     resume);
+}
+
+double patience(const Arguments& arguments) {
+  constexpr double moment = 1;
+  if (!arguments.has("time-limit") || arguments.has("worker")) return 0;
+  return seconds_of(arguments.get("time-limit"), "--time-limit") + moment;
+}
+
+double left_of(double time_limit, double passed) {
+  return time_limit > 0 ? std::max(time_limit - passed, 1e-3) : 0;
+}
+
 Place place_of(const std::string& text, const std::string& option) {
   Place place;
   const char* end = text.data() + text.size();

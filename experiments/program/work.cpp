@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "experiments/program/devices.h"
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/progress.h"
 #include "experiments/program/requests.h"
 #include "experiments/program/session.h"
 #include "experiments/program/session_options.h"
@@ -46,6 +48,9 @@ Place place_among_workers(const Arguments& arguments) {
 
 int run_work(const Arguments& arguments, Console& console) {
   catch_stop_signals();
+  const double start = steady_seconds();
+  auto nothing_begun = std::make_unique<NothingBegun>(words_before_training(arguments, command_line(console)),
+                                                      patience(arguments));
   const fs::path store = arguments.positional.at(0);
   const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
   SessionOptions options = session_options(arguments, workers, console);
@@ -75,7 +80,10 @@ int run_work(const Arguments& arguments, Console& console) {
     return shell_quote({console.program, "retry", (store / "studies" / (names[record.id] + ".toml")).string(),
                         "--out", store.string(), "--only", record.id});
   };
-  if (arguments.has("worker")) return run_worker(study, store, options, arguments, console);
+  if (arguments.has("worker")) {
+    nothing_begun.reset();
+    return run_worker(study, store, options, arguments, console);
+  }
 
   std::vector<Run> runs;
   const std::set<std::string> again = lacking_weights(study.runs, before, store);
@@ -85,6 +93,8 @@ int run_work(const Arguments& arguments, Console& console) {
     if (state == "missing" || again.count(run.id) != 0) runs.push_back(run);
     if (state == "failed") ++failed;
   }
+  nothing_begun.reset();
+  options.time_limit = left_of(options.time_limit, steady_seconds() - start);
   const bool quiet = arguments.has("quiet");
   if (!quiet)
     print_note(console, fmt::format("{}: {} to train into {}, as worker {} of {} on {}", study.name,
