@@ -15,12 +15,6 @@ namespace {
 
 constexpr const char* kStateBytes = "state_bytes";
 
-std::optional<double> place_of(const Record& record, const std::string& x) {
-  if (x != kStateBytes) return config_number(record, x);
-  if (record.state_size <= 0) return std::nullopt;
-  return 4.0 * static_cast<double>(record.state_size);  // fp32
-}
-
 /// The key that varies, of those that people put on this axis.
 std::string chosen_x(const FigureInput& input) {
   if (!input.options.x.empty()) return input.options.x;
@@ -103,11 +97,17 @@ void add_chance_level(Drawing& drawing, const FigureInput& input, double low, do
 
 }  // namespace
 
+std::optional<double> place_on_axis(const Record& record, const std::string& x) {
+  if (x != kStateBytes) return config_number(record, x);
+  if (record.state_size <= 0) return std::nullopt;
+  return 4.0 * static_cast<double>(record.state_size);  // fp32
+}
+
 Drawing draw_accuracy(const FigureInput& input) {
   const std::string x = chosen_x(input);
   const Metric metric = accuracy_metric(input);
   auto lines = make_lines(
-      input.records, [&](const Record& record) { return place_of(record, x); }, x, Apart::label);
+      input.records, [&](const Record& record) { return place_on_axis(record, x); }, x, Apart::label);
   if (lines.empty())
     throw std::invalid_argument(
         fmt::format("accuracy: no record has a number {}; choose another key with --x", x));

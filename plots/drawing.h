@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,6 +139,9 @@ std::string symbol_of(const std::string& key);
 /// The published points whose run has a line here, as rows and overlays; notes how many have none.
 void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
                    const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
+
+/// A record's place on an axis: a key of its configuration, or state_bytes.
+std::optional<double> place_on_axis(const Record& record, const std::string& x);
 
 Drawing draw_accuracy(const FigureInput& input);
 Drawing draw_capacity(const FigureInput& input);

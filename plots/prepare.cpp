@@ -109,10 +109,13 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   for (FigureRow& row : drawing.rows) {
     std::set<std::string> chosen;
     for (const Record* record : prepared.records) {
-      if (record->label != row.label || record->d_dot != row.d_dot) continue;
+      const bool of_label =
+          row.d_dot == 0;  // a line of all sizes (figure accuracy), or a memory without d_dot
+      if (record->label != row.label || (!of_label && record->d_dot != row.d_dot)) continue;
       if (!facet.empty() && field_text(*record, facet) != row.facet) continue;
-      const auto load = config_number(*record, "task.associations");
-      if (drawing.x_column == "associations" && load && *load != row.x) continue;
+      const auto place =
+          place_on_axis(*record, drawing.x_column == "associations" ? "task.associations" : drawing.x_column);
+      if (place && *place != row.x) continue;
       std::vector<std::string> words;
       for (const std::string& key : options.best)
         if (const auto value = config_text(*record, key)) words.push_back(fmt::format("{}={}", key, *value));
