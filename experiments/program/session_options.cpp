@@ -51,7 +51,7 @@ std::string words_before_training(const Arguments& arguments, const std::string&
 }
 
 double patience(const Arguments& arguments) {
-  constexpr double moment = 1;
+  constexpr double moment = 2;
   if (!arguments.has("time-limit") || arguments.has("worker")) return 0;
   return seconds_of(arguments.get("time-limit"), "--time-limit") + moment;
 }
