@@ -28,6 +28,8 @@ void refuse_language_options(const Options& options);
 
 /// The layers of model.stack, model.layers of them; memory.* must have been resolved. Throws OptionError.
 std::vector<LanguageLayer> language_layers(const Options& options);
+/// Refuses heads that do not divide keys and values.
+void check_head_sizes(const Options& options);
 /// Hidden units of an MLP.
 int hidden_units(const Options& options);
 

@@ -44,8 +44,9 @@ struct Memory {
   bool own_queries = true;   ///< false: nothing is asked by a key, and m.queries() has none
   bool own_keys = true;      ///< false: it makes its keys from a gate, and m.keys() has none
   bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
-  bool own_token = false;    ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
-  bool keeps_keys = false;   ///< no feature dimension bounds it: d_dot is 0
+  bool own_token =
+      false;  ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
+  bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
   ProjectionInit projection_init = ProjectionInit::uniform;
   StateSize state = state::matrix;
   std::function<void(Options&)> resolve = {};  ///< after the parts'
