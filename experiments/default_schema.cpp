@@ -4,6 +4,7 @@
 #include "experiments/schema.h"
 #include "experiments/study.h"
 #include "experiments/training.h"
+#include "models/probe_model.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -31,6 +32,7 @@ Schema registries() {
   schema.eval = eval_options();
   schema.resolve_model = resolve_model;
   schema.resolve_training = resolve_training;
+  schema.value_size = value_size;
   return schema;
 }
 

@@ -36,6 +36,8 @@ struct Schema {
   std::vector<OptionSpec> model, train, eval;
   std::function<void(Options&, std::int64_t keys, std::int64_t values)> resolve_model;  ///< may be empty
   std::function<void(Options&)> resolve_training;                                       ///< may be empty
+  /// Numbers that the model makes of a value; empty: one for each value of the task.
+  std::function<std::int64_t(const Options&, std::int64_t values)> value_size;
 
   const SchemaTask* find_task(const std::string& name) const;
   const MemoryKind* find_memory(const std::string& name) const;

@@ -58,7 +58,10 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   if (schema.resolve_model) schema.resolve_model(options, sizes.keys, sizes.values);
   if (schema.resolve_training) schema.resolve_training(options);
   if (kind.d_dot) run.d_dot = kind.d_dot(options);
-  if (kind.state_size) run.state_size = kind.state_size(options, sizes.values, sizes.eval_length);
+  if (kind.state_size)
+    run.state_size =
+        kind.state_size(options, schema.value_size ? schema.value_size(options, sizes.values) : sizes.values,
+                        sizes.eval_length);
   return run;
 }
 

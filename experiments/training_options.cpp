@@ -81,8 +81,28 @@ std::vector<int> length_factors(const std::string& text) {
   return factors;
 }
 
+namespace {
+
+// What a probe, which learns nothing, cannot be asked for.
+void check_probe(const Options& options) {
+  if (!options.has("model.name") || options.get_string("model.name") != "probe") return;
+  if (const std::int64_t steps = options.get_int("train.max_steps"); steps > 0)
+    throw OptionError(
+        "train.max_steps",
+        fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
+  const std::string& task = options.get_string("task.name");
+  if (find_task(task)->make(options)->vocabulary().second_key)
+    throw OptionError("task.name",
+                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
+                                  "cannot show; use recall or reassign",
+                                  task));
+}
+
+}  // namespace
+
 void resolve_training(Options& options) {
   resolve_init_from(options);
+  check_probe(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

@@ -14,13 +14,14 @@
 #include "models/graph/passes.h"
 #include "models/memories/memory_file.h"
 #include "models/model_parts.h"
+#include "models/probe_model.h"
 
 namespace crosstalk {
 
 const std::vector<OptionSpec>& model_options() {
   static const std::vector<OptionSpec> options = [] {
     std::vector<OptionSpec> all = {
-        {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval"}},
+        {"name", std::string("retrieval"), "model around the memory", 0, 0, {"retrieval", "probe"}},
         {"d_key", std::int64_t{64}, "dimension of keys and queries before phi, all heads together", 1, 4096},
         {"heads", std::int64_t{1},
          "heads: memories side by side, each with d_key / heads; their reads are added up", 1, 64},
@@ -30,6 +31,7 @@ const std::vector<OptionSpec>& model_options() {
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
     };
     all.insert(all.end(), part_options().begin(), part_options().end());
+    all.insert(all.end(), probe_options().begin(), probe_options().end());
     return all;
   }();
   return options;
@@ -37,6 +39,7 @@ const std::vector<OptionSpec>& model_options() {
 
 void resolve_model(Options& options, std::int64_t keys, std::int64_t values) {
   resolve_parts(options);
+  resolve_probe(options, keys);
   if (options.get_int("model.embedding") == 0) {
     options.set("model.embedding", static_cast<std::int64_t>(static_cast<double>(keys + values) * 1.1));
   }
@@ -407,6 +410,8 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::look(SequenceShape shape
 template <class Real>
 std::unique_ptr<Model<Real>> make_model(const Options& options, const ModelVocabulary& vocabulary,
                                         Device device, int R, Precision products) {
+  if (options.has("model.name") && options.get_string("model.name") == "probe")
+    return std::make_unique<ProbeModel<Real>>(options, vocabulary, device, R, products);
   return std::make_unique<RetrievalModel<Real>>(options, vocabulary.keys, vocabulary.values,
                                                 vocabulary.second_key, device, R, products);
 }

@@ -24,6 +24,19 @@ EvalSummary summarise(const QueryResults& results) {
   return {loss / queries, right / queries, exact / results.sequences};
 }
 
+std::map<std::string, double> metric_means(const QueryResults& results) {
+  std::map<std::string, double> means;
+  const auto used = [](std::int32_t correct) { return correct >= 0; };
+  const auto queries =
+      static_cast<double>(std::count_if(results.correct.begin(), results.correct.end(), used));
+  for (const auto& [name, values] : results.metrics) {
+    double sum = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) sum += used(results.correct[i]) ? values[i] : 0;
+    means[name] = sum / queries;
+  }
+  return means;
+}
+
 OperationProfile by_operations(const QueryResults& results, const std::vector<std::int32_t>& operations) {
   struct Bucket {
     double right = 0, queries = 0, exact = 0;

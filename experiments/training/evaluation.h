@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct QueryResults {
   int sequences = 0, Q = 0;
   std::vector<double> loss;           ///< [sequences, Q]
   std::vector<std::int32_t> correct;  ///< [sequences, Q]: 1, 0; -1 = slot not used
+  std::map<std::string, std::vector<double>> metrics =
+      {};  ///< [sequences, Q] each: ModelGraph::query_metrics
 };
 
 struct EvalSummary {
@@ -27,6 +30,8 @@ struct EvalSummary {
 /// Means over all used queries (the protocol "uniform"). The evaluations during training are summed up where
 /// the training runs (kernels/ops/book_keeping.h), whatever their protocol.
 EvalSummary summarise(const QueryResults& results);
+/// The mean of each of its metrics over all used queries.
+std::map<std::string, double> metric_means(const QueryResults& results);
 
 /// Accuracy, and share of sequences with every query so far right, against the number of operations before
 /// the read. `operations` [sequences, Q].

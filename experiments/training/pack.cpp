@@ -54,10 +54,10 @@ class Pack {
     task_->prepare(device);
     for (const PackRun& run : runs) waiting_.push_back(&run);
     make_scalars();
-    train_graph_ = model_->graph(batch_, task_->shape(Split::train), true, unroll_);
+    if (max_steps_ > 0) train_graph_ = model_->graph(batch_, task_->shape(Split::train), true, unroll_);
     const SequenceShape shape = task_->shape(Split::eval, schlag_ ? kSchlagQueries : 0);
     eval_graph_ = model_->graph(evaluation_batch(sequences_, shape, vocabulary_.values), shape, false, 1);
-    bind(*train_graph_, step_);
+    if (train_graph_) bind(*train_graph_, step_);
     bind(*eval_graph_, evaluations_);
     slots_.resize(static_cast<std::size_t>(R_));
     for (int r = 0; r < R_; ++r) fill_slot(r);
@@ -336,18 +336,23 @@ class Pack {
     record.best_eval_loss = std::isfinite(slot.best) ? slot.best : kNaN;
     record.metrics = baselines_;
     record.metrics["eval_exact"] = slot.last.exact;
-    record.metrics["parameters"] = static_cast<double>(model_->parameters().trainable());
+    record.metrics["parameters"] = static_cast<double>(model_->trainable());
     if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
     record.curves = slot.curves;
     if (status == RunStatus::done) {
-      const EvalSummary test = summarise(test_results(*task_, r));  // a split that no stop rule has seen
+      const QueryResults results = test_results(*task_, r);  // a split that no stop rule has seen
+      const EvalSummary test = summarise(results);
       record.metrics["test_loss"] = test.loss;
       record.metrics["test_accuracy"] = test.accuracy;
+      if (!results.metrics.empty()) {
+        for (const auto& [name, mean] : metric_means(results)) record.metrics[name] = mean;
+        model_->derive(record.metrics);
+      }
       add_profiles(r, record);
     }
     record.provenance = {
         {"pack", R_},
-        {"forms", train_graph_->graph.forms()},
+        {"forms", (train_graph_ ? train_graph_ : eval_graph_)->graph.forms()},
         {"wall_s", std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()},
     };
     if (slot.run->keep_weights && status == RunStatus::done && events_.keep)
@@ -422,6 +427,10 @@ class Pack {
       const auto correct = copy_replica(*graph->loss.correct, r, take);
       results.loss.insert(results.loss.end(), loss.begin(), loss.end());
       results.correct.insert(results.correct.end(), correct.begin(), correct.end());
+      for (const auto& [name, metric] : graph->query_metrics) {
+        const auto x = copy_replica(metric->value, r, take);
+        results.metrics[name].insert(results.metrics[name].end(), x.begin(), x.end());
+      }
     }
     return results;
   }
