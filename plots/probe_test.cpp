@@ -75,6 +75,18 @@ TEST_F(FigureTest, ProbeDrawsTheoryWhereItKnowsTheMemory) {
               HasSubstr(R"py("vertical": {"16":[[0.7888,"sum rule"]],"32":[[1.118,"sum rule"]]})py"));
 }
 
+TEST_F(FigureTest, AFewOfManyLabelsHaveColoursOfTheirOwn) {
+  RecordMap many = probes();
+  for (int i = 0; i < 13; ++i) add_probe(many, "m" + std::to_string(i), "rwkv4", 16, 8, 1, 1, 0.5);
+  options_.where = {{"label", "sum,m11,m12"}, {"task.associations", "8"}, {"model.d_key", "16"}};
+  LabelledRecords rows = rows_of(many);
+  for (int i = 0; i < 13; ++i)
+    rows.labels.push_back({"m" + std::to_string(i), "", {}});  // as a study has them
+  draw_figure("probe", rows, options_, notes_);
+  EXPECT_THAT(script(), Not(HasSubstr("\"--\"")));
+  EXPECT_THAT(script(), HasSubstr(R"py(("m12", 0): ("m12)py"));
+}
+
 TEST_F(FigureTest, ProbeRefusesWhatItCannotDraw) {
   RecordMap trained;
   add_recall(trained, "linear", 1, 5, 4, 0.1);

@@ -10,7 +10,7 @@
 //   softmax of b q.k   s = p, E|r|^2 = p^2 (n - 1) e^{-2b} 0F1(; d/2; b^2), p = 1 / (1 + (n - 1) e^{-b} 0F1(; d/2; b^2/4))
 //
 // Squared error (1 - s)^2 + E|r|^2, SNR s^2 / E|r|^2. Recall among V random codes, r taken as normal:
-// E_z[Phi((s + sqrt(x) z) / sqrt(x + s^2 / d_v))^(V - 1)], x = E|r|^2 / d_v, z normal; for d below 100 it promises some hundredths too much.
+// E_z[Phi((s + sqrt(x) z) / sqrt(x + s^2 / d_v))^(V - 1)], x = E|r|^2 / d_v, z normal; for d below 100 it promises up to 0.1 too much.
 // All n are right up to d^2 = 8 n ln n with the sum rule, 2 n ln n with the optimum (arXiv 2605.05189, proposition 1).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
