@@ -24,7 +24,7 @@ Memory rwkv4() {
               "starts as U(-5, "
               "3), bonus as log 0.3. In `apply` there is no q and no R; log_decay and bonus are those of all "
               "heads.",
-          .inputs = {{"k", Per::value},
+          .inputs = {{"k", Per::value, false, "", Open{0}},
                      {"log_decay", Per::other, false, "[V]"},
                      {"bonus", Per::other, false, "[V]"},
                      {"y0", Per::other, true, "[B,H,V]"},
