@@ -81,6 +81,7 @@ MemoryKind kind_of(const Memory& memory) {
   kind.resolve = [memory](Options& options) {
     check_heads(options);
     resolve_alone(memory, options);
+    resolve_probe_scale(options);
     check_by_building(options);
   };
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {

@@ -228,7 +228,10 @@ void resolve_probe(Options& options, std::int64_t keys) {
                     "model.probe_keys = \"random\"",
                     keys, d, d));
   options.set("model.probe_values", value_size(options, 0));
-  options.set("model.probe_scale", scale_of(options));
+}
+
+void resolve_probe_scale(Options& options) {
+  if (is_probe(options)) options.set("model.probe_scale", scale_of(options));
 }
 
 std::int64_t value_size(const Options& options, std::int64_t values) {

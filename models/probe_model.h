@@ -20,9 +20,11 @@ namespace crosstalk {
 bool is_probe(const Options& options);
 /// Options under "model." that a probe alone has.
 const std::vector<OptionSpec>& probe_options();
-/// Derives probe_values and probe_scale where they are 0, and refuses what has no meaning. For every model: options of
+/// Derives probe_values where it is 0, and refuses what has no meaning. For every model: options of
 /// a probe around no probe are refused.
 void resolve_probe(Options& options, std::int64_t keys);
+/// Derives probe_scale where it is 0, which needs the resolved memory.
+void resolve_probe_scale(Options& options);
 /// Numbers a value: those of a probe's codes, else `values`, as one-hot vectors have them.
 std::int64_t value_size(const Options& options, std::int64_t values);
 /// What a probe gives an input of a memory.
