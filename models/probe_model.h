@@ -1,6 +1,6 @@
 // A probe: a memory on random codes, with nothing learned. Every key of the vocabulary is a random vector of
-// length 1 (or one of an orthonormal set), every value one of probe_values numbers; keys, queries and values go to
-// the memory as they are, and gates are open (Open): nothing is held back and nothing fades.
+// length 1 (or one of an orthonormal set), every value one of probe_values numbers; keys, queries and values
+// go to the memory as they are, and gates are open (Open): nothing is held back and nothing fades.
 //
 //   loss    half of the squared error |o - v|^2 of what is read, o, from the code v of the right value
 //   right   o.v is larger than the product with every other code of the vocabulary
@@ -19,8 +19,7 @@ namespace crosstalk {
 /// Options under "model.".
 const std::vector<OptionSpec>& probe_options();
 /// Derives probe_values and probe_scale where they are 0, and refuses what has no meaning. For every model:
-/// options of
-/// a probe around no probe are refused.
+/// options of a probe around no probe are refused.
 void resolve_probe(Options& options, std::int64_t keys);
 /// Numbers a value: those of a probe's codes, else `values`, as one-hot vectors have them.
 std::int64_t value_size(const Options& options, std::int64_t values);

@@ -1,8 +1,8 @@
 // What untrained memories read of random keys, in expectation: theory for probes (model.name = "probe").
 //
-// n pairs of keys, uniform on the sphere of d dimensions, and values of length 1, independent and of zero mean,
-// in d_v dimensions, are written one after the other, gates open; one of the keys is asked. Read is s v + r, r of
-// zero mean, beside v:
+// n pairs of keys, uniform on the sphere of d dimensions, and values of length 1, independent and of zero
+// mean, in d_v dimensions, are written one after the other, gates open; one of the keys is asked. Read is s
+// v + r, r of zero mean, beside v:
 //
 //   sum rule        s = 1, E|r|^2 = (n - 1) / d
 //   least squares   s = min(1, d / n), E|r|^2 = s (1 - s): the optimum of all linear memories above n = d
@@ -12,9 +12,8 @@
 //
 // Squared error (1 - s)^2 + E|r|^2, SNR s^2 / E|r|^2. Recall among V random codes, r taken as normal:
 // E_z[Phi((s + sqrt(x) z) / sqrt(x + s^2 / d_v))^(V - 1)], x = E|r|^2 / d_v, z normal; for d below 100 it
-// promises up to 0.1 too much. All n are right up to d^2 = 8 n ln n with the sum rule, 2 n ln n with the optimum
-// (arXiv 2605.05189, proposition 1).
-// SPDX-License-Identifier: Apache-2.0
+// promises up to 0.1 too much. All n are right up to d^2 = 8 n ln n with the sum rule, 2 n ln n with the
+// optimum (arXiv 2605.05189, proposition 1). SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <optional>
 #include <vector>
