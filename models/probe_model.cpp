@@ -32,7 +32,8 @@ double scale_of(const Options& options) {
   return exponentiates(options) ? static_cast<double>(options.get_int("model.d_key")) / 2 : 1;
 }
 
-// Rows made to have length 1 and, `apart`, to be orthogonal to those before them (twice is enough: Giraud and others 2005).
+// Rows made to have length 1 and, `apart`, to be orthogonal to those before them (twice is enough: Giraud and
+// others 2005).
 template <class Real>
 void make_codes(std::vector<Real>& rows, int columns, bool apart) {
   const auto n = static_cast<std::size_t>(columns);

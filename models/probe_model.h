@@ -1,6 +1,6 @@
-// A probe: a memory on random codes, with nothing learned. Every key of the vocabulary is a random vector of length 1
-// (or one of an orthonormal set), every value one of d_value numbers; keys, queries and values go to the memory as they
-// are, and gates are open (Open): nothing is held back and nothing fades.
+// A probe: a memory on random codes, with nothing learned. Every key of the vocabulary is a random vector of
+// length 1 (or one of an orthonormal set), every value one of probe_values numbers; keys, queries and values
+// go to the memory as they are, and gates are open (Open): nothing is held back and nothing fades.
 //
 //   loss    half of the squared error |o - v|^2 of what is read, o, from the code v of the right value
 //   right   o.v is larger than the product with every other code of the vocabulary
@@ -20,8 +20,8 @@ namespace crosstalk {
 bool is_probe(const Options& options);
 /// Options under "model." that a probe alone has.
 const std::vector<OptionSpec>& probe_options();
-/// Derives probe_values where it is 0, and refuses what has no meaning. For every model: options of
-/// a probe around no probe are refused.
+/// Derives probe_values where it is 0, and refuses what has no meaning. For every model: options of a probe
+/// around no probe are refused.
 void resolve_probe(Options& options, std::int64_t keys);
 /// Derives probe_scale where it is 0, which needs the resolved memory.
 void resolve_probe_scale(Options& options);

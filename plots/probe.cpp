@@ -97,7 +97,7 @@ Drawing draw_probe(const FigureInput& input) {
             config_text(record, "model.name") == "probe" && record.metrics.count("squared_error") != 0;
         return probe ? config_number(record, kLoad) : std::nullopt;
       },
-      kLoad, true);
+      kLoad, Apart::d_dot_and_d_key);
   check(input, lines);
   sort_lines(lines, input.styles);
   Drawing drawing = begin_drawing(kProbeTemplate, input.options, "associations");

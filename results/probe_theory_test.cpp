@@ -96,7 +96,8 @@ TEST(ProbeTheory, SumRule) {
   EXPECT_NEAR(m.recall, recall(want, d, n), 0.03);
 }
 
-// The projection on the span of the keys: o = K^T (K K^T)^{-1} .. leaves d of n; many passes of the delta rule come to it.
+// The projection on the span of the keys: o = K^T (K K^T)^{-1} .. leaves d of n; many passes of the delta
+// rule come to it.
 TEST(ProbeTheory, LeastSquares) {
   const int n = 24, d = 8;
   const Measured m = measure(n, d, 60, [](const Matrix& k, const Matrix& v) {

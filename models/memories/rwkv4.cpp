@@ -1,6 +1,7 @@
-// RWKV-4: an average of values for every channel, weighed by e^k and fading, read through a gate of what asks (Peng
-// et al. 2023, arXiv 2305.13048). It keeps no matrix and there are no queries: what is read depends on how much has
-// been written since, not on what is asked for. SPDX-License-Identifier: Apache-2.0
+// RWKV-4: an average of values for every channel, weighed by e^k and fading, read through a gate of what
+// asks (Peng et al. 2023, arXiv 2305.13048). It keeps no matrix and there are no queries: what is read
+// depends on how much has been written since, not on what is asked for.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "models/laws.h"

@@ -205,6 +205,29 @@ TEST(ProbeModel, RefusesWhatHasNoMeaning) {
   Options retrieval = with("model.probe_values", std::int64_t{3});
   retrieval.set("model.name", std::string("retrieval"));
   EXPECT_EQ(refused(retrieval, 9), "model.probe_values");
+  EXPECT_THROW(resolve_model(retrieval, {9, 9}), OptionError);  // which asks it, for every model
+}
+
+TEST(ProbeModel, ReadsAssociationsAndNoTokens) {
+  Options options = plain("linear_attention", 8);
+  try {
+    resolve_model(options, {.values = 4, .tokens = 4});
+    FAIL();
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.name");
+    EXPECT_NE(std::string(error.what()).find("a probe does not read"), std::string::npos) << error.what();
+  }
+  resolve_model(options, {9, 4});
+  EXPECT_EQ(options.get_int("model.probe_values"), 8);
+  options.set("model.width", std::int64_t{128});  // of a language model
+  EXPECT_THROW(resolve_model(options, {9, 4}), OptionError);
+}
+
+TEST(ProbeModel, ScaleIsDerivedWithTheMemory) {
+  EXPECT_EQ(plain("softmax", 8).get_double("model.probe_scale"), 4);
+  EXPECT_EQ(plain("linear_attention", 8).get_double("model.probe_scale"), 1);
+  EXPECT_EQ(plain("softmax", 8, {{"model.probe_scale", 3.0}}).get_double("model.probe_scale"), 3);
+  EXPECT_EQ(memory_options(*find_memory("softmax"), 8, 4, 4).get_double("model.probe_scale"), 0);
 }
 
 }  // namespace
