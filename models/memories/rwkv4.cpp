@@ -34,6 +34,7 @@ Memory rwkv4() {
           .own_queries = false,
           .own_keys = false,
           .forms_state = true,
+          .own_token = true,
           .keeps_keys = true,
           .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 2 * V; },
           .build =
