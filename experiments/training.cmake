@@ -7,7 +7,7 @@ crosstalk_library(crosstalk_training
   LIBS crosstalk_models crosstalk_tasks crosstalk_results fmt::fmt)
 crosstalk_test(experiments_training_test
   SOURCES training/training_test.cpp training/course_test.cpp training/pack_test.cpp training/resume_test.cpp training/epoch_test.cpp training/evaluation_test.cpp
-          training/weights_test.cpp
+          training/weights_test.cpp training/probe_test.cpp
   LIBS crosstalk_training crosstalk_study)
 crosstalk_test(experiments_training_cuda_test
   SOURCES training/training_cuda_test.cpp

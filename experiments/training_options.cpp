@@ -8,6 +8,7 @@
 #include "experiments/training/length_factors.h"
 #include "experiments/training/weights.h"
 #include "kernels/base/error.h"
+#include "models/probe_model.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -159,6 +160,21 @@ void check_optimizer(const Options& options) {
                       fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\"", decay));
 }
 
+/// What a probe, which learns nothing, cannot be asked for.
+void check_probe(const Options& options) {
+  if (!is_probe(options)) return;
+  if (const std::int64_t steps = options.get_int("train.max_steps"); steps > 0)
+    throw OptionError(
+        "train.max_steps",
+        fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
+  const std::string& task = options.get_string("task.name");
+  if (find_task(task)->make(options)->vocabulary().second_key)
+    throw OptionError("task.name",
+                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
+                                  "cannot show; use recall or reassign",
+                                  task));
+}
+
 }  // namespace
 
 void resolve_training(Options& options) {
@@ -166,6 +182,7 @@ void resolve_training(Options& options) {
   check_optimizer(options);
   check_protocol(options);
   resolve_epochs(options);
+  check_probe(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

@@ -12,6 +12,7 @@
 #include "models/memories/memory_file.h"
 #include "models/model.h"
 #include "models/model_parts.h"
+#include "models/probe_model.h"
 
 namespace crosstalk {
 namespace {
@@ -80,6 +81,7 @@ MemoryKind kind_of(const Memory& memory) {
   kind.resolve = [memory](Options& options) {
     check_heads(options);
     resolve_alone(memory, options);
+    resolve_probe_scale(options);
     check_by_building(options);
   };
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
@@ -87,8 +89,8 @@ MemoryKind kind_of(const Memory& memory) {
   };
   kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
     if (is_language(options)) return language_state(options, length);
-    return heads_of(options) * state(options, head_d_dot(options), values, length) +
-           parts_state(options, values);
+    const std::int64_t size = value_size(options, values);
+    return heads_of(options) * state(options, head_d_dot(options), size, length) + parts_state(options, size);
   };
   return kind;
 }

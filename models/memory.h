@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ enum class Per {
 /// Hidden units of a memory that is a network, with keys of size K.
 constexpr int hidden(int K) { return 4 * K; }
 
+/// What a probe without learned gates (models/probe_model.h) gives an input: value + key k_t.
+struct Open {
+  double value = 0, key = 0;
+};
+
 /// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
 /// by the memory's law; `crosstalk apply` reads it from a file. One called x0 or NAME_0 is what a state x or NAME
 /// is before the first token.
@@ -40,6 +46,8 @@ struct MemoryInput {
   Per per = Per::token;
   bool optional = false;
   std::string shape = {};  ///< Per::other: "[H,V,K]", in the letters of apply (M: hidden units)
+  /// Such that nothing is held back and nothing fades. Absent: 0 for what is called log_..., else 1.
+  std::optional<Open> open = {};
 };
 
 /// A registered memory: a preset over parts. Options live under "memory.".
@@ -57,8 +65,8 @@ struct MemoryKind {
   std::function<void(Options& options)> resolve;
   /// Dimension of phi(k), all heads together; 0 for memories that keep their keys.
   std::function<std::int64_t(const Options& options)> d_dot;
-  /// Floats kept per sequence at inference after `length` tokens: all heads with `values` value dimensions each, or all
-  /// layers of a language model.
+  /// Floats kept per sequence at inference after `length` tokens: all heads with `values` value dimensions each (in a
+  /// probe with those of its codes), or all layers of a language model.
   std::function<std::int64_t(const Options& options, std::int64_t values, std::int64_t length)> state_size;
   ProjectionInit projection_init = ProjectionInit::uniform;
   bool own_queries = true;   ///< false: nothing is asked by a key

@@ -13,6 +13,7 @@
 #include "models/language_options.h"
 #include "models/memory.h"
 #include "models/model_parts.h"
+#include "models/probe_model.h"
 #include "models/retrieval_model.h"
 
 namespace crosstalk {
@@ -24,10 +25,10 @@ const std::vector<OptionSpec>& model_options() {
          std::string("retrieval"),
          "model around the memory: retrieval (one memory between associations and answer; Schlag, Irie and "
          "Schmidhuber "
-         "2021) or language (blocks over tokens)",
+         "2021), language (blocks over tokens) or probe (a memory on random codes, nothing learned)",
          0,
          0,
-         {"retrieval", "language"}},
+         {"retrieval", "language", "probe"}},
         {"d_key", std::int64_t{0},
          "dimension of keys and queries before phi, all heads together (0: 64, in the language model "
          "model.width)",
@@ -43,7 +44,7 @@ const std::vector<OptionSpec>& model_options() {
          "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
     };
-    for (const auto* more : {&part_options(), &language_options()})
+    for (const auto* more : {&part_options(), &language_options(), &probe_options()})
       all.insert(all.end(), more->begin(), more->end());
     return all;
   }();
@@ -62,6 +63,12 @@ std::string task_of(const Options& options) {
 
 void resolve_model(Options& options, const Vocabulary& vocabulary) {
   const bool language = is_language(options);
+  if (vocabulary.tokens > 0 && is_probe(options))
+    throw OptionError(
+        "model.name",
+        fmt::format("{} gives tokens, which a probe does not read; take a task of associations (crosstalk "
+                    "list tasks), or model.name = \"language\"",
+                    task_of(options)));
   if (vocabulary.tokens > 0 && !language)
     throw OptionError(
         "model.name",
@@ -77,11 +84,13 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
   if (language) {
     resolve_language(options, vocabulary);
     resolve_parts(options);
+    resolve_probe(options, vocabulary.keys);
     return;
   }
   refuse_language_options(options);
   if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{64});
   resolve_parts(options);
+  resolve_probe(options, vocabulary.keys);
   if (options.get_int("model.embedding") == 0) {
     options.set("model.embedding", static_cast<std::int64_t>((vocabulary.keys + vocabulary.values) * 1.1));
   }
@@ -133,6 +142,7 @@ std::unique_ptr<Model<Real>> make_model(const Options& options, const Vocabulary
                                         int R, Precision products) {
   if (is_language(options))
     return std::make_unique<LanguageModel<Real>>(options, vocabulary, device, R, products);
+  if (is_probe(options)) return std::make_unique<ProbeModel<Real>>(options, vocabulary, device, R, products);
   return std::make_unique<RetrievalModel<Real>>(options, vocabulary, device, R, products);
 }
 

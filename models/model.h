@@ -33,6 +33,8 @@ struct ModelGraph {
     bool logarithm;
   };
   std::vector<Decay> decays;  ///< of the memory, as its engine is given them
+  /// Further numbers of every query [R,B,Q], by name, of which the record gets means (Model::derive).
+  std::map<std::string, Variable<Real>*> query_metrics;
 
   bool redraws = true;  ///< random features are drawn anew in every forward pass
 
@@ -71,7 +73,11 @@ class Model {
   Model(const Model&) = delete;
 
   ParameterBlock<Real>& parameters() { return parameters_; }
-  void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
+  virtual void initialise(int r, std::uint64_t init_seed) { parameters_.initialise(r, init_seed); }
+  /// Parameters that training changes.
+  virtual std::int64_t trainable() const { return parameters_.trainable(); }
+  /// Makes of the means of query_metrics, which are among `metrics`, what a record holds.
+  virtual void derive(std::map<std::string, double>& /*metrics*/) const {}
   /// How graphs made from now on cut their memory; by default by lifetimes on a GPU, apart on a CPU.
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
   /// A planned graph for batches of B sequences; shares the parameters. Its integer tensors hold `batches`

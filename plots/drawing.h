@@ -31,6 +31,7 @@ struct FigureRow {
   bool censored = false;  ///< these two in capacity figures only
   double unsolved = kNone;
   std::string facet = {}, selected = {};
+  std::string metric = {};  ///< where a figure shows several
 };
 
 /// A line or a set of points, as the legend has it.
@@ -88,6 +89,7 @@ double threshold_of(const FigureInput& input, const Metric& metric);
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
 extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
+extern const char* const kProbeTemplate;   // templates/probe.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
@@ -152,5 +154,6 @@ Drawing draw_capacity_vs_state(const FigureInput& input);
 Drawing draw_capacity_vs_parameters(const FigureInput& input);
 Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);
+Drawing draw_probe(const FigureInput& input);
 
 }  // namespace crosstalk

@@ -37,7 +37,9 @@ const std::vector<Entry>& entries() {
       {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
        draw_capacity_vs_parameters},
       {{"tracking", "Accuracy against the number of operations before the read"}, draw_tracking},
-      {{"length", "Loss at multiples of the training length"}, draw_length}};
+      {{"length", "Loss at multiples of the training length"}, draw_length},
+      {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
+       draw_probe}};
   return all;
 }
 
@@ -65,7 +67,8 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 /// One drawing, or one for each value of the facet's key.
 Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
-  if (options.facet.empty()) return entry.draw({prepared.records, prepared.styles, options, notes});
+  if (options.facet.empty() || entry.draw == draw_probe)
+    return entry.draw({prepared.records, prepared.styles, options, notes});
   std::vector<std::string> values;
   for (const Record* record : prepared.records)
     if (const auto value = field_text(*record, options.facet)) values.push_back(*value);

@@ -92,10 +92,15 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     order.push_back(label.label);
     titles[label.label] = label.title;
   }
-  // Colours come from all labels, so that a part of a study is drawn in the colours of the whole.
+  // Colours come from all labels, so that a part of a study is drawn in the colours of the whole; of a part of
+  // very many, which share colours, each gets one of its own.
   std::set<std::string> labels(order.begin(), order.end());
   if (options.by.empty()) {
     for (const auto& [key, record] : rows.rows) labels.insert(record.label);
+    if (labels.size() > kColours) {
+      labels.clear();
+      for (const Record* record : prepared.records) labels.insert(record->label);
+    }
   } else {
     split_by(prepared, options.by, order, titles);
     labels = {order.begin(), order.end()};

@@ -112,6 +112,9 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
   if (drawing.capacity_columns) cells.insert(cells.end(), {"censored", "unsolved"});
   for (const std::string& key : by.keys) cells.push_back(csv_field(key));
   if (!facet.empty()) cells.push_back(csv_field(facet));
+  const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
+                                  [](const auto& row) { return !row.metric.empty(); });
+  if (metric) cells.emplace_back("metric");
   if (selected) cells.emplace_back("selected");
   std::string text = line(cells);
   for (const FigureRow& row : drawing.rows) {
@@ -124,6 +127,7 @@ std::string csv_text(const Drawing& drawing, const ByColumns& by) {
     for (std::size_t i = 0; i < by.keys.size(); ++i)
       cells.push_back(values == by.values.end() ? std::string() : csv_field(values->second[i]));
     if (!facet.empty()) cells.push_back(csv_field(row.facet));
+    if (metric) cells.push_back(csv_field(row.metric));
     if (selected) cells.push_back(csv_field(row.selected));
     text += line(cells);
   }
@@ -136,7 +140,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
   const auto first = script.find(begin), last = script.find(end);
   if (first == std::string::npos || last == std::string::npos || last < first)
     throw std::logic_error("a figure template lacks its settings block");
-  const bool lines = script == kLinesTemplate;
+  const bool lines = script == kLinesTemplate || script == kProbeTemplate;
 
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())

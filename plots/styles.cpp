@@ -13,14 +13,14 @@ struct Look {
   const char *colour, *marker;
 };
 // Okabe and Ito (2008); wine (Tol 2021) for their yellow. Black first: it is the reference's.
-constexpr std::array<Look, 8> kLooks = {{{"#000000", "o"},
-                                         {"#0072B2", "s"},
-                                         {"#D55E00", "^"},
-                                         {"#009E73", "D"},
-                                         {"#CC79A7", "v"},
-                                         {"#56B4E9", "P"},
-                                         {"#E69F00", "X"},
-                                         {"#882255", "p"}}};
+constexpr std::array<Look, kColours> kLooks = {{{"#000000", "o"},
+                                                {"#0072B2", "s"},
+                                                {"#D55E00", "^"},
+                                                {"#009E73", "D"},
+                                                {"#CC79A7", "v"},
+                                                {"#56B4E9", "P"},
+                                                {"#E69F00", "X"},
+                                                {"#882255", "p"}}};
 
 struct Known {
   const char *label, *name;

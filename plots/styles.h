@@ -9,6 +9,9 @@
 
 namespace crosstalk {
 
+/// Labels that have a colour of their own.
+inline constexpr std::size_t kColours = 8;
+
 /// How a label is drawn.
 struct LabelStyle {
   std::size_t rank = 0;  ///< order in legends: the study's, then known labels, then the alphabet

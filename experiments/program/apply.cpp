@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 #include "experiments/program/command.h"
@@ -203,8 +205,11 @@ std::map<std::string, Array> compute(const MemoryKind& kind, const Options& opti
     std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
     if (name == "z" || name == "n") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
     if (name == "m") shape = {t.dims[0], t.dims[2]};                            // a number, [B,H]
-    for (const ApplyInput& input : apply_inputs(kind.name, s)) {
-      if (input.name == start_name(name)) shape = wide(input.dims);
+    for (const ApplyInput& input :
+         apply_inputs(kind.name, s)) {  // as its start, unless a map has made keys wider
+      const std::int64_t size =
+          std::accumulate(input.dims.begin(), input.dims.end(), std::int64_t{1}, std::multiplies<>());
+      if (input.name == start_name(name) && size == t.size()) shape = wide(input.dims);
     }
     results["state_" + name] = array_of(t, shape, device);
   }

@@ -10,11 +10,14 @@ number (relu, maximum, absolute value, round) looks at its real part, so that a 
 the last bit.
 """
 # SPDX-License-Identifier: Apache-2.0
+import itertools
+import math
+
 import numpy as np
 
 STEP = 1e-30
 
-# Shapes by letters: B sequences, T tokens, N writes a token, H heads, K and V the sizes of keys and values.
+# Shapes by letters: B sequences, T tokens, N writes a token, H heads, K and V the sizes of keys and values, L levels.
 COMMON = {"q": "BTHK", "k": "BTHK", "v": "BTHV"}
 
 
@@ -48,6 +51,13 @@ SPECS = {
     "deltaformer": spec(optional=["beta"], states=(), beta="BTH"),
     "dplr": spec(log_decay="BTHK", a="BTHK", b="BTHK"),
     "fwm": spec(beta="BTH"),
+    "deltanet": spec(beta="BTH"),
+    "complex_kda": spec(signed_decay="BTHK", beta="BTH"),
+    "precond_gated_delta": spec(optional=["a0"], states=("S", "A"), log_decay="BTH", beta="BTH", log_decay_a="BTH",
+                                beta_a="BTH", center="H", a0="BHK"),
+    "fast_weights": spec(optional=["a0"], states=("S", "A"), a0="BHKK"),
+    "log_linear_attention": spec(states=(), log_decay="BTH", level_gate="BTHL"),
+    "log_linear_gated_delta": spec(states=(), log_decay="BTH", beta="BTH", level_gate="BTHL"),
     "mamba1": spec(step="BTHV", log_rate="VK"),
     "rwkv4": spec(optional=["y0", "l0"], states=("y", "L"), k="BTHV", log_decay="V", bonus="V", y0="BHV", l0="BHV"),
 }
@@ -92,12 +102,50 @@ FEATURE_MAPS = {
     "elu1": lambda x: np.where(np.real(x) > 0, x + 1, np.exp(np.where(np.real(x) > 0, 0, x))),
     "relu": relu,
     "tanh": np.tanh,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "exp": np.exp,
 }
+
+
+def dpfp(x, nu):
+    f = np.concatenate([relu(x), relu(-x)])
+    return np.concatenate([f * np.roll(f, shift) for shift in range(1, nu + 1)])
+
+
+def hedgehog(x):
+    """With W the identity and b zero."""
+    e = np.exp(np.concatenate([2 * x, -2 * x]) - np.max(np.abs(np.real(2 * x))))
+    return e / np.sum(e)
+
+
+def monomials(x, n, weight):
+    """weight(a) x^a for all multi-indices a with |a| <= n."""
+    return np.array([weight(a) * np.prod([e ** i for e, i in zip(x, a)])
+                     for a in itertools.product(range(n + 1), repeat=len(x)) if sum(a) <= n])
+
+
+def factorials(a):
+    return math.prod(math.factorial(i) for i in a)
+
+
+def mapped(x, options):
+    name = options.get("feature_map", "identity")
+    n = options.get("degree", 2)
+    if name == "dpfp":
+        return dpfp(x, options.get("nu", 1))
+    if name == "hedgehog":
+        return hedgehog(x)
+    if name == "taylor":
+        return monomials(x, n, lambda a: factorials(a) ** -0.5)
+    if name == "power":
+        return monomials(x, n, lambda a: (math.factorial(n) / (math.factorial(n - sum(a)) * factorials(a) * n ** sum(a)))
+                         ** 0.5)
+    return FEATURE_MAPS[name](x)
 
 
 def features(x, options):
     """A row of q or k after feature_map and key_norm."""
-    y = FEATURE_MAPS[options.get("feature_map", "identity")](x)
+    y = mapped(x, options)
     norm = options.get("key_norm", "none")
     return y / np.sum(y) if norm == "sum" else y / length(y) if norm == "l2" else y
 
@@ -228,6 +276,10 @@ def kda_step(state, t, x, _):
     return delta_step(state * np.exp(x["log_decay"][t]), t, x)
 
 
+def complex_kda_step(state, t, x, _):
+    return delta_step(state * x["signed_decay"][t], t, x)
+
+
 def gated_delta2_step(state, t, x, _):
     faded = state * np.exp(x["log_decay"][t])
     k = x["k"][t]
@@ -286,6 +338,8 @@ STEPS = {
     "dfw": dfw_step,
     "rwkv7": rwkv7_step,
     "delta": lambda state, t, x, _: delta_step(state, t, x),
+    "deltanet": lambda state, t, x, _: delta_step(state, t, x),
+    "complex_kda": complex_kda_step,
     "longhorn": longhorn_step,
     "gated_delta": gated_delta_step,
     "comba": comba_step,
@@ -352,7 +406,63 @@ def rwkv4(x, _):
     return rows, {"y": y, "L": L}
 
 
-OWN = {"softmax": softmax, "sliding_window": sliding_window, "alibi": alibi, "fox": fox, "mlstm": mlstm,
+def precond_gated_delta(x, options):
+    """Keys are written times M_t, which is below 1 where the sum of squares A_t is large."""
+    state = x["s0"] if "s0" in x else np.zeros((x["v"].shape[-1], x["q"].shape[-1]))
+    used = x["a0"] if "a0" in x else np.zeros(x["q"].shape[-1])
+    rows = []
+    for t, row in enumerate(x["q"]):
+        k = x["k"][t]
+        used = np.exp(x["log_decay_a"][t]) * used + x["beta_a"][t] * k * k
+        r = np.log(used + 1e-6) - x["center"]
+        size = np.where(np.real(r) > 0, r, -r)
+        m = np.exp(-np.log(options.get("squash", 1.5)) * r / (1 + size))
+        faded = np.exp(x["log_decay"][t]) * state
+        state = faded + x["beta"][t] * np.outer(x["v"][t] - faded @ k, m * k)
+        rows.append(state @ (options.get("scale", 1.0) * row))
+    return rows, {"S": state, "A": used}
+
+
+def fast_weights(x, options):
+    """Queries settle in an inner loop on what earlier keys left (A) before they read (S)."""
+    K, decay, rate = x["q"].shape[-1], options.get("decay", 0.95), options.get("rate", 0.5)
+    steps = options.get("inner_steps", 1)
+    state = x["s0"] if "s0" in x else np.zeros((x["v"].shape[-1], K))
+    keys = x["a0"] if "a0" in x else np.zeros((K, K))
+    rows = []
+    for t, row in enumerate(x["q"]):
+        q = options.get("scale", 1.0) * row
+        keys = decay * keys + rate * np.outer(x["k"][t], x["k"][t])
+        state = decay * state + rate * np.outer(x["v"][t], x["k"][t])
+        h = relu(layer_norm(q)) if steps > 0 else q
+        for _ in range(steps):
+            h = relu(layer_norm(q + keys @ h))
+        rows.append(state @ h)
+    return rows, {"S": state, "A": keys} if steps > 0 else {"S": state}
+
+
+def level(t, j):
+    """0 for the token itself, else one more than the highest binary digit in which t and j differ."""
+    return (t ^ j).bit_length()
+
+
+def log_linear(erases):
+    """Every token's write on its own, carried on by the tokens after it, weighed by the gate of its level."""
+    def read(x, options):
+        T, writes, rows = len(x["v"]), [], []
+        for t in range(T):
+            k, alpha = x["k"][t], np.exp(x["log_decay"][t])
+            beta = x["beta"][t] if erases else 1
+            writes = [alpha * (w - beta * np.outer(w @ k, k)) if erases else alpha * w for w in writes]
+            writes.append(beta * np.outer(x["v"][t], k))
+            q = options.get("scale", 1.0) * x["q"][t]
+            rows.append(sum(x["level_gate"][t][level(t, j)] * (w @ q) for j, w in enumerate(writes)))
+        return rows, {}
+    return read
+
+
+OWN = {"precond_gated_delta": precond_gated_delta, "fast_weights": fast_weights,
+       "log_linear_attention": log_linear(False), "log_linear_gated_delta": log_linear(True), "softmax": softmax, "sliding_window": sliding_window, "alibi": alibi, "fox": fox, "mlstm": mlstm,
        "kernel_attention": kernel_attention, "deltaformer": deltaformer, "rwkv4": rwkv4}
 
 
@@ -374,7 +484,7 @@ def head_forward(memory, x, options):
         for name in ("q", "k"):
             if name in x:
                 flat = x[name].reshape(-1, x[name].shape[-1])
-                x[name] = np.array([features(row, options) for row in flat]).reshape(x[name].shape)
+                x[name] = np.array([features(row, options) for row in flat]).reshape(x[name].shape[:-1] + (-1,))
     rows, states = OWN[memory](x, options) if memory in OWN else recurrence(memory, x, options)
     return np.array(rows), states
 

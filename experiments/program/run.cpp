@@ -90,6 +90,7 @@ const char* figure_for(const Study& study) {
   if (study.runs.empty()) return "capacity";
   const Options& config = study.runs[0].config;
   const std::string task = config.has("task.name") ? config.get_string("task.name") : "";
+  if (config.has("model.name") && config.get_string("model.name") == "probe") return "probe";
   if (task == "swap") return "tracking";
   if (config.has("eval.length_factors") && !config.get_string("eval.length_factors").empty()) return "length";
   if (task == "words") return "tracking";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/evaluation.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace crosstalk {
@@ -21,6 +22,19 @@ EvalSummary summarise(const QueryResults& results) {
     exact += all_right;
   }
   return {loss / queries, right / queries, exact / results.sequences};
+}
+
+std::map<std::string, double> metric_means(const QueryResults& results) {
+  std::map<std::string, double> means;
+  const auto used = [](std::int32_t correct) { return correct >= 0; };
+  const auto queries =
+      static_cast<double>(std::count_if(results.correct.begin(), results.correct.end(), used));
+  for (const auto& [name, values] : results.metrics) {
+    double sum = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) sum += used(results.correct[i]) ? values[i] : 0;
+    means[name] = sum / queries;
+  }
+  return means;
 }
 
 EvalSummary summarise_mixture(const std::vector<QueryResults>& parts) {

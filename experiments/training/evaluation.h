@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace crosstalk {
@@ -11,6 +13,8 @@ struct QueryResults {
   int sequences = 0, Q = 0;
   std::vector<double> loss;           ///< [sequences, Q]
   std::vector<std::int32_t> correct;  ///< [sequences, Q]: 1, 0; -1 = slot not used
+  std::map<std::string, std::vector<double>> metrics =
+      {};  ///< [sequences, Q] each: ModelGraph::query_metrics
 };
 
 struct EvalSummary {
@@ -24,5 +28,7 @@ struct EvalSummary {
 EvalSummary summarise(const QueryResults& results);
 /// Of the parts of a mixture: means over the sequences of all, each of the mean over its queries.
 EvalSummary summarise_mixture(const std::vector<QueryResults>& parts);
+/// The mean of each of its metrics over all used queries.
+std::map<std::string, double> metric_means(const QueryResults& results);
 
 }  // namespace crosstalk

@@ -142,6 +142,10 @@ std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& 
         const auto correct = replicas_.copy_of(*graph.loss.correct, active[i], take);
         to.loss.insert(to.loss.end(), loss.begin(), loss.end());
         to.correct.insert(to.correct.end(), correct.begin(), correct.end());
+        for (const auto& [name, metric] : graph.query_metrics) {
+          const auto x = replicas_.copy_of(metric->value, active[i], take);
+          to.metrics[name].insert(to.metrics[name].end(), x.begin(), x.end());
+        }
       }
     }
   }

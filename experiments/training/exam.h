@@ -45,6 +45,8 @@ class Exam {
   }
 
   const std::vector<ExamPart>& parts() const { return parts_; }
+  /// The forms that the graphs have taken (provenance).
+  std::string forms() const { return graphs_[0]->graph.forms(); }
   bool is_mixture() const { return !parts_[0].name.empty(); }
 
  private:

@@ -29,6 +29,7 @@ Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& re
       unroll_(unrolled_steps(replicas.device(), config, epoch_)),
       optimizer_(config, epoch_.steps(), replicas),
       arena_(replicas.device()) {
+  if (config.get_int("train.max_steps") == 0) return;
   int scratch = 0;
   std::vector<SequenceShape> shapes;
   for (const EpochPart& part : epoch_.parts()) {

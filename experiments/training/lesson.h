@@ -28,7 +28,9 @@ class Lesson {
   bool advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
                const std::function<bool()>& stopped);
 
-  /// The forms that the graphs have taken (provenance).
+  /// Whether there is no step to train, and so no graph: train.max_steps = 0.
+  bool is_empty() const { return parts_.empty(); }
+  /// The forms that the graphs have taken (provenance); not of an empty lesson.
   std::string forms() const;
 
  private:

@@ -234,10 +234,11 @@ class Pack {
     Record record = record_of(study_, one, status);
     if (!baselines_) baselines_ = task_->baselines();
     record.metrics.insert(baselines_->begin(), baselines_->end());
-    record.metrics["parameters"] = static_cast<double>(replicas_.model().parameters().trainable());
+    record.metrics["parameters"] = static_cast<double>(replicas_.model().trainable());
     if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
     if (!stages_.empty()) record.profiles["steps_by_stage"] = one.steps_by_stage();
-    record.provenance = {{"pack", replicas_.count()}, {"forms", lesson_.forms()}};
+    record.provenance = {{"pack", replicas_.count()},
+                         {"forms", lesson_.is_empty() ? exam_.forms() : lesson_.forms()}};
     return record;
   }
 

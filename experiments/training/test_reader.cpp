@@ -92,6 +92,11 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
       const EvalSummary test = exam.summary(results[i]);
       record.metrics["test_loss"] = test.loss;
       record.metrics["test_accuracy"] = test.accuracy;
+      // Mixtures are of tokens, whose model has no metrics of its own.
+      if (const auto means = metric_means(results[i][0]); !means.empty() && !exam.is_mixture()) {
+        record.metrics.insert(means.begin(), means.end());
+        replicas.model().derive(record.metrics);
+      }
       if (exam.is_mixture()) add_segment_profiles(record, exam.parts(), results[i]);
       if (task.vocabulary().tokens == 0) continue;
       record.metrics["test_exact"] = test.exact;

@@ -15,7 +15,7 @@ struct TestedRun {
   Record* record = nullptr;  ///< has the baselines of its task
 };
 
-/// Adds test_loss, test_accuracy and profiles to the records. All replicas are read at once: on a GPU that costs what one
+/// Adds test_loss, test_accuracy, the metrics of the model and profiles to the records. All replicas are read at once: on a GPU that costs what one
 /// does.
 template <class Real>
 void read_test(const Options& config, const Task& task, Replicas<Real>& replicas,

@@ -13,7 +13,7 @@ Memory alibi() {
           .equation =
               "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) - slope_h (t - j)) v_j, slope_h = 2^(-8 (h + 1) / H)",
           .source = "Press, Smith, Lewis 2022, arXiv 2108.12409",
-          .inputs = {{"slope", Per::head}},
+          .inputs = {{"slope", Per::head, false, "", Open{0}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

@@ -14,7 +14,7 @@ Memory attention_sink() {
           "seen",
       .source = "Xiao et al. 2024, arXiv 2309.17453; learned as in gpt-oss, OpenAI 2025, arXiv 2508.10925",
       .notes = "The sink starts at 0, which is softmax with 1 added to the denominator.",
-      .inputs = {{"sink", Per::head}},
+      .inputs = {{"sink", Per::head, false, "", Open{-30}}},
       .states = {},
       .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,

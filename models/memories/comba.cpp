@@ -14,7 +14,10 @@ Memory comba() {
               "(q_t - D p_t)",
           .source = "Hu et al. 2025, arXiv 2506.02475",
           .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-          .inputs = {{"log_decay"}, {"beta"}, {"erase_key", Per::key}, {"correction", Per::head, true}},
+          .inputs = {{"log_decay"},
+                     {"beta"},
+                     {"erase_key", Per::key, false, "", Open{0, 1}},
+                     {"correction", Per::head, true}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto beta = beta_gate(m);

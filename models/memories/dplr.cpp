@@ -14,7 +14,9 @@ Memory dplr() {
               "a = -sigmoid(W' token) * b",
           .source = "as in Peng et al. 2025, arXiv 2503.14456",
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay", Per::key}, {"a", Per::key}, {"b", Per::key}},
+          .inputs = {{"log_decay", Per::key},
+                     {"a", Per::key, false, "", Open{0, -1}},
+                     {"b", Per::key, false, "", Open{0, 1}}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto g =

@@ -18,7 +18,7 @@ Memory mamba1() {
               ".., K. "
               "In `apply` log_rate is that of all heads.",
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"step", Per::value}, {"log_rate", Per::other, false, "[V,K]"}},
+          .inputs = {{"step", Per::value}, {"log_rate", Per::other, false, "[V,K]", Open{-30}}},
           .forms_state = true,
           .build = [](auto& m) {
             const auto [q, k] = features(m);

@@ -20,7 +20,7 @@ Memory memory_mosaics() {
           "heads, as in its code. In the retrieval model a query comes after the last token that it sees. "
           "Values are taken as they are: the paper's look at the value that follows belongs to a model whose "
           "tokens are not whole associations.",
-      .inputs = {{"log_decay", Per::head}, {"sharpness", Per::head}},
+      .inputs = {{"log_decay", Per::head, false, "", Open{-30}}, {"sharpness", Per::head}},
       .states = {},
       .own_token = true,
       .keeps_keys = true,

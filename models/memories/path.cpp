@@ -18,7 +18,7 @@ Memory path() {
               "The short convolution that the paper has before w is left out: a token of the retrieval model "
               "is a whole association.",
           .parts = {beta_max(2)},
-          .inputs = {{"path_key", Per::key}, {"beta"}},
+          .inputs = {{"path_key", Per::key, false, "", Open{0, 1}}, {"beta", Per::token, false, "", Open{0}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

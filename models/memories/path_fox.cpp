@@ -20,7 +20,9 @@ Memory path_fox() {
               "is a whole association. The gate is not divided by sqrt(d), as in the paper; the code of "
               "flash-linear-attention divides it.",
           .parts = {beta_max(2)},
-          .inputs = {{"path_key", Per::key}, {"beta"}, {"log_decay"}},
+          .inputs = {{"path_key", Per::key, false, "", Open{0, 1}},
+                     {"beta", Per::token, false, "", Open{0}},
+                     {"log_decay"}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

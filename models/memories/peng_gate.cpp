@@ -18,7 +18,7 @@ Memory peng_gate() {
           "appendix B",
       .parts = {feature_map("elu1"), key_norm("none"),
                 read_norm("attention", {"none", "attention", "layernorm"})},
-      .inputs = {{"beta"}},
+      .inputs = {{"beta", Per::token, false, "", Open{0.1}}},
       .states = {"S", "z"},
       .state = state::matrix_and_sum,
       .build = [](auto& m) {

@@ -25,7 +25,7 @@ Memory precond_gated_delta() {
                  {"beta"},
                  {"log_decay_a"},
                  {"beta_a"},
-                 {"center", Per::head},
+                 {"center", Per::head, false, "", Open{0}},
                  {"a0", Per::other, true, "[B,H,K]"}},
       .states = {"S", "A"},
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t) { return K * (V + 1); },

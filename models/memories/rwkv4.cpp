@@ -1,6 +1,7 @@
-// RWKV-4: an average of values for every channel, weighed by e^k and fading, read through a gate of what asks (Peng
-// et al. 2023, arXiv 2305.13048). It keeps no matrix and there are no queries: what is read depends on how much has
-// been written since, not on what is asked for. SPDX-License-Identifier: Apache-2.0
+// RWKV-4: an average of values for every channel, weighed by e^k and fading, read through a gate of what
+// asks (Peng et al. 2023, arXiv 2305.13048). It keeps no matrix and there are no queries: what is read
+// depends on how much has been written since, not on what is asked for.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "models/laws.h"
@@ -24,7 +25,7 @@ Memory rwkv4() {
               "starts as U(-5, "
               "3), bonus as log 0.3. In `apply` there is no q and no R; log_decay and bonus are those of all "
               "heads.",
-          .inputs = {{"k", Per::value},
+          .inputs = {{"k", Per::value, false, "", Open{0}},
                      {"log_decay", Per::other, false, "[V]"},
                      {"bonus", Per::other, false, "[V]"},
                      {"y0", Per::other, true, "[B,H,V]"},
@@ -33,6 +34,7 @@ Memory rwkv4() {
           .own_queries = false,
           .own_keys = false,
           .forms_state = true,
+          .own_token = true,
           .keeps_keys = true,
           .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 2 * V; },
           .build =

@@ -15,7 +15,9 @@ Memory rwkv7() {
               "a = sigmoid(W2 W1 token + b), alpha = exp(-exp(-1/2) sigmoid(W4 W3 token + b'))",
           .source = "Peng et al. 2025, arXiv 2503.14456",
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay", Per::key}, {"erase_key", Per::key}, {"in_context_rate", Per::key}},
+          .inputs = {{"log_decay", Per::key},
+                     {"erase_key", Per::key, false, "", Open{0, 1}},
+                     {"in_context_rate", Per::key}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             auto key = k;

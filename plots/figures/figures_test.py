@@ -43,17 +43,6 @@ def check_kernels(rows):
     assert value["error", "taylor", sizes[0]] == value["error", "power", sizes[0]]  # 1 + q.k both
 
 
-def check_probe(rows, orthonormal):
-    value = {(row["memory"], int(row["n"])): row for row in rows}
-    for n in (8, 24):
-        error = float(value["linear_attention", n]["squared_error"])
-        want = 0 if orthonormal else (n - 1) / 32
-        assert math.isclose(error, want, rel_tol=0.1, abs_tol=1e-9), (n, error)
-        assert float(value["delta", n]["squared_error"]) < (1e-9 if orthonormal else error), n
-    if not orthonormal:  # it overwrites: less squared error than the sum, and fewer keys recalled
-        assert float(value["delta", 24]["recall"]) < 0.96 < 0.99 < float(value["linear_attention", 24]["recall"])
-
-
 def main():
     if importlib.util.find_spec("matplotlib") is None:
         sys.exit(77)
@@ -61,8 +50,6 @@ def main():
         folder, crosstalk = Path(name), sys.argv[1]
         check_dpfp(rows_of("dpfp", crosstalk, folder))
         check_kernels(rows_of("kernels", crosstalk, folder))
-        for keys in ("random", "orthonormal"):
-            check_probe(rows_of("probe", crosstalk, folder, "--keys", keys, "--loads", "8,24"), keys == "orthonormal")
     print("figures: as they should be")
 
 

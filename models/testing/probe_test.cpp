@@ -1,0 +1,234 @@
+// Probes: open gates make of each memory what it is without them, and of many the same; laws of random keys.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/probe_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "kernels/base/error.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+namespace {
+
+constexpr int kSequences = 12;
+
+struct Measured {
+  double error = 0, recall = 0, signal = 0;
+  std::vector<double> output;
+};
+
+Options probe_of(const std::string& memory, int d_key, std::map<std::string, OptionValue> changes = {}) {
+  const MemoryKind& kind = *find_memory(memory);
+  Options options = memory_options(kind, d_key, 4, 4);
+  options.set("model.name", std::string("probe"));
+  for (const auto& [key, value] : changes) options.set(key, value);
+  return resolved(kind, options);
+}
+/// Sum rule, delta rule, ... of keys as they are.
+Options plain(const std::string& memory, int d_key, std::map<std::string, OptionValue> changes = {}) {
+  Options options = memory_options(*find_memory(memory), d_key, 4, 4);
+  for (const auto& [key, value] :
+       std::map<std::string, OptionValue>{{"memory.feature_map", std::string("identity")},
+                                          {"memory.key_norm", std::string("none")},
+                                          {"memory.read_norm", std::string("none")}}) {
+    if (options.has(key)) changes.emplace(key, value);
+  }
+  return probe_of(memory, d_key, std::move(changes));
+}
+
+/// n pairs, each key once, in an order that changes from sequence to sequence.
+template <class Real = double>
+Measured measure(Options options, int n, std::uint64_t seed = 1) {
+  resolve_probe(options, n);
+  ProbeModel<Real> model(options, {n, n, false}, Device::cpu, 1);
+  model.initialise(0, seed);
+  const auto graph = model.graph(kSequences, {n, 2, n}, false);
+  for (int b = 0; b < kSequences; ++b) {
+    for (int t = 0; t < n; ++t) {
+      std::int32_t* token = graph->batch.tokens->at(0) + 2 * (b * n + t);
+      const int key = (t * 7 + b) % n;  // n has no factor 7
+      token[channel_key] = key, token[channel_value] = (key + b) % n;
+      graph->batch.query->at(0)[b * n + t] = t;
+      graph->batch.position->at(0)[b * n + t] = n;
+      graph->batch.target->at(0)[b * n + t] = (t + b) % n;
+    }
+  }
+  *graph->feature_seed->at(0) = 1;
+  graph->graph.forward({});
+  Measured measured;
+  const int queries = kSequences * n;
+  for (int i = 0; i < queries; ++i) {
+    measured.error += 2 * graph->loss.query_loss->value.at(0)[i] / queries;
+    measured.recall += static_cast<double>(graph->loss.correct->at(0)[i]) / queries;
+    measured.signal += graph->query_metrics.at("signal")->value.at(0)[i] / queries;
+  }
+  const Tensor<Real> o = graph->output->value;
+  measured.output.assign(o.at(0), o.at(0) + o.size());
+  return measured;
+}
+
+double difference(const Measured& a, const Measured& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.output.size(); ++i)
+    most = std::max(most, std::abs(a.output[i] - b.output[i]));
+  return a.output.size() == b.output.size() ? most : NAN;
+}
+
+class Probe : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Probe, EveryMemoryIsRead) {
+  for (const int d_key : {4, 16}) {
+    const Measured got = measure<float>(probe_of(GetParam(), d_key), 10);
+    EXPECT_TRUE(std::isfinite(got.error)) << GetParam();
+    EXPECT_GE(got.recall, 0);
+    EXPECT_LE(got.recall, 1);
+  }
+}
+
+TEST_P(Probe, OfOnePairTheValueIsRead) {  // up to its length, that is: signal and no noise
+  if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp")
+    GTEST_SKIP() << "one step of gradient descent does not learn a value";
+  const Measured got = measure(plain(GetParam(), 16), 1);
+  EXPECT_GT(got.signal, 0);
+  EXPECT_NEAR(got.error, (1 - got.signal) * (1 - got.signal), 1e-9 * (1 + got.error));
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Probe, every_memory(), memory_name);
+
+TEST(ProbeModel, OpenGatesMakeTheSumRuleOfMemoriesThatAdd) {
+  const Measured sum = measure(plain("linear_attention", 8), 12);
+  for (const char* memory : {"retnet", "simple_gla", "mamba2", "gla", "dfw", "rwkv6", "mamba1", "s4d"})
+    EXPECT_LT(difference(measure(plain(memory, 8), 12), sum), 1e-9) << memory;
+}
+
+TEST(ProbeModel, OpenGatesMakeTheDeltaRuleOfMemoriesThatErase) {
+  const Measured delta = measure(plain("delta", 8), 12);
+  for (const char* memory : {"deltanet", "gated_delta", "kda", "complex_kda", "gated_delta2", "comba",
+                             "delta_product", "rwkv7", "dplr", "titans_linear"})
+    EXPECT_LT(difference(measure(plain(memory, 8), 12), delta), 1e-9) << memory;
+}
+
+TEST(ProbeModel, OpenGatesMakeSoftmaxOfMemoriesThatKeep) {
+  const Measured softmax = measure(plain("softmax", 8), 12);
+  for (const char* memory : {"alibi", "fox", "attention_sink", "gated_attention", "path", "path_fox"})
+    EXPECT_LT(difference(measure(plain(memory, 8), 12), softmax), 1e-9) << memory;
+}
+
+TEST(ProbeModel, SumRuleFollowsItsLaw) {
+  for (const int n : {16, 32, 64}) {
+    double error = 0;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+      error += measure(plain("linear_attention", 32), n, seed).error / 4;
+    EXPECT_NEAR(error, (n - 1) / 32.0, 0.1 * (n - 1) / 32.0) << n;
+  }
+}
+
+TEST(ProbeModel, RidgeRegressionComesToLeastSquares) {
+  const auto mesa = [](int n) {
+    double error = 0;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+      error += measure(plain("mesa", 16, {{"memory.iterations", std::int64_t{60}}}), n, seed).error / 4;
+    return error;
+  };
+  EXPECT_LT(mesa(8), 1e-4);
+  for (const int n : {32, 64}) EXPECT_NEAR(mesa(n), 1 - 16.0 / n, 0.06) << n;
+}
+
+// It overwrites: less squared error, and fewer keys found.
+TEST(ProbeModel, DeltaRecallsLessThanTheSumFromThreeQuartersOn) {
+  for (const int n : {24, 32, 48, 64}) {
+    Measured sum, delta;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      const Measured a = measure(plain("linear_attention", 32), n, seed),
+                     b = measure(plain("delta", 32), n, seed);
+      sum.recall += a.recall / 4, delta.recall += b.recall / 4;
+      EXPECT_LT(b.error, a.error) << n;
+    }
+    EXPECT_LT(delta.recall, sum.recall) << n;
+  }
+}
+
+TEST(ProbeModel, OrthonormalKeysAreReadExactly) {
+  for (const char* memory : {"linear_attention", "delta"}) {
+    const Measured got = measure(plain(memory, 12, {{"model.probe_keys", std::string("orthonormal")}}), 12);
+    EXPECT_LT(got.error, 1e-24) << memory;
+    EXPECT_NEAR(got.recall, 1, 1e-12);
+  }
+}
+
+TEST(ProbeModel, CodesAreAFunctionOfTheSeedAndHaveLengthOne) {
+  Options options = plain("linear_attention", 8, {{"model.probe_values", std::int64_t{5}}});
+  resolve_probe(options, 6);
+  ProbeModel<double> model(options, {6, 6, false}, Device::cpu, 2);
+  model.initialise(0, 3), model.initialise(1, 3);
+  for (int i = 0; i < model.parameters().count(); ++i) {
+    const Tensor<double> codes = model.parameters().value(i);
+    EXPECT_EQ(codes.columns(), model.parameters().name(i) == "value_codes" ? 5 : 8);
+    for (std::int64_t row = 0; row < 6; ++row) {
+      double square = 0;
+      for (int c = 0; c < codes.columns(); ++c) {
+        const double x = codes.at(0)[row * codes.columns() + c];
+        square += x * x;
+        EXPECT_EQ(x, codes.at(1)[row * codes.columns() + c]);
+      }
+      EXPECT_NEAR(square, 1, 1e-14);
+    }
+  }
+  EXPECT_EQ(model.trainable(), 0);
+}
+
+std::string refused(Options options, int keys) {
+  try {
+    resolve_probe(options, keys);
+  } catch (const OptionError& error) {
+    return error.key;
+  }
+  return "";
+}
+
+TEST(ProbeModel, RefusesWhatHasNoMeaning) {
+  const Options options = plain("linear_attention", 8);
+  const auto with = [&](const char* key, OptionValue value) {
+    Options other = options;
+    other.set(key, std::move(value));
+    return other;
+  };
+  EXPECT_EQ(refused(options, 9), "");
+  EXPECT_EQ(refused(with("model.heads", std::int64_t{2}), 9), "model.heads");
+  EXPECT_EQ(refused(with("model.out_norm", std::string("rms")), 9), "model.out_norm");
+  EXPECT_EQ(refused(with("model.init", std::string("a = 0")), 9), "model.init");
+  EXPECT_EQ(refused(with("model.probe_keys", std::string("orthonormal")), 9), "model.probe_keys");
+  EXPECT_EQ(refused(with("model.probe_keys", std::string("orthonormal")), 8), "");
+  Options retrieval = with("model.probe_values", std::int64_t{3});
+  retrieval.set("model.name", std::string("retrieval"));
+  EXPECT_EQ(refused(retrieval, 9), "model.probe_values");
+  EXPECT_THROW(resolve_model(retrieval, {9, 9}), OptionError);  // which asks it, for every model
+}
+
+TEST(ProbeModel, ReadsAssociationsAndNoTokens) {
+  Options options = plain("linear_attention", 8);
+  try {
+    resolve_model(options, {.values = 4, .tokens = 4});
+    FAIL();
+  } catch (const OptionError& error) {
+    EXPECT_EQ(error.key, "model.name");
+    EXPECT_NE(std::string(error.what()).find("a probe does not read"), std::string::npos) << error.what();
+  }
+  resolve_model(options, {9, 4});
+  EXPECT_EQ(options.get_int("model.probe_values"), 8);
+  options.set("model.width", std::int64_t{128});  // of a language model
+  EXPECT_THROW(resolve_model(options, {9, 4}), OptionError);
+}
+
+TEST(ProbeModel, ScaleIsDerivedWithTheMemory) {
+  EXPECT_EQ(plain("softmax", 8).get_double("model.probe_scale"), 4);
+  EXPECT_EQ(plain("linear_attention", 8).get_double("model.probe_scale"), 1);
+  EXPECT_EQ(plain("softmax", 8, {{"model.probe_scale", 3.0}}).get_double("model.probe_scale"), 3);
+  EXPECT_EQ(memory_options(*find_memory("softmax"), 8, 4, 4).get_double("model.probe_scale"), 0);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
