@@ -111,8 +111,10 @@ def draw(ax, series):
     for x in FIGURE["vertical"]:
         ax.axvline(x, color=GREY, linewidth=0.6, linestyle=":", zorder=1)
     if FIGURE["vertical"]:
-        ax.annotate(FIGURE["vertical_name"], (FIGURE["vertical"][0], 1), (2, -1), color=GREY, fontsize=7,
-                    xycoords=ax.get_xaxis_transform(), textcoords="offset points", va="bottom")
+        right = FIGURE["vertical"][0] > 0.6 * FIGURE["xlim"][1]  # no room for words to the right of the line
+        ax.annotate(FIGURE["vertical_name"], (FIGURE["vertical"][0], 1), (-2 if right else 2, -1), color=GREY,
+                    fontsize=7, xycoords=ax.get_xaxis_transform(), textcoords="offset points", va="bottom",
+                    ha="right" if right else "left")
     if FIGURE["ticks_at_d_dot"]:
         handles.append(Line2D([], [], color=GREY, marker="^", linestyle="none", markersize=5,
                               markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of each memory"))
