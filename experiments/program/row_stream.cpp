@@ -126,9 +126,7 @@ RowSource RowStream::source(Part part) {
   source.heads = &impl.rows.rows;
   source.whole = [&impl, part](const Record& row) { return impl.whole(row, part); };
   source.add_names = [&impl](const Record& row, RowSource::Names& names) { impl.add_names(row, names); };
-  source.left_out = [&impl](const std::string& why) {
-    print_warning(impl.console, why + "; left out");
-  };
+  source.left_out = [&impl](const std::string& why) { print_warning(impl.console, why + "; left out"); };
   return source;
 }
 
