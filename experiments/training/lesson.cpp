@@ -2,6 +2,7 @@
 #include "experiments/training/lesson.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 namespace crosstalk {
@@ -68,8 +69,23 @@ bool Lesson<Real>::advance(const std::vector<int>& active, std::int64_t from, st
     const bool many = unroll_ > 1 && std::min(place.left, steps - done) >= unroll_;
     (many ? *part.many : *part.one)(exec, replicas_.stream());
     done += many ? unroll_ : 1;
+    if (replicas_.stream()) stay_near();
   }
   return true;
+}
+
+// Steps are queued faster than a GPU makes them. Who asks to stop waits for all that is queued, so that is no more than
+// about half a second of work.
+template <class Real>
+void Lesson<Real>::stay_near() {
+  if (++ahead_ < most_ahead_) return;
+  replicas_.synchronise();
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> seconds = now - near_;
+  const double a_replay = seconds.count() / ahead_;
+  most_ahead_ = static_cast<int>(std::clamp(0.5 / std::max(a_replay, 1e-6), 1.0, 1e5));
+  ahead_ = 0;
+  near_ = now;
 }
 
 // The batches of the steps are drawn together, which hides the latency of drawing.

@@ -1,6 +1,7 @@
 // Training on one task: the graphs of its segments, and the steps through them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ class Lesson {
     std::unique_ptr<Replay> one, many;        ///< a step, and unroll_ of them
   };
   void queue(const Exec& exec, std::size_t part, int steps);
+  void stay_near();
 
   Replicas<Real>& replicas_;
   Epoch epoch_;
@@ -47,6 +49,9 @@ class Lesson {
   std::vector<Part> parts_;
   std::unique_ptr<DrawScratch> scratch_;
   Arena arena_;
+  int ahead_ = 0,
+      most_ahead_ = 1;  ///< replays queued since the host last waited for the GPU, and how many may be
+  std::chrono::steady_clock::time_point near_ = std::chrono::steady_clock::now();
   Tensor<std::int32_t> number_;  ///< [R,1] of the next batch of a part; absent where that is the step
 };
 
