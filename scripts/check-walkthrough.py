@@ -78,7 +78,8 @@ def main(source, build, only_apply):
     tree.mkdir(parents=True)
     for name in ["cmake", "kernels", "models", "tasks", "results", "plots", "experiments"]:
         shutil.copytree(source / name, tree / name)
-    shutil.copy(source / "CMakeLists.txt", tree)
+    for name in ["CMakeLists.txt", "LICENSE"]:  # a package of the program wants its licence
+        shutil.copy(source / name, tree)
     apply_blocks((source / "CONTRIBUTING.md").read_text(), tree)
     if only_apply:
         return
