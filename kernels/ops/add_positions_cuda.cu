@@ -1,29 +1,10 @@
 // A thread a number.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/add_positions.h"
+#include "kernels/ops/each.cuh"
 
 namespace crosstalk {
-namespace {
 using namespace device;
-
-constexpr int kThreads = 128;
-
-template <class F>
-__global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < n) f(static_cast<int>(blockIdx.y), i);
-}
-
-template <class F>
-void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
-  if (n == 0 || R == 0) return;
-  each_kernel<<<dim3(blocks_for(n, kThreads), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(n,
-                                                                                                         f);
-  check_launch(name);
-}
-
-}  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const AddPositions<Real>& op) {

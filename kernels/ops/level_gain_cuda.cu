@@ -1,27 +1,11 @@
 // A thread a weight, and a thread a gain.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/each.cuh"
 #include "kernels/ops/level_gain.h"
 
 namespace crosstalk {
 namespace {
 using namespace device;
-
-constexpr int kThreads = 128;
-
-template <class F>
-__global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < n) f(static_cast<int>(blockIdx.y), i);
-}
-
-template <class F>
-void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
-  if (n == 0 || R == 0) return;
-  each_kernel<<<dim3(blocks_for(n, kThreads), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(n,
-                                                                                                         f);
-  check_launch(name);
-}
 
 template <class Real>
 __device__ Real gain_of(const LevelGain<Real>& op, int r, std::int64_t at) {
