@@ -144,19 +144,21 @@ TEST_F(CudaOps, LookupBackwardFromLists) {
 
 // A few tokens that stand nearly everywhere, as fillers do, among many that stand nowhere.
 TEST_F(CudaOps, LookupBackwardFromLongLists) {
-  constexpr int N = 7001, D = 70, rows = 200;
-  for_writes([=](Write mode) {
-    check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
-      f.in(a.sum.ids.value, {N, 1}, -1, 3);
-      f.in(a.sum.y.gradient, {N, D});
-      f.work(a.lists[0].order, {N});
-      f.work(a.lists[0].start, {rows + 1});
-      f.out(a.sum.table[0].gradient, {rows, D});
-      a.sum.table[0].write = mode;
-      a.sum.tables = 1;
-      f.after([&a] { a.lists[0].ids = a.sum.ids.value; });
+  for (auto [N, D, rows] : {std::array{7001, 70, 200}, std::array{90001, 36, 130}}) {
+    SCOPED_TRACE(N);
+    for_writes([=, N = N, D = D, rows = rows](Write mode) {
+      check<ListedLookupBackward>(N, 1, [=](Fields& f, auto& a) {
+        f.in(a.sum.ids.value, {N, 1}, -1, 3);
+        f.in(a.sum.y.gradient, {N, D});
+        f.work(a.lists[0].order, {N});
+        f.work(a.lists[0].start, {rows + 1});
+        f.out(a.sum.table[0].gradient, {rows, D});
+        a.sum.table[0].write = mode;
+        a.sum.tables = 1;
+        f.after([&a] { a.lists[0].ids = a.sum.ids.value; });
+      });
     });
-  });
+  }
 }
 
 TEST_F(CudaOps, TableFeatures) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/ops/add_positions.h"
 #include "kernels/ops/gated_conv.h"
 #include "kernels/ops/pick.h"
 #include "kernels/ops/residual_norm.h"
@@ -105,20 +104,19 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
              g.integers({tokens_ + 1}, target.batches)};
     target.buckets.push_back(lists);
   }
-  Variable<Real>* x = lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, nullptr);
-  if (options_.get_string("model.positions") == "none") return x;
-  const int longest = static_cast<int>(options_.get_int("model.max_length"));
-  if (batch.T > longest)
-    throw OptionError("model.max_length",
-                      fmt::format("model.max_length = {} is less than the {} tokens of a sequence; give "
-                                  "the longest of training, validation and test",
-                                  longest, batch.T));
-  LayerWeights<Real> whole(g, parameters_, options_, "");
-  const double deviation = options_.get_double("model.weight_deviation");
-  AddPositions<Real> op;
-  op.x = in(x);
-  op.table = in(whole.leaf("positions", {longest, width_}, Init::normal(deviation > 0 ? deviation : 1)));
-  return out(g.add(op).y);
+  Variable<Real>* positions = nullptr;
+  if (options_.get_string("model.positions") != "none") {
+    const int longest = static_cast<int>(options_.get_int("model.max_length"));
+    if (batch.T > longest)
+      throw OptionError("model.max_length",
+                        fmt::format("model.max_length = {} is less than the {} tokens of a sequence; give "
+                                    "the longest of training, validation and test",
+                                    longest, batch.T));
+    LayerWeights<Real> whole(g, parameters_, options_, "");
+    const double deviation = options_.get_double("model.weight_deviation");
+    positions = whole.leaf("positions", {longest, width_}, Init::normal(deviation > 0 ? deviation : 1));
+  }
+  return lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, positions);
 }
 
 template <class Real>

@@ -41,6 +41,19 @@ __device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
 #endif
 }
 
+/// The sum of `mine`[i] of all blocks of a cluster, in their order; of use to rank 0. All threads must call it.
+template <class Real>
+__device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
+  cluster_barrier(cluster);
+  Real total = 0;
+  if (rank == 0) {
+    total = mine[i];
+    for (int other = 1; other < cluster; ++other) total += *shared_of(other, mine + i);
+  }
+  cluster_leave(cluster);
+  return total;
+}
+
 /// Whether the code of this kernel that runs on this machine was compiled for clusters.
 template <class Kernel>
 bool has_clusters(Kernel kernel) {

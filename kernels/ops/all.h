@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/adam.h"
-#include "kernels/ops/add_positions.h"
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attend_mix.h"
 #include "kernels/ops/attention.h"
@@ -50,7 +49,6 @@
 
 /// Ops of one struct (kernels/base/op.h), one a line.
 #define CROSSTALK_WHOLE_OPS(X) \
-  X(AddPositions) \
   X(Attend) \
   X(AttendMix) \
   X(Combine) \

@@ -2,11 +2,12 @@
 // batch).
 //
 // Wide matrices: a block owns 32 columns, its rows of threads walk n in strides and are added in their order.
-// Narrow ones (fewer than 16 columns, mostly 1): a block owns a column. Each entry is read once; the order of
-// the sum depends on the matrix' shape only.
+// Narrow ones (fewer than 16 columns, mostly 1): a block owns a column. Very long ones: a cluster of blocks
+// does, one multiprocessor's loads being too few for them. Each entry is read once; the order of the sum
+// depends on the matrix' shape only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/cluster.cuh"
 #include "kernels/base/precision.h"
 
 namespace crosstalk::device {
@@ -52,49 +53,71 @@ struct ColumnSum {
 };
 
 template <class Real, int kRows>
-__global__ void __launch_bounds__(32 * kRows) wide_column_sum(const __grid_constant__ ColumnSum<Real> a) {
+__global__ void __launch_bounds__(32 * kRows)
+    wide_column_sum(const __grid_constant__ ColumnSum<Real> a, int cluster) {
   __shared__ Real sums[kRows][32];
   constexpr int kAtOnce = kRows > 8 ? 8 : 4;
-  const int j = static_cast<int>(blockIdx.x * 32 + threadIdx.x), b = blockIdx.y, r = blockIdx.z;
-  sums[threadIdx.y][threadIdx.x] =
-      j < a.columns ? a.template partial<kAtOnce>(r, b, j, static_cast<int>(threadIdx.y), kRows) : Real(0);
+  const int x = static_cast<int>(threadIdx.x) % 32, y = static_cast<int>(threadIdx.x) / 32,
+            rank = static_cast<int>(blockIdx.x) % cluster;
+  const int j = static_cast<int>(blockIdx.x) / cluster * 32 + x, b = blockIdx.y, r = blockIdx.z;
+  sums[y][x] =
+      j < a.columns ? a.template partial<kAtOnce>(r, b, j, rank * kRows + y, kRows * cluster) : Real(0);
   __syncthreads();
-  if (threadIdx.y > 0 || j >= a.columns) return;
   Real total = 0;
+  if (y == 0) {
 #pragma unroll 8
-  for (int i = 0; i < kRows; ++i) total += sums[i][threadIdx.x];
+    for (int i = 0; i < kRows; ++i) total += sums[i][x];
+  }
+  if (cluster > 1) {
+    if (y == 0) sums[0][x] = total;
+    total = cluster_sum(sums[0], x, cluster, rank);
+  }
+  if (y > 0 || j >= a.columns || rank > 0) return;
   put(a.mode, a.out + r * a.out_replica + b * a.out_batch + j, a.scale * total);
 }
 
 template <class Real>
-__global__ void __launch_bounds__(512) narrow_column_sum(const __grid_constant__ ColumnSum<Real> a) {
+__global__ void __launch_bounds__(512)
+    narrow_column_sum(const __grid_constant__ ColumnSum<Real> a, int cluster) {
   __shared__ Real sums[16];
-  const int j = blockIdx.x, b = blockIdx.y, r = blockIdx.z;
-  const Real sum = warp_sum(a.template partial<4>(r, b, j, static_cast<int>(threadIdx.x), 512));
+  const int j = static_cast<int>(blockIdx.x) / cluster, rank = static_cast<int>(blockIdx.x) % cluster,
+            b = blockIdx.y, r = blockIdx.z;
+  const Real sum =
+      warp_sum(a.template partial<4>(r, b, j, rank * 512 + static_cast<int>(threadIdx.x), 512 * cluster));
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
-  if (threadIdx.x > 0) return;
   Real total = 0;
+  if (threadIdx.x == 0) {
 #pragma unroll
-  for (int i = 0; i < 16; ++i) total += sums[i];
+    for (int i = 0; i < 16; ++i) total += sums[i];
+  }
+  if (cluster > 1) {
+    if (threadIdx.x == 0) sums[0] = total;
+    total = cluster_sum(sums, 0, cluster, rank);
+  }
+  if (threadIdx.x > 0 || rank > 0) return;
   put(a.mode, a.out + r * a.out_replica + b * a.out_batch + j, a.scale * total);
 }
 
 template <class Real>
 void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, int R) {
   if (a.mode == Write::none || a.columns <= 0 || a.batch <= 0 || R <= 0) return;
-  const unsigned batch = static_cast<unsigned>(a.batch), replicas = static_cast<unsigned>(R);
-  if (a.columns < 16) {
-    narrow_column_sum<<<dim3(static_cast<unsigned>(a.columns), batch, replicas), 512, 0, stream_of(exec)>>>(
-        a);
+  constexpr std::int64_t kLongColumn = 32768;  // rows from which a cluster shares a column
+  constexpr unsigned kCluster = 8;
+  const bool narrow = a.columns < 16;
+  const auto launch = [&](auto kernel, unsigned threads, unsigned blocks) {
+    static const bool clusters = has_clusters(kernel);
+    const unsigned cluster = clusters && a.rows >= kLongColumn ? kCluster : 1;
+    launch_clusters(kernel, dim3(cluster * blocks, static_cast<unsigned>(a.batch), static_cast<unsigned>(R)),
+                    threads, 0, cluster, stream_of(exec), a, static_cast<int>(cluster));
+  };
+  const unsigned blocks = narrow ? static_cast<unsigned>(a.columns) : blocks_for(a.columns, 32);
+  if (narrow) {
+    launch(narrow_column_sum<Real>, 512, blocks);
+  } else if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(blocks) * a.batch < 32)) {
+    launch(wide_column_sum<Real, 32>, 32 * 32, blocks);  // few blocks: their loads are what takes time
   } else {
-    const dim3 grid(blocks_for(a.columns, 32), batch, replicas);
-    // Where blocks are few, more rows at once: their loads are what takes time.
-    if (a.rows >= 1024 || (a.rows >= 128 && static_cast<std::int64_t>(grid.x) * batch < 32)) {
-      wide_column_sum<Real, 32><<<grid, dim3(32, 32), 0, stream_of(exec)>>>(a);
-    } else {
-      wide_column_sum<Real, 8><<<grid, dim3(32, 8), 0, stream_of(exec)>>>(a);
-    }
+    launch(wide_column_sum<Real, 8>, 32 * 8, blocks);
   }
   check_launch(name);
 }

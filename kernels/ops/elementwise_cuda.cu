@@ -1,6 +1,7 @@
 // Elementwise ops, a thread an element; sums over repeated elements by a warp each, in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/cluster.cuh"
+#include "kernels/ops/each.cuh"
 #include "kernels/ops/elementwise.h"
 
 namespace crosstalk {
@@ -8,12 +9,8 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-
-template <class F>
-__global__ void __launch_bounds__(kThreads) each_kernel(std::int64_t n, const F f) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < n) f(static_cast<int>(blockIdx.y), i);
-}
+constexpr std::int64_t kLongSum = 32768;  // terms from which a cluster of blocks shares a sum
+constexpr unsigned kCluster = 8;
 
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kThreads)
@@ -26,13 +23,25 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) store(static_cast<int>(blockIdx.y), j, sum);
 }
 
-// f(r, i) for every element i of every replica.
-template <class F>
-void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f) {
-  if (n == 0 || R == 0) return;
-  each_kernel<<<dim3(blocks_for(n, kThreads), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(n,
-                                                                                                         f);
-  check_launch(name);
+/// One long sum by all threads of a cluster: warps, then blocks are added in their order.
+template <class Real, class F, class Put>
+__global__ void __launch_bounds__(kThreads)
+    long_sums_kernel(std::int64_t repeats, int cluster, const F f, const Put store) {
+  __shared__ Real sums[kWarps];
+  const std::int64_t j = blockIdx.x / static_cast<unsigned>(cluster);
+  const int r = static_cast<int>(blockIdx.y), rank = static_cast<int>(blockIdx.x) % cluster;
+  Real sum = 0;
+#pragma unroll 4
+  for (std::int64_t i = rank * kThreads + static_cast<int>(threadIdx.x); i < repeats; i += cluster * kThreads)
+    sum += f(r, j, i);
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 1; i < kWarps; ++i) sums[0] += sums[i];
+  }
+  const Real total = cluster_sum(sums, 0, cluster, rank);
+  if (threadIdx.x == 0 && rank == 0) store(r, j, total);
 }
 
 // store(r, j, sum over i < repeats of f(r, j, i)).
@@ -44,8 +53,16 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
     each(exec, name, R, n, [=] __device__(int r, std::int64_t j) { store(r, j, f(r, j, 0)); });
     return;
   }
-  sums_kernel<Real><<<dim3(blocks_for(n, kWarps), static_cast<unsigned>(R)), kThreads, 0, stream_of(exec)>>>(
-      n, repeats, f, store);
+  const unsigned replicas = static_cast<unsigned>(R);
+  if (repeats >= kLongSum && n < 65536) {
+    const auto kernel = long_sums_kernel<Real, F, Put>;
+    static const unsigned cluster = has_clusters(kernel) ? kCluster : 1;
+    launch_clusters(kernel, dim3(cluster * static_cast<unsigned>(n), replicas), kThreads, 0, cluster,
+                    stream_of(exec), repeats, static_cast<int>(cluster), f, store);
+  } else {
+    sums_kernel<Real>
+        <<<dim3(blocks_for(n, kWarps), replicas), kThreads, 0, stream_of(exec)>>>(n, repeats, f, store);
+  }
   check_launch(name);
 }
 

@@ -40,7 +40,7 @@ void each_index(const std::vector<int>& dims, const F& f) {
 }
 
 OpCase combine_case(const std::string& name, CombineKind kind, const std::vector<int>& a,
-                    const std::vector<int>& b) {
+                    const std::vector<int>& b, int roundings = 40) {
   OpCase op(name);
   std::vector<int> y;
   for (std::size_t d = 0; d < 4; ++d) y.push_back(std::max(a[d], b[d]));
@@ -57,7 +57,7 @@ OpCase combine_case(const std::string& name, CombineKind kind, const std::vector
     });
     return out;
   });
-  return op.roundings(40).condition(6);
+  return op.roundings(roundings).condition(6).gradient_elements(2000);
 }
 
 OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
@@ -153,6 +153,8 @@ std::vector<OpCase> cases() {
       combine_case("MultiplyChannels", CombineKind::multiply, {1, 1, 2, 5}, {2, 40, 2, 5}),
       combine_case("Larger", CombineKind::larger, {2, 9, 2, 5}, {2, 9, 2, 1}),
       combine_case("MultiplyBoth", CombineKind::multiply, {2, 1, 3, 1}, {1, 7, 1, 4}),
+      combine_case("MultiplyLong", CombineKind::multiply, {1, 1, 2, 1}, {1, 33001, 2, 1}, 33001)
+          .gradient_elements(4),
       fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}),
       fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
       fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}),

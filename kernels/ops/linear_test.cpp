@@ -15,7 +15,7 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     op.absent("b");
   }
   op.output("y", {N, O});
-  const bool pieces = N >= Linear<float>::kLeastForPieces;
+  const bool many = N >= Linear<float>::kLeastForPieces, pieces = many && O > 1;
   if (pieces)
     op.workspace("pieces", {Linear<float>::kPieces, Linear<float>::padded(O * I) + Linear<float>::padded(O)});
   call<Linear>(op, [](auto&) {});
@@ -32,7 +32,7 @@ OpCase make(const std::string& name, int N, int I, int O, bool bias) {
     }
     return out;
   });
-  return op.roundings(std::max({N, I, O})).gradient_elements(pieces ? 4 : 200);
+  return op.roundings(std::max({N, I, O})).gradient_elements(many ? 4 : 200);
 }
 
 /// x to `bits` significant bits, by arithmetic instead of on its representation.
@@ -162,7 +162,9 @@ std::vector<OpCase> cases() {
           make("ManyRows", 301, 3, 5, true),
           make("Wide", 3, 5, 130, false),
           make("Pieces", Linear<float>::kLeastForPieces, 9, 6, true),
-          make("PiecesNoBias", Linear<float>::kLeastForPieces, 9, 5, false)};
+          make("PiecesNoBias", Linear<float>::kLeastForPieces, 9, 5, false),
+          make("LongGate", 33001, 3, 1, true),
+          make("LongGateOfMany", 33001, 20, 1, false)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Linear, OpCheck, ::testing::ValuesIn(cases()), case_name);

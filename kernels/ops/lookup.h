@@ -1,9 +1,12 @@
 // Sum of table rows chosen by token channels: y_n = b + sum_c table_c[ids[n,c]]; absent ids (-1) add nothing.
+// The bias b is one row, or one for each position in the sequence (learned positions).
 //
 // The product of a weight with one-hot or embedded tokens, without forming either: W [onehot(v); E[k]] is a
 // row of W's transpose plus a row of the small product E W^T.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <stdexcept>
+
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
 
@@ -21,14 +24,15 @@ struct BucketIds {
   Tensor<std::int32_t> order, start;
 };
 
-/// Backward: d_table[i][id] = sum over the n with that id of d_y[n], d_bias = sum over n, in the order of n.
+/// Backward: d_table[i][id] = sum over the n with that id of d_y[n], d_bias = sum over n, in the order of n. Rows of a bias
+/// behind the sequence have a gradient of 0.
 template <class Real>
 struct Lookup {
   int tables = 0;
   int channel[kMaxTables] = {};
   Ids ids;                                   ///< int32 [R,N..,C]
   In<Real> table[kMaxTables];                ///< [R,rows_i,D], read with ids[..., channel[i]]
-  In<Real> bias;                             ///< [R,D]; may be absent
+  In<Real> bias;                             ///< [R,D], or [R,m,D]: row t for token t < T <= m; may be absent
   Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward; absent: ids are searched
   Out<Real> y;                               ///< [R,N..,D]
 
@@ -45,7 +49,12 @@ struct Lookup {
     y.value.rank = ids.value.rank;
     for (int i = 0; i + 1 < ids.value.rank; ++i) y.value.dims[i] = ids.value.dims[i];
     y.value.dims[ids.value.rank - 1] = table[0].value.columns();
+    if (bias && (bias.value.columns() != y.value.columns() ||
+                 (bias.value.rank == 2 && (y.value.rank != 3 || y.value.dim(1) > bias.value.dim(0)))))
+      throw std::logic_error("[lookup] the bias does not fit");
   }
+  /// Rows of the bias that tokens take in turn: the T of a sequence, or one for all.
+  CT_HD int bias_rows() const { return bias.value.rank == 2 ? y.value.dim(1) : 1; }
 };
 CROSSTALK_OP(Lookup)
 

@@ -39,7 +39,7 @@ void forward_cpu(const Exec& exec, const Lookup<Real>& a) {
     for (std::int64_t i = begin; i < end; ++i) {
       Real* y = a.y.value.at(r) + i * d;
       if (a.bias.value) {
-        std::copy_n(a.bias.value.at(r), d, y);
+        std::copy_n(a.bias.value.at(r) + i % a.bias_rows() * d, d, y);
       } else {
         std::fill_n(y, d, Real(0));
       }
@@ -73,8 +73,12 @@ void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
     }
     if (a.bias.write != Write::none) {
       Real* d_bias = a.bias.gradient.at(r) + begin;
-      if (a.bias.write == Write::overwrite) std::fill_n(d_bias, width, Real(0));
-      for (std::int64_t i = 0; i < n; ++i) axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_bias, width);
+      if (a.bias.write == Write::overwrite) {
+        for (std::int64_t row = 0; row < a.bias.gradient.rows(); ++row)
+          std::fill_n(d_bias + row * d, width, Real(0));
+      }
+      for (std::int64_t i = 0; i < n; ++i)
+        axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_bias + i % a.bias_rows() * d, width);
     }
   });
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/ops/column_sum.cuh"
+#include "kernels/ops/each.cuh"
 #include "kernels/ops/lookup.h"
 #include "kernels/ops/lookup_lists.cuh"
 
@@ -29,8 +30,9 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
   if (n >= a.y.value.rows()) return;
   const int j = static_cast<int>(i % static_cast<unsigned>(quads));
   const std::int32_t* ids = a.ids.value.at(r) + n * c;
+  const Real* bias = a.bias.value ? a.bias.value.at(r) + n % a.bias_rows() * d : nullptr;
   if (!wide) {
-    Real sum = a.bias.value ? a.bias.value.at(r)[j] : Real(0);
+    Real sum = bias ? bias[j] : Real(0);
     for (int t = 0; t < a.tables; ++t) {
       const std::int32_t id = ids[a.channel[t]];
       if (id >= 0) sum += a.table[t].value.at(r)[static_cast<std::int64_t>(id) * d + j];
@@ -39,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
     return;
   }
   Real sum[4] = {}, x[4];
-  if (a.bias.value) load4(a.bias.value.at(r) + 4 * j, 4, true, sum);
+  if (bias) load4(bias + 4 * j, 4, true, sum);
   for (int t = 0; t < a.tables; ++t) {
     const std::int32_t id = ids[a.channel[t]];
     if (id < 0) continue;
@@ -258,12 +260,17 @@ void backward_cuda(const Exec& exec, const Lookup<Real>& a) {
     scatter(exec,
             Scatter<Real>{a.ids.value, a.channel[t], a.y.gradient, a.table[t].gradient, a.table[t].write});
   }
-  ColumnSum<Real> sum;
-  sum.rows = a.y.gradient.rows(), sum.columns = a.y.gradient.columns();
+  if (!a.bias.wanted()) return;
+  ColumnSum<Real> sum;  // sequences are rows where the bias has a row for each position
+  const int positions = a.bias_rows();
+  sum.rows = a.y.gradient.rows() / positions, sum.columns = a.y.gradient.columns() * positions;
   sum.x = a.y.gradient.data, sum.x_replica = a.y.gradient.replica_stride;
   sum.out = a.bias.gradient.data, sum.out_replica = a.bias.gradient.replica_stride;
   sum.mode = a.bias.write;
   column_sum(exec, "lookup backward (bias)", sum, a.y.gradient.R);
+  if (a.bias.write == Write::add) return;
+  each(exec, "lookup backward (bias)", a.y.gradient.R, a.bias.gradient.size() - sum.columns,
+       [=] __device__(int r, std::int64_t i) { a.bias.gradient.at(r)[sum.columns + i] = 0; });
 }
 
 CROSSTALK_INSTANTIATE(cuda, Lookup)

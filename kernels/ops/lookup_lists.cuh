@@ -2,15 +2,16 @@
 // step. Pieces of a list are added in their order: sums depend on the shapes and the ids alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/cluster.cuh"
 #include "kernels/ops/lookup.h"
 
 namespace crosstalk::device {
 namespace {
 
 constexpr int kListThreads = 256;
-/// Entries of a list that a warp adds up alone; longer ones (filler tokens) are left to a block of many warps.
-constexpr int kLongList = 1024, kLongThreads = 1024, kLongRows = 64;
+/// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones (filler tokens)
+/// to a cluster of blocks.
+constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
 template <class Real>
@@ -24,10 +25,11 @@ struct Sums {
 
 /// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of the list. Half a
 /// warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each are under way at once; the
-/// sums of halves and pieces are added in their order. With kPieces > 1 the whole block must call it.
+/// sums of halves, pieces and blocks are added in their order. With kPieces > 1 the whole block, and all `blocks` of the
+/// cluster of which this is number `rank`, must call it.
 template <class Real, int kPieces>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
-                         Real (*parts)[64]) {
+                         Real (*parts)[64], int blocks = 1, int rank = 0) {
   constexpr int kDepth = 8;
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
             warp = static_cast<int>(threadIdx.x) / 32, half = lane / 16;
@@ -60,12 +62,22 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
 #pragma unroll
     for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
-    if (warp > 0) return;
+    if (warp == 0) {
 #pragma unroll
-    for (int i = 1; i < kPieces; ++i) {
+      for (int i = 1; i < kPieces; ++i) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
+        for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
+      }
     }
+    if (blocks > 1) {
+      if (warp == 0 && half == 0) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) parts[0][lane * 4 + c] = sum[c];
+      }
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
+    }
+    if (warp > 0 || rank > 0) return;
   }
   if (half > 0) return;
   Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
@@ -95,25 +107,33 @@ __global__ void __launch_bounds__(kListThreads)
                           from + count * (piece + 1) / kPieces, parts);
 }
 
-/// Rows with longer lists: a block looks for them among kLongRows rows and has all its warps add one up.
+/// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first block add one up,
+/// or those of all its blocks a very long one.
 template <class Real>
 __global__ void __launch_bounds__(kLongThreads)
-    sum_long_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
+    sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int most) {
   constexpr int kWarps = kLongThreads / 32;
+  static_assert(kLongRows == 64);
   __shared__ __align__(16) Real parts[kWarps][64];
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32;
+            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster;
   const int table = static_cast<int>(blockIdx.y) / columns,
             column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
-  const int first = static_cast<int>(blockIdx.x) * kLongRows,
-            last = min(first + kLongRows, static_cast<int>(start.size()) - 1);
-  for (int row = first; row < last; ++row) {
-    const int from = start.at(r)[row];
-    const std::int64_t count = start.at(r)[row + 1] - from;
-    if (count <= most) continue;
-    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * warp / kWarps),
-                           from + static_cast<int>(count * (warp + 1) / kWarps), parts);
+  const int rows = static_cast<int>(start.size()) - 1,
+            first = static_cast<int>(blockIdx.x) / cluster * kLongRows;
+  const auto count_of = [&](int row) { return row < rows ? start.at(r)[row + 1] - start.at(r)[row] : 0; };
+  const std::uint64_t low = __ballot_sync(kFullWarp, count_of(first + lane) > most),
+                      high = __ballot_sync(kFullWarp, count_of(first + 32 + lane) > most);
+  for (std::uint64_t found = low | high << 32; found; found &= found - 1) {
+    const int row = first + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
+    const std::int64_t count = count_of(row);
+    const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
+              piece = (blocks > 1 ? rank * kWarps : 0) + warp;
+    if (blocks == 1 && rank > 0) continue;
+    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * piece / pieces),
+                           from + static_cast<int>(count * (piece + 1) / pieces), parts, blocks,
+                           blocks > 1 ? rank : 0);
     __syncthreads();
   }
 }
@@ -161,7 +181,12 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
     launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
       check_launch("lookup backward (lists)");
-      launch(sum_long_lists<Real>, kLongThreads, blocks_for(rows, kLongRows), each, kLongList);
+      static const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
+      launch_clusters(sum_long_lists<Real>,
+                      dim3(cluster * blocks_for(rows, kLongRows),
+                           columns * static_cast<unsigned>(sums.tables), static_cast<unsigned>(sums.d_y.R)),
+                      kLongThreads, 0, cluster, stream_of(exec), sums, static_cast<int>(cluster), each,
+                      kLongList);
     }
   }
   check_launch("lookup backward (lists)");

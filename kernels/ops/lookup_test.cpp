@@ -58,6 +58,31 @@ std::vector<OpCase> cases() {
           make("Many", 150, 2, 35, {21, 33}, {0, 1}, true)};
 }
 
+/// A row of the bias for each position: the table, then the bias, as learned positions have it.
+OpCase with_positions(const std::string& name, int B, int T, int longest, int D) {
+  OpCase op(name);
+  op.integers("ids", {B, T, 1}, integer_in(-1, 4)).input("table0", {5, D}, normal());
+  op.input("bias", {longest, D}, normal()).output("y", {B, T, D});
+  call<Lookup>(op, [](auto& o) { o.tables = 1; });
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (int n = 0; n < B * T; ++n) {
+      const int id = in.integer.at("ids")[static_cast<std::size_t>(n)];
+      for (int j = 0; j < D; ++j)
+        out.real["y"].push_back((id < 0 ? 0.0 : in["table0"][static_cast<std::size_t>(id * D + j)]) +
+                                in["bias"][static_cast<std::size_t>(n % T * D + j)]);
+    }
+    return out;
+  });
+  return op.roundings(B + 1).gradient_elements(100);
+}
+
+std::vector<OpCase> positions() {
+  return {with_positions("One", 1, 1, 1, 1), with_positions("Whole", 3, 4, 4, 8),
+          with_positions("Shorter", 3, 4, 7, 5), with_positions("Many", 70, 5, 6, 32)};
+}
+
+INSTANTIATE_TEST_SUITE_P(LookupPositions, OpCheck, ::testing::ValuesIn(positions()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 // Each id's places in growing order, absent ids in no list.

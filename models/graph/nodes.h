@@ -37,7 +37,7 @@ struct Table {
   int channel;
   Buckets buckets = {};  ///< of the channel, or none
 };
-/// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D] or nullptr -> [R,B,T,D].
+/// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D], or [R,m,D] for each position (m at least T), or nullptr -> [R,B,T,D].
 template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
