@@ -35,7 +35,7 @@ struct ResidualNorm {
     f("mean", mean), f("inverse", inverse), f("part", part);
   }
   /// Rows of a piece, and how many pieces there are.
-  static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 511) / 512); }
+  static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 1023) / 1024); }
   static int pieces(std::int64_t rows) {
     return static_cast<int>(std::max<std::int64_t>(1, (rows + piece(rows) - 1) / piece(rows)));
   }

@@ -34,10 +34,13 @@ __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant_
   Real* sum = branch ? op.sum.value.at(r) + n * D : nullptr;
   Real held[N > 0 ? N : 1] = {};
   Real total = 0;
+  // All loads before the first store, which the compiler may not move them over.
   for_entries<N>(D, [&](int j, int i) {
-    const Real s = branch ? x[j] + branch[j] : x[j];
+    if constexpr (N > 0) held[i] = branch ? x[j] + branch[j] : x[j];
+  });
+  for_entries<N>(D, [&](int j, int i) {
+    const Real s = N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j];
     if (branch) sum[j] = s;
-    if constexpr (N > 0) held[i] = s;
     total += s;
   });
   const auto s = [&](int j, int i) { return N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j]; };
@@ -69,10 +72,15 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t n = begin + warp; n < end; n += kWarps) {
     const Real mean = op.mean.value.at(r)[n], inverse = op.inverse.value.at(r)[n];
     const Real *s = total.at(r) + n * D, *d_y = op.y.gradient.at(r) + n * D;
-    Real normed[N > 0 ? N : 1] = {}, flow[N > 0 ? N : 1] = {};
+    const Real* d_sum = op.sum && op.sum.gradient.data ? op.sum.gradient.at(r) + n * D : nullptr;
+    Real normed[N > 0 ? N : 1] = {}, flow[N > 0 ? N : 1] = {}, past[N > 0 ? N : 1] = {};
     Real shift = 0, along = 0;
     for_entries<N>(D, [&](int j, int i) {
-      const Real x = (s[j] - mean) * inverse, d = d_y[j], f = d * gain[j];
+      if constexpr (N > 0) normed[i] = s[j], flow[i] = d_y[j], past[i] = d_sum ? d_sum[j] : Real(0);
+    });
+    for_entries<N>(D, [&](int j, int i) {
+      const Real d = N > 0 ? flow[i] : d_y[j], x = ((N > 0 ? normed[i] : s[j]) - mean) * inverse,
+                 f = d * gain[j];
       if constexpr (N > 0) {
         normed[i] = x, flow[i] = f;
         d_gain[i] += d * x, d_bias[i] += d;
@@ -81,11 +89,10 @@ __global__ void __launch_bounds__(kThreads)
     });
     shift = op.norm == RowNorm::layer ? warp_sum(shift) / static_cast<Real>(D) : Real(0);
     along = warp_sum(along) / static_cast<Real>(D);
-    const Real* d_sum = op.sum && op.sum.gradient.data ? op.sum.gradient.at(r) + n * D : nullptr;
     for_entries<N>(D, [&](int j, int i) {
       const Real x = N > 0 ? normed[i] : (s[j] - mean) * inverse, f = N > 0 ? flow[i] : d_y[j] * gain[j];
       Real d = (f - shift - x * along) * inverse;
-      if (d_sum) d += d_sum[j];
+      if (d_sum) d += N > 0 ? past[i] : d_sum[j];
       if (op.x.wanted()) put(op.x.write, op.x.gradient.at(r) + n * D + j, d);
       if (op.branch.wanted()) put(op.branch.write, op.branch.gradient.at(r) + n * D + j, d);
     });
