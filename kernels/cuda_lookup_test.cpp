@@ -80,7 +80,9 @@ void run_cuda(const Exec& exec, const BucketCopies<Real>& a) {
 }
 
 TEST_F(CudaOps, BucketIds) {
-  for (auto [N, D, rows0, rows1] : kLookupShapes) {
+  std::vector<LookupShape> shapes(std::begin(kLookupShapes), std::end(kLookupShapes));
+  for (const int rows : {1024, 1025, 2049, 8192}) shapes.push_back({20'000, 1, rows, 1});
+  for (auto [N, D, rows0, rows1] : shapes) {
     for (int copies : {1, 3}) {
       SCOPED_TRACE(testing::Message() << N << " " << rows0 << " " << copies);
       check<BucketCopies>(0, 1, [=](Fields& f, auto& a) {

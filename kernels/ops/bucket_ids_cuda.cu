@@ -22,23 +22,25 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
   return id >= 0 ? same : 0;
 }
 
-// A stable counting sort by one block: each warp counts and then places its own slice of n, 32 neighbours at
-// a time; lanes of one id take places in their order. Shared memory: counts [warp][row], one total a warp,
-// and with kStaged the lists, which then leave it in order: n < 2^16.
+// A stable counting sort of `span` rows of the table (blockIdx.z; all of a small one) by one block: each warp counts and then
+// places its own slice of n, 32 neighbours at a time; lanes of one id take places in their order. Lists of earlier rows come
+// before: their entries are counted, not placed. Shared memory: counts [warp][row], one total a warp, and with kStaged (all
+// rows) the lists, which then leave it in order: n < 2^16.
 template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
-    bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps) {
+    bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps, int span) {
   extern __shared__ std::int32_t counts[];
   const int r = static_cast<int>(blockIdx.x), copy = static_cast<int>(blockIdx.y),
             thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int n = static_cast<int>(a.order.size()), c = a.ids.columns(),
-            rows = static_cast<int>(a.start.size()) - 1;
+            all = static_cast<int>(a.start.size()) - 1, row0 = static_cast<int>(blockIdx.z) * span,
+            rows = min(span, all - row0);
   const int threads = 32 * warps, slice = (n + threads - 1) / threads * 32, begin = warp * slice,
             end = min(n, begin + slice);
   const int bits = 32 - __clz(rows - 1);
   std::int32_t *totals = counts + warps * rows, *own = counts + warp * rows;
   auto* staged = reinterpret_cast<std::uint16_t*>(totals + warps);
-  std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (rows + 1),
+  std::int32_t *start = a.start.at(r) + static_cast<std::int64_t>(copy) * (all + 1) + row0,
                *order = a.order.at(r) + static_cast<std::int64_t>(copy) * n;
   const std::int32_t* ids = a.ids.at(r) + static_cast<std::int64_t>(copy) * n * c + a.channel;
   for (int i = thread; i < warps * rows; i += threads) counts[i] = 0;
@@ -54,15 +56,24 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
         id[k] = i < end ? ids[static_cast<std::int64_t>(i) * c] : -1;
       }
 #pragma unroll
-      for (int k = 0; k < kDepth; ++k) visit(i0 + 32 * k + lane, id[k]);
+      for (int k = 0; k < kDepth; ++k) {
+        const int row = id[k] - row0;  // of this block's
+        visit(i0 + 32 * k + lane, id[k] >= 0 && row >= 0 && row < rows ? row : -1, id[k]);
+      }
     }
   };
-  walk([&](int, int id) {
-    if (id >= 0) atomicAdd(own + id, 1);
+  int earlier = 0;
+  walk([&](int, int row, int id) {
+    if (row >= 0) atomicAdd(own + row, 1);
+    earlier += id >= 0 && id < row0;
   });
+  earlier = __reduce_add_sync(kFullWarp, earlier);
+  if (lane == 0) totals[warp] = earlier;
   __syncthreads();
 
-  int before = 0;  // entries of rows that are already placed
+  int before = __reduce_add_sync(kFullWarp, lane < warps ? totals[lane] : 0);  // entries already placed
+  const int first = before;
+  __syncthreads();
   for (int row0 = 0; row0 < rows; row0 += threads) {
     const int row = row0 + thread;
     int sum = 0;
@@ -90,10 +101,10 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
     before += __reduce_add_sync(kFullWarp, total);
     __syncthreads();
   }
-  if (thread == 0) start[rows] = before;
+  if (thread == 0 && row0 + rows == all) start[rows] = before;
   // Neighbours with different ids, the rule within a sequence, take their places at once: each writes its
   // lane beside the place and looks whether another one has written too.
-  walk([&](int i, int id) {
+  walk([&](int i, int id, int) {
     const int place = id >= 0 ? own[id] : 0;
     __syncwarp();
     if (id >= 0) atomicExch(own + id, place | lane << kLaneShift);
@@ -115,7 +126,7 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
   });
   if constexpr (kStaged) {
     __syncthreads();
-    for (int i = thread; i < before; i += threads) order[i] = staged[i];
+    for (int i = first + thread; i < before; i += threads) order[i] = staged[i];
   }
 }
 
@@ -124,25 +135,22 @@ __global__ void __launch_bounds__(32 * kBucketWarps)
 template <class Real>
 void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   if (a.ids.R == 0) return;
-  const std::int64_t rows = a.start.size() - 1;
-  const std::int64_t fit =
-      static_cast<std::int64_t>(shared_memory_limit() / sizeof(std::int32_t) - kBucketWarps) / rows;
-  if (fit < 1)
-    refuse_shape("bucket_ids", "rows of a table", static_cast<int>(rows),
-                 static_cast<int>(shared_memory_limit() / 4));
+  constexpr int kSpan = 1024;  // rows of a block where there are more
+  const int all = static_cast<int>(a.start.size()) - 1, rows = std::min(all, kSpan);
   if (a.order.size() >> kLaneShift)
     refuse_shape("bucket_ids", "tokens", static_cast<int>(a.order.size()), 1 << kLaneShift);
-  int warps = fit < kBucketWarps ? static_cast<int>(fit) : kBucketWarps;
+  int warps = kBucketWarps;
   // Room for more blocks: short slices of n and few counts.
-  while (warps > 4 && (warps * rows > 10 * 1024 || warps * 256 > a.order.size())) warps /= 2;
+  while (warps > 4 && (warps * rows > (all > kSpan ? 16 : 10) * 1024 || warps * 256 > a.order.size()))
+    warps /= 2;
   std::size_t bytes = static_cast<std::size_t>(warps * (rows + 1)) * sizeof(std::int32_t);
   const std::size_t with_lists = bytes + static_cast<std::size_t>(a.order.size()) * sizeof(std::uint16_t);
-  const bool staged = a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();
+  const bool staged = all == rows && a.order.size() < (1 << 16) && with_lists <= shared_memory_limit();
   if (staged) bytes = with_lists;
   const auto kernel = staged ? bucket_ids<Real, true> : bucket_ids<Real, false>;
   allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies)),
-           static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps);
+  kernel<<<dim3(static_cast<unsigned>(a.ids.R), static_cast<unsigned>(a.copies), blocks_for(all, rows)),
+           static_cast<unsigned>(32 * warps), bytes, stream_of(exec)>>>(a, warps, rows);
   check_launch("bucket_ids");
 }
 
