@@ -1,5 +1,7 @@
-// A thread a number; backward a warp a token, whose lanes look for the queries that stand there.
+// A thread a number; backward a warp a query, the first of those at a token, whose lanes look for the others.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/ops/each.cuh"
 #include "kernels/ops/pick.h"
 
@@ -9,24 +11,31 @@ using namespace device;
 
 constexpr int kThreads = 128;
 
+/// Adds to the gradient of tokens at which queries stand.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant__ Pick<Real> op) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), T = op.T(), N = op.columns();
-  if (row >= static_cast<std::int64_t>(op.x.value.dim(0)) * T) return;
-  const int b = static_cast<int>(row / T), t = static_cast<int>(row % T);
+  const std::int64_t query = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = op.columns();
+  if (query >= static_cast<std::int64_t>(op.x.value.dim(0)) * Q) return;
+  const int b = static_cast<int>(query / Q), first = static_cast<int>(query % Q), t = op.token(r, b, first);
+  if (t < 0) return;
+  const Real* d_y = op.y.gradient.at(r) + static_cast<std::int64_t>(b) * Q * N;
+  Real* d_x = op.x.gradient.at(r) + (static_cast<std::int64_t>(b) * op.T() + t) * N;
+  const auto here = [&](int q0) {
+    return __ballot_sync(kFullWarp, q0 + lane < Q && op.token(r, b, q0 + lane) == t);
+  };
+  for (int q0 = 0; q0 <= first; q0 += 32) {  // an earlier query at this token has them all
+    if (const unsigned found = here(q0); found && q0 + __ffs(static_cast<int>(found)) - 1 < first) return;
+  }
   for (int i = lane; i - lane < N; i += 32) {
     Real sum = 0;
-    bool any = op.x.write == Write::overwrite;
-    for (int q0 = 0; q0 < Q; q0 += 32) {
-      unsigned here = __ballot_sync(kFullWarp, q0 + lane < Q && op.token(r, b, q0 + lane) == t);
-      any = any || here;
-      for (; here; here &= here - 1) {
-        const int q = q0 + __ffs(static_cast<int>(here)) - 1;
-        if (i < N) sum += op.y.gradient.at(r)[(static_cast<std::int64_t>(b) * Q + q) * N + i];
+    for (int q0 = first / 32 * 32; q0 < Q; q0 += 32) {
+      for (unsigned found = here(q0); found; found &= found - 1) {
+        const int q = q0 + __ffs(static_cast<int>(found)) - 1;
+        if (i < N) sum += d_y[static_cast<std::int64_t>(q) * N + i];
       }
     }
-    if (i < N && any) put(op.x.write, op.x.gradient.at(r) + row * N + i, sum);
+    if (i < N) d_x[i] += sum;
   }
 }
 
@@ -45,9 +54,18 @@ void forward_cuda(const Exec& exec, const Pick<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const Pick<Real>& op) {
   if (!op.x.wanted()) return;
-  const std::int64_t rows = static_cast<std::int64_t>(op.x.value.dim(0)) * op.T();
-  if (rows == 0 || op.columns() == 0 || op.x.value.R == 0) return;
-  pick_backward<<<dim3(blocks_for(rows, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
+  const std::int64_t queries = static_cast<std::int64_t>(op.x.value.dim(0)) * op.Q();
+  const Tensor<Real>& d_x = op.x.gradient;
+  if (op.x.value.size() == 0 || op.x.value.R == 0) return;
+  if (op.x.write == Write::overwrite) {
+    const std::size_t bytes = static_cast<std::size_t>(d_x.size()) * sizeof(Real),
+                      apart = static_cast<std::size_t>(d_x.replica_stride) * sizeof(Real);
+    cudaMemset2DAsync(d_x.data, std::max(bytes, apart), 0, bytes, static_cast<std::size_t>(d_x.R),
+                      stream_of(exec));
+    check_launch("pick backward");
+  }
+  if (queries == 0) return;
+  pick_backward<<<dim3(blocks_for(queries, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
                   stream_of(exec)>>>(op);
   check_launch("pick backward");
 }

@@ -51,8 +51,9 @@ OpCase signs_case() {
 }
 
 std::vector<OpCase> cases() {
-  return {pick_case("PickOne", 3, 5, 1, 1, 1), pick_case("PickMany", 2, 6, 11, 2, 5),
-          pick_case("PickWide", 2, 40, 3, 1, 70), pick_case("PickLast", 3, 6, 0, 2, 5), signs_case()};
+  return {pick_case("PickOne", 3, 5, 1, 1, 1),    pick_case("PickMany", 2, 6, 11, 2, 5),
+          pick_case("PickWide", 2, 40, 3, 1, 70), pick_case("PickLast", 3, 6, 0, 2, 5),
+          pick_case("PickMost", 2, 6, 70, 1, 5),  signs_case()};
 }
 
 INSTANTIATE_TEST_SUITE_P(Pick, OpCheck, ::testing::ValuesIn(cases()), case_name);
