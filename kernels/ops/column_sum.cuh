@@ -56,7 +56,7 @@ template <class Real, int kRows>
 __global__ void __launch_bounds__(32 * kRows)
     wide_column_sum(const __grid_constant__ ColumnSum<Real> a, int cluster) {
   __shared__ Real sums[kRows][32];
-  constexpr int kAtOnce = kRows > 8 ? 8 : 4;
+  constexpr int kAtOnce = kRows > 8 ? 16 : 4;
   const int x = static_cast<int>(threadIdx.x) % 32, y = static_cast<int>(threadIdx.x) / 32,
             rank = static_cast<int>(blockIdx.x) % cluster;
   const int j = static_cast<int>(blockIdx.x) / cluster * 32 + x, b = blockIdx.y, r = blockIdx.z;

@@ -10,7 +10,7 @@ using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr std::int64_t kLongSum = 32768;  // terms from which a cluster of blocks shares a sum
-constexpr unsigned kCluster = 8;
+constexpr int kCluster = 8, kLongThreads = 1024;
 
 template <class Real, class F, class Put>
 __global__ void __launch_bounds__(kThreads)
@@ -25,20 +25,21 @@ __global__ void __launch_bounds__(kThreads)
 
 /// One long sum by all threads of a cluster: warps, then blocks are added in their order.
 template <class Real, class F, class Put>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kLongThreads)
     long_sums_kernel(std::int64_t repeats, int cluster, const F f, const Put store) {
-  __shared__ Real sums[kWarps];
+  __shared__ Real sums[kLongThreads / 32];
   const std::int64_t j = blockIdx.x / static_cast<unsigned>(cluster);
   const int r = static_cast<int>(blockIdx.y), rank = static_cast<int>(blockIdx.x) % cluster;
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = rank * kThreads + static_cast<int>(threadIdx.x); i < repeats; i += cluster * kThreads)
+  for (std::int64_t i = rank * kLongThreads + static_cast<int>(threadIdx.x); i < repeats;
+       i += cluster * kLongThreads)
     sum += f(r, j, i);
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x == 0) {
-    for (int i = 1; i < kWarps; ++i) sums[0] += sums[i];
+    for (int i = 1; i < kLongThreads / 32; ++i) sums[0] += sums[i];
   }
   const Real total = cluster_sum(sums, 0, cluster, rank);
   if (threadIdx.x == 0 && rank == 0) store(r, j, total);
@@ -57,7 +58,7 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   if (repeats >= kLongSum && n < 65536) {
     const auto kernel = long_sums_kernel<Real, F, Put>;
     static const unsigned cluster = has_clusters(kernel) ? kCluster : 1;
-    launch_clusters(kernel, dim3(cluster * static_cast<unsigned>(n), replicas), kThreads, 0, cluster,
+    launch_clusters(kernel, dim3(cluster * static_cast<unsigned>(n), replicas), kLongThreads, 0, cluster,
                     stream_of(exec), repeats, static_cast<int>(cluster), f, store);
   } else {
     sums_kernel<Real>
