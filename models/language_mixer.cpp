@@ -23,6 +23,13 @@ MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int queri
 }  // namespace
 
 template <class Real>
+Variable<Real>* dropped(ModelGraph<Real>& target, double rate, Variable<Real>* x) {
+  if (!target.graph.train() || rate == 0) return x;
+  if (target.dropout_draw == nullptr) target.dropout_draw = target.graph.integers({1});
+  return dropout(target.graph, rate, target.dropouts++, x, target.feature_seed, target.dropout_draw);
+}
+
+template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns,
                                             Init weight, const Init* bias) {
   const int inputs = x->value.columns();
@@ -61,6 +68,9 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       x_(x),
       asking_(asking),
       layer_(layer),
+      rate_(memory_named(options_.get_string("memory.name")).keeps_keys
+                ? options_.get_double("model.weight_dropout")
+                : 0),
       own_keys_(memory_named(options_.get_string("memory.name")).own_keys),
       parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
         return weights_.leaf(name, dims, init);
@@ -125,6 +135,8 @@ Variable<Real>* LanguageMixer<Real>::omega(int m) {
   return favor_features(graph, m, d, target_.feature_seed, target_.feature_draw, purpose);
 }
 
+template Variable<float>* dropped(ModelGraph<float>&, double, Variable<float>*);
+template Variable<double>* dropped(ModelGraph<double>&, double, Variable<double>*);
 template class LayerWeights<float>;
 template class LayerWeights<double>;
 template class LanguageMixer<float>;

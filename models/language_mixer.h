@@ -12,6 +12,10 @@
 
 namespace crosstalk {
 
+/// x in training, with numbers dropped at this rate.
+template <class Real>
+Variable<Real>* dropped(ModelGraph<Real>& target, double rate, Variable<Real>* x);
+
 /// Weights of one layer, named "layers.0.NAME".
 template <class Real>
 class LayerWeights {
@@ -75,6 +79,9 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override;
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override;
   Variable<Real>* omega(int m) override;
+  Var<Real> thinned(Var<Real> weights) override {
+    return {&graph, dropped(target_, rate_, weights.variable)};
+  }
   void watch_decay(Var<Real> decay, bool logarithm) override {
     target_.decays.push_back({decay.variable, logarithm});
   }
@@ -90,6 +97,7 @@ class LanguageMixer final : public Mixer<Real> {
   LayerWeights<Real>& weights_;
   Variable<Real>*x_, *asking_;
   int layer_;
+  double rate_;  ///< of dropout of read weights
   bool own_keys_;
   ModelParts<Real> parts_;
   Var<Real> keys_, values_;

@@ -119,14 +119,6 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   return lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, positions);
 }
 
-template <class Real>
-Variable<Real>* LanguageModel<Real>::dropped(ModelGraph<Real>& target, const char* rate, Variable<Real>* x) {
-  if (!target.graph.train() || options_.get_double(rate) == 0) return x;
-  if (target.dropout_draw == nullptr) target.dropout_draw = target.graph.integers({1});
-  return dropout(target.graph, options_.get_double(rate), target.dropouts++, x, target.feature_seed,
-                 target.dropout_draw);
-}
-
 // Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens. On a GPU a state is
 // read after every token all the same, by the chunkwise kernels, which take no positions.
 template <class Real>
@@ -192,7 +184,8 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   const double deviation = options_.get_double("model.weight_deviation");
   Variable<Real>* embedding =
       whole.leaf("embedding", {tokens_, width_}, Init::normal(deviation > 0 ? deviation : 1));
-  Stream<Real> stream(g, options_, dropped(*result, "model.embed_dropout", embed(*result, embedding)));
+  Stream<Real> stream(
+      g, options_, dropped(*result, options_.get_double("model.embed_dropout"), embed(*result, embedding)));
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
     Variable<Real>*x = stream.normed(weights, "norm"), *asking = nullptr;
@@ -200,9 +193,10 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
       asking = picked(g, x, result->batch);
       stream.pick(result->batch);
     }
-    stream.add(dropped(*result, "model.dropout", mixed(*result, i, x, asking)));
+    stream.add(dropped(*result, options_.get_double("model.dropout"), mixed(*result, i, x, asking)));
     if (options_.get_string("model.mlp") != "none")
-      stream.add(dropped(*result, "model.dropout", mlp(*result, i, stream.normed(weights, "mlp_norm"))));
+      stream.add(dropped(*result, options_.get_double("model.dropout"),
+                         mlp(*result, i, stream.normed(weights, "mlp_norm"))));
   }
   if (!reads_alone(static_cast<int>(layers_.size()) - 1)) stream.pick(result->batch);
   Variable<Real>* y = stream.normed(whole, "norm");

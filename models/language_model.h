@@ -39,7 +39,6 @@ class LanguageModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
-  Variable<Real>* dropped(ModelGraph<Real>& target, const char* rate, Variable<Real>* x);
   bool reads_alone(int layer) const;
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);

@@ -72,6 +72,11 @@ const std::vector<OptionSpec>& language_options() {
         {"embed_dropout", 0.0, "language model: dropout of embedded tokens (training only)", 0, 0.99},
         {"dropout", 0.0, "language model: dropout of what mixers and MLPs add to the stream (training only)",
          0, 0.99},
+        {"weight_dropout", 0.0,
+         "language model: dropout of the weights by which a memory that keeps its keys reads its values "
+         "(attention, "
+         "training only); others drop nothing",
+         0, 0.99},
         {"weight_deviation", 0.02,
          "language model: weights and embedding start as N(0, this^2), projections back into the stream "
          "divided by "

@@ -128,7 +128,7 @@ Var<Real> Mixer<Real>::mix(Var<Real> weights, std::optional<double> eps, Var<Rea
   if (eps) weights = {&graph, normalize(graph, RowNorm::sum, *eps, weights.variable)};
   note_weights(weights, {});
   Mix<Real> op;
-  op.a = in(weights);
+  op.a = in(thinned(weights));
   op.v = in(value ? value : values());
   return {&graph, out(graph.add(op).o)};
 }

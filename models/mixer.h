@@ -125,6 +125,8 @@ class Mixer {
   /// Read weights [B,H,Q,M] to values read [B,Q,H,V]; with eps, weights divided by (their sum + eps). gain
   /// [B,M,H,1] scales the values; value [B,M,H,any] stands in for them.
   Var<Real> mix(Var<Real> weights, std::optional<double> eps = {}, Var<Real> gain = {}, Var<Real> value = {});
+  /// What is left in training of weights, softmaxed or divided, that are about to meet the values (dropout).
+  virtual Var<Real> thinned(Var<Real> weights) { return weights; }
   /// What tokens have, x [B,T,H,n], of the last token that a query sees: [B,Q,H,n], 0 where it sees none.
   Var<Real> at_queries(Var<Real> x);
   /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr

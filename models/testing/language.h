@@ -83,6 +83,8 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.embed_dropout", 0.25},
         {"model.dropout", 0.4},
         {"model.layers", Int{2}}}},
+      {"dropout of weights",
+       {{"model.weight_dropout", 0.3}, {"model.layers", Int{2}}, {"model.stack", word("memory softmax")}}},
       {"own head", {{"model.tied_head", false}}},
       {"positions", {{"model.positions", word("learned")}, {"model.max_length", Int{9}}}},
       {"base_conv first", {{"model.layers", Int{2}}, {"model.stack", word("base_conv memory")}}},

@@ -165,24 +165,34 @@ TEST(Language, SharedMemoryChangesNoBit) {
 
 // In evaluation nothing is dropped; in training another share in every step, the same in the same step.
 TEST(Language, DropsInTrainingAlone) {
-  const Options with = language_options_of("softmax", {{"model.embed_dropout", 0.5}, {"model.dropout", 0.5}}),
-                without = language_options_of("softmax", {});
-  ModelRun<double> train(with, language_shape(), 1, true), test(with, language_shape(), 1, false),
-      plain(without, language_shape(), 1, false);
-  std::vector<double> losses;
-  for (auto* run : {&train, &test, &plain}) {
-    give_example(*run, 0, 3);
-    run->forward();
-    losses.push_back(run->loss(0));
+  for (const char* rate : {"model.embed_dropout", "model.dropout", "model.weight_dropout"}) {
+    SCOPED_TRACE(rate);
+    const Options with = language_options_of("softmax", {{rate, 0.5}}),
+                  without = language_options_of("softmax", {});
+    ModelRun<double> train(with, language_shape(), 1, true), test(with, language_shape(), 1, false),
+        plain(without, language_shape(), 1, false);
+    std::vector<double> losses;
+    for (auto* run : {&train, &test, &plain}) {
+      give_example(*run, 0, 3);
+      run->forward();
+      losses.push_back(run->loss(0));
+    }
+    EXPECT_NE(losses[0], losses[1]);
+    EXPECT_EQ(losses[1], losses[2]);
+    EXPECT_EQ(test.graph->dropout_draw, nullptr);
+    train.forward();
+    EXPECT_EQ(train.loss(0), losses[0]);
+    train.graph->dropout_draw->at(0)[0] = 9;
+    train.forward();
+    EXPECT_NE(train.loss(0), losses[0]);
   }
-  EXPECT_NE(losses[0], losses[1]);
-  EXPECT_EQ(losses[1], losses[2]);
-  EXPECT_EQ(test.graph->dropout_draw, nullptr);
-  train.forward();
-  EXPECT_EQ(train.loss(0), losses[0]);
-  train.graph->dropout_draw->at(0)[0] = 9;
-  train.forward();
-  EXPECT_NE(train.loss(0), losses[0]);
+}
+
+// A state has no weights that could be dropped, whatever form its engine takes.
+TEST(Language, DropsNoWeightsOfAState) {
+  ModelRun<double> run(language_options_of("delta", {{"model.weight_dropout", 0.5}}), language_shape(), 1,
+                       true);
+  EXPECT_EQ(run.graph->dropout_draw, nullptr);
 }
 
 // A second pass through the same graph must not remember the first.
