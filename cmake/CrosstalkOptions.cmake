@@ -1,5 +1,6 @@
 # Options, warnings and optimisation flags, on one interface target.
 option(CROSSTALK_TESTS "Build the tests" ON)
+option(CROSSTALK_LINEINFO "Kernels that profilers and sanitizers can name the lines of" OFF)
 option(CROSSTALK_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 option(CROSSTALK_PORTABLE "Link all but the C library into the program, for machines without the build's libraries" OFF)
 set(CROSSTALK_ARCH "native" CACHE STRING "Value of -march; empty for the compiler's default")
@@ -23,6 +24,9 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # an installed program finds cuBLAS w
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
 
 add_library(crosstalk_flags INTERFACE)
