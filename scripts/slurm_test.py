@@ -5,8 +5,10 @@
 Starts Slurm (slurmctld and two slurmd on this machine, as this user, without a database, munge or systemd; installs the
 Debian package slurm-wlm where it may) and has `crosstalk submit slurm` train a study of 400 runs with an array of 4
 workers: once undisturbed; once with preemption, a lost node (slurmd and all of its steps killed), the end of the time
-and `scontrol requeue` in the middle. Exit code 0: both exports equal that of one process to the byte, nothing was
-recorded twice without a fault, with faults no more than was in flight. 77: skipped, with the reason.
+and `scontrol requeue` in the middle. Slurm takes its time for each of these, so the second study is as long as this
+machine needs: by what the first took, and longer once more where it was over before its faults were. Exit code 0: both
+exports equal that of one process to the byte, nothing was recorded twice without a fault, with faults no more than was
+in flight. 77: skipped, with the reason.
 """
 import argparse
 import getpass
@@ -21,14 +23,16 @@ import tempfile
 import time
 
 SKIP = 77
+CALM_STEPS = 6000
+FAULTS_TAKE = 120  # seconds, about; mostly Slurm's: it preempts after 10 to 40, misses a node after 10 to 30
 STUDY = """
 [study]
-name  = "slurm_test"
-seeds = { range = [1, 50] }
+name  = "{name}"
+seeds = {{ range = [1, 50] }}
 [base]
 task.name       = "recall"
 model.d_key     = 8
-train.max_steps = 6000
+train.max_steps = {steps}
 train.stop_loss = 0
 train.patience  = 1000
 eval.every      = 50
@@ -77,6 +81,10 @@ PartitionName=high Nodes=n1,n2 PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
 
 class Skipped(Exception):
     pass
+
+
+class TooShort(Exception):
+    """The study was over before its faults were."""
 
 
 def say(text):
@@ -160,8 +168,8 @@ class Cluster:
         raise Skipped("Slurm does not start here: " + ("; ".join(reasons) or "no reason given"))
 
     def steps_of(self, node):
-        """Processes of the node's jobs: slurmstepd and what it started."""
-        found = []
+        """Processes that the node's jobs started, with their command."""
+        found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/environ", "rb") as file:
@@ -173,7 +181,7 @@ class Cluster:
             if self.conf.encode() not in environ:
                 continue
             if f"SLURMD_NODENAME={node}".encode() in environ.split(b"\0"):
-                found.append(int(pid))
+                found[int(pid)] = command
         return found
 
     def lose(self, node):
@@ -182,16 +190,16 @@ class Cluster:
         children = subprocess.run(["pgrep", "-f", f"slurmstepd: \\["], capture_output=True, text=True, check=False)
         daemon.send_signal(signal.SIGKILL)
         daemon.wait()
-        workers = self.steps_of(node)
+        processes, workers = self.steps_of(node), self.workers_on(node)
         parents = set()
-        for pid in workers:
+        for pid in processes:
             try:
                 with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                     parents.add(int(file.read().rpartition(")")[2].split()[1]))
             except OSError:
                 pass
         stepd = parents & {int(pid) for pid in (children.stdout + stepds).split()}
-        for pid in [*stepd, *workers]:
+        for pid in [*stepd, *processes]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -199,8 +207,15 @@ class Cluster:
         return len(workers)
 
     def jobs(self):
-        rows = [line.split("|") for line in self.call("squeue", "-h", "-r", "-o", "%i|%t|%r|%N").splitlines()]
-        return [dict(zip(("id", "state", "reason", "node"), row)) for row in rows]
+        rows = [line.split("|") for line in self.call("squeue", "-h", "-r", "-o", "%i|%t|%r|%N|%P").splitlines()]
+        return [dict(zip(("id", "state", "reason", "node", "partition"), row)) for row in rows]
+
+    def workers_on(self, node):
+        return [pid for pid, command in self.steps_of(node).items() if b"\0work\0" in command]
+
+    def log(self):
+        with open(os.path.join(self.folder, "slurmctld.log"), encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     def hurry(self):
         """A requeued job waits for two minutes; a test waits until what ran before has gone."""
@@ -226,12 +241,16 @@ class Cluster:
 class Test:
     def __init__(self, cluster, program, folder):
         self.cluster, self.program, self.folder = cluster, program, folder
-        self.study = os.path.join(folder, "study.toml")
+
+    def choose(self, steps):
+        """A study whose runs take so many steps, and what one undisturbed process makes of it."""
+        self.name = f"slurm_{steps}"
+        self.study = os.path.join(self.folder, self.name + ".toml")
         with open(self.study, "w", encoding="utf-8") as file:
-            file.write(STUDY)
-        undisturbed = os.path.join(folder, "undisturbed")
-        self.crosstalk("run", self.study, "--out", undisturbed, "--quiet")
-        self.expected = self.exports(undisturbed)
+            file.write(STUDY.format(name=self.name, steps=steps))
+        alone = os.path.join(self.folder, self.name + "_alone")
+        self.crosstalk("run", self.study, "--out", alone, "--quiet")
+        self.expected = self.exports(alone)
 
     def crosstalk(self, *words):
         return self.cluster.call(self.program, *words)
@@ -242,30 +261,42 @@ class Test:
     def status(self, store):
         return json.loads(self.crosstalk("status", store, "--json"))
 
-    def submit(self, name, change=lambda script: script):
-        store = os.path.join(self.folder, name)
+    def submit(self, kind, change=("", "")):
+        store = os.path.join(self.folder, f"{self.name}_{kind}")
         words = ["submit", "slurm", self.study, "--cpus", "4", "--cores", "1", "--time", "10:00", "--out", store]
         self.crosstalk(*words, "--", "--partition=low")
-        if change is not None:
-            path = os.path.join(store, "slurm_test.sbatch")
-            with open(path, encoding="utf-8") as file:
-                script = file.read()
-            changed = change(script)
-            if changed != script:
-                self.cluster.call("scancel", "-u", getpass.getuser())
-                self.wait_for("the first array to be gone", lambda: not self.cluster.jobs())
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(changed)
-                self.cluster.call("sbatch", path)
+        path = os.path.join(store, self.name + ".sbatch")
+        with open(path, encoding="utf-8") as file:
+            script = file.read()
+        if change[0] not in script:
+            raise RuntimeError(f"{path} lacks '{change[0]}':\n{script}")
+        changed = script.replace(*change) if change[0] else script
+        if changed != script:
+            self.cluster.call("scancel", "-u", getpass.getuser())
+            self.wait_for("the first array to be gone", lambda: not self.cluster.jobs())
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(changed)
+            self.cluster.call("sbatch", path)
         return store
 
-    def wait_for(self, what, condition, seconds=900):
+    def wait_for(self, what, condition, seconds=1800):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():
                 return
             time.sleep(0.5)
         raise RuntimeError(f"waited {seconds} s for {what}; the queue: {self.cluster.jobs()}")
+
+    def wait_while_it_trains(self, what, condition, seconds=300):
+        """As wait_for; but a study that is over waits for nothing."""
+        def holds():
+            self.cluster.hurry()
+            if condition():
+                return True
+            if not any(job["partition"] == "low" for job in self.cluster.jobs()):
+                raise TooShort(what)
+            return False
+        self.wait_for(what, holds, seconds)
 
     def records(self, store):
         return self.status(store)["count"] if os.path.exists(os.path.join(store, "store.json")) else 0
@@ -281,54 +312,91 @@ class Test:
         return status["duplicates"]
 
     def undisturbed_array(self):
+        """Returns how long it took, in seconds."""
         begin = time.monotonic()
         store = self.submit("calm")
         self.wait_for("the array", lambda: not self.cluster.jobs())
+        seconds = time.monotonic() - begin
         self.check(store, 0)
         shards = len(os.listdir(os.path.join(store, "shards")))
-        say(f"undisturbed: 4 workers, 400 runs, {time.monotonic() - begin:.0f} s, {shards} shards, 0 recorded twice")
+        say(f"undisturbed: 4 workers, 400 runs, {seconds:.0f} s, {shards} shards, 0 recorded twice")
+        return seconds
+
+    def goes_on(self, store):
+        records = self.records(store)
+        self.wait_while_it_trains("more records", lambda: self.records(store) >= records + 10)
+
+    def preempt(self):
+        """Ends when the urgent job has run; returns how many workers went for it."""
+        before = self.cluster.log().count("preempted JobId")
+        urgent = self.cluster.call(
+            "sbatch", "--parsable", "--partition=high", "--nodelist=n1", "--ntasks=1", "--cpus-per-task=2", "--time=5",
+            "--output=/dev/null", "--wrap", "sleep 5").strip()
+        self.wait_while_it_trains(
+            "the urgent job", lambda: urgent not in [job["id"] for job in self.cluster.jobs()])
+        preempted = self.cluster.log().count("preempted JobId") - before
+        if preempted == 0:
+            raise RuntimeError("the urgent job came without preemption: nothing was tested")
+        return preempted
+
+    def lose_a_node(self):
+        """Returns how many workers were killed."""
+        self.wait_while_it_trains("workers on n2", lambda: self.cluster.workers_on("n2"))
+        killed = self.cluster.lose("n2")
+        if killed == 0:
+            raise RuntimeError("the lost node had no workers: nothing was tested")
+        # Slurm finds out by itself after SlurmdTimeout; then the node comes back.
+        self.wait_while_it_trains(
+            "the node to be down", lambda: "down" in self.cluster.call("sinfo", "-h", "-n", "n2", "-o", "%t"))
+        self.cluster.start("n2")
+        return killed
+
+    def requeue(self):
+        def running():
+            return [job["id"] for job in self.cluster.jobs() if job["state"] == "R"]
+        self.wait_while_it_trains("a job that runs", running)
+        victim = running()[0]
+        self.cluster.call("scontrol", "requeue", victim)
+        self.wait_while_it_trains("the requeued job to wait", lambda: victim not in running())
 
     def disturbed_array(self):
-        cluster, done = self.cluster, []
         begin = time.monotonic()
         # The worker's own limit is short: it ends with 75 and is requeued by the script, again and again.
-        store = self.submit("rough", lambda script: script.replace("--time-limit 480s", "--time-limit 35s"))
-        self.wait_for("records", lambda: self.records(store) >= 20)
-
-        urgent = cluster.call("sbatch", "--parsable", "--partition=high", "--nodelist=n1", "--ntasks=1",
-                              "--cpus-per-task=2", "--time=5", "--output=/dev/null", "--wrap", "sleep 5").strip()
-        self.wait_for("the urgent job", lambda: cluster.hurry() or urgent not in [job["id"] for job in cluster.jobs()], 120)
-        done.append("preemption")
-        self.wait_for("records", lambda: cluster.hurry() or self.records(store) >= 80)
-
-        def runs_on(node):
-            return [job for job in cluster.jobs() if job["state"] == "R" and job["node"] == node]
-
-        self.wait_for("jobs on n2", lambda: cluster.hurry() or runs_on("n2"), 200)
-        killed = cluster.lose("n2")
-        if killed == 0:
-            raise RuntimeError("the lost node had no processes: nothing was tested")
-        # Slurm finds out by itself after SlurmdTimeout; then the node comes back.
-        self.wait_for("the node to be down", lambda: "down" in cluster.call("sinfo", "-h", "-n", "n2", "-o", "%t"), 120)
-        cluster.start("n2")
-        done.append(f"node failure ({killed} processes killed)")
-        self.wait_for("records", lambda: cluster.hurry() or self.records(store) >= 160)
-        self.wait_for("a job", lambda: cluster.hurry() or [job for job in cluster.jobs() if job["state"] == "R"], 200)
-        victim = [job for job in cluster.jobs() if job["state"] == "R"][0]["id"]
-        cluster.call("scontrol", "requeue", victim)
+        store = self.submit("rough", ("--time-limit 480s", "--time-limit 45s"))
+        self.goes_on(store)
+        done = [f"{self.preempt()} workers preempted"]
+        self.goes_on(store)
+        killed = self.lose_a_node()
+        done.append(f"a node lost with {killed} workers")
+        self.goes_on(store)
+        self.requeue()
         done.append("scontrol requeue")
-        self.wait_for("the array", lambda: cluster.hurry() or not cluster.jobs())
+        self.wait_for("the array", lambda: self.cluster.hurry() or not self.cluster.jobs())
         logs = ""
         for name in os.listdir(os.path.join(store, "logs")):
             with open(os.path.join(store, "logs", name), encoding="utf-8", errors="replace") as file:
                 logs += file.read()
         ends = logs.count("stopped by the time limit")
         if ends == 0:
-            raise RuntimeError("no worker ran into its time limit: nothing was tested\n" + logs)
+            raise TooShort("the end of a worker's time")
         done.append(f"{ends} ends of the time, requeued by the script")
-        # In flight where a process was killed: one run each.
+        # In flight where a worker was killed: one run each.
         twice = self.check(store, killed)
         say(f"disturbed: 400 runs, {time.monotonic() - begin:.0f} s: {'; '.join(done)}; {twice} recorded twice")
+
+    def disturbed_until_it_is_long_enough(self, seconds):
+        steps = CALM_STEPS
+        for times in (max(1.0, FAULTS_TAKE / seconds), 2, 2):
+            steps = int(steps * times) // 50 * 50
+            self.choose(steps)
+            say(f"runs of {steps} steps for the disturbed study")
+            try:
+                return self.disturbed_array()
+            except TooShort as what:
+                say(f"the study was over before {what}: once more, with runs twice as long")
+                self.cluster.call("scancel", "-u", getpass.getuser())
+                self.wait_for("an empty queue", lambda: not self.cluster.jobs())
+        raise RuntimeError("three times the study was over before its faults were")
 
 
 def main():
@@ -345,8 +413,8 @@ def main():
         cluster.up()
         say("two nodes are up (" + cluster.call("sinfo", "--version").strip() + ")")
         test = Test(cluster, os.path.abspath(options.crosstalk), folder)
-        test.undisturbed_array()
-        test.disturbed_array()
+        test.choose(CALM_STEPS)
+        test.disturbed_until_it_is_long_enough(test.undisturbed_array())
         say("passed")
         return 0
     except Skipped as reason:
