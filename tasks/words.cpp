@@ -55,13 +55,13 @@ class Words final : public TokenTask {
   }
 
   Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.order};
+    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.order + first()};
   }
 
   SequenceShape shape(Split split, int max_queries) const override {
     const bool train = split == Split::train;
     const int length = train ? length_ : eval_length_, all = spec_.query_every ? length : 1;
-    return {length, 1, train ? all : capped_queries(all, max_queries)};
+    return {first() + length, 1, train ? all : capped_queries(all, max_queries)};
   }
 
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
@@ -74,7 +74,7 @@ class Words final : public TokenTask {
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
     std::int32_t product = group_->identity;
-    for (int t = 0; t < position; ++t) product = group_->product(product, sequence.tokens[t]);
+    for (int t = first(); t < position; ++t) product = group_->product(product, sequence.tokens[t]);
     return product;
   }
 
@@ -95,7 +95,7 @@ class Words final : public TokenTask {
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
-    return answer_word(sequence.tokens[t]);
+    return t < first() ? "<s>" : answer_word(sequence.tokens[t]);
   }
   std::string answer_word(std::int32_t answer) const override {
     return group_->names[static_cast<std::size_t>(answer)];
@@ -122,8 +122,11 @@ class Words final : public TokenTask {
              static_cast<std::int32_t>(factors.size()),
              group_->identity,
              options.get_string("task.query_at") == "every",
+             options.get_bool("task.start"),
              0};
   }
+
+  int first() const { return spec_.start ? 1 : 0; }
 
   void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
     WordsSpec spec = spec_;
@@ -187,7 +190,9 @@ TaskKind words_kind() {
       "train on 32 tokens and read beyond: task.curriculum = \"4 8 16 32\" and eval.length_factors. No "
       "linear recurrence with states that only shrink, decay and erase within (0, 1), tells even parity "
       "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` "
-      "(chance_accuracy), and scaled accuracy counts from there.",
+      "(chance_accuracy), and scaled accuracy counts from there. start = true puts one more token in front, "
+      "as the published code does: a memory that starts empty can then be given something to turn around, "
+      "which elements that are not reflections need.",
       {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
        {"table", std::string(), "multiplication table of the group, or a file that holds it"},
        {"factors",
@@ -203,6 +208,7 @@ TaskKind words_kind() {
         {},
         {},
         {"every", "end"}},
+       {"start", false, "whether a token of its own stands in front, at which no answer is due"},
        curriculum_option("lengths")},
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};

@@ -10,6 +10,7 @@ struct WordsSpec {
   const std::int32_t* factors = nullptr;  ///< [choices] elements that occur
   std::int32_t order = 0, choices = 0, identity = 0;
   bool query_every = true;  ///< an answer at every token, else at the last one only
+  bool start = false;       ///< one more token in front, `order`, that no answer follows
   std::uint32_t part = 0;   ///< stages of a curriculum draw from different sequences
 };
 
@@ -18,18 +19,22 @@ CT_HD inline std::int32_t words_scratch_size(const WordsSpec&) { return 0; }
 CT_HD inline void words_sequence(const WordsSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
                                  const SequenceView& out, std::int32_t*) {
   RandomStream random = sequence_stream(data_seed, split, n + (static_cast<std::uint64_t>(spec.part) << 48));
-  const std::int32_t T = out.shape.T;
+  const std::int32_t first = spec.start ? 1 : 0, T = out.shape.T - first;
   std::int32_t product = spec.identity, q = 0;
+  if (spec.start) {
+    out.tokens[0] = spec.order;
+    if (out.role) out.role[0] = static_cast<std::int32_t>(Role::identity);
+  }
   for (std::int32_t t = 0; t < T; ++t) {
     const std::int32_t x = spec.factors[draw_below(random, spec.choices)];
     product = spec.table[product * spec.order + x];
-    out.tokens[t] = x;
-    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::multiply);
+    out.tokens[first + t] = x;
+    if (out.role) out.role[first + t] = static_cast<std::int32_t>(Role::multiply);
     // Where fewer are wanted they spread evenly, and the last one stays.
     if (spec.query_every ? t + 1 != (static_cast<std::int64_t>(q) + 1) * T / out.shape.Q : t + 1 != T)
       continue;
     out.query[q] = x;
-    out.query_position[q] = t + 1;
+    out.query_position[q] = first + t + 1;
     out.target[q] = product;
     if (out.meta) {
       std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;

@@ -24,18 +24,19 @@ using testing::whole;
 
 Settings named(const std::string& group) { return {{"group", group}}; }
 
-[[maybe_unused]] const bool pinned =
-    testing::pin({{"words", "standard", {}, 0xf88d4faa0fa50452u, 0x72ccc7d4465c9846u},
-                  {"words",
-                   "swaps",
-                   {{"group", std::string("S5")}, {"factors", std::string("swaps")}},
-                   0x96519fa18d5def34u,
-                   0x589c44d3b78fe7d6u},
-                  {"words",
-                   "product",
-                   {{"group", std::string("A4xZ5")}, {"length", whole(9)}},
-                   0x5b5822eab110672bu,
-                   0x4df912fdba58d9dau}});
+[[maybe_unused]] const bool pinned = testing::pin(
+    {{"words", "standard", {}, 0xf88d4faa0fa50452u, 0x72ccc7d4465c9846u},
+     {"words",
+      "swaps",
+      {{"group", std::string("S5")}, {"factors", std::string("swaps")}},
+      0x96519fa18d5def34u,
+      0x589c44d3b78fe7d6u},
+     {"words",
+      "product",
+      {{"group", std::string("A4xZ5")}, {"length", whole(9)}},
+      0x5b5822eab110672bu,
+      0x4df912fdba58d9dau},
+     {"words", "start", {{"start", true}, {"length", whole(9)}}, 0xf43a809291a5e055u, 0xef92109d950af391u}});
 
 TEST(Groups, AreGroupsOfTheirOrders) {
   const struct {
@@ -200,6 +201,29 @@ TEST(Words, TheLossMayStandAtTheLastTokenOnly) {
   EXPECT_EQ(task->shape(Split::train), (SequenceShape{32, 1, 1}));
   SequenceBuffer buffer(*task, Split::train);
   EXPECT_EQ(buffer.draw(0, 0).query_position[0], 32);
+}
+
+TEST(Words, AStartTokenStandsInFront) {
+  const Settings without = {{"curriculum", std::string("4 8")}};
+  Settings with = without;
+  with["start"] = true;
+  const auto task = make_task("words", with), plain = make_task("words", without);
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{9, 1, 8}));
+  EXPECT_EQ(task->stages()[0].task->shape(Split::train), (SequenceShape{5, 1, 4}));
+  EXPECT_EQ(task->lengthened(4)->shape(Split::eval), (SequenceShape{33, 1, 32}));
+  EXPECT_EQ(task->vocabulary().tokens, 7);
+  EXPECT_EQ(task->vocabulary().values, 6);
+  SequenceBuffer longer(*task, Split::train), shorter(*plain, Split::train);
+  const SequenceView s = longer.draw(3, 5), same = shorter.draw(3, 5);
+  EXPECT_EQ(s.tokens[0], 6);
+  EXPECT_TRUE(std::equal(same.tokens, same.tokens + 8, s.tokens + 1));
+  EXPECT_TRUE(std::equal(same.target, same.target + 8, s.target));
+  for (int q = 0; q < 8; ++q) {
+    EXPECT_EQ(s.query_position[q], q + 2);
+    EXPECT_EQ(s.meta[q * meta_count + meta_operations], q + 1);
+    EXPECT_EQ(task->reference_answer(s, s.query[q], q + 2), s.target[q]);
+  }
+  EXPECT_EQ(task->to_text(s).substr(0, 11), "     1: <s>");
 }
 
 TEST(Words, BaselinesAreOneOverTheOrder) {
