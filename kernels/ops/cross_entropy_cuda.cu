@@ -1,7 +1,7 @@
-// Cross-entropy: products of row blocks by the op linear, a thread block a row between them.
+// Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a thread block a row between them.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
-#include "kernels/ops/cross_entropy.h"
+#include "kernels/ops/cross_entropy_tiles.cuh"
 
 namespace crosstalk {
 namespace {
@@ -108,13 +108,61 @@ __global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ Cr
   if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
 }
 
+/// Gradient of one side.
+template <int D, bool kWords>
+void gradient_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
+  if (!(kWords ? op.w : op.x).wanted()) return;
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const std::int64_t rows = kWords ? op.V() : op.rows();
+  const unsigned blocks =
+      blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(kWords ? tiles.w_parts : tiles.x_parts);
+  allow_shared_memory(entropy_gradient<D, kWords>, kEntropyBytes<D>);
+  entropy_gradient<D, kWords>
+      <<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (gradient)");
+  add_parts<D, kWords>
+      <<<dim3(blocks_for(rows * (D / 4), kEntropyThreads), R), kEntropyThreads, 0, stream_of(exec)>>>(op,
+                                                                                                      tiles);
+  check_launch("cross_entropy (parts)");
+}
+
+template <int D>
+void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles, bool gradients) {
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const std::int64_t rows = op.rows();
+  const unsigned blocks = blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts);
+  round_operands<D><<<dim3(blocks_for((rows + op.V()) * (D / 8), kEntropyThreads), R), kEntropyThreads, 0,
+                      stream_of(exec)>>>(op);
+  check_launch("cross_entropy (operands)");
+  allow_shared_memory(entropy_sums<D>, kEntropyBytes<D>);
+  entropy_sums<D><<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (sums)");
+  finish_rows<D>
+      <<<dim3(blocks_for(rows, kEntropyThreads), R), kEntropyThreads, 0, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (rows)");
+  if (!gradients) return;
+  gradient_in_tiles<D, false>(exec, op, tiles);
+  gradient_in_tiles<D, true>(exec, op, tiles);
+}
+
+/// Whether it was done so.
 template <class Real>
-void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (!op.tiles || !op.fits_tiles()) return false;
+    const EntropyTiles tiles(op.rows(), op.V(), op.x.value.columns());
+    if (tiles.D == 32) in_tiles<32>(exec, op, tiles, gradients);
+    if (tiles.D == 64) in_tiles<64>(exec, op, tiles, gradients);
+    if (tiles.D == 128) in_tiles<128>(exec, op, tiles, gradients);
+    return true;
+  }
+  return false;
+}
+
+template <class Real>
+void by_blocks(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
   const std::int64_t rows = op.rows(), block = op.logits.value.dim(0);
   const unsigned R = static_cast<unsigned>(op.x.value.R);
-  if (rows == 0 || R == 0) return;
-  used_share<<<R, kThreads, 0, stream_of(exec)>>>(op);
-  check_launch("cross_entropy (used slots)");
   const auto kernel = op.V() <= kHeld * kThreads ? entropy_rows<Real, true> : entropy_rows<Real, false>;
   for (std::int64_t begin = 0; begin < rows; begin += block) {
     const std::int64_t count = std::min(block, rows - begin);
@@ -124,6 +172,15 @@ void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
     check_launch("cross_entropy");
     if (gradients) backward_cuda(exec, product);
   }
+}
+
+template <class Real>
+void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  if (op.rows() == 0 || R == 0) return;
+  used_share<<<R, kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("cross_entropy (used slots)");
+  if (!done_in_tiles(exec, op, gradients)) by_blocks(exec, op, gradients);
   mean_loss<<<R, kThreads, 0, stream_of(exec)>>>(op);
   check_launch("cross_entropy (mean)");
 }

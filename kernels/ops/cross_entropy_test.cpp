@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/cross_entropy.h"
 
+#include <fmt/format.h>
+
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
@@ -14,6 +17,7 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
   op.integers("target", {B, Q}, integer_in(lowest, V - 1));
   op.loss("loss").output_without_gradient("query_loss", {B, Q}).integer_output("correct", {B, Q});
   op.workspace("logits", {block, V}).workspace("share", {1});
+  if (precision == Precision::bf16) op.workspace("tiles", {static_cast<int>(EntropyTiles(B * Q, V, D).size)});
   const auto set_up = [=]<class Real>(TensorSet<Real>& s) {
     auto call = bound<CrossEntropy, Real>(s, [](auto&) {});
     call.precision = precision, call.with_gradients = eager;
@@ -145,6 +149,105 @@ TEST(CrossEntropyTest, RoundedOperands) {
   }
   full.run_forward(Exec{}, a), bf16.run_forward(Exec{}, b);
   EXPECT_EQ(a.real("loss").data[0], b.real("loss").data[0]);
+}
+
+// A graph asks for the workspace of one form alone.
+TEST(CrossEntropyTest, TilesAreForBf16OnAGpu) {
+  const auto planned = [](Device device, Precision precision, int D) {
+    CrossEntropy<float> op;
+    op.device = device, op.precision = precision;
+    op.x.value = shaped<float>(1, {2, 3, D}), op.w.value = shaped<float>(1, {5, D});
+    op.target.value = shaped<std::int32_t>(1, {2, 3});
+    op.plan();
+    return op;
+  };
+  EXPECT_EQ(planned(Device::cuda, Precision::bf16, 128).logits.value.rank, 0);
+  EXPECT_EQ(planned(Device::cuda, Precision::bf16, 128).tiles.value.columns(), EntropyTiles(6, 5, 128).size);
+  for (const auto& op :
+       {planned(Device::cpu, Precision::bf16, 128), planned(Device::cuda, Precision::tf32, 128),
+        planned(Device::cuda, Precision::bf16, 129)}) {
+    EXPECT_EQ(op.tiles.value.rank, 0);
+    EXPECT_EQ(op.logits.value.rank, 2);
+  }
+}
+
+class CrossEntropyOnCuda : public CudaTest {};
+
+// Rounding a gradient of the logits differs where the number before it does by a little.
+TEST_F(CrossEntropyOnCuda, InTiles) {
+  Exec exec;
+  exec.device = Device::cuda;
+  struct Size {
+    int B, Q, D, V, lowest;
+  };
+  for (const Size& s :
+       {Size{1, 1, 1, 1, 0}, Size{3, 5, 7, 65, -1}, Size{5, 33, 32, 200, -1}, Size{2, 150, 33, 129, 0},
+        Size{7, 19, 64, 1031, -1}, Size{3, 50, 100, 333, -1}, Size{40, 33, 128, 3001, -1}}) {
+    OpCase op = make("Tiles", s.B, s.Q, s.D, s.V, s.B * s.Q, s.lowest, false, Precision::bf16);
+    const double factor = 2 / std::sqrt(s.D);
+    op.edit("x", [&](int, Numbers& x) {
+      for (double& e : x) e = static_cast<float>(factor * e);  // or it is rounded twice on the one side
+    });
+    op.edit("w", [](int, Numbers& w) {
+      for (double& e : w) e = static_cast<float>(e);
+    });
+    const std::vector<int> replicas = {0, 1, 2};
+    TensorSet<double> want;
+    TensorSet<float> got(Device::cuda);
+    op.fill(want, replicas), op.fill(got, replicas);
+    op.run_forward({}, want), op.run_backward({}, want);
+    op.run_forward(exec, got), op.run_backward(exec, got);
+    for (int r : replicas) {
+      const auto expect_close = [&](const std::string& name, double limit) {
+        const auto x = download(Device::cuda, got.real(name), r);
+        const auto y = download(Device::cpu, want.real(name), r);
+        const auto n = static_cast<std::int64_t>(y.size());
+        EXPECT_TRUE(close(fmt::format("{}, {} columns, {} words, replica {}", name, s.D, s.V, r), x.data(),
+                          y.data(), n, limit * magnitude(y.data(), n)));
+      };
+      expect_close("query_loss", 1e-5), expect_close("loss", 1e-5);
+      expect_close("d_x", 8e-3), expect_close("d_w", 8e-3);
+      EXPECT_EQ(download(Device::cuda, got.integer("correct"), r),
+                download(Device::cpu, want.integer("correct"), r));
+      TensorSet<float> alone(Device::cuda);
+      op.fill(alone, {r});
+      op.run_forward(exec, alone), op.run_backward(exec, alone);
+      for (const char* name : {"query_loss", "loss", "d_x", "d_w"})
+        EXPECT_EQ(download(Device::cuda, alone.real(name), 0), download(Device::cuda, got.real(name), r))
+            << name;
+    }
+    // What is added to, and forward alone.
+    got.writes["x"] = got.writes["w"] = Write::add;
+    const auto loss = download(Device::cuda, got.real("loss"), 1),
+               once = download(Device::cuda, got.real("d_w"), 1);
+    op.run_forward(exec, got);
+    EXPECT_EQ(download(Device::cuda, got.real("loss"), 1), loss);
+    op.run_backward(exec, got);
+    const auto twice = download(Device::cuda, got.real("d_w"), 1);
+    for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(twice[i], once[i] + once[i]);
+  }
+}
+
+TEST_F(CrossEntropyOnCuda, TilesOfEqualAndOfBrokenLogits) {
+  Exec exec;
+  exec.device = Device::cuda;
+  OpCase op = make("Equal", 6, 4, 2, 3, 24, -1, false, Precision::bf16);
+  const auto whole = [](int, Numbers& x) {
+    for (double& e : x) e = std::round(e);
+  };
+  op.edit("x", whole).edit("w", whole);
+  op.edit("x", [](int, Numbers& x) { x[0] = std::nan(""); });
+  TensorSet<double> want;
+  TensorSet<float> got(Device::cuda);
+  op.fill(want, {0, 1}), op.fill(got, {0, 1});
+  op.run_forward({}, want), op.run_forward(exec, got);
+  for (int r = 0; r < 2; ++r) {
+    auto correct = download(Device::cpu, want.integer("correct"), r);
+    EXPECT_EQ(download(Device::cuda, got.integer("correct"), r), correct);
+    const auto x = download(Device::cuda, got.real("query_loss"), r);
+    const auto y = download(Device::cpu, want.real("query_loss"), r);
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(x[i]), std::isnan(y[i])) << i;
+  }
 }
 
 }  // namespace

@@ -193,12 +193,14 @@ template <class Real>
 QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w,
                               const BatchTensors& batch) {
   CrossEntropy<Real> op;
-  op.precision = g.products();
+  op.precision = g.products(), op.device = g.device();
   op.with_gradients = g.train();
   op.x = in(x), op.w = in(w), op.target = ids(batch.target);
   op.plan();
   Variable<Real>*query_loss = g.tensor(op.query_loss.value, false), *loss = g.tensor(op.loss.value, false),
-  *logits = g.tensor(op.logits.value, false), *share = g.tensor(op.share.value, false);
+  *logits = op.logits.value.rank > 0 ? g.tensor(op.logits.value, false) : nullptr,
+  *tiles = op.tiles.value.rank > 0 ? g.tensor(op.tiles.value, false) : nullptr,
+  *share = g.tensor(op.share.value, false);
   auto* correct = g.integers({batch.B, batch.Q});
   g.node(
       "cross_entropy", {x, w}, {},
@@ -211,7 +213,8 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
         bind(now.x, x), bind(now.w, w);
         now.target.value = *op.target.source;
         now.query_loss.value = query_loss->value, now.loss.value = loss->value;
-        now.logits.value = logits->value, now.share.value = share->value, now.correct = *correct;
+        now.logits.value = value(logits), now.tiles.value = value(tiles), now.share.value = share->value;
+        now.correct = *correct;
         forward(e, now);
       },
       [](const Exec&, const std::vector<Write>& m) {
