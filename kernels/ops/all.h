@@ -16,6 +16,7 @@
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
 #include "kernels/ops/gated_conv.h"
+#include "kernels/ops/joined_linear.h"
 #include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
@@ -64,6 +65,7 @@
   X(FwmRead) \
   X(GatedConv) \
   X(GatherValues) \
+  X(JoinedLinear) \
   X(LevelGain) \
   X(Linear) \
   X(LogScan) \
