@@ -15,6 +15,7 @@
 #include "kernels/ops/feature_map.h"
 #include "kernels/ops/fwm.h"
 #include "kernels/ops/gated_conv.h"
+#include "kernels/ops/joined_linear.h"
 #include "kernels/ops/level_gain.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/lookup.h"
@@ -62,6 +63,7 @@
   X(FwmRead) \
   X(GatedConv) \
   X(GatherValues) \
+  X(JoinedLinear) \
   X(LevelGain) \
   X(Linear) \
   X(LogScan) \

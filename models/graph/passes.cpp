@@ -8,6 +8,7 @@
 
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attend_mix.h"
+#include "kernels/ops/joined_linear.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
 #include "models/graph/nodes.h"
@@ -41,6 +42,7 @@ class Links {
     return std::any_cast<Info>(&found->second->info);
   }
   Node* maker(Variable<Real>* x) const { return made_by_.at(x->root()); }
+  bool made(Variable<Real>* x) const { return made_by_.count(x->root()) != 0; }
 
  private:
   std::map<Variable<Real>*, Node*> made_by_;
@@ -194,10 +196,69 @@ bool attend_mix_once(Graph<Real>& graph) {
   return false;
 }
 
+/// Linear maps of x as one node, where the first of them stood. In float only those that its tiles take, then even one
+/// alone; weights are leaves, each read once.
+template <class Real>
+bool joined_linear_once(Graph<Real>& graph) {
+  using Map = std::shared_ptr<const Linear<Real>>;
+  using Node = typename Graph<Real>::Node;
+  const Links<Real> links(graph);
+  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
+  auto& nodes = graph.nodes();
+  for (std::size_t first = 0; first < nodes.size(); ++first) {
+    JoinedLinear<Real> op;
+    op.device = graph.device();
+    std::vector<const Node*> chain;
+    std::set<Variable<Real>*> leaves;
+    for (std::size_t i = first; i < nodes.size() && op.outputs < op.kMost; ++i) {
+      const Map* map = std::any_cast<Map>(&nodes[i].info);
+      if (!map && i == first) break;
+      if (!map) continue;
+      const Linear<Real>& one = **map;
+      Variable<Real>*x = variable(one.x.variable), *w = variable(one.w.variable),
+      *b = variable(one.b.variable);
+      if (i == first) op.x = one.x, op.precision = one.precision;
+      if (x->root() != variable(op.x.variable)->root() || one.precision != op.precision ||
+          x->value.columns() != op.x.value.columns() || links.made(w) || (b && links.made(b)) ||
+          leaves.count(w->root()) || (b && leaves.count(b->root())))
+        continue;
+      op.w[op.outputs] = one.w, op.b[op.outputs] = one.b;
+      op.y[op.outputs++].variable = nodes[i].outputs[0];
+      if (sizeof(Real) == sizeof(float) && op.slabs().count == 0) {
+        op.w[--op.outputs] = {}, op.b[op.outputs] = {}, op.y[op.outputs] = {};
+        continue;
+      }
+      leaves.insert(w->root());
+      if (b) leaves.insert(b->root());
+      chain.push_back(&nodes[i]);
+    }
+    if (chain.size() < (sizeof(Real) == sizeof(float) ? 1 : 2)) continue;
+    const std::size_t before = nodes.size();
+    std::vector<bool> gone;
+    for (const Node& node : nodes) gone.push_back(std::count(chain.begin(), chain.end(), &node) > 0);
+    graph.add(op);
+    std::deque<Node> next;
+    for (std::size_t i = 0; i < before; ++i) {
+      if (i == static_cast<std::size_t>(std::find(gone.begin(), gone.end(), true) - gone.begin()))
+        next.push_back(std::move(nodes.back()));
+      if (!gone[i]) {
+        next.push_back(std::move(nodes[i]));
+      } else {
+        for (std::size_t j = 1; j < nodes[i].outputs.size(); ++j)
+          nodes[i].outputs[j]->owned = false;  // workspace
+      }
+    }
+    nodes = std::move(next);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
-  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix"};
+  static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
+                                                 "joined_linear"};
   return names;
 }
 
@@ -213,6 +274,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (table_features_once(graph, false)) ++count;
   } else if (name == "attend_mix") {
     while (attend_mix_once(graph)) ++count;
+  } else if (name == "joined_linear") {
+    while (joined_linear_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -205,6 +205,79 @@ TEST(Passes, LeaveWeightsThatSomebodyReads) {
   EXPECT_EQ(Attention(8, false, true).replaced, 0);  // few queries
 }
 
+/// Linear maps of one input: the second's result is read before the third is made; two share a weight, one has another input.
+struct Maps {
+  explicit Maps(bool pass) : block(Device::cpu, 2), graph(Device::cpu, 2, true) {
+    block.add("x", {3, 5, 4}, Init::normal(1));
+    for (const int rows : {6, 2, 7}) block.add(fmt::format("w{}", rows), {rows, 4}, Init::normal(1));
+    block.add("other", {3, 6}, Init::normal(1)), block.add("b", {6}, Init::normal(1));
+    block.allocate();
+    for (int r = 0; r < 2; ++r) block.initialise(r, 5 + static_cast<std::uint64_t>(r));
+    const auto twice = [&](Variable<double>* x) {
+      Map<double> map;
+      map.scale = 2, map.x = in(x);
+      return out(graph.add(map).y);
+    };
+    const auto leaf = [&](int i) { return graph.parameter(block, i); };
+    Variable<double>*x = twice(leaf(0)), *none = nullptr, *first = linear(graph, x, leaf(1), leaf(5)),
+    *second = twice(linear(graph, graph.view(x, {15, 4}), leaf(2), none));
+    results = {first, second, linear(graph, x, leaf(3), none), linear(graph, x, leaf(3), none),
+               linear(graph, first, leaf(4), none)};
+    for (auto* result : results) graph.keep(result);
+    graph.node(
+        "cotangent", results, {}, [](const Exec&) {},
+        [this](const Exec&, const std::vector<Write>& writes) {
+          RandomStream random(3, RandomDomain::task_train, 0);
+          for (std::size_t j = 0; j < results.size(); ++j) {
+            for (int r = 0; r < 2; ++r) {
+              for (std::int64_t i = 0; i < results[j]->gradient.size(); ++i) {
+                double& g = results[j]->gradient.at(r)[i];
+                g = random.uniform() - 0.5 + (writes[j] == Write::add ? g : 0);
+              }
+            }
+          }
+        });
+    if (pass) replaced = run_pass(graph, "joined_linear");
+    graph.plan();
+    graph.forward({}), graph.backward({});
+    graph.check_guards();
+  }
+  ParameterBlock<double> block;
+  Graph<double> graph;
+  std::vector<Variable<double>*> results;
+  int replaced = 0;
+};
+
+TEST(Passes, JoinedMapsAreTheChain) {
+  const Maps chain(false), joined(true);
+  EXPECT_EQ(joined.replaced, 1);
+  EXPECT_EQ(joined.graph.node_names(),
+            (std::vector<std::string>{"map", "joined_linear", "map", "linear", "linear", "cotangent"}));
+  for (std::size_t i = 0; i < chain.results.size(); ++i) {
+    const auto& want = chain.results[i]->value;
+    EXPECT_TRUE(close(fmt::format("result {}", i), joined.results[i]->value, want, 1e-14));
+  }
+  for (int i = 0; i < chain.block.count(); ++i)
+    EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
+}
+
+// Floats as they are have products of their own; those in bf16 go into tiles, even one alone.
+TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
+  for (const Precision precision : {Precision::full, Precision::tf32, Precision::bf16}) {
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {3, 8}, Init::normal(1)), block.add("w", {6, 8}, Init::normal(1));
+    block.add("wide", {600, 8}, Init::normal(1)), block.add("narrow", {5, 6}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, false);
+    graph.set_products(precision);
+    Variable<float>*x = graph.parameter(block, 0), *none = nullptr;
+    linear(graph, x, graph.parameter(block, 2), none);
+    linear(graph, linear(graph, x, graph.parameter(block, 1), none), graph.parameter(block, 3), none);
+    EXPECT_EQ(run_pass(graph, "joined_linear"), precision == Precision::bf16 ? 1 : 0);
+    EXPECT_EQ(graph.forms(), precision == Precision::bf16 ? "linear joined_linear" : "linear");
+  }
+}
+
 TEST(Passes, UnknownOnesAreABug) {
   Graph<double> graph(Device::cpu, 1, true);
   EXPECT_THROW(run_pass(graph, "no such pass"), std::logic_error);
