@@ -165,7 +165,10 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
   if (r.value_log_decay) return Form::recurrent;  // a row has little that products could share
   if (m.batch()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
-  if (m.T <= 2 * state_chunk(m.K, m.V, m.graph.products()) && covers(Form::parallel, m, r))
+  // A weight of a read costs K + V, a token's step of the state K V.
+  const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);
+  const bool few = r.erase == Erase::none && weights <= K * m.V;
+  if ((few || m.T <= 2 * state_chunk(m.K, m.V, m.graph.products())) && covers(Form::parallel, m, r))
     return Form::parallel;
   return Form::chunk;
 }

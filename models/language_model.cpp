@@ -119,14 +119,12 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   return lookup<Real>(g, batch.tokens, {{embedding, channel_token, lists}}, positions);
 }
 
-// Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens. On a GPU a state is
-// read after every token all the same, by the chunkwise kernels, which take no positions.
+// Whether queries of a layer stand only where an answer is due: nothing behind it looks at other tokens.
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  if (every_row_ || layer + 1 < static_cast<int>(layers_.size()) || kind.conv) return false;
-  const auto& memory = memory_named(kind.options.get_string("memory.name"));
-  return !memory.own_token && (device_ == Device::cpu || memory.keeps_keys);
+  return !every_row_ && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
+         !memory_named(kind.options.get_string("memory.name")).own_token;
 }
 
 template <class Real>

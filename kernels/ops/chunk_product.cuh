@@ -53,9 +53,9 @@ struct Staged {
 };
 struct Unstaged {
   const float* at;
-  int stride, rows;
+  int stride, rows, columns;
   __device__ __forceinline__ float get(int row, int column) const {
-    return row < rows && column < stride ? at[row * stride + column] : 0;
+    return row < rows && column < columns ? at[row * stride + column] : 0;
   }
 };
 
@@ -133,37 +133,37 @@ struct ChunkSums {
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x *= y; });
   }
-  /// From memory, rows `stride` apart, as far as there are rows and columns. kWhole: there are N columns, and
-  /// they come in aligned pairs.
-  template <bool kWhole>
-  __device__ __forceinline__ void take(const float* from, std::int64_t stride, int rows, int columns) {
+  /// From memory, as far as there are rows and columns: rows(row) is where a row starts, or null. kWhole: there are N
+  /// columns, and they come in aligned pairs.
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void take(const Where& rows, int columns) {
     pairs([&](int row, int column, float& x, float& y) {
-      const float* p = from + row * stride + column;
+      const float* const from = rows(row);
       if constexpr (kWhole) {
         float2 two = make_float2(0, 0);
-        if (row < rows) two = *reinterpret_cast<const float2*>(p);
+        if (from) two = *reinterpret_cast<const float2*>(from + column);
         x = two.x, y = two.y;
       } else {
-        x = row < rows && column < columns ? p[0] : 0;
-        y = row < rows && column + 1 < columns ? p[1] : 0;
+        x = from && column < columns ? from[column] : 0;
+        y = from && column + 1 < columns ? from[column + 1] : 0;
       }
     });
   }
   /// To memory; the sums are lost if they are added to what is there.
-  template <bool kWhole>
-  __device__ __forceinline__ void put(Write mode, float* to, std::int64_t stride, int rows, int columns) {
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void put(Write mode, const Where& rows, int columns) {
     if (mode == Write::add) {
       ChunkSums old;
-      old.take<kWhole>(to, stride, rows, columns);
+      old.take<kWhole>(rows, columns);
       each(old, [](float& x, float y) { x += y; });
     }
     pairs([&](int row, int column, float x, float y) {
-      float* p = to + row * stride + column;
+      float* const to = rows(row);
       if constexpr (kWhole) {
-        if (row < rows) *reinterpret_cast<float2*>(p) = make_float2(x, y);
+        if (to) *reinterpret_cast<float2*>(to + column) = make_float2(x, y);
       } else {
-        if (row < rows && column < columns) p[0] = x;
-        if (row < rows && column + 1 < columns) p[1] = y;
+        if (to && column < columns) to[column] = x;
+        if (to && column + 1 < columns) to[column + 1] = y;
       }
     });
   }

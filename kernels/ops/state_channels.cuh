@@ -11,7 +11,7 @@
 // a = e x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/ops/state_chunk_parts.cuh"
+#include "kernels/ops/state_chunk_walk.cuh"
 
 namespace crosstalk::device {
 
@@ -62,16 +62,15 @@ struct ChannelParts {
   __device__ __forceinline__ void load(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
                                        int valid) const {
     const int K = walk.K;
-    const std::int64_t stride = static_cast<std::int64_t>(walk.H) * K;
     Fetched<Tile> q_in, k_in, g_in;
-    q_in.fetch(walk.rows(op.q.value, first, K), stride, valid, K);
-    k_in.fetch(walk.rows(op.k.value, first, K), stride, valid, K);
-    g_in.fetch(walk.rows(op.log_decay.value, first, K), stride, valid, K);
+    q_in.fetch(walk.queries(op, first, valid), K);
+    k_in.fetch(walk.keys(op, first, valid), K);
+    g_in.fetch(walk.of_tokens(op.log_decay.value, first, valid, walk.line, walk.first_key), K);
     q_in.template put<Raw>(q, valid);
     k_in.template put<Raw>(k, valid);
     g_in.each([&](int row, int column, float g) { alpha[row * D + column] = row < valid ? expf(g) : 1; });
     if (tied) {
-      q_in.fetch(walk.rows(op.erase_read.value, first, K), stride, valid, K);
+      q_in.fetch(walk.looks(op, first, valid), K);
       q_in.template put<Raw>(x, valid);
     }
   }

@@ -18,6 +18,7 @@ struct ChannelBackwardMemory {
   float *d_q, *d_a, *d_k;                    ///< [C][D], see ChannelParts
   float *write, *erase, *of_value;           ///< the last: sums of rows
   float *through, *keys, *queries, *erases;  ///< sums of columns: S . D; of the halves' rows
+  int* list;
   std::size_t bytes;
 
   CT_HD ChannelBackwardMemory(unsigned char* base, bool, bool solves, bool tied) {
@@ -34,6 +35,7 @@ struct ChannelBackwardMemory {
     of_value = carve.take<float>(kSums);
     through = carve.take<float>(Tile::State::kDown * D);
     for (float** sums : {&keys, &queries, &erases}) *sums = carve.take<float>(kDown * D);
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
     // One after the other: the states, and gradients of rows.
     const std::size_t shared = carve.used;
     d_state = carve.take<Type>(D * Tile::kRow);
@@ -75,8 +77,8 @@ struct ChannelBackward {
   /// One number of x.
   __device__ __forceinline__ float x_at(int first, int valid, int row, int c) const {
     if (!walk.tied) return Parts::Raw::value(parts.k[row * kRow + c]);
-    const float* from = walk.rows(op.erase_read.value, first, walk.K);
-    return row < valid && c < walk.K ? from[static_cast<std::int64_t>(row) * walk.H * walk.K + c] : 0;
+    const float* const from = walk.looks(op, first, valid)(row);
+    return from && c < walk.K ? from[c] : 0;
   }
 
   /// By the workers: gradients of rows, in the places of those at borders, and of the decays, in that of the
@@ -108,15 +110,18 @@ struct ChannelBackward {
 
   /// By all: gradients to memory.
   __device__ __forceinline__ void put_rows(int first, int valid) const {
-    const int K = walk.K;
-    const std::int64_t stride = static_cast<std::int64_t>(walk.H) * K;
+    const int K = walk.K, line = walk.line, from = walk.first_key;
+    const auto d_queries = walk.of_queries(op.q.gradient, first, valid, line, from);
+    const auto d_keys = walk.of_writes(op.k.gradient, first, valid, line, from);
+    const auto d_decays = walk.of_tokens(op.log_decay.gradient, first, valid, line, from);
+    const auto d_looks = walk.of_erases(op.erase_read.gradient, first, valid, line, from);
+    const auto d_erased = walk.of_erases(op.erase_write.gradient, first, valid, line, from);
     const auto four = [](const float* p) { return *reinterpret_cast<const float4*>(p); };
 #pragma unroll 1
     for (int n = threadIdx.x; n < C * D / 4; n += Tile::kThreads) {
       const int row = n / (D / 4), c = n % (D / 4) * 4, at = row * D + c;
-      const auto give = [&](const In<float>& field, float4 x) {
-        if (!field.wanted() || row >= valid) return;
-        put4<Tile::kWhole>(field.write, walk.rows(field.gradient, first, K) + row * stride + c, x, K - c);
+      const auto give = [&](const In<float>& field, Write mode, float* to, float4 x) {
+        if (field.wanted() && to) put4<Tile::kWhole>(mode, to + c, x, K - c);
       };
       float4 d_k = four(memory.d_k + at), d_x = {};
       float d_erase = 0;
@@ -133,54 +138,54 @@ struct ChannelBackward {
         d_x.x *= e, d_x.y *= e, d_x.z *= e, d_x.w *= e;
         if (!walk.tied) d_k.x += d_x.x, d_k.y += d_x.y, d_k.z += d_x.z, d_k.w += d_x.w;
       }
-      give(op.q, four(memory.d_q + at));
-      give(op.k, d_k);
-      give(op.log_decay, four(parts.alpha + at));
-      if (walk.tied) give(op.erase_read, d_x);
+      give(op.q, op.q.write, d_queries(row), four(memory.d_q + at));
+      give(op.k, walk.own(op.k.write), d_keys(row), d_k);
+      if (walk.shift) give(op.erase_write, walk.own(op.erase_write.write), d_erased(row), d_k);
+      give(op.log_decay, walk.own(op.log_decay.write), d_decays(row), four(parts.alpha + at));
+      if (walk.tied) give(op.erase_read, walk.own(op.erase_read.write), d_looks(row), d_x);
       if (c > 0 || row >= valid) continue;
-      const std::int64_t there = static_cast<std::int64_t>(row) * walk.H;
-      if (op.write_gain.wanted()) {
-        put(op.write_gain.write, walk.rows(op.write_gain.gradient, first, 1) + there,
+      if (op.write_gain.wanted() && walk.writes(row)) {
+        put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(row),
             Tile::Rows::total(memory.of_value, row) + (walk.tied ? 0 : d_erase));
       }
-      if (walk.tied && op.erase_gain.wanted()) {
-        put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + there, d_erase);
+      if (walk.tied && op.erase_gain.wanted() && walk.erases(row)) {
+        put(walk.shared(op.erase_gain.write), walk.of_erases(op.erase_gain.gradient, first, valid, 1)(row),
+            d_erase);
       }
     }
   }
 };
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
-    channel_backward(const __grid_constant__ StateRead<float> op) {
+__device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                                      const ChannelBackwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Rows = typename Tile::Rows;
   using Side = typename Tile::Side;
   using Parts = ChannelParts<Tile>;
   using Memory = ChannelBackwardMemory<Tile>;
-  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, Tile::C, Tile::W>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, true, false, Tile::C, Tile::W>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide, kHalf = Parts::kHalf;
-  extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk<Tile> walk(op);
-  const int K = walk.K, V = walk.V, H = walk.H, chunks = (walk.T + C - 1) / C;
-  Memory memory(dynamic, true, walk.solves, walk.tied);
-  Parts& parts = memory.parts;
-  parts.before = op.before, parts.late = !op.decayed;
+  const int K = walk.K, V = walk.V, chunks = walk.chunks;
+  const Parts& parts = memory.parts;
   const Matrix d_o{memory.d_o, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide}, inverse{memory.inverse, kSide},
       border{parts.border, kRow};
-  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
   const bool worker = threadIdx.x < Parts::kWorkers;
 
   typename Tile::State d_state;
-  if (op.end.gradient) {
-    d_state.template take<Tile::kWhole>(walk.kept(op.end.gradient, 1, 0, V * K), K, V, K);
+  if (op.end.gradient && walk.pass == 0) {
+    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
   }
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
-    const int first = chunk * C, valid = min(C, walk.T - first);
-    const float* kept = walk.kept(op.states.value, chunks, chunk, V * K);
-    const float* v_at = walk.rows(op.v.value, first, V);
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first);
+    const auto kept = walk.state(op.states.value, chunks, chunk);
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      __syncthreads();
+    }
     parts.load(walk, op, first, valid);
     if (threadIdx.x >= Tile::kThreads - 32) {
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
@@ -189,31 +194,34 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     {
       Fetched<Tile> d_o_in, written_in;
       const bool has_gradient = static_cast<bool>(op.o.gradient);
-      d_o_in.fetch(has_gradient ? walk.rows(op.o.gradient, first, V) : v_at, stride_v, valid, V);
-      written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
+      d_o_in.fetch(has_gradient ? walk.of_queries(op.o.gradient, first, valid, V)
+                                : walk.of_queries(op.o.value, first, valid, V),
+                   V);
+      written_in.fetch(walk.written(op, first, valid), V);
       d_o_in.put(memory.d_o, has_gradient ? valid : 0);
       written_in.put(memory.written, valid, kRow,
-                     walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
+                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
     }
     if constexpr (Memory::kStateStaged) {
       Fetched<Tile, D> state_in;
-      state_in.fetch(kept, K, V, K);
+      state_in.fetch(kept, K);
       state_in.put(memory.state, V);
     }
     if (walk.solves) {
       Fetched<WholeTile, C, C> inverse_in;
-      inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
+      inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
       inverse_in.put(memory.inverse, C, kSide);
     }
     if (chunk > 0) {
-      prefetch_rows<Tile>(walk.rows(op.q.value, first - C, K), stride_k, C);
-      prefetch_rows<Tile>(walk.rows(op.k.value, first - C, K), stride_k, C);
-      prefetch_rows<Tile>(walk.rows(op.log_decay.value, first - C, K), stride_k, C);
-      prefetch_rows<Tile>(walk.rows(op.v.value, first - C, V), stride_v, C);
-      if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
-      prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
-      if (walk.solves) prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
-      if (walk.tied) prefetch_rows<Tile>(walk.rows(op.erase_read.value, first - C, K), stride_k, C);
+      const int before = first - step;
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key), step);
+      prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
+      prefetch_rows<Tile>(walk.state(op.states.value, chunks, chunk - 1), V);
+      if (walk.solves) prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
+      if (walk.tied) prefetch_rows<Tile>(walk.looks(op, before, step), step);
     }
     __syncthreads();
     if (worker) parts.template age<true>(memory.erase);
@@ -224,7 +232,7 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     d_u.template add<false, false, D>(Matrix{parts.k_left, kRow}, d_state_at);
     __syncthreads();
     Rows given;  // v
-    given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.rest + j * kRow + v, a, b); });
@@ -239,7 +247,8 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     given.row_sums(memory.of_value);
     if (op.v.wanted()) {
       d_u.scale(memory.write);
-      d_u.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
+      d_u.template put<Tile::kWhole>(walk.shared(op.v.write), walk.of_writes(op.v.gradient, first, valid, V),
+                                     V);
     }
     __syncthreads();
 
@@ -265,7 +274,7 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
         const typename Tile::Type* s = memory.state + v * kRow + c;
         sums[0] += a * Op::value(s[0]), sums[1] += b * Op::value(s[1]);
       } else {
-        const float* s = kept + static_cast<std::int64_t>(v) * K + c;
+        const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
         if (v < V && c < K) sums[0] += a * s[0];
         if (v < V && c + 1 < K) sums[1] += b * s[1];
       }
@@ -286,7 +295,7 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
       if constexpr (Memory::kStateStaged) {
         rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
       } else {
-        rows.template add<false, true, D>(a, Unstaged{kept, K, V});
+        rows.template add<false, true, D>(a, Unstaged{kept.at, walk.line, V, K});
       }
     };
     Rows d_q, d_a, d_k;
@@ -327,8 +336,22 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
     __syncthreads();
   }
   if (op.start.wanted()) {
-    d_state.template put<Tile::kWhole>(op.start.write, walk.kept(op.start.gradient, 1, 0, V * K), K, V, K);
+    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), K);
   }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 3>)
+    channel_backward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  ChannelBackwardMemory<Tile> memory(dynamic, true, walk.solves, walk.tied);
+  memory.parts.before = walk.before, memory.parts.late = !op.decayed;
+  walk.begin(memory.list);
+  walk.blind_gradients(op);
+  do {
+    channel_backward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
 }
 
 }  // namespace crosstalk::device

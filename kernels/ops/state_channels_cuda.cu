@@ -12,14 +12,17 @@ template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   return with_format(op, [&](auto format) {
     constexpr Precision kFormat = decltype(format)::value;
-    const auto sized = [&](auto whole) {
-      constexpr bool kWhole = decltype(whole)::value;
-      const int size = op.K() > op.V() ? op.K() : op.V();
-      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, 32>{});
-      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, 32>{});
-      return f(StateTile<kFormat, 128, kWhole, true, 32, 8>{});
+    const auto sized = [&](auto whole, auto mapped) {
+      constexpr bool kWhole = decltype(whole)::value, kMapped = decltype(mapped)::value;
+      const int size = size_of_state(op);
+      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, kMapped, 32>{});
+      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, kMapped, 32>{});
+      return f(StateTile<kFormat, 128, kWhole, true, kMapped, 32, 8>{});
     };
-    return whole(op) ? sized(std::true_type{}) : sized(std::false_type{});
+    constexpr std::true_type yes;
+    constexpr std::false_type no;
+    if (mapped(op)) return whole(op) ? sized(yes, yes) : sized(no, yes);
+    return whole(op) ? sized(yes, no) : sized(no, no);
   });
 }
 

@@ -14,6 +14,7 @@ struct ChannelForwardMemory {
   ChannelParts<Tile> parts;
   Type *state, *written, *rest, *scores, *inverse;
   float *write, *erase, *solving, *scratch;
+  int* list;
   std::size_t bytes;
 
   CT_HD ChannelForwardMemory(unsigned char* base, bool, bool solves, bool tied) {
@@ -28,6 +29,7 @@ struct ChannelForwardMemory {
     scratch = solves ? carve.take<float>(Inverse::kScratch) : nullptr;
     write = carve.take<float>(C);
     erase = carve.take<float>(C);
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
     bytes = carve.used;
   }
 };
@@ -37,10 +39,8 @@ template <class Tile>
 __device__ __forceinline__ void fill_gains(const StateWalk<Tile>& walk, const StateRead<float>& op, int first,
                                            int valid, float* write, float* erase) {
   const int i = threadIdx.x % 32;
-  const float* w = walk.rows(op.write_gain.value, first, 1);
-  const float* e = op.erase == Erase::delta ? w : walk.rows(op.erase_gain.value, first, 1);
-  write[i] = i < valid ? (w ? w[static_cast<std::int64_t>(i) * walk.H] : 1.0f) : 0.0f;
-  erase[i] = i < valid ? (e ? e[static_cast<std::int64_t>(i) * walk.H] : 1.0f) : 0.0f;
+  write[i] = walk.write_gain(op, first, valid, i);
+  erase[i] = walk.erase_gain(op, first, valid, i);
 }
 
 /// Blocks that a multiprocessor is to hold, `small` of the smallest.
@@ -50,45 +50,44 @@ constexpr int kChannelBlocks = Tile::D == 32                                    
                                                                                    : 1;
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 4>)
-    channel_forward(const __grid_constant__ StateRead<float> op) {
+__device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                                     const ChannelForwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Memory = ChannelForwardMemory<Tile>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
-  extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk<Tile> walk(op);
-  const int K = walk.K, V = walk.V, H = walk.H, chunks = (walk.T + C - 1) / C;
-  Memory memory(dynamic, true, walk.solves, walk.tied);
-  auto& parts = memory.parts;
-  parts.before = op.before, parts.late = !op.decayed;
+  const int K = walk.K, V = walk.V, chunks = walk.chunks;
+  const auto& parts = memory.parts;
   const bool worker = threadIdx.x < ChannelParts<Tile>::kWorkers;
   const Matrix state_at{memory.state, kRow}, written{memory.written, kRow}, rest{memory.rest, kRow},
       scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
   const typename Memory::Inverse inverting{memory.solving, memory.scratch};
-  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
 
   typename Tile::State state;
-  if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
+  if (op.start.value) state.template take<Tile::kWhole>(walk.state(op.start.value), K);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int first = chunk * C, valid = min(C, walk.T - first);
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first);
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      __syncthreads();
+    }
     parts.load(walk, op, first, valid);
     if (threadIdx.x >= Tile::kThreads - 32) {
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
     if (op.states) {
-      state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
-                                       V, K);
+      state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
     }
-    if (const int soon = min(C, walk.T - first - C); soon > 0) {
-      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
-      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
-      prefetch_rows<Tile>(walk.rows(op.log_decay.value, first + C, K), stride_k, soon);
-      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
+    if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, next, soon), soon);
+      prefetch_rows<Tile>(walk.keys(op, next, soon), soon);
+      prefetch_rows<Tile>(walk.of_tokens(op.log_decay.value, next, soon, walk.line, walk.first_key), soon);
+      prefetch_rows<Tile>(walk.of_writes(op.v.value, next, soon, V), soon);
     }
     typename Tile::Rows given;  // v
-    given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
     if (worker) parts.template age<false>(memory.erase);
     __syncthreads();
@@ -127,21 +126,35 @@ __global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 4>)
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });
       if (op.solved) {
-        u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
-                                     V);
+        u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
       }
       __syncthreads();
     }
 
     o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
-    o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
+    o.template put<Tile::kWhole>(walk.first_key > 0 ? Write::add : Write::overwrite,
+                                 walk.of_queries(op.o.value, first, valid, V), V);
     state.pairs([&](int, int c, float& a, float& b) { a *= parts.all[c], b *= parts.all[c + 1]; });
     state.template add<true, true, C>(written, Matrix{parts.k_left, kRow});
     __syncthreads();
   }
   if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.end.value, 1, 0, V * K), K, V, K);
+    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
   }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, kChannelBlocks<Tile, 4>)
+    channel_forward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  ChannelForwardMemory<Tile> memory(dynamic, true, walk.solves, walk.tied);
+  memory.parts.before = walk.before, memory.parts.late = !op.decayed;
+  walk.begin(memory.list);
+  walk.blind_reads(op);
+  do {
+    channel_forward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
 }
 
 }  // namespace crosstalk::device

@@ -2,11 +2,14 @@
 //
 //   fields                         here                                the plain kernels, token after token
 //   Real                           float, all formats of products      double
-//   K, V                           1 to 128, padded to 32, 64 or 128   larger
+//   K, V                           1 to 128, padded to 32, 64 or 128;  larger
+//                                  without an erase, any K
 //   log_decay                      none, a token's, a key channel's
-//   erase                          none, delta, tied                   free
-//   before, decayed, start, end    any
-//   writes, position               1, none                             several writes; reads at positions
+//   erase                          any
+//   before, decayed, end           any
+//   start                          without positions                   with positions
+//   writes                         up to the rows of a chunk           more
+//   position                       any
 //
 // Where a GPU has less shared memory than a kernel asks for (227 KB at most), the plain kernels run as well.
 // SPDX-License-Identifier: Apache-2.0

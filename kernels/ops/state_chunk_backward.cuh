@@ -28,6 +28,7 @@ struct BackwardMemory {
       *look;
   float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
   float *crossing, *parts;
+  int* list;
   std::size_t bytes;
 
   CT_HD BackwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
@@ -47,6 +48,7 @@ struct BackwardMemory {
       *sums = carve.take<float>(kSums);
     }
     parts = carve.take<float>(Tile::W);
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
     // One after the other: dU, products of pairs with their gradients (gates), what follows.
     const std::size_t shared = carve.used;
     crossing = carve.take<float>(gated ? C * (C + 1) : 0);
@@ -106,19 +108,21 @@ __device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, 
 /// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows.
 template <class Tile>
 __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
-                                                   const StateRead<float>& op, float* to, int H, int valid) {
+                                                   const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                                   int first, int valid) {
   using Rows = typename Tile::Rows;
   constexpr int C = Tile::C, kEach = C / 32;
   const ChunkGates<C>& gates = *memory.gates;
   const int lane = threadIdx.x % 32;
-  const bool solves = op.erase != Erase::none;
+  const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
+  const Write mode = walk.shared(op.log_decay.write);
   float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
     writes[n] = Rows::total(memory.of_write, i);
     reads[n] = Rows::total(memory.of_read, i);
-    looks[n] = solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
+    looks[n] = walk.solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
     sums[0] += writes[n], sums[1] += reads[n], sums[2] += looks[n];
   }
   // What lanes before (writes) and after (reads, looks) this one have.
@@ -142,23 +146,21 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   float after[kEach];
 #pragma unroll
   for (int n = kEach - 1; n >= 0; --n) {
-    after[n] = (op.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
+    after[n] = (walk.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
     read += reads[n], look += looks[n];
   }
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
     const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
-    if (i < valid) {
-      put(op.log_decay.write, to + static_cast<std::int64_t>(i) * H, through + before + after[n] + pairs);
-    }
+    if (float* const d_g = to(i)) put(mode, d_g, through + before + after[n] + pairs);
     before += writes[n];
   }
 }
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
-    chunk_backward(const __grid_constant__ StateRead<float> op) {
+__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                              const BackwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Rows = typename Tile::Rows;
@@ -166,65 +168,65 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
   using Memory = BackwardMemory<Tile>;
   using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
-  extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk<Tile> walk(op);
-  const int K = walk.K, V = walk.V, H = walk.H;
-  const Memory memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  const int K = walk.K, V = walk.V, chunks = walk.chunks;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
-  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
-  const int chunks = (walk.T + C - 1) / C;
 
   typename Tile::State d_state;
-  if (op.end.gradient) {
-    d_state.template take<Tile::kWhole>(walk.kept(op.end.gradient, 1, 0, V * K), K, V, K);
+  if (op.end.gradient && walk.pass == 0) {
+    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
   }
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
-    const int first = chunk * C, valid = min(C, walk.T - first);
-    const float* kept = walk.kept(op.states.value, chunks, chunk, V * K);
-    const float* v_at = walk.rows(op.v.value, first, V);
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first);
+    const auto kept = walk.state(op.states.value, chunks, chunk);
     d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      __syncthreads();
+    }
     {
       Guarded<Tile> q_in, k_in, d_o_in, written_in;
-      q_in.fetch(walk.rows(op.q.value, first, K), stride_k, valid, K);
-      k_in.fetch(walk.rows(op.k.value, first, K), stride_k, valid, K);
-      const bool has_gradient = static_cast<bool>(op.o.gradient);
-      d_o_in.fetch(walk.rows(op.o.gradient, first, V), stride_v, has_gradient ? valid : 0, V);
-      written_in.fetch(walk.solves ? walk.rows(op.solved.value, first, V) : v_at, stride_v, valid, V);
+      q_in.fetch(walk.queries(op, first, valid), K);
+      k_in.fetch(walk.keys(op, first, valid), K);
+      d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
+      written_in.fetch(walk.written(op, first, valid), V);
       if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
       q_in.put(memory.q, valid);
       k_in.put(memory.k, valid);
       d_o_in.put(memory.d_o, valid);
       written_in.put(memory.written, valid, kRow,
-                     walk.solves ? nullptr : walk.rows(op.write_gain.value, first, 1), H);
+                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
     }
     if constexpr (Memory::kStateStaged) {
       Guarded<Tile, D> state_in;
-      state_in.fetch(kept, K, V, K);
+      state_in.fetch(kept, K);
       state_in.put(memory.state, V);
     }
     if (walk.solves) {
       Guarded<WholeTile, C, C> inverse_in;
-      inverse_in.fetch(walk.kept(op.inverse.value, chunks, chunk, C * C), C, C, C);
+      inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
       inverse_in.put(memory.inverse, C, kSide);
     }
     if (walk.tied) {
       Guarded<Tile> look_in;
-      look_in.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look_in.fetch(walk.looks(op, first, valid), K);
       look_in.put(memory.x, valid);
     }
     if (chunk > 0) {
-      prefetch_rows<Tile>(walk.rows(op.q.value, first - C, K), stride_k, C);
-      prefetch_rows<Tile>(walk.rows(op.k.value, first - C, K), stride_k, C);
-      prefetch_rows<Tile>(walk.rows(op.v.value, first - C, V), stride_v, C);
-      if (op.o.gradient) prefetch_rows<Tile>(walk.rows(op.o.gradient, first - C, V), stride_v, C);
-      prefetch_rows<Tile>(walk.kept(op.states.value, chunks, chunk - 1, V * K), K, V);
+      const int before = first - step;
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
+      prefetch_rows<Tile>(walk.state(op.states.value, chunks, chunk - 1), V);
       if (walk.solves) {
-        prefetch_rows<Tile>(walk.rows(op.solved.value, first - C, V), stride_v, C);
-        prefetch_rows<Tile, C>(walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C);
+        prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
+        prefetch_rows<Tile, C>(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C},
+                               C);
       }
     }
     __syncthreads();
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       Side s;
       s.template add<false, false, D>(q, k);
       s.pairs([&](int i, int j, float a, float b) {
-        const int last = op.before ? i - 1 : i;
+        const int last = walk.before ? i - 1 : i;
         Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
       });
     }
@@ -245,7 +247,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     if (walk.gated()) d_u.scale(gates.left);
     __syncthreads();
     Rows given;  // v
-    given.template take<Tile::kWhole>(v_at, stride_v, valid, V);
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
@@ -259,7 +261,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     if (op.v.wanted()) {
       given = d_u;
       given.scale(gates.write);
-      given.template put<Tile::kWhole>(op.v.write, walk.rows(op.v.gradient, first, V), stride_v, valid, V);
+      given.template put<Tile::kWhole>(walk.shared(op.v.write),
+                                       walk.of_writes(op.v.gradient, first, valid, V), V);
     }
     __syncthreads();
 
@@ -267,7 +270,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       Side p;
       p.template add<false, false, D>(d_o, written);
       p.pairs([&](int i, int j, float& a, float& b) {
-        const int last = op.before ? i - 1 : i;
+        const int last = walk.before ? i - 1 : i;
         a = decayed(1, i, j, last, a), b = decayed(1, i, j + 1, last, b);
         Op::put2(memory.scores + i * kSide + j, a, b);
       });
@@ -278,7 +281,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
         s.pairs([&](int i, int j, float a, float b) {
           memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
         });
-        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.before ? 1 : 0, false);
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, walk.before ? 1 : 0, false);
       }
     }
     if (walk.solves) {
@@ -318,7 +321,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       if constexpr (Memory::kStateStaged) {
         rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
       } else {
-        rows.template add<false, true, D>(a, Unstaged{kept, K, V});
+        rows.template add<false, true, D>(a, Unstaged{kept.at, walk.line, V, K});
       }
     };
     {
@@ -330,7 +333,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       }
       d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
       if (op.q.wanted()) {
-        d_q.template put<Tile::kWhole>(op.q.write, walk.rows(op.q.gradient, first, K), stride_k, valid, K);
+        d_q.template put<Tile::kWhole>(
+            op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
       }
     }
     Rows d_k, d_a;  // d_a: -da
@@ -355,12 +359,19 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
       if (!walk.tied) d_k.subtract(d_a);
     }
     if (op.k.wanted()) {
-      d_k.template put<Tile::kWhole>(op.k.write, walk.rows(op.k.gradient, first, K), stride_k, valid, K);
+      d_k.template put<Tile::kWhole>(
+          walk.own(op.k.write), walk.of_writes(op.k.gradient, first, valid, walk.line, walk.first_key), K);
+    }
+    if (walk.shift && op.erase_write.wanted()) {
+      d_k.template put<Tile::kWhole>(
+          walk.own(op.erase_write.write),
+          walk.of_erases(op.erase_write.gradient, first, valid, walk.line, walk.first_key), K);
     }
     if (walk.tied && op.erase_read.wanted()) {
       d_a.each(d_a, [](float& x, float y) { x = -y; });
-      d_a.template put<Tile::kWhole>(op.erase_read.write, walk.rows(op.erase_read.gradient, first, K),
-                                     stride_k, valid, K);
+      d_a.template put<Tile::kWhole>(
+          walk.own(op.erase_read.write),
+          walk.of_erases(op.erase_read.gradient, first, valid, walk.line, walk.first_key), K);
     }
     if (walk.gated()) {  // S . D
       float sum = 0;
@@ -369,7 +380,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
           const typename Tile::Type* s = memory.state + v * kRow + c;
           sum += a * Op::value(s[0]) + b * Op::value(s[1]);
         } else {
-          const float* s = kept + static_cast<std::int64_t>(v) * K + c;
+          const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
           if (v < V && c < K) sum += a * s[0];
           if (v < V && c + 1 < K) sum += b * s[1];
         }
@@ -391,18 +402,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     }
 
     if (threadIdx.x < 32) {
-      if (walk.gated() && op.log_decay.wanted()) {
-        put_decay_gradient<Tile>(memory, op, walk.rows(op.log_decay.gradient, first, 1), H, valid);
-      }
+      if (walk.gated() && op.log_decay.wanted()) put_decay_gradient<Tile>(memory, op, walk, first, valid);
     } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
-      const std::int64_t at = static_cast<std::int64_t>(i) * H;
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
-      if (op.write_gain.wanted()) {
-        put(op.write_gain.write, walk.rows(op.write_gain.gradient, first, 1) + at,
+      if (op.write_gain.wanted() && walk.writes(i)) {
+        put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(i),
             Rows::total(memory.of_value, i) + (walk.tied ? 0 : d_erase));
       }
-      if (walk.tied && op.erase_gain.wanted()) {
-        put(op.erase_gain.write, walk.rows(op.erase_gain.gradient, first, 1) + at, d_erase);
+      if (walk.tied && op.erase_gain.wanted() && walk.erases(i)) {
+        put(walk.shared(op.erase_gain.write), walk.of_erases(op.erase_gain.gradient, first, valid, 1)(i),
+            d_erase);
       }
     }
     d_state.template add<true, true, C>(d_o, q);
@@ -410,8 +419,21 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
     __syncthreads();
   }
   if (op.start.wanted()) {
-    d_state.template put<Tile::kWhole>(op.start.write, walk.kept(op.start.gradient, 1, 0, V * K), K, V, K);
+    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), K);
   }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
+    chunk_backward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  const BackwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  walk.begin(memory.list);
+  walk.blind_gradients(op);
+  do {
+    backward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
 }
 
 }  // namespace crosstalk::device

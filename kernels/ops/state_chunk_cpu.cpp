@@ -188,10 +188,10 @@ class Chunk {
 
   using Strided = Eigen::Map<Matrix<Real>, 0, Eigen::OuterStride<>>;
   Strided saved_inverse() const {
-    const std::int64_t full = s_.op.chunk();
-    return {s_.op.inverse.value.at(s_.r) +
-                (static_cast<std::int64_t>(s_.b * s_.H + s_.h) * s_.op.chunks() + index_) * full * full,
-            C_, C_, Eigen::OuterStride<>(full)};
+    const auto& inverse = s_.op.inverse.value;
+    return {inverse.at(s_.r) +
+                (static_cast<std::int64_t>(s_.b * s_.H + s_.h) * s_.op.chunks() + index_) * inverse.dim(3),
+            C_, C_, Eigen::OuterStride<>(s_.op.chunk())};
   }
   Strided saved_solution() const {
     return {s_.op.solved.value.at(s_.r) +

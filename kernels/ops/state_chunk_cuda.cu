@@ -1,5 +1,7 @@
 // Which kernel of the chunkwise state runs: by the format of the products and the sizes of the state.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/ops/state_chunk.cuh"
 #include "kernels/ops/state_chunk_backward.cuh"
 #include "kernels/ops/state_chunk_launch.cuh"
@@ -10,18 +12,21 @@ namespace {
 /// Calls f with the tile of this op. Padded sizes have one form, for all gates.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
-  const int size = op.K() > op.V() ? op.K() : op.V();
-  const auto sized = [&](auto format, auto whole, auto gated) {
+  const int size = size_of_state(op);
+  const auto sized = [&](auto format, auto whole, auto gated, auto mapped) {
     constexpr Precision kFormat = decltype(format)::value;
-    constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value;
-    if (size <= 32) return f(StateTile<kFormat, 32, kWhole, kGated>{});
-    if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated>{});
-    return f(StateTile<kFormat, 128, kWhole, kGated>{});
+    constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value,
+                   kMapped = decltype(mapped)::value;
+    if (size <= 32) return f(StateTile<kFormat, 32, kWhole, kGated, kMapped>{});
+    if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated, kMapped>{});
+    return f(StateTile<kFormat, 128, kWhole, kGated, kMapped>{});
   };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
   return with_format(op, [&](auto format) {
-    if (!whole(op)) return sized(format, std::false_type{}, std::true_type{});
-    if (op.log_decay) return sized(format, std::true_type{}, std::true_type{});
-    return sized(format, std::true_type{}, std::false_type{});
+    if (mapped(op)) return whole(op) ? sized(format, yes, yes, yes) : sized(format, no, yes, yes);
+    if (!whole(op)) return sized(format, no, yes, no);
+    return op.log_decay ? sized(format, yes, yes, no) : sized(format, yes, no, no);
   });
 }
 
@@ -36,12 +41,19 @@ bool chunk_read_covers(const StateRead<Real>& op) {
     const auto same = [](const In<float>& a, const In<float>& b) {
       return a && b && a.value.data == b.value.data;
     };
-    if (op.form != StateForm::chunkwise || op.writes != 1 || op.position || op.erase == Erase::free)
-      return false;
-    if (op.K() > 128 || op.V() > 128 || op.k.value.R > 65535) return false;
+    if (op.form != StateForm::chunkwise || size_of_state(op) > 128 || op.k.value.R > 65535) return false;
+    if (op.position && op.start) return false;  // what reads see no token see the start
     // Gradients of one variable are added in another order than these fields are written in.
     if (same(op.v, op.q) || same(op.v, op.k) || same(op.v, op.erase_read)) return false;
     if (same(op.log_decay, op.write_gain) || same(op.log_decay, op.erase_gain)) return false;
+    if (op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()) return false;
+    const auto any_same = [&](const In<float>& a, std::initializer_list<const In<float>*> others) {
+      return std::any_of(others.begin(), others.end(), [&](const In<float>* b) { return same(a, *b); });
+    };
+    if (mapped(op) && any_same(op.q, {&op.k, &op.erase_read, &op.erase_write})) return false;
+    if (op.erase == Erase::free && (any_same(op.erase_write, {&op.k, &op.v, &op.erase_read}) ||
+                                    same(op.k, op.erase_read) || same(op.write_gain, op.erase_gain)))
+      return false;
     if (has_channels(op)) return channel_read_covers(op);
     return with_tile(op, [&](auto tile) {
       using Tile = decltype(tile);

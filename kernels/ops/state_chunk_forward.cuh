@@ -8,7 +8,7 @@
 // (Yang et al. 2024, arXiv 2406.06484 and 2412.06464.) What it keeps: S before each chunk, U, (I + A)^-1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/ops/state_chunk_parts.cuh"
+#include "kernels/ops/state_chunk_walk.cuh"
 
 namespace crosstalk::device {
 
@@ -19,6 +19,7 @@ struct ForwardMemory {
   ChunkGates<C>* gates;
   Type *q, *k, *x, *state, *written, *aged, *rest, *scores, *inverse;
   float *solving, *scratch;
+  int* list;
   std::size_t bytes;
 
   CT_HD ForwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
@@ -35,62 +36,67 @@ struct ForwardMemory {
     inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
     solving = solves ? carve.take<float>(C * ChunkInverse<C, Tile::W>::kStride) : nullptr;
     scratch = solves ? carve.take<float>(ChunkInverse<C, Tile::W>::kScratch) : nullptr;
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
     bytes = carve.used;
   }
 };
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
-    chunk_forward(const __grid_constant__ StateRead<float> op) {
+__device__ __forceinline__ void forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                             const ForwardMemory<Tile>& memory) {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
-  extern __shared__ __align__(16) unsigned char dynamic[];
-  const StateWalk<Tile> walk(op);
-  const int K = walk.K, V = walk.V, H = walk.H;
-  const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  const int K = walk.K, V = walk.V;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, state_at{memory.state, kRow},
       written{memory.written, kRow}, aged{memory.aged, kRow}, rest{memory.rest, kRow},
       scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
   const ChunkInverse<C, Tile::W> inverting{memory.solving, memory.scratch};
-  const std::int64_t stride_k = static_cast<std::int64_t>(H) * K, stride_v = static_cast<std::int64_t>(H) * V;
 
   typename Tile::State state;
-  if (op.start.value) state.template take<Tile::kWhole>(walk.kept(op.start.value, 1, 0, V * K), K, V, K);
-  const int chunks = (walk.T + C - 1) / C;
+  if (op.start.value) state.template take<Tile::kWhole>(walk.state(op.start.value), K);
   Fetched<Tile> next_q, next_k;  // on their way while the chunk before is at work
-  next_q.fetch(walk.rows(op.q.value, 0, K), stride_k, min(C, walk.T), K);
-  next_k.fetch(walk.rows(op.k.value, 0, K), stride_k, min(C, walk.T), K);
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int first = chunk * C, valid = min(C, walk.T - first), soon = min(C, walk.T - first - C);
+  if constexpr (!Tile::kMapped) {
+    next_q.fetch(walk.queries(op, 0, min(C, walk.T)), K);
+    next_k.fetch(walk.keys(op, 0, min(C, walk.T)), K);
+  }
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first),
+              soon = min(step, walk.T - first - step);
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      next_k.fetch(walk.keys(op, first, valid), K);
+      __syncthreads();
+      next_q.fetch(walk.queries(op, first, valid), K);
+    }
     next_q.put(memory.q, valid);
     next_k.put(memory.k, valid);
     if (walk.tied) {
       Fetched<Tile> look;
-      look.fetch(walk.rows(op.erase_read.value, first, K), stride_k, valid, K);
+      look.fetch(walk.looks(op, first, valid), K);
       look.put(memory.x, valid);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
     if (op.states) {
-      state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.states.value, chunks, chunk, V * K), K,
-                                       V, K);
+      state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
     }
     if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
     if (soon > 0) {
-      prefetch_rows<Tile>(walk.rows(op.q.value, first + C, K), stride_k, soon);
-      prefetch_rows<Tile>(walk.rows(op.k.value, first + C, K), stride_k, soon);
-      prefetch_rows<Tile>(walk.rows(op.v.value, first + C, V), stride_v, soon);
+      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, first + step, soon), soon);
+      prefetch_rows<Tile>(walk.keys(op, first + step, soon), soon);
+      prefetch_rows<Tile>(walk.of_writes(op.v.value, first + step, soon, V), soon);
     }
     typename Tile::Rows given;  // v
-    given.template take<Tile::kWhole>(walk.rows(op.v.value, first, V), stride_v, valid, V);
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
 
     {  // scores of the reads
       typename Tile::Side s;
       s.template add<false, false, D>(q, k);
       s.pairs([&](int i, int j, float a, float b) {
-        const int seen = op.before ? i - 1 : i;
+        const int seen = walk.before ? i - 1 : i;
         a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
         if (walk.gated()) {
           if (j <= seen) a *= gates.between(1, i, j);
@@ -138,7 +144,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     if (walk.solves) {
       __syncthreads();
       inverting.merge_all();
-      float* kept = walk.kept(op.inverse.value, chunks, chunk, C * C);
+      float* kept = walk.kept(op.inverse.value, walk.chunks, chunk, C * C);
       for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
         const int row = i / (C / 4), column = i % (C / 4) * 4;
         const float4 four =
@@ -156,18 +162,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
         if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
       if (op.solved) {
-        u.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.solved.value, first, V), stride_v, valid,
-                                     V);
+        u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
       }
       __syncthreads();
     }
 
-    if (soon > 0) {
-      next_q.fetch(walk.rows(op.q.value, first + C, K), stride_k, min(C, soon), K);
-      next_k.fetch(walk.rows(op.k.value, first + C, K), stride_k, min(C, soon), K);
+    if (!Tile::kMapped && soon > 0) {
+      next_q.fetch(walk.queries(op, first + C, soon), K);
+      next_k.fetch(walk.keys(op, first + C, soon), K);
     }
     o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
-    o.template put<Tile::kWhole>(Write::overwrite, walk.rows(op.o.value, first, V), stride_v, valid, V);
+    o.template put<Tile::kWhole>(walk.first_key > 0 ? Write::add : Write::overwrite,
+                                 walk.of_queries(op.o.value, first, valid, V), V);
     if (walk.gated()) {
       const float all = gates.all;
       state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
@@ -176,8 +182,21 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
     __syncthreads();
   }
   if (op.end.value) {
-    state.template put<Tile::kWhole>(Write::overwrite, walk.kept(op.end.value, 1, 0, V * K), K, V, K);
+    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
   }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
+    chunk_forward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  walk.begin(memory.list);
+  walk.blind_reads(op);
+  do {
+    forward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
 }
 
 }  // namespace crosstalk::device

@@ -1,5 +1,5 @@
-// What both directions of the chunkwise state share: the sizes, what a chunk's tokens decay and scale by, how
-// rows come from global memory, and the inverse of a unit lower triangular matrix.
+// What both directions of the chunkwise state share: the sizes, how rows come from global memory, and the inverse of
+// a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/chunk_product.cuh"
@@ -8,11 +8,12 @@
 namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
-/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
-template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_,
+/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state. kMapped: a
+/// row is not simply a token with its query (StateWalk).
+template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMapped_ = false,
           int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
 struct StateTile {
-  static constexpr bool kWhole = kWhole_, kGated = kGated_;
+  static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_;
   static constexpr Precision kFormat = kFormat_;
   using Op = Operand<kFormat>;
   using Type = typename Op::Type;
@@ -20,7 +21,7 @@ struct StateTile {
   static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
   static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
   /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
-  using Forward = StateTile<kFormat, D, kWhole, kGated, C, D == 128 ? 8 : 0>;
+  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 128 ? 8 : 0>;
   static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
   /// Blocks that a multiprocessor is to hold.
   static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6
@@ -65,94 +66,26 @@ struct ChunkGates {
   }
 };
 
-/// What a block needs to know of the sequence and head that it walks.
-template <class Tile>
-struct StateWalk {
-  int replica, b, h, T, H, K, V, chunks;
-  bool decays, solves, tied;
-  std::int64_t token;  ///< index of its first token among [B,T,H]; tokens lie H apart
-
-  __device__ explicit StateWalk(const StateRead<float>& op)
-      : replica(blockIdx.y), T(op.k.value.dim(1)), H(op.H()), K(op.K()), V(op.V()) {
-    b = static_cast<int>(blockIdx.x) / H, h = static_cast<int>(blockIdx.x) % H;
-    decays = static_cast<bool>(op.log_decay);
-    solves = op.erase != Erase::none;
-    tied = op.erase == Erase::tied;
-    token = static_cast<std::int64_t>(b) * T * H + h;
+/// Where the rows of a chunk lie, `stride` apart; beyond `valid` there are none.
+template <class T>
+struct PlainRows {
+  T* at;
+  std::int64_t stride;
+  int valid;
+  __device__ __forceinline__ T* operator()(int row) const {
+    return row < valid ? at + row * stride : nullptr;
   }
-  __device__ __forceinline__ bool gated() const { return Tile::kGated && decays; }
-  /// Where the rows of the token `t` start in a tensor [R,B,T,H,columns].
-  template <class T_>
-  __device__ __forceinline__ T_* rows(const Tensor<T_>& x, int t, int columns) const {
-    return x.data ? x.at(replica) + (token + static_cast<std::int64_t>(t) * H) * columns : nullptr;
-  }
-  /// Of the chunk in a tensor [R,B,H,chunks,size].
-  template <class T_>
-  __device__ __forceinline__ T_* kept(const Tensor<T_>& x, int count, int chunk, int size) const {
-    return x.data ? x.at(replica) + ((static_cast<std::int64_t>(b) * H + h) * count + chunk) * size : nullptr;
-  }
-
-  /// By one warp: everything in `gates` for the `valid` tokens from `first` on. Tokens beyond them neither
-  /// write nor decay.
-  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op, int first,
-                                       int valid) const {
-    constexpr int C = Tile::C, kEach = C / 32;
-    const int lane = threadIdx.x % 32;
-    const float* write = rows(op.write_gain.value, first, 1);
-    const float* erase = op.erase == Erase::delta ? write : rows(op.erase_gain.value, first, 1);
-    const float* decay = gated() ? rows(op.log_decay.value, first, 1) : nullptr;
-    double sums[kEach], before = 0;
-#pragma unroll
-    for (int x = 0; x < kEach; ++x) {
-      const int i = lane * kEach + x;
-      const std::int64_t at = static_cast<std::int64_t>(i) * H;
-      gates.write[i] = i < valid ? (write ? write[at] : 1.0f) : 0.0f;
-      gates.erase[i] = i < valid ? (erase ? erase[at] : 1.0f) : 0.0f;
-      // A decay to nothing is -infinity: what stands for it must survive sums and differences.
-      before += decay && i < valid ? static_cast<double>(fmaxf(decay[at], -1e4f)) : 0.0;
-      sums[x] = before;
-    }
-    if (!gated()) {
-#pragma unroll
-      for (int x = 0; x < kEach; ++x) {
-        gates.read[lane * kEach + x] = gates.look[lane * kEach + x] = gates.left[lane * kEach + x] = 1;
-      }
-      return;
-    }
-    double running = before;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const double other = __shfl_up_sync(kFullWarp, running, offset);
-      if (lane >= offset) running += other;
-    }
-    before = running - before;
-    const double end = __shfl_sync(kFullWarp, running, 31);
-    double previous = before;
-#pragma unroll
-    for (int x = 0; x < kEach; ++x) {
-      const int i = lane * kEach + x;
-      const double here = before + sums[x];
-      const double of[3] = {here, op.before ? previous : here, op.decayed ? here : previous};
-#pragma unroll
-      for (int kind = 0; kind < 3; ++kind) {
-        gates.high[kind][i] = static_cast<float>(of[kind]);
-        gates.low[kind][i] = static_cast<float>(of[kind] - static_cast<double>(gates.high[kind][i]));
-      }
-      gates.read[i] = expf(static_cast<float>(of[1]));
-      gates.look[i] = expf(static_cast<float>(of[2]));
-      gates.left[i] = expf(static_cast<float>(end - here));
-      previous = here;
-    }
-    if (lane == 0) gates.all = expf(static_cast<float>(end));
-  }
+  /// Some row, this one if it is there.
+  __device__ __forceinline__ T* near(int row) const { return at + min(row, valid - 1) * stride; }
 };
 
-/// kRows x D numbers on their way from global to shared memory: `valid` rows of `columns` floats, `stride`
-/// apart; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory
-/// together. kGuarded: rows beyond them are not asked for, which is faster backward by 3 to 11 %; else they
-/// are dropped on their way, which is faster forward by 3 to 5 % (measured on an H200).
-template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded = false>
+/// kRows x D numbers on their way from global to shared memory: rows(row) is where a row starts, or null; the rest
+/// is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
+/// that are not there are not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way,
+/// which is faster forward by 3 to 5 % (measured on an H200).
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
 struct Fetched {
+  static constexpr bool kGuarded = kGuarded_ || Tile::kMapped;
   static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
   float4 x[kTurns];
 
@@ -160,25 +93,22 @@ struct Fetched {
     return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
   }
   __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
-  __device__ __forceinline__ void fetch(const float* from, std::int64_t stride, int valid, int columns) {
-    if constexpr (Tile::kWhole) {
+  template <class Where>
+  __device__ __forceinline__ void fetch(const Where& rows, int columns) {
 #pragma unroll
-      for (int turn = 0; turn < kTurns; ++turn) {
-        if constexpr (kGuarded) {
-          x[turn] = make_float4(0, 0, 0, 0);
-          if (row(turn) < valid) {
-            x[turn] = *reinterpret_cast<const float4*>(from + row(turn) * stride + column());
-          }
-        } else {
-          x[turn] = *reinterpret_cast<const float4*>(from + min(row(turn), valid - 1) * stride + column());
-        }
-      }
-    } else {
-#pragma unroll
-      for (int turn = 0; turn < kTurns; ++turn) {
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if constexpr (!Tile::kWhole) {
+        const float* const from = rows(row(turn));
         float v[4];
-        load4(from + row(turn) * stride + column(), row(turn) < valid ? columns - column() : 0, false, v);
+        load4(from + column(), from ? columns - column() : 0, false, v);
         x[turn] = make_float4(v[0], v[1], v[2], v[3]);
+      } else if constexpr (kGuarded) {
+        x[turn] = make_float4(0, 0, 0, 0);
+        if (const float* const from = rows(row(turn))) {
+          x[turn] = *reinterpret_cast<const float4*>(from + column());
+        }
+      } else {
+        x[turn] = *reinterpret_cast<const float4*>(rows.near(row(turn)) + column());
       }
     }
   }
@@ -192,18 +122,20 @@ struct Fetched {
       for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
     }
   }
-  /// gain: factors of rows, `gain_stride` apart.
   template <class As = typename Tile::Op>
-  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow,
-                                      const float* gain = nullptr, int gain_stride = 0) const {
+  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
+    put<As>(to, valid, line, [](int) { return 1.0f; });
+  }
+  /// Times gain(row).
+  template <class As = typename Tile::Op, class Gain>
+  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       const bool there = row(turn) < valid;
-      float f = kGuarded || there ? 1 : 0;
-      if (gain && there) f = gain[static_cast<std::int64_t>(row(turn)) * gain_stride];
+      const float f = there ? gain(row(turn)) : 1;
       float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
 #pragma unroll
-      for (int n = 0; n < 4; ++n) v[n] = kGuarded ? f * v[n] : there ? (gain ? f * v[n] : v[n]) : 0;
+      for (int n = 0; n < 4; ++n) v[n] = kGuarded || there ? f * v[n] : 0;
       As::put4(to + row(turn) * line + column(), v);
     }
   }
@@ -213,12 +145,12 @@ struct Fetched {
 __device__ __forceinline__ void prefetch_line(const float* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
-template <class Tile, int kColumns = Tile::D>
-__device__ __forceinline__ void prefetch_rows(const float* from, std::int64_t stride, int rows) {
+template <class Tile, int kColumns = Tile::D, class Where>
+__device__ __forceinline__ void prefetch_rows(const Where& rows, int count) {
   if constexpr (Tile::kWhole) {
     constexpr int kLines = kColumns / 32;
-    for (int i = threadIdx.x; i < rows * kLines; i += Tile::kThreads) {
-      prefetch_line(from + i / kLines * stride + i % kLines * 32);
+    for (int i = threadIdx.x; i < count * kLines; i += Tile::kThreads) {
+      if (const float* const from = rows(i / kLines)) prefetch_line(from + i % kLines * 32);
     }
   }
 }

@@ -25,13 +25,17 @@ Values drawn(const Choice& c) {
                                                                   : normal());
     if (name == "log_decay") {
       for (double& e : x) e = -std::pow(10, e) * (e < -2.5 ? 0 : 1);
-    } else if (name == "q" || name == "k" || name == "erase_read") {
+    } else if (name == "q" || name == "k" || name == "erase_read" || name == "erase_write") {
       for (auto row = x.begin(); row != x.end(); row += c.K) {
         double square = 0;
         for (int i = 0; i < c.K; ++i) square += row[i] * row[i];
         for (int i = 0; i < c.K; ++i) row[i] /= std::sqrt(square);
       }
     }
+  }
+  for (int i = 0; i < c.B * c.Q; ++i) {  // some see nothing, some the same tokens
+    const auto seen = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(c.T + 1)));
+    in.integer["position"].push_back(i % 7 == 0 ? 0 : i % 7 == 1 ? c.T : seen);
   }
   in.real["d_o"] = draw({c.B, c.queries(), c.H, c.V}, normal());
   if (c.end) in.real["d_end"] = draw({c.B, c.H, c.V, c.K}, normal());
@@ -51,9 +55,9 @@ class StateChunkOnCuda : public CudaTest {
       const auto got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
       for (const auto& [field, x] : want) {
         EXPECT_LE(relative_error(got.at(field), x), limit)
-            << fmt::format("K {} V {} T {}, {} {}{}{}, format {}: {}", c.K, c.V, c.T, name_of(c.erase),
-                           name_of(c.gate), c.before ? ", reads before" : "", c.decayed ? "" : ", undecayed",
-                           static_cast<int>(products), field);
+            << fmt::format("K {} V {} T {} N {} Q {}, {} {}{}{}, format {}: {}", c.K, c.V, c.T, c.N, c.Q,
+                           name_of(c.erase), name_of(c.gate), c.before ? ", reads before" : "",
+                           c.decayed ? "" : ", undecayed", static_cast<int>(products), field);
       }
       EXPECT_EQ(got, run<float>(c, StateForm::chunkwise, in, Device::cuda)) << "another launch, other bits";
     }
@@ -81,6 +85,50 @@ TEST_F(StateChunkOnCuda, ReadsBeforeTheWriteAndUndecayedErases) {
           Choice c;
           c.T = 70, c.K = c.V = size, c.erase = erase, c.gate = gate, c.write_gain = true;
           c.before = mode & 1, c.decayed = !(mode & 2);
+          check(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, ReadsAtPositions) {
+  for (auto [K, V] : {std::pair{20, 13}, {32, 32}, {64, 64}, {128, 128}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::free}) {
+        for (int Q : {9, 100}) {
+          Choice c;
+          c.B = 2, c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.write_gain = true, c.erase_gain = c.reads(), c.end = Q == 9;
+          check(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, BlocksOfKeyChannels) {
+  for (auto [K, V] : {std::pair{129, 7}, {256, 64}, {325, 64}, {384, 128}, {325, 100}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (int Q : {0, 9}) {
+        Choice c;
+        c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.gate = gate, c.write_gain = true;
+        c.start = c.end = Q == 0;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, SeveralWritesAndFreeErases) {
+  for (auto [K, V] : {std::pair{20, 13}, {32, 32}, {64, 64}, {128, 128}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
+        for (int N : {1, 2, 3}) {
+          Choice c;
+          c.T = 50, c.H = 2, c.N = N, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.write_gain = true, c.erase_gain = c.reads(), c.start = c.end = K == 20;
+          c.before = N == 2, c.decayed = N < 3;
           check(c);
         }
       }

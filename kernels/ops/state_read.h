@@ -11,6 +11,7 @@
 // `form`, chosen by the graph from shapes alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
@@ -68,7 +69,7 @@ struct StateRead {
   Saved<Real> states;  ///< [R,B,H,chunks,V*K]: the state before each chunk, for both forms
   Saved<Real>
       solved;  ///< [R,B,M,H,V] with erase. Chunkwise: what is really written; recurrent on CUDA: S'' x
-  Saved<Real> inverse;  ///< [R,B,H,chunks,C*C] chunkwise with erase: (I + A)^-1 of each chunk
+  Saved<Real> inverse;  ///< [R,B,H,chunks,rows^2] chunkwise with erase: (I + A)^-1 of each chunk
   Work<Real> work;      ///< of the backward pass on CUDA
 
   static constexpr const char* kName = "state_read";
@@ -89,10 +90,18 @@ struct StateRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// Micro-steps of a chunk: whole tokens.
-  int chunk() const {
+  /// Key channels that the chunkwise kernels walk at a time: without erases, a state is a sum over blocks of them.
+  int key_block() const {
+    if (erase != Erase::none || K() <= 128) return K();
+    return V() <= 64 ? 64 : 128;
+  }
+  /// Rows of the matrices of a chunk, and micro-steps: whole tokens. A free erase takes two rows.
+  int chunk_rows() const {
     const bool channels = log_decay && log_decay.value.dim(3) > 1;  // whose scores cost more
-    const int c = channels ? 32 : state_chunk(K(), V(), products);
+    return channels ? 32 : state_chunk(key_block(), V(), products);
+  }
+  int chunk() const {
+    const int c = chunk_rows() / (erase == Erase::free ? 2 : 1);
     return c >= writes ? c / writes * writes : writes;
   }
   int chunks() const { return (M() + chunk() - 1) / chunk(); }
@@ -130,7 +139,8 @@ struct StateRead {
     states.value = shaped<Real>(R, {B(), H(), chunks(), V() * K()});
     if (erase != Erase::none) solved.value = shaped<Real>(R, {B(), M(), H(), V()});
     if (erase != Erase::none && form == StateForm::chunkwise)
-      inverse.value = shaped<Real>(R, {B(), H(), chunks(), chunk() * chunk()});
+      inverse.value =
+          shaped<Real>(R, {B(), H(), chunks(), std::max(chunk_rows() * chunk_rows(), chunk() * chunk())});
     const int of_channels = log_decay && log_decay.value.dim(3) == 1 ? T() * K() : 0;
     work.value = shaped<Real>(R, {B(), H(), M() * V() * (erase == Erase::free ? 2 : 1) + of_channels});
   }

@@ -63,6 +63,7 @@ std::vector<std::pair<std::string, Choice>> choices() {
   sized("LongRows", 2, 520, 3, 1, Erase::tied, Gate::channel, 3);
   sized("LongColumns", 5, 3, 300, 1, Erase::free, Gate::scalar, 3);
   sized("ManyWrites", 2, 3, 4, 70, Erase::delta, Gate::channel, 3, false);
+  sized("BlocksOfKeys", 40, 137, 3, 1, Erase::none, Gate::scalar, 6);
   sized("WideWrites", 40, 33, 16, 3, Erase::free, Gate::channel, 5);
   return all;
 }
