@@ -26,18 +26,20 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
   const bool wide = d % 4 == 0;
   const int quads = wide ? d / 4 : d;                      // pieces of a row: 4 columns or 1
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;  // pieces of a replica: fewer than 2^32
-  const std::int64_t n = i / static_cast<unsigned>(quads);
+  const unsigned n = i / static_cast<unsigned>(quads);
   if (n >= a.y.value.rows()) return;
+  const std::int64_t row = n;
   const int j = static_cast<int>(i % static_cast<unsigned>(quads));
-  const std::int32_t* ids = a.ids.value.at(r) + n * c;
-  const Real* bias = a.bias.value ? a.bias.value.at(r) + n % a.bias_rows() * d : nullptr;
+  const std::int32_t* ids = a.ids.value.at(r) + row * c;
+  const Real* bias =
+      a.bias.value ? a.bias.value.at(r) + n % static_cast<unsigned>(a.bias_rows()) * d : nullptr;
   if (!wide) {
     Real sum = bias ? bias[j] : Real(0);
     for (int t = 0; t < a.tables; ++t) {
       const std::int32_t id = ids[a.channel[t]];
       if (id >= 0) sum += a.table[t].value.at(r)[static_cast<std::int64_t>(id) * d + j];
     }
-    a.y.value.at(r)[n * d + j] = sum;
+    a.y.value.at(r)[row * d + j] = sum;
     return;
   }
   Real sum[4] = {}, x[4];
@@ -49,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ 
 #pragma unroll
     for (int k = 0; k < 4; ++k) sum[k] += x[k];
   }
-  *reinterpret_cast<Four<Real>*>(a.y.value.at(r) + n * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
+  *reinterpret_cast<Four<Real>*>(a.y.value.at(r) + row * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
 }
 
 /// One table's gradient.
