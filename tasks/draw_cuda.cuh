@@ -17,20 +17,10 @@ __global__ void draw_kernel(const __grid_constant__ Spec spec, const __grid_cons
   extern __shared__ std::int32_t pools[];
   const int r = static_cast<int>(blockIdx.y), b = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (b >= a.B) return;
-  const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
-  const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
-  const std::int64_t n = *a.counter.at(r) * a.stride + a.offset + b,
-                     q = static_cast<std::int64_t>(b) * a.shape.Q;
-  const SequenceView view{a.shape,
-                          a.tokens.at(r) + static_cast<std::int64_t>(b) * a.shape.T * a.shape.C,
-                          nullptr,
-                          a.query.at(r) + q,
-                          a.position.at(r) + q,
-                          a.target.at(r) + q,
-                          nullptr};
   std::int32_t* scratch = shared ? pools + threadIdx.x * scratch_ints
                                  : a.scratch.at(r) + static_cast<std::int64_t>(b) * scratch_ints;
-  Generator()(spec, seed, a.split, static_cast<std::uint64_t>(n), view, scratch);
+  Generator()(spec, a.data_seed(r), a.split, static_cast<std::uint64_t>(a.number(r, b)), a.view(r, b),
+              scratch);
 }
 
 template <class Generator, class Spec>

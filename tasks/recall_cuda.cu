@@ -29,9 +29,8 @@ __global__ void __launch_bounds__(32)
             C = a.shape.C, Q = a.shape.Q;
   const int b0 = static_cast<int>(blockIdx.x) * together, sequences = min(together, a.B - b0);
   std::int32_t *pools = memory, *places = memory + together * (spec.keys + spec.values);
-  const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
-  const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
-  const std::int64_t first = *a.counter.at(r) * a.stride + a.offset + b0;
+  const std::uint64_t seed = a.data_seed(r);
+  const std::int64_t first = a.number(r, b0);
   const auto stream = [&](int s) {
     return sequence_stream(seed, a.split, static_cast<std::uint64_t>(first + s));
   };

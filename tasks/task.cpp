@@ -12,18 +12,8 @@ void Task::draw(const Exec& exec, const DrawArgs& a) const {
     thread_local std::vector<std::int32_t> scratch;
     if (static_cast<int>(scratch.size()) < scratch_size())
       scratch.resize(static_cast<std::size_t>(scratch_size()));
-    const auto* words = reinterpret_cast<const std::uint32_t*>(a.seed.at(r));
-    const std::uint64_t seed = words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
-    const std::int64_t n = *a.counter.at(r) * a.stride + a.offset + b;
-    const std::int64_t q = b * a.shape.Q;
-    const SequenceView view{a.shape,
-                            a.tokens.at(r) + b * a.shape.T * a.shape.C,
-                            nullptr,
-                            a.query.at(r) + q,
-                            a.position.at(r) + q,
-                            a.target.at(r) + q,
-                            nullptr};
-    sequence(seed, a.split, static_cast<std::uint64_t>(n), view, scratch.data());
+    sequence(a.data_seed(r), a.split, static_cast<std::uint64_t>(a.number(r, b)), a.view(r, b),
+             scratch.data());
   });
 }
 

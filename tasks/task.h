@@ -30,6 +30,24 @@ struct DrawArgs {
   Tensor<std::int32_t> counter;                          ///< [R,1]
   Tensor<std::int32_t> tokens, query, position, target;  ///< [R,B,T,C], [R,B,Q] each
   Tensor<std::int32_t> scratch;  ///< [R,B,scratch_size() + 1] on CUDA; absent on the CPU
+
+  CT_HD std::uint64_t data_seed(int r) const {
+    const auto* words = reinterpret_cast<const std::uint32_t*>(seed.at(r));
+    return words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
+  }
+  /// Number of sequence b of replica r.
+  CT_HD std::int64_t number(int r, std::int64_t b) const { return *counter.at(r) * stride + offset + b; }
+  /// Where it goes.
+  CT_HD SequenceView view(int r, std::int64_t b) const {
+    const std::int64_t q = b * shape.Q;
+    return {shape,
+            tokens.at(r) + b * shape.T * shape.C,
+            nullptr,
+            query.at(r) + q,
+            position.at(r) + q,
+            target.at(r) + q,
+            nullptr};
+  }
 };
 
 class Task;
