@@ -24,6 +24,7 @@
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
+#include "models/probe_model.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {
@@ -306,13 +307,22 @@ int bench_study(const Study& study, const Arguments& arguments, TrainingOptions 
 }
 
 int run_bench(const Arguments& arguments, Console& console) {
-  const Study study = study_of(arguments);
+  Study study = study_of(arguments);
   TrainingOptions training;
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   choose_device(arguments.get("device", "auto"), training);
   choose_passes(arguments.all("no-pass"));
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (study.runs.empty()) throw UsageError("the study has no runs");
+  const auto probes = std::erase_if(study.runs, [](const Run& run) { return is_probe(run.config); });
+  if (study.runs.empty())
+    throw UsageError(fmt::format(
+        "bench times steps of training, and a probe (model.name = \"probe\") has none; to see how long "
+        "it takes: crosstalk run {}",
+        shell_quote(arguments.positional.at(0))));
+  if (probes > 0)
+    print_note(console, fmt::format("{} of probes left out: they train nothing",
+                                    plural(static_cast<std::int64_t>(probes), "run")));
   return arguments.has("study-packs") ? bench_study(study, arguments, training, console)
                                       : bench_shapes(study, arguments, training, console);
 }

@@ -1,23 +1,11 @@
 #!/usr/bin/env bats
-# The program from outside: exit codes, streams, files, signals. CROSSTALK names the binary, CROSSTALK_SOURCE the
-# repository. Run by ctest, or: CROSSTALK=build/cpu/crosstalk bats experiments/program/cli.bats
+# The program from outside: exit codes, streams, files, signals.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  export source
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
-  export OMP_NUM_THREADS=1
-  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work"  # bats keeps files of its own in the folder above
-  cd "$BATS_TEST_TMPDIR/work"
+  work_in
   cat >tiny.toml <<'TOML'
 [study]
 name  = "tiny"
@@ -63,10 +51,10 @@ refused() {
 # study SED_SCRIPT: tiny.toml, changed.
 study() { sed "$1" tiny.toml >wrong.toml; }
 
-# Until the run in the background says that it trains; by then it minds signals.
-wait_for_start() { # wait_for_start STDERR_FILE
+# Until the run in the background trains: until it has claimed a run. What it claims it gives back when it stops.
+wait_for_start() { # wait_for_start STORE
   for _ in $(seq 1200); do
-    if grep -q "to train" "$1"; then return; fi
+    if compgen -G "$1/claims/ct-*" >/dev/null; then return; fi
     sleep 0.05
   done
   return 1
@@ -324,10 +312,9 @@ PY
 @test "SIGTERM stops with 75, and the same command goes on" {
   long_study
   for signal in TERM INT USR1 USR2 HUP; do
-    rm -f err  # the last round's would be taken for this one's
     "$crosstalk" run long.toml --out store 2>err >out &
     pid=$!
-    wait_for_start err
+    wait_for_start store
     kill -$signal $pid
     code=0
     wait $pid || code=$?
@@ -344,7 +331,7 @@ PY
   long_study
   "$crosstalk" run long.toml --grace 1000 2>err &
   pid=$!
-  wait_for_start err
+  wait_for_start runs/long
   kill -STOP $pid  # so that both signals surely meet a run that has not left yet
   kill -INT $pid
   kill -CONT $pid
@@ -386,6 +373,16 @@ TOML
   grep -q "stopped before anything was trained; the same command trains it" err
   [ ! -e store ]
   # Within two seconds more, by which a quick machine has begun.
+  # And while its runs are laid out, which takes seconds more.
+  "$crosstalk" run large.toml --out store --max-runs 250000 2>err &
+  pid=$!
+  until grep -q "to train into" err; do sleep 0.02; done
+  kill -TERM $pid
+  code=0
+  wait $pid || code=$?
+  [ "$code" -eq 75 ]
+  grep -q "stopped before anything was trained" err
+  [ ! -e store ]
   run -75 --separate-stderr "$crosstalk" run large.toml --out store --max-runs 250000 --time-limit 0.1
   [[ $stderr == *"stopped before anything was trained"* || $stderr == *"stopped by the time limit"* ]]
 }

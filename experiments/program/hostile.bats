@@ -1,24 +1,12 @@
 #!/usr/bin/env bats
 # Files, folders and machines that somebody else made or damaged: nothing is believed, waited for or executed that
-# should not be. CROSSTALK names the binary, CROSSTALK_SOURCE the repository. Run by ctest, or:
-# CROSSTALK=build/cpu/crosstalk bats experiments/program/hostile.bats
+# should not be.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  export source
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
-  export OMP_NUM_THREADS=1
-  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work"
-  cd "$BATS_TEST_TMPDIR/work"
+  work_in
   cat >tiny.toml <<'TOML'
 [study]
 name  = "tiny"

@@ -1,23 +1,11 @@
 #!/usr/bin/env bats
-# Looking inside: weights that are kept, and runs that start from them. Run by ctest, or:
-# CROSSTALK=build/cpu/crosstalk bats experiments/program/inside.bats
+# Looking inside: weights that are kept, and runs that start from them.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  export source
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
-  export OMP_NUM_THREADS=1
-  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work"
-  cd "$BATS_TEST_TMPDIR/work"
+  work_in
   cat >s.toml <<'TOML'
 [study]
 name  = "s"
@@ -166,6 +154,12 @@ PY
   refused "no such run" "$crosstalk" inspect runs/s --run ct-x
   refused "the sequence has positions 1 to 4" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions 9
   refused "needs numbers of tokens" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions a
+  sed -e '/^task.associations/d' -e 's/^task.name .*/task.name = "mqar"\nmodel.name = "language"/' -e 's/= 40/= 2/' s.toml >language.toml
+  "$crosstalk" run language.toml --out language --set memory=delta --set seeds=1 --quiet
+  refused "is a language model, .* train the memory in model.name = .retrieval" "$crosstalk" inspect language
+  sed -e 's/^task.name/model.name = "probe"\ntask.name/' -e 's/= 40/= 0/' -e '/^eval.every/d' s.toml >probe.toml
+  "$crosstalk" run probe.toml --out probe --set memory=delta --set seeds=1 --quiet
+  refused "is a probe, .* crosstalk plot probe probe" "$crosstalk" inspect probe
   mkdir mine && echo hello >mine/README.txt
   refused "README.txt of something else" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out mine
   printf x >"$(ls runs/s/weights/*.npz | head -1)"

@@ -41,6 +41,25 @@ std::string remedy(const Record& record, const fs::path& store, const Console& c
                    store.string(), "--only", record.id, "--set", "train.keep_weights=true"}));
 }
 
+/// Says what to do instead where there is nothing to look at, trained again or not.
+void check_model(const Record& record, const fs::path& store) {
+  const std::string model = record.config.value("model.name", "retrieval");
+  if (model == "probe")
+    throw UsageError(
+        fmt::format("run {} is a probe, whose memory learns nothing to look at; what it measured: crosstalk "
+                    "plot probe {}. To look "
+                    "inside, train the memory in model.name = \"retrieval\"",
+                    name_of(record), shell_quote(store.string())));
+  if (model == "language")
+    throw UsageError(
+        fmt::format("run {} is a language model, a stack of memories, and inspect looks into one: train the "
+                    "memory in model.name = "
+                    "\"retrieval\" (task.name = \"recall\", say). All weights of a language model: "
+                    "train.keep_weights = true, "
+                    "then numpy.load('{}')",
+                    name_of(record), weights_path(store, record.id).string()));
+}
+
 /// The one run that --run and --where name; of several, those whose weights are kept.
 Record chosen_run(const std::string& target, const fs::path& store, const Arguments& arguments,
                   Console& console) {
@@ -56,8 +75,9 @@ Record chosen_run(const std::string& target, const fs::path& store, const Argume
   const std::set<std::string> kept = kept_weights(store);
   for (const auto& [id, record] : found)
     if (kept.count(id) != 0) candidates.push_back(&record);
-  if (candidates.size() == 1) return *candidates[0];
   const Record& first = candidates.empty() ? found.begin()->second : *candidates[0];
+  if (candidates.size() <= 1) check_model(first, store);
+  if (candidates.size() == 1) return first;
   if (candidates.empty() && first.status != RunStatus::done)
     throw UsageError(
         fmt::format("run {} {}: it has no final weights", name_of(first), to_text(first.status)));

@@ -159,8 +159,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
 
   SessionResult result;
-  nothing_begun.reset();
-  options.time_limit = left_of(options.time_limit, steady_seconds() - start);
+  options.started = start;
+  options.begins = [&] { nothing_begun.reset(); };
   if (!runs.empty()) {
     check_store_path(store);
     if (!arguments.has("quiet") && !again.empty())

@@ -58,18 +58,17 @@ class Session {
         path_(path),
         options_(options),
         console_(console),
+        by_id_(by_id(runs)),
+        plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
         work_(path, runs, options.since, options.lease),
-        progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
+        progress_(console.err, options.style, plan_, steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
-    for (const Run& run : runs) {
-      by_id_[run.id] = &run;
-      cost_[run.id] = estimated_cost(run);
-    }
   }
 
   SessionResult train() {
+    if (options_.begins) options_.begins();
     keep_study(*writer_, study_, path_, options_);
     TrainingEvents events;
     events.finished = [this](Record&& record) { finished(std::move(record)); };
@@ -127,11 +126,24 @@ class Session {
   }
 
  private:
-  static ProgressPlan plan_of(const std::vector<Run>& runs) {
+  struct Costed {
+    const Run* run;
+    double cost;
+  };
+  using ById = std::unordered_map<std::string, Costed>;
+
+  static ById by_id(const std::vector<Run>& runs) {
+    ById known;
+    known.reserve(runs.size());
+    for (const Run& run : runs) known.emplace(run.id, Costed{&run, estimated_cost(run)});
+    return known;
+  }
+  static ProgressPlan plan_of(const ById& known, const std::vector<Run>& runs) {
     ProgressPlan plan{static_cast<std::int64_t>(runs.size()), 0};
-    for (const Run& run : runs) plan.cost += estimated_cost(run);
+    for (const Run& run : runs) plan.cost += known.at(run.id).cost;
     return plan;
   }
+  double cost_of(const std::string& id) const { return by_id_.at(id).cost; }
 
   /// Takes what is free until everything is recorded, by this process or by others; false: stopped.
   bool train_rounds(const TrainingEvents& events) {
@@ -141,6 +153,7 @@ class Session {
       const double before = steady_seconds();
       const std::set<std::string> free = work_.free_runs();
       if (work_.unrecorded() == 0) return true;
+      if (stop_flag()) break;
       std::vector<const Run*> round;  // no copies: a study may be large
       if (options_.shares.empty()) {
         for (const Run& run : runs_)
@@ -148,7 +161,7 @@ class Session {
       } else {
         for (const std::string& id : next_round(options_.shares, options_.share, at_once,
                                                 [&](const std::string& run) { return free.count(run) == 0; }))
-          round.push_back(by_id_.at(id));
+          round.push_back(by_id_.at(id).run);
       }
       const std::size_t left = work_.unrecorded();
       if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
@@ -226,8 +239,8 @@ class Session {
       request_stop();
       return;
     }
-    progress_.finished(record.status, cost_[record.id]);
-    cost_ended_here_ += cost_[record.id];
+    progress_.finished(record.status, cost_of(record.id));
+    cost_ended_here_ += cost_of(record.id);
     if (record.status != RunStatus::failed) return;
     progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
                                    record.label, record.seed, record.message, options_.reproduce(record)));
@@ -250,7 +263,8 @@ class Session {
       wake_.wait_for(lock, std::chrono::milliseconds(100));
       if (over_) return;
       const double now = progress_.elapsed();
-      if (options_.time_limit > 0 && now >= options_.time_limit && !stop_flag()) {
+      if (options_.time_limit > 0 && steady_seconds() - options_.started >= options_.time_limit &&
+          !stop_flag()) {
         time_is_up_ = true;
         request_stop();
       }
@@ -287,7 +301,7 @@ class Session {
     next_news_ = steady_seconds() + std::max(0.5, 10 * (steady_seconds() - now));
     const std::lock_guard lock(mutex_);
     for (const RecordHead& head : news) {
-      progress_.elsewhere(cost_[head.id]);
+      progress_.elsewhere(cost_of(head.id));
       if (head.status == RunStatus::failed) ++failed_elsewhere_;
     }
     work_.say({{"study", study_.name},
@@ -325,15 +339,16 @@ class Session {
   const std::filesystem::path path_;
   const SessionOptions& options_;
   Console& console_;
+  const ById
+      by_id_;  // laid out before the store is opened: a large study can still be stopped as if never begun
+  const ProgressPlan plan_;
   std::unique_ptr<StoreWriter> writer_;
   SharedWork work_;
-  std::unordered_map<std::string, const Run*> by_id_;
   double next_news_ = 0;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   Progress progress_;
   nlohmann::json provenance_;
-  std::unordered_map<std::string, double> cost_;
   std::exception_ptr store_error_;
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
   std::int64_t failed_elsewhere_ = 0;

@@ -22,10 +22,11 @@ namespace crosstalk::program {
 struct SessionOptions {
   TrainingOptions training;
   ProgressStyle style = ProgressStyle::lines;
-  std::int64_t max_failures = 0;  ///< 0 = no limit
-  double time_limit = 0;          ///< seconds; 0 = none
-  double grace = 20;              ///< seconds that a stop may take
-  std::string command;            ///< for provenance
+  std::int64_t max_failures = 0;      ///< 0 = no limit
+  double time_limit = 0;              ///< seconds; 0 = none
+  double started = steady_seconds();  ///< when they began to count
+  double grace = 20;                  ///< seconds that a stop may take
+  std::string command;                ///< for provenance
   std::string device = "cpu";
   std::string resume;                                   ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
@@ -40,6 +41,9 @@ struct SessionOptions {
   /// Where the store's shards ended before anybody looked what is missing: what comes later, others recorded.
   ShardPositions since;
   double lease = 60;  ///< seconds without a heartbeat after which a process that shares the store is dead
+
+  /// Called when all is laid out (of a study of 200,000 runs that takes seconds), before anything is written.
+  std::function<void()> begins;
 
   // Of one worker among several:
   std::vector<Share> shares;  ///< of all workers; empty: one share of everything

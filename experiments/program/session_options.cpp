@@ -56,10 +56,6 @@ double patience(const Arguments& arguments) {
   return seconds_of(arguments.get("time-limit"), "--time-limit") + moment;
 }
 
-double left_of(double time_limit, double passed) {
-  return time_limit > 0 ? std::max(time_limit - passed, 1e-3) : 0;
-}
-
 Place place_of(const std::string& text, const std::string& option) {
   Place place;
   const char* end = text.data() + text.size();

@@ -21,8 +21,6 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
 std::string words_before_training(const Arguments& arguments, const std::string& resume);
 /// How long that may take: --time-limit, and a moment more, in which small studies begin. 0: without limit.
 double patience(const Arguments& arguments);
-/// What is left of a time limit; 0 stays 0, which is none.
-double left_of(double time_limit, double passed);
 
 /// "90", "90s", "30m", "2h", "HH:MM:SS" or "D-HH:MM:SS" in seconds. Throws UsageError that names `option`.
 double seconds_of(const std::string& text, const std::string& option);

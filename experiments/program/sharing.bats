@@ -1,23 +1,11 @@
 #!/usr/bin/env bats
-# Processes that know nothing of each other share a store: no run is trained twice, none is lost. Run by ctest, or:
-# CROSSTALK=build/cpu/crosstalk bats experiments/program/sharing.bats
+# Processes that know nothing of each other share a store: no run is trained twice, none is lost.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  export source
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
-  export OMP_NUM_THREADS=1
-  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work"
-  cd "$BATS_TEST_TMPDIR/work"
+  work_in
   cat >s.toml <<'TOML'
 [study]
 name  = "s"

@@ -2,17 +2,11 @@
 # `submit slurm`: the script that it writes, and what it refuses. scripts/slurm_test.py runs it on a real Slurm.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work folder" "$BATS_TEST_TMPDIR/bin"
-  cd "$BATS_TEST_TMPDIR/work folder"
+  mkdir "$BATS_TEST_TMPDIR/bin"
+  work_in "work folder"
   printf '%s\n' '[study]' 'name = "s"' 'seeds = [1, 2]' '[base]' 'task.name = "recall"' 'task.associations = 4' \
     'model.d_key = 4' 'train.max_steps = 20' 'eval.every = 10' 'eval.sequences = 4' '[memories.linear]' \
     'name = "linear_attention"' >s.toml

@@ -93,8 +93,8 @@ int run_work(const Arguments& arguments, Console& console) {
     if (state == "missing" || again.count(run.id) != 0) runs.push_back(run);
     if (state == "failed") ++failed;
   }
-  nothing_begun.reset();
-  options.time_limit = left_of(options.time_limit, steady_seconds() - start);
+  options.started = start;
+  options.begins = [&] { nothing_begun.reset(); };
   const bool quiet = arguments.has("quiet");
   if (!quiet)
     print_note(console, fmt::format("{}: {} to train into {}, as worker {} of {} on {}", study.name,

@@ -1,22 +1,11 @@
 #!/usr/bin/env bats
-# Several worker processes over one store, on the CPU; verify, doctor and bench from outside. Run by ctest, or:
-# CROSSTALK=build/cpu/crosstalk bats experiments/program/workers.bats
+# Several worker processes over one store, on the CPU; verify, doctor and bench from outside.
 # SPDX-License-Identifier: Apache-2.0
 
-bats_require_minimum_version 1.5.0
-
-setup_file() {
-  source=${CROSSTALK_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
-  crosstalk=$(realpath "${CROSSTALK:-$source/build/cpu/crosstalk}")
-  export crosstalk
-  [ -x "$crosstalk" ] || { echo "no program at $crosstalk" >&2; return 1; }
-  export OMP_NUM_THREADS=1
-  unset NO_COLOR CLICOLOR_FORCE  # of whoever runs the tests
-}
+load common
 
 setup() {
-  mkdir "$BATS_TEST_TMPDIR/work"
-  cd "$BATS_TEST_TMPDIR/work"
+  work_in
   cat >s.toml <<'TOML'
 [study]
 name  = "s"
@@ -254,6 +243,13 @@ assert d["problems"] == 0 and all(f["level"] == "ok" or f["remedy"] for f in d["
   [[ $output == *"problem"*"store"* ]]
   CROSSTALK_PYTHON=/nowhere run -0 "$crosstalk" doctor
   [[ $output == *"no Python with matplotlib (tried /nowhere, from \$CROSSTALK_PYTHON)"* ]]
+}
+
+@test "bench has nothing to time of a probe, and says what does" {
+  sed -e 's/^model.d_key/model.name = "probe"\nmodel.d_key/' -e 's/= 1000$/= 0/' -e '/^train.stop_loss\|^train.patience\|^eval.every/d' s.toml >probe.toml
+  run -2 --separate-stderr "$crosstalk" bench probe.toml
+  [[ $stderr == *"a probe "*" has none; "*"crosstalk run probe.toml"* ]]
+  [ -z "$output" ]
 }
 
 @test "bench measures shapes and the study, and records nothing" {

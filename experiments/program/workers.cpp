@@ -213,7 +213,8 @@ class Parent {
 
   void mind_stops() {
     const double now = progress_.elapsed();
-    if (options_.time_limit > 0 && now >= options_.time_limit && !stop_flag()) {
+    if (options_.time_limit > 0 && steady_seconds() - options_.started >= options_.time_limit &&
+        !stop_flag()) {
       time_is_up_ = true;
       request_stop();
     }
@@ -290,7 +291,6 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
                                  const std::filesystem::path& path, const SessionOptions& options,
                                  const std::vector<std::string>& devices, const Arguments& arguments,
                                  Console& console) {
-  make_store(study, path, options);
   TrainingOptions training = options.training;
   const bool on_cpu = devices.at(0) == "cpu";
   training.device = on_cpu ? Device::cpu : Device::cuda;
@@ -307,6 +307,8 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   if (on_cpu) threads = std::max(1, (threads > 0 ? threads : available_cores()) / workers);
   const int file = inherited_file(to_text(plan));
   Parent parent(runs, path, options, console);
+  if (options.begins) options.begins();
+  make_store(study, path, options);
   for (int i = 0; i < workers; ++i) {
     const std::string& device = devices[static_cast<std::size_t>(i)];
     parent.start(device, console.program,
