@@ -293,11 +293,11 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
 }
 
 /// Joins the parts of a row, a thread a row.
+constexpr int kFinishThreads = 64;
 template <int D>
-__global__ void __launch_bounds__(kEntropyThreads)
+__global__ void __launch_bounds__(kFinishThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  const int n = static_cast<int>(blockIdx.x) * kEntropyThreads + static_cast<int>(threadIdx.x),
-            r = blockIdx.y;
+  const int n = static_cast<int>(blockIdx.x) * kFinishThreads + static_cast<int>(threadIdx.x), r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
   if (n >= view.x.rows) return;
   const int target = op.target.value.at(r)[n];
@@ -307,6 +307,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
     return;
   }
   EntropySums all;
+#pragma unroll 4
   for (int part = 0; part < tiles.parts; ++part) {
     const float4 some = view.part[static_cast<std::int64_t>(part) * view.x.rows + n];
     EntropySums sums;
