@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attend_mix_rows.cuh"
 #include "kernels/ops/attend_mix_tiles.cuh"
+#include "kernels/ops/attend_mix_whole.cuh"
 
 namespace crosstalk {
 namespace {
@@ -173,6 +174,48 @@ void launch_tiles(const Exec& exec, const AttendMix<float>& op, Kernel kernel, i
            stream_of(exec)>>>(op);
 }
 
+/// Whether heads are many and a block holds one (attend_mix_whole.cuh).
+bool in_whole_heads(const AttendMix<float>& op) {
+  constexpr int kFewestHeads = 64;
+  const int D = op.K() > op.V() ? op.K() : op.V();
+  const auto aligned = [](const Tensor<float>& t) {
+    return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
+  };
+  if (op.products != Precision::bf16 || op.biased() || op.Q() > kWholeQueries || D <= 32 || op.K() % 4 != 0 ||
+      op.V() % 4 != 0 || op.B() * op.H() < kFewestHeads)
+    return false;
+  for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,
+                                 op.k.gradient, op.v.gradient}) {
+    if (!aligned(t)) return false;
+  }
+  return true;
+}
+
+/// Whether gradients are variables of their own; else the order of writing matters.
+bool apart(const AttendMix<float>& op) {
+  return op.x.gradient.data != op.k.gradient.data && op.x.gradient.data != op.v.gradient.data &&
+         op.k.gradient.data != op.v.gradient.data;
+}
+
+/// Calls launch(tile, cut): what runs in whole heads.
+template <class F>
+void with_whole_tile(const AttendMix<float>& op, const F& launch) {
+  const WholeCut cut(op.Q(), op.T());
+  if (op.K() <= 64 && op.V() <= 64) {
+    launch(Tile<Precision::bf16, 64>{}, cut);
+  } else {
+    launch(Tile<Precision::bf16, 128>{}, cut);
+  }
+}
+
+template <class Kernel>
+void launch_whole(const Exec& exec, const AttendMix<float>& op, Kernel kernel, const WholeCut& cut,
+                  int bytes) {
+  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
+  kernel<<<grid_of(op, 1, 1, true), kWholeThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(
+      op, cut.query_warps, cut.chunk);
+}
+
 template <class Real>
 bool empty(const AttendMix<Real>& op) {
   return op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0;
@@ -192,6 +235,13 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   if (empty(op)) return;
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
+    if (in_whole_heads(op)) {
+      with_whole_tile(op, [&](auto tile, const WholeCut& cut) {
+        launch_whole(exec, op, whole_read<decltype(tile)>, cut, cut.read_bytes<decltype(tile)>());
+      });
+      check_launch("attend_mix");
+      return;
+    }
     if (in_tiles(op)) {
       with_tile(op, [&](auto tile) {
         launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
@@ -208,12 +258,21 @@ template <class Real>
 void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   if (empty(op)) return;
   phases(exec, op);
-  row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
-  check_launch("attend_mix backward (rows)");
   const int rows = op.Q() > op.T() ? op.Q() : op.T();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
-    if ((done = in_tiles(op))) {
+    if ((done = in_whole_heads(op) && apart(op)))
+      with_whole_tile(op, [&](auto tile, const WholeCut& cut) {
+        launch_whole(exec, op, whole_gradient<decltype(tile)>, cut, cut.gradient_bytes<decltype(tile)>());
+      });
+  }
+  if (!done) {
+    row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend_mix backward (rows)");
+  }
+  if constexpr (std::is_same_v<Real, float>) {
+    if (!done && in_tiles(op)) {
+      done = true;
       with_tile(op, [&](auto tile) {
         launch_tiles(exec, op, gradient_tiles<decltype(tile)>, rows, gradient_bytes<decltype(tile)>());
       });

@@ -292,6 +292,34 @@ TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
   }
 }
 
+// Many heads, each held by a block: queries that are shared by few warps and by many.
+TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
+  for (const auto& [T, Q, K, V] : {std::tuple{40, 40, 64, 64},
+                                   {90, 90, 128, 128},
+                                   {70, 70, 100, 36},
+                                   {130, 9, 36, 8},
+                                   {100, 33, 64, 128},
+                                   {140, 200, 40, 64},
+                                   {33, 256, 36, 4},
+                                   {300, 16, 128, 128}}) {
+    for (int kind = T / 10 % 2; kind < 4; kind += 2) {
+      Shape s;
+      s.B = 32, s.H = 2, s.T = T, s.Q = Q, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K),
+      s.products = Precision::bf16;
+      s.positions = Q != T || kind == 2, s.decays = s.slopes = false, s.sinks = kind == 1;
+      if (kind == 2) s.eps = 0.1, s.window = 20;
+      if (kind == 3) s.normalised = false, s.strict = true;
+      const Values in = drawn(s);
+      const auto want = run<double>(s, in, Device::cpu);
+      const auto got = run<float>(s, in, Device::cuda);
+      for (const auto& [name, x] : want)
+        EXPECT_LE(error_of(got.at(name), x), 4e-2)
+            << fmt::format("{}: T {} Q {} K {} V {} kind {}", name, T, Q, K, V, kind);
+      EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
+    }
+  }
+}
+
 TEST_F(AttendMixOnCuda, ManyTiles) {
   for (const bool decays : {false, true}) {
     Shape s;

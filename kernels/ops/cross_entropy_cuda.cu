@@ -138,7 +138,7 @@ void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTile
   entropy_sums<D><<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
   check_launch("cross_entropy (sums)");
   finish_rows<D>
-      <<<dim3(blocks_for(rows, kEntropyThreads), R), kEntropyThreads, 0, stream_of(exec)>>>(op, tiles);
+      <<<dim3(blocks_for(rows, kFinishThreads), R), kFinishThreads, 0, stream_of(exec)>>>(op, tiles);
   check_launch("cross_entropy (rows)");
   if (!gradients) return;
   gradient_in_tiles<D, false>(exec, op, tiles);

@@ -1,4 +1,5 @@
-// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by mma.
+// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma where there is such a
+// thing, else by mma.
 //
 // x and w are rounded once. A block owns 128 rows of x and walks over its part of the vocabulary, 64 tokens at a time: the
 // first kernel sums a row's exponentials as it goes; parts are joined in their order. Gradients make the logits again, as
@@ -12,6 +13,7 @@
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/cross_entropy.h"
 #include "kernels/ops/row_tile.cuh"
+#include "kernels/ops/wgmma_bf16.cuh"
 
 namespace crosstalk::device {
 
@@ -33,6 +35,13 @@ template <int D>
 constexpr std::size_t kEntropyBytes = kEntropyStages*(EntropyTile<D>::bytes(EntropyTiles::kStep) +
                                                       EntropyTiles::kStep * sizeof(float2));
 
+/// Where numbers row and column .. + 7 of a step lie in shared memory: as wgmma or mma take them.
+template <int D>
+__device__ __forceinline__ int entropy_place(int row, int column) {
+  static_assert(D / 8 * kWgmmaLine <= EntropyTiles::kStep * EntropyTile<D>::kStep);
+  return CROSSTALK_WGMMA ? column / 8 * kWgmmaLine + row * 8 : row * EntropyTile<D>::kStep + column;
+}
+
 /// One side of the product: rows of operands.
 template <int D>
 struct EntropySide {
@@ -50,8 +59,8 @@ struct EntropySide {
       const bool inside = n0 + row < rows;
       const std::uint16_t* from =
           numbers + static_cast<std::int64_t>(inside ? n0 + row : rows - 1) * D + piece;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(
-                       __cvta_generic_to_shared(to + row * EntropyTile<D>::kStep + piece))),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(to + entropy_place<D>(row, piece)))),
                    "l"(from), "r"(inside ? 16 : 0)
                    : "memory");
     }
@@ -69,28 +78,59 @@ struct EntropySide {
   }
 };
 
-/// Logits of the warp's 16 rows and of rows n0 .. of y, laid out as by scores().
-template <int D, int kCount>
-__device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], const std::uint16_t* y, int n0,
-                                               float (&c)[kCount][4]) {
+/// Logits of the warp's 16 rows and of a step's, laid out as by scores().
+template <int D>
+__device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
+                                               float (&c)[EntropyTiles::kStep / 8][4]) {
+#if CROSSTALK_WGMMA
+  wgmma_begin();
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) wgmma_bf16<false>(c, a[k], wgmma_columns(y + 2 * k * kWgmmaLine), k > 0);
+  wgmma_end(c);
+#else
   constexpr int kStep = EntropyTile<D>::kStep;
   const int lane = threadIdx.x % 32;
-  const std::uint16_t* ys = y + (n0 + lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
+  const std::uint16_t* ys = y + (lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
 #pragma unroll
-  for (int n = 0; n < kCount; ++n) {
+  for (int n = 0; n < EntropyTiles::kStep / 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) c[n][e] = 0;
   }
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
 #pragma unroll
-    for (int n = 0; n < kCount; n += 2) {
+    for (int n = 0; n < EntropyTiles::kStep / 8; n += 2) {
       unsigned b[4];
       load_matrices<false>(b, ys + n * 8 * kStep + k * 16);
       mma_bf16(c[n], a[k], b[0], b[1]);
       mma_bf16(c[n + 1], a[k], b[2], b[3]);
     }
   }
+#endif
+}
+
+/// sums += p y: weights p as entropy_logits() lays them, by a step's rows.
+template <int D>
+__device__ __forceinline__ void entropy_mix(const float (&p)[EntropyTiles::kStep / 8][4], std::uint16_t* y,
+                                            float (&sums)[D / 8][4]) {
+#if CROSSTALK_WGMMA
+  unsigned a[EntropyTiles::kStep / 16][4];
+#pragma unroll
+  for (int j = 0; j < EntropyTiles::kStep / 16; ++j) {
+    const float(&left)[4] = p[2 * j], (&right)[4] = p[2 * j + 1];
+    a[j][0] = bf16_pair(left[0], left[1]), a[j][1] = bf16_pair(left[2], left[3]);
+    a[j][2] = bf16_pair(right[0], right[1]), a[j][3] = bf16_pair(right[2], right[3]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[j][e]));  // made before wgmma begins
+  }
+  wgmma_begin();
+#pragma unroll
+  for (int j = 0; j < EntropyTiles::kStep / 16; ++j)
+    wgmma_bf16<true>(sums, a[j], wgmma_rows(y + j * 16 * 8), true);
+  wgmma_end(sums);
+#else
+  mix(p, EntropyTile<D>{y}, 0, sums);
+#endif
 }
 
 /// What the kernels of one replica work on.
@@ -148,6 +188,7 @@ __device__ __forceinline__ void walk(int2 steps, const Request& request, const U
 #pragma unroll 1
   for (int step = steps.x; step < steps.y; ++step) {
     asm volatile("cp.async.wait_group %0;" ::"n"(kEntropyStages - 2) : "memory");
+    fence_async();
     __syncthreads();
     // The stage before is free.
     next(step + kEntropyStages - 1, stage > 0 ? stage - 1 : kEntropyStages - 1);
@@ -191,7 +232,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
       [&](int step, int stage) { view.w.copy(step * kStep, stage_at(stage)); },
       [&](int step, int stage) {
         float y[kCount][4];
-        entropy_logits<D>(a, stage_at(stage), 0, y);
+        entropy_logits<D>(a, stage_at(stage), y);
         const int v0 = step * kStep + 2 * (lane % 4);
         float most[2] = {-INFINITY, -INFINITY};
         const auto has = [&](int half) { return target[half] / kStep == step && target[half] >= 0; };
@@ -252,11 +293,11 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
 }
 
 /// Joins the parts of a row, a thread a row.
+constexpr int kFinishThreads = 64;
 template <int D>
-__global__ void __launch_bounds__(kEntropyThreads)
+__global__ void __launch_bounds__(kFinishThreads)
     finish_rows(const __grid_constant__ CrossEntropy<float> op, const __grid_constant__ EntropyTiles tiles) {
-  const int n = static_cast<int>(blockIdx.x) * kEntropyThreads + static_cast<int>(threadIdx.x),
-            r = blockIdx.y;
+  const int n = static_cast<int>(blockIdx.x) * kFinishThreads + static_cast<int>(threadIdx.x), r = blockIdx.y;
   const EntropyView<D> view(op, tiles, r);
   if (n >= view.x.rows) return;
   const int target = op.target.value.at(r)[n];
@@ -266,6 +307,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
     return;
   }
   EntropySums all;
+#pragma unroll 4
   for (int part = 0; part < tiles.parts; ++part) {
     const float4 some = view.part[static_cast<std::int64_t>(part) * view.x.rows + n];
     EntropySums sums;
@@ -283,7 +325,7 @@ template <int D, bool kWords>
 __global__ void __launch_bounds__(kEntropyThreads, 1)
     entropy_gradient(const __grid_constant__ CrossEntropy<float> op,
                      const __grid_constant__ EntropyTiles tiles) {
-  constexpr int kStep = EntropyTiles::kStep, kPart = 32, kCount = kPart / 8;
+  constexpr int kStep = EntropyTiles::kStep, kCount = kStep / 8;
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const stages = reinterpret_cast<std::uint16_t*>(memory);
   auto* const others = reinterpret_cast<float2*>(stages + kEntropyStages * kStep * EntropyTile<D>::kStep);
@@ -314,24 +356,20 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         }
       },
       [&](int step, int stage) {
-        const EntropyTile<D> tile{stage_at(stage)};
-#pragma unroll 1
-        for (int c0 = 0; c0 < kStep; c0 += kPart) {
-          float y[kCount][4];
-          entropy_logits<D>(a, tile.numbers, c0, y);
+        float y[kCount][4];
+        entropy_logits<D>(a, stage_at(stage), y);
 #pragma unroll
-          for (int n = 0; n < kCount; ++n) {
+        for (int n = 0; n < kCount; ++n) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              const int column = c0 + n * 8 + 2 * (lane % 4) + e % 2, at = step * kStep + column;
-              const float2 of = kWords ? others[stage * kStep + column] : mine[e / 2];
-              float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
-              if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(of.y)) p -= share;
-              y[n][e] = at < other.rows ? p : 0;
-            }
+          for (int e = 0; e < 4; ++e) {
+            const int column = n * 8 + 2 * (lane % 4) + e % 2, at = step * kStep + column;
+            const float2 of = kWords ? others[stage * kStep + column] : mine[e / 2];
+            float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
+            if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(of.y)) p -= share;
+            y[n][e] = at < other.rows ? p : 0;
           }
-          mix(y, tile, c0, sums);
         }
+        entropy_mix<D>(y, stage_at(stage), sums);
       });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

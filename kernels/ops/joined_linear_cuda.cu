@@ -15,7 +15,7 @@ unsigned walkers(std::int64_t rows, int R) {
 
 template <int D>
 void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const std::size_t bytes = joined_bytes<D>(s, JoinedTile<D>::kSize);
+  const std::size_t bytes = joined_bytes<D, D>(s);
   const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), static_cast<unsigned>(a.x.value.R));
   allow_shared_memory(joined_forward<D>, bytes);
   joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
@@ -39,15 +39,18 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   }
   if (s.count == 0) return;
   if (a.x.wanted()) {
-    const std::size_t bytes = joined_bytes<D>(s, JoinedTile<LinearSlabs::kWidth>::kSize);
+    const std::size_t bytes = joined_bytes<D, LinearSlabs::kWidth>(s);
     allow_shared_memory(joined_inputs<D>, bytes);
     joined_inputs<D>
         <<<dim3(walkers(a.x.value.rows(), a.x.value.R), R), kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
     check_launch("joined_linear backward (x)");
   }
   if (!weights) return;
+  using X = JoinedTile<D>;
+  using Y = JoinedTile<LinearSlabs::kWidth>;
   constexpr std::size_t kBytes =
-      (JoinedTile<LinearSlabs::kWidth>::kSize + JoinedTile<D>::kSize) * sizeof(std::uint16_t);
+      kJoinedDepth * ((Y::kSize + X::kSize) * sizeof(std::uint16_t) + (Y::kRaw + X::kRaw) * sizeof(float));
+  allow_shared_memory(joined_weights<D>, kBytes);
   joined_weights<D>
       <<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, kBytes, stream_of(exec)>>>(a, s);
   check_launch("joined_linear backward (w)");

@@ -1,6 +1,6 @@
 // Affine maps of one input on the tensor cores, operands in bf16, as fast as memory: rows are read once for all outputs.
 //
-// Weights of all outputs lie in shared memory, and a block walks over tiles of 64 rows, the next on its way to registers
+// Weights of all outputs lie in shared memory, and a block walks over tiles of 64 rows, the next two on their way
 // while one is multiplied. A row's results do not depend on who computes it, so there are as many blocks as the GPU holds.
 // Gradients of weights are sums over parts of the rows, added in the order of the parts.
 //
@@ -23,6 +23,7 @@ __device__ __forceinline__ int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 
 template <int kColumns>
 struct JoinedTile {
   static constexpr int kStep = kColumns + 8, kSize = kJoinedRows * kStep;
+  static constexpr int kRaw = kJoinedRows * kColumns;  ///< floats as they come
   static constexpr int kFours = kColumns / 4, kStride = kJoinedThreads / kFours,
                        kTurns = kJoinedRows / kStride;
   using Numbers = Four<float>[kTurns];
@@ -30,23 +31,34 @@ struct JoinedTile {
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
-  /// This thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld; anything outside.
-  __device__ static void fetch(const float* from, int ld, int first, int width, int n0, int N, Numbers& x) {
+  /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its places in shared
+  /// memory, in the background; anything outside.
+  __device__ static void request(const float* from, int ld, int first, int width, int n0, int N,
+                                 float* shared) {
     const int c = column();
-    if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a load
+    Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
+    if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
-        x[i] = *reinterpret_cast<const Four<float>*>(from +
-                                                     static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         static_cast<unsigned>(__cvta_generic_to_shared(to + i * kJoinedThreads))),
+                     "l"(from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
+                     : "memory");
     } else {
 #pragma unroll
       for (int i = 0; i < kTurns; ++i) {
         const int n = n0 + row(i);
         load4(from + static_cast<std::int64_t>(min(n, N - 1)) * ld + first + c, n < N ? width - c : 0, false,
-              x[i].v);
+              to[i * kJoinedThreads].v);
       }
     }
+  }
+  /// What was requested, once it is there.
+  __device__ static void collect(const float* shared, Numbers& x) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i)
+      x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
   }
   /// What is inside, zeros for the rest.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
@@ -83,29 +95,60 @@ template <int D, bool kTurned>
 __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
                                              const int2* list, std::uint16_t* to) {
   constexpr int kStep = JoinedTile<D>::kStep;
-  for (int at = static_cast<int>(threadIdx.x); at < s.columns * (D / 4); at += kJoinedThreads) {
-    const int c = at / (D / 4), i = at % (D / 4) * 4;
-    const int2 of = list[c / 16];
-    const Tensor<float>& w = a.w[of.x].value;
-    const int o = of.y + c % 16;
-    float v[4];
-    load4(w.at(r) + static_cast<std::int64_t>(o) * s.inputs + i, o < w.dim(0) ? s.inputs - i : 0, true, v);
-    const unsigned low = bf16_pair(v[0], v[1]), high = bf16_pair(v[2], v[3]);
-    if (kTurned) {
-      *reinterpret_cast<uint2*>(to + (c / 16 * 16 + place_of(c % 16)) * kStep + i) = make_uint2(low, high);
-    } else {
-      std::uint16_t* row = to + c * kStep + i / 16 * 16 + i / 4 % 4 * 2;
-      *reinterpret_cast<unsigned*>(row) = low;
-      *reinterpret_cast<unsigned*>(row + 8) = high;
+  constexpr int kBatch = 8;
+  const int all = s.columns * (D / 4);
+#pragma unroll 1
+  for (int begin = static_cast<int>(threadIdx.x); begin < all; begin += kBatch * kJoinedThreads) {
+    Four<float> v[kBatch];
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {  // no branch a load
+      const int at = min(begin + j * kJoinedThreads, all - 1), c = at / (D / 4), i = at % (D / 4) * 4;
+      const int2 of = list[c / 16];
+      const Tensor<float>& w = a.w[of.x].value;
+      const float* row = w.at(r) + static_cast<std::int64_t>(min(of.y + c % 16, w.dim(0) - 1)) * s.inputs;
+      v[j] = *reinterpret_cast<const Four<float>*>(row + (i < s.inputs ? i : 0));
+    }
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int at = begin + j * kJoinedThreads, c = at / (D / 4), i = at % (D / 4) * 4;
+      if (at >= all) break;
+      const int2 of = list[c / 16];
+      const bool inside = of.y + c % 16 < a.w[of.x].value.dim(0) && i < s.inputs;
+      const unsigned low = inside ? bf16_pair(v[j].v[0], v[j].v[1]) : 0,
+                     high = inside ? bf16_pair(v[j].v[2], v[j].v[3]) : 0;
+      if (kTurned) {
+        *reinterpret_cast<uint2*>(to + (c / 16 * 16 + place_of(c % 16)) * kStep + i) = make_uint2(low, high);
+      } else {
+        std::uint16_t* row = to + c * kStep + i / 16 * 16 + i / 4 % 4 * 2;
+        *reinterpret_cast<unsigned*>(row) = low;
+        *reinterpret_cast<unsigned*>(row + 8) = high;
+      }
     }
   }
 }
 
-/// Shared memory: weights, a tile, biases.
-template <int D>
-std::size_t joined_bytes(const LinearSlabs& s, int tile) {
-  return static_cast<std::size_t>(s.columns * JoinedTile<D>::kStep + tile) * sizeof(std::uint16_t) +
-         static_cast<std::size_t>(s.columns) * sizeof(float);
+/// Copies are on their way for so many tiles (one where many weights leave no room), and tiles of operands alternate between
+/// two places: a barrier a tile will do.
+constexpr int kJoinedDepth = 2, kJoinedPlaces = 2, kRoomForTwo = 464;
+__device__ __host__ __forceinline__ int joined_depth(const LinearSlabs& s) {
+  return s.columns <= kRoomForTwo ? kJoinedDepth : 1;
+}
+__device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void copies_wait(int depth) {
+  if (depth > 1) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kJoinedDepth - 1) : "memory");
+  } else {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  }
+}
+
+/// Shared memory: weights, tiles and copies of kColumns, biases.
+template <int D, int kColumns>
+std::size_t joined_bytes(const LinearSlabs& s) {
+  using T = JoinedTile<kColumns>;
+  return static_cast<std::size_t>(s.columns * JoinedTile<D>::kStep + kJoinedPlaces * T::kSize) *
+             sizeof(std::uint16_t) +
+         static_cast<std::size_t>(joined_depth(s) * T::kRaw + s.columns) * sizeof(float);
 }
 
 /// Four neighbours of a row, as far as there are columns.
@@ -135,14 +178,19 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  std::uint16_t* const xs = ws + s.columns * X::kStep;
-  auto* const bias = reinterpret_cast<float*>(xs + X::kSize);
+  std::uint16_t* const tiles_at = ws + s.columns * X::kStep;
+  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * X::kSize);
+  const int depth = joined_depth(s);
+  float* const bias = raw + depth * X::kRaw;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
-            tiles = (N + kJoinedRows - 1) / kJoinedRows;
+            tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
   const float* const x = a.x.value.at(r);
   int tile = blockIdx.x;
-  typename X::Numbers next;
-  if (tile < tiles) X::fetch(x, s.inputs, 0, s.inputs, tile * kJoinedRows, N, next);
+  const auto request = [&](int t, int place) {
+    if (t < tiles) X::request(x, s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
+    copies_end();
+  };
+  for (int i = 0; i < depth; ++i) request(tile + i * walkers, i);
   list_columns(s, list);
   __syncthreads();
   load_weights<D, true>(a, s, r, list, ws);
@@ -154,14 +202,17 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
             r0 = warp / kColumnGroups * 16;
-  for (; tile < tiles; tile += static_cast<int>(gridDim.x)) {
+  int copy = 0, place = 0;
+  for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= 1) {
     const int n0 = tile * kJoinedRows;
-    __syncthreads();  // the tile before is read
-    X::clear(s.inputs, n0, N, next);
-    X::keep(next, xs);
+    std::uint16_t* const xs = tiles_at + place * X::kSize;
+    typename X::Numbers now;
+    copies_wait(depth);
+    X::collect(raw + copy * X::kRaw, now);
+    request(tile + depth * walkers, copy);
+    X::clear(s.inputs, n0, N, now);
+    X::keep(now, xs);
     __syncthreads();
-    const int after = tile + static_cast<int>(gridDim.x);
-    if (after < tiles) X::fetch(x, s.inputs, 0, s.inputs, after * kJoinedRows, N, next);
     unsigned rows[D / 16][4];
 #pragma unroll
     for (int k = 0; k < D / 16; ++k)
@@ -204,16 +255,25 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
-  std::uint16_t* const ys = ws + s.columns * kStep;
+  std::uint16_t* const tiles_at = ws + s.columns * kStep;
+  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * Y::kSize);
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
-            tiles = (N + kJoinedRows - 1) / kJoinedRows;
+            tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
   int tile = blockIdx.x;
-  typename Y::Numbers next;
-  const auto fetch = [&](int n0, const LinearSlabs::Slab& slab) {
-    const Tensor<float>& d_y = a.y[slab.output].gradient;
-    Y::fetch(d_y.at(r), d_y.columns(), slab.first, slab.width, n0, N, next);
+  // What is requested: a slab of a tile, then the next.
+  const int depth = joined_depth(s);
+  int ahead_tile = tile, ahead_slab = 0;
+  const auto request = [&](int place) {
+    if (ahead_tile < tiles) {
+      const LinearSlabs::Slab& slab = s.slab[ahead_slab];
+      const Tensor<float>& d_y = a.y[slab.output].gradient;
+      Y::request(d_y.at(r), d_y.columns(), slab.first, slab.width, ahead_tile * kJoinedRows, N,
+                 raw + place * Y::kRaw);
+      if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
+    }
+    copies_end();
   };
-  if (tile < tiles) fetch(tile * kJoinedRows, s.slab[0]);
+  for (int i = 0; i < depth; ++i) request(i);
   list_columns(s, list);
   __syncthreads();
   load_weights<D, false>(a, s, r, list, ws);
@@ -221,21 +281,21 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
             r0 = warp / kColumnGroups * 16, c0 = warp % kColumnGroups * kOwn;
   float* const d_x = a.x.gradient.at(r);
   const bool aligned = is_aligned16(d_x);
-  for (; tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    const int n0 = tile * kJoinedRows, after = tile + static_cast<int>(gridDim.x);
+  int copy = 0, place = 0;
+  for (; tile < tiles; tile += walkers) {
+    const int n0 = tile * kJoinedRows;
     float sums[kOwn / 8][4] = {};
 #pragma unroll 1
-    for (int i = 0; i < s.count; ++i) {
+    for (int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= 1) {
       const LinearSlabs::Slab& slab = s.slab[i];
-      __syncthreads();  // the slab before is read
-      Y::clear(slab.width, n0, N, next);
-      Y::keep(next, ys);
+      std::uint16_t* const ys = tiles_at + place * Y::kSize;
+      typename Y::Numbers now;
+      copies_wait(depth);
+      Y::collect(raw + copy * Y::kRaw, now);
+      request(copy);
+      Y::clear(slab.width, n0, N, now);
+      Y::keep(now, ys);
       __syncthreads();
-      if (i + 1 < s.count) {
-        fetch(n0, s.slab[i + 1]);
-      } else if (after < tiles) {
-        fetch(after * kJoinedRows, s.slab[0]);
-      }
       const std::uint16_t *rows = ys + (r0 + lane % 16) * Y::kStep + lane / 16 * 8,
                           *w = ws + (slab.at + lane % 16) * kStep + c0 + lane / 16 * 8;
 #pragma unroll 2
@@ -275,8 +335,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   constexpr int kOwn = D / kColumnGroups,
                 kOwnRows = LinearSlabs::kWidth / (kJoinedThreads / 32 / kColumnGroups);
   extern __shared__ __align__(16) unsigned char memory[];
-  auto* const ys = reinterpret_cast<std::uint16_t*>(memory);
-  std::uint16_t* const xs = ys + Y::kSize;
+  auto* const raw = reinterpret_cast<float*>(memory);
+  auto* const tiles_at = reinterpret_cast<std::uint16_t*>(raw + kJoinedDepth * (Y::kRaw + X::kRaw));
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
@@ -285,32 +345,45 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = d_y.columns();
-  typename X::Numbers x_next;
-  typename Y::Numbers g_next;
-  const auto fetch = [&](int n0) {
-    Y::fetch(g, ld, slab.first, slab.width, n0, N, g_next);
-    X::fetch(x, s.inputs, 0, s.inputs, n0, N, x_next);
+  const auto request = [&](int t, int place) {
+    float* const to = raw + place * (Y::kRaw + X::kRaw);
+    if (t < end) {
+      Y::request(g, ld, slab.first, slab.width, t * kJoinedRows, N, to);
+      X::request(x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
+    }
+    copies_end();
   };
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
             o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
-  if (tile < end) fetch(tile * kJoinedRows);
+#pragma unroll
+  for (int i = 0; i < kJoinedDepth; ++i) request(tile + i, i);
 #pragma unroll 1
-  for (; tile < end; ++tile) {
+  for (int place = 0; tile < end; ++tile, place = (place + 1) % kJoinedDepth) {
     const int n0 = tile * kJoinedRows;
-    __syncthreads();  // the tiles before are read
-    Y::clear(slab.width, n0, N, g_next);
-    X::clear(s.inputs, n0, N, x_next);
+    const float* const from = raw + place * (Y::kRaw + X::kRaw);
+    std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
+    copies_wait(kJoinedDepth);
+    {
+      typename Y::Numbers now;
+      Y::collect(from, now);
+      Y::clear(slab.width, n0, N, now);
 #pragma unroll
-    for (int i = 0; i < Y::kTurns; ++i) {
+      for (int i = 0; i < Y::kTurns; ++i) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) side[e] += g_next[i].v[e];
+        for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+      }
+      Y::keep(now, ys);
     }
-    Y::keep(g_next, ys);
-    X::keep(x_next, xs);
+    {
+      typename X::Numbers now;
+      X::collect(from + Y::kRaw, now);
+      X::clear(s.inputs, n0, N, now);
+      X::keep(now, xs);
+    }
+    request(tile + kJoinedDepth, place);
     __syncthreads();
-    if (tile + 1 < end) fetch(n0 + kJoinedRows);
     if (o0 >= slab.width) continue;
 #pragma unroll
     for (int k = 0; k < kJoinedRows; k += 16) {
@@ -360,8 +433,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   out[s.bias_at[slab.output] + slab.first + o] = sum;
 }
 
-/// Adds up the pieces: eight warps take turns at them, 128 numbers a block.
-constexpr int kSumWarps = 8;
+/// Adds up the pieces: warps take turns at them, 128 numbers a block.
+constexpr int kSumWarps = 16;
 __global__ void __launch_bounds__(32 * kSumWarps)
     join_pieces(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   __shared__ Four<float> parts[kSumWarps][32];
@@ -370,7 +443,7 @@ __global__ void __launch_bounds__(32 * kSumWarps)
   Four<float> sum = {};
   if (first < s.piece_size) {
     const float* from = a.pieces.value.at(r) + first;
-#pragma unroll 4
+#pragma unroll 8
     for (int p = warp; p < s.pieces; p += kSumWarps) {
       const Four<float> piece =
           *reinterpret_cast<const Four<float>*>(from + static_cast<std::int64_t>(p) * s.piece_size);

@@ -170,7 +170,8 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
 /// have no tensor cores.
 template <class Real>
 bool attend_mix_once(Graph<Real>& graph) {
-  constexpr int kFewest = 16;
+  constexpr int kFewest = 16,
+                kFewestInBf16 = 4;  // many heads of few queries share a multiprocessor's warps well
   using Weights = std::shared_ptr<const Attend<Real>>;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
@@ -188,7 +189,9 @@ bool attend_mix_once(Graph<Real>& graph) {
     op.x = from.x, op.k = from.k, op.v = (*mix)->v;
     op.log_decay = from.log_decay, op.slope = from.slope, op.sink = from.sink;
     op.position = from.position;
-    if (op.Q() < kFewest || (sizeof(Real) == sizeof(float) && !op.fits_tiles())) continue;
+    const bool bf16 = sizeof(Real) == sizeof(float) && op.products == Precision::bf16;
+    if (op.Q() < (bf16 ? kFewestInBf16 : kFewest) || (sizeof(Real) == sizeof(float) && !op.fits_tiles()))
+      continue;
     op.o.variable = node.outputs[0];
     replace(graph, {links.maker(a), &node}, [&] { graph.add(op); });
     return true;

@@ -261,6 +261,24 @@ TEST(Passes, JoinedMapsAreTheChain) {
     EXPECT_TRUE(close(chain.block.name(i), joined.block.gradient(i), chain.block.gradient(i), 1e-13));
 }
 
+// In bf16 few queries are read in tiles too.
+TEST(Passes, FewQueriesOfAttention) {
+  for (const auto& [precision, T, count] :
+       {std::tuple{Precision::tf32, 4, 0}, {Precision::bf16, 3, 0}, {Precision::bf16, 4, 1}}) {
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {1, T, 1, 8}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, false);
+    graph.set_products(precision);
+    Attend<float> attend;
+    attend.x = attend.k = in(graph.parameter(block, 0));
+    Mix<float> mix;
+    mix.a = in(out(graph.add(attend).a)), mix.v = attend.x;
+    graph.add(mix);
+    EXPECT_EQ(run_pass(graph, "attend_mix"), count) << T;
+  }
+}
+
 // Floats as they are have products of their own; those in bf16 go into tiles, even one alone.
 TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
   for (const Precision precision : {Precision::full, Precision::tf32, Precision::bf16}) {
