@@ -28,14 +28,17 @@ namespace crosstalk::benchmarks {
 namespace {
 
 struct Shape {
-  int B, T, H, D;
+  int B, T, H, K, V;
 };
 
-/// "256x256x2x64": B x T x H x D.
+/// "256x256x2x64": B x T x H x D, or "256x256x1x325x64": B x T x H x K x V.
 Shape shape_of(const std::string& text) {
   Shape s{};
-  if (std::sscanf(text.c_str(), "%dx%dx%dx%d", &s.B, &s.T, &s.H, &s.D) != 4)
-    throw std::runtime_error(fmt::format("--shape {}: expected BxTxHxD, for example 256x256x2x64", text));
+  const int read = std::sscanf(text.c_str(), "%dx%dx%dx%dx%d", &s.B, &s.T, &s.H, &s.K, &s.V);
+  if (read != 4 && read != 5)
+    throw std::runtime_error(
+        fmt::format("--shape {}: expected BxTxHxD or BxTxHxKxV, for example 256x256x2x64", text));
+  if (read == 4) s.V = s.K;
   return s;
 }
 
@@ -120,10 +123,10 @@ Times measure_on_cpu(const Graph<float>& graph, int repeats) {
 }
 
 void measure(const std::string& memory, const std::string& form, const std::string& format, const Shape& s,
-             Device device, int repeats) {
-  const ApplySizes sizes{.B = s.B, .T = s.T, .H = s.H, .K = s.D, .V = s.D, .N = 1};
+             int writes, Device device, int repeats) {
+  const ApplySizes sizes{.B = s.B, .T = s.T, .H = s.H, .K = s.K, .V = s.V, .N = writes};
   const Options options =
-      apply_options(memory, sizes, {{"form", form}, {"scale", 1 / std::sqrt(double(s.D))}});
+      apply_options(memory, sizes, {{"form", form}, {"scale", 1 / std::sqrt(double(s.K))}});
   const Precision products = format == "bf16"   ? Precision::bf16
                              : format == "tf32" ? Precision::tf32
                                                 : Precision::full;
@@ -149,8 +152,9 @@ void measure(const std::string& memory, const std::string& form, const std::stri
   const Times times = device == Device::cuda ? measure_on_cuda(model.graph(), repeats)
                                              : measure_on_cpu(model.graph(), repeats);
   fmt::print("{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{}\n", memory, form, format, s.B, s.T,
-             s.H, s.D, times.forward * 1e6, times.backward * 1e6, (times.forward + times.backward) * 1e6,
-             bytes / 1e6, static_cast<double>(model.graph().bytes()) / 1e6, model.graph().forms());
+             s.H, s.K == s.V ? std::to_string(s.K) : fmt::format("{}x{}", s.K, s.V), times.forward * 1e6,
+             times.backward * 1e6, (times.forward + times.backward) * 1e6, bytes / 1e6,
+             static_cast<double>(model.graph().bytes()) / 1e6, model.graph().forms());
   std::fflush(stdout);
 }
 
@@ -178,16 +182,17 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   std::vector<std::string> memories, forms, formats, shapes, without;
   std::string device;
-  int repeats = 0;
+  int repeats = 0, writes = 1;
   double largest = 0;
   const auto list = [](std::vector<std::string>* v) { return po::value(v)->composing()->multitoken(); };
   po::options_description all("Time of a memory's forms; prints CSV");
   all.add_options()("help", "this text")(
       "graphs", "memory of a training step's graph instead (recall, S = 100, batch 32, one replica)")(
-      "memory", list(&memories), "memories; default delta")("form", list(&forms),
-                                                            "forms; default all that cover the memory")(
-      "format", list(&formats), "fp32, tf32, bf16; default fp32")("shape", list(&shapes),
-                                                                  "BxTxHxD; default 256x256x2x64")(
+      "memory", list(&memories), "memories; default delta")(
+      "form", list(&forms), "forms; default all that cover the memory")("format", list(&formats),
+                                                                        "fp32, tf32, bf16; default fp32")(
+      "shape", list(&shapes), "BxTxHxD or BxTxHxKxV; default 256x256x2x64")(
+      "writes", po::value(&writes)->default_value(1), "writes of a token")(
       "device", po::value(&device)->default_value("cpu"), "cpu or cuda")(
       "repeats", po::value(&repeats)->default_value(5), "launches; the fastest counts")(
       "no-pass", list(&without), "passes to leave out (models/graph/passes.h)")(
@@ -228,7 +233,7 @@ int main(int argc, char** argv) {
           const std::vector<std::string> covering = apply_forms(memory);
           if (std::count(covering.begin(), covering.end(), form) == 0) continue;
           try {
-            measure(memory, form, format, s, device == "cuda" ? Device::cuda : Device::cpu, repeats);
+            measure(memory, form, format, s, writes, device == "cuda" ? Device::cuda : Device::cpu, repeats);
           } catch (const std::exception& error) {
             fmt::print(stderr, "{} {} {} {}: {}\n", memory, form, format, shape, error.what());
           }

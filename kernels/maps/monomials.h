@@ -51,6 +51,9 @@ struct Monomials : RowMap {
 
   template <class Team, class Real>
   CT_HD static void forward(const Team& team, const MapRow<Real>& row, Real* y) {
+    if constexpr (Team::kLanes > 1) {
+      if (row.number == 2) return Pairs<Real>().forward(team, row, y);
+    }
     int begin = 0, end = 0;
     piece(team, row, begin, end);
     if (begin == end) return;
@@ -67,6 +70,9 @@ struct Monomials : RowMap {
   CT_HD static void backward(const Team& team, const MapRow<Real>& row, const Real*, const Real* d_y,
                              RowGradient<Real> d_x) {
     constexpr bool kAlone = Team::kLanes == 1;
+    if constexpr (!kAlone) {
+      if (row.number == 2) return Pairs<Real>().backward(team, row, d_y, d_x);
+    }
     const int d = row.d;
     Real* own = kAlone ? d_x.d_x : row.work + team.lane * d;
     team.sync();
@@ -143,6 +149,47 @@ struct Monomials : RowMap {
     }
     return std::sqrt(weight);
   }
+
+  /// Degree 2 for lanes that share a row: monomial (i, j) is number i (i + 1) / 2 + j, neighbours in memory are made by
+  /// neighbours, and each lane sums up the gradients of its own entries.
+  template <class Real>
+  struct Pairs {
+    Real none, one, square, product;  ///< roots of the weights of (0,0), (i,0), (i,i), (i,j)
+
+    CT_HD Pairs() : none(of(0, 0)), one(of(1, 0)), square(of(1, 1)), product(of(2, 1)) {}
+    CT_HD static Real of(int i, int j) {
+      Monomial at(2, 0, 0);
+      at.index[0] = i, at.index[1] = j;
+      return root_of_weight<Real>(at);
+    }
+    CT_HD Real root(int i, int j) const { return i == 0 ? none : j == 0 ? one : i == j ? square : product; }
+    CT_HD static Real entry(const MapRow<Real>& row, int i) { return i == 0 ? Real(1) : row.x[i - 1]; }
+
+    template <class Team>
+    CT_HD void forward(const Team& team, const MapRow<Real>& row, Real* y) const {
+      team.each(0, row.p, [&](int number) {
+        int i = static_cast<int>((std::sqrt(8.0f * static_cast<float>(number) + 1.0f) - 1) / 2);
+        while (i * (i + 1) / 2 > number) --i;
+        while ((i + 1) * (i + 2) / 2 <= number) ++i;
+        const int j = number - i * (i + 1) / 2;
+        y[number] = root(i, j) * entry(row, i) * entry(row, j);
+      });
+    }
+    template <class Team>
+    CT_HD void backward(const Team& team, const MapRow<Real>& row, const Real* d_y,
+                        RowGradient<Real> d_x) const {
+      team.each(0, row.d, [&](int column) {
+        const int i = column + 1;
+        Real sum = 0;
+        for (int j = 0; j <= row.d; ++j) {
+          const int high = i > j ? i : j, low = i > j ? j : i;
+          const Real once = d_y[high * (high + 1) / 2 + low] * root(high, low) * entry(row, j);
+          sum += i == j ? 2 * once : once;
+        }
+        d_x(column, sum);
+      });
+    }
+  };
 };
 
 }  // namespace crosstalk::maps

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/maps/taylor.h"
+
 #include "kernels/testing/map_oracle.h"
 
 namespace crosstalk::checks {
@@ -69,6 +71,38 @@ TEST(Taylor, EvenDegreesArePositive) {
     least = std::min(least, dot(q, k));
   }
   EXPECT_NEAR(least, 0.5, 1e-4);
+}
+
+/// A team, of which one lane does its part.
+template <int kSize>
+struct Lane {
+  static constexpr int kLanes = kSize;
+  int lane = 0;
+  void sync() const {}
+  template <class F>
+  void each(int begin, int end, F&& f) const {
+    for (int i = begin + lane; i < end; i += kLanes) f(i);
+  }
+};
+
+// On a GPU, lanes share a row of degree 2 in another way than one that is alone.
+TEST(Taylor, LanesThatShareARowMakeWhatOneMakes) {
+  for (const int d : {1, 2, 24, 45}) {
+    maps::MapRow<double> row;
+    row.d = d, row.p = static_cast<int>(map_width(FeatureMap::taylor, d, 2, 0)), row.number = 2;
+    const Numbers x = normal_numbers(static_cast<std::size_t>(d), 5),
+                  d_y = normal_numbers(static_cast<std::size_t>(row.p), 6);
+    row.x = x.data();
+    Numbers y(d_y.size(), 0), shared_y = y, d_x(x.size(), 1), shared_d_x = d_x;
+    maps::taylor::forward(Lane<1>{}, row, y.data());
+    maps::taylor::backward(Lane<1>{}, row, y.data(), d_y.data(), {d_x.data(), Write::add});
+    for (int lane = 0; lane < 32; ++lane) {
+      maps::taylor::forward(Lane<32>{lane}, row, shared_y.data());
+      maps::taylor::backward(Lane<32>{lane}, row, y.data(), d_y.data(), {shared_d_x.data(), Write::add});
+    }
+    EXPECT_EQ(y, shared_y) << "d = " << d;
+    for (std::size_t i = 0; i < d_x.size(); ++i) EXPECT_NEAR(d_x[i], shared_d_x[i], 1e-13 * d) << "d = " << d;
+  }
 }
 
 }  // namespace

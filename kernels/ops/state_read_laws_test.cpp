@@ -219,19 +219,31 @@ std::vector<Hard> hard_data() {
   };
 }
 
-void check_budgets(Device device) {
+/// The delta rule as itself or as a free erase, whose gradients add up to those of the delta rule.
+void check_budgets(Device device, Erase erase) {
   for (Gate gate : {Gate::scalar, Gate::channel}) {
     for (const Hard& hard : hard_data()) {
       Choice c;
       c.T = 256, c.K = c.V = 32, c.erase = Erase::delta, c.gate = gate, c.write_gain = true;
       c.decayed = !hard.undecayed;
-      const Values in = hard_values(c, hard);
+      Values in = hard_values(c, hard);
       const auto want = run<double>(c, StateForm::recurrent, in);
-      const auto expect_within = [&](const std::string& form, const std::map<std::string, Numbers>& got,
+      c.erase = erase;
+      if (erase == Erase::free) {
+        c.erase_gain = true;
+        in.real["erase_read"] = in.real["erase_write"] = in["k"];
+        in.real["erase_gain"] = in["write_gain"];
+      }
+      const auto expect_within = [&](const std::string& form, std::map<std::string, Numbers> got,
                                      double limit) {
+        for (const auto& [to, from] :
+             {std::pair{"d_k", "d_erase_read"}, {"d_k", "d_erase_write"}, {"d_write_gain", "d_erase_gain"}}) {
+          for (std::size_t i = 0; i < got[to].size() && got.count(from); ++i) got[to][i] += got[from][i];
+        }
         for (const auto& [field, x] : want) {
           EXPECT_LE(relative_error(got.at(field), x), limit)
-              << hard.name << ", gate " << name_of(gate) << ", " << form << ": " << field;
+              << hard.name << ", " << name_of(erase) << ", gate " << name_of(gate) << ", " << form << ": "
+              << field;
         }
       };
       expect_within("recurrent", run<float>(c, StateForm::recurrent, in, device), hard.single);
@@ -246,7 +258,9 @@ void check_budgets(Device device) {
   }
 }
 
-TEST(StateReadLaws, HardDataStayWithinTheBudgets) { check_budgets(Device::cpu); }
+TEST(StateReadLaws, HardDataStayWithinTheBudgets) {
+  for (Erase erase : {Erase::delta, Erase::free}) check_budgets(Device::cpu, erase);
+}
 
 TEST(StateReadLaws, LongSequences) {
   Choice c;
@@ -311,7 +325,9 @@ void check_shared_variables(Device device) {
 TEST(StateReadLaws, VariablesInSeveralFields) { check_shared_variables(Device::cpu); }
 
 class StateReadOnCuda : public CudaTest {};
-TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) { check_budgets(Device::cuda); }
+TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) {
+  for (Erase erase : {Erase::delta, Erase::free}) check_budgets(Device::cuda, erase);
+}
 TEST_F(StateReadOnCuda, VariablesInSeveralFields) { check_shared_variables(Device::cuda); }
 
 }  // namespace
