@@ -44,44 +44,6 @@ std::string axis_of(const std::string& x) {
   return symbol_of(x);
 }
 
-/// Published points of a line's label where everything else that is known of them agrees.
-void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& lines,
-                              const FigureInput& input, const std::string& x, const std::string& metric) {
-  std::size_t drawn = 0, there = 0;
-  for (const PublishedPoint& point : input.options.published) {
-    auto value = point.metrics.find(metric);
-    if (value == point.metrics.end() && metric == "test_accuracy")
-      value = point.metrics.find("eval_accuracy");
-    if (value == point.metrics.end()) continue;
-    ++there;
-    const auto known = point.known.find(x);
-    const auto bytes = point.metrics.find(kStateBytes);
-    double place = kNone;
-    if (x == kStateBytes && bytes != point.metrics.end()) place = bytes->second;
-    if (known != point.known.end()) place = std::stod(known->second);
-    PublishedPoint elsewhere = point;  // its place is its own; along state_bytes so is its width
-    elsewhere.known.erase(x);
-    if (x == kStateBytes) elsewhere.known.erase("model.width");
-    for (const RecordLine& line : lines) {
-      const Record& record = *line.points.begin()->second.front();
-      if (!std::isfinite(place) || record.label != point.label || !differences(record, elsewhere).empty())
-        continue;
-      const std::string label = "published: " + line.label;
-      if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
-                       [&](const Overlay& overlay) { return overlay.label == label; }))
-        drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
-      drawing.rows.push_back({label, line.d_dot, place, 1, value->second});
-      ++drawn;
-      break;
-    }
-  }
-  if (drawn > 0) drawing.overlay_names.emplace_back("published", "Published");
-  if (drawn < input.options.published.size())
-    input.notes << fmt::format("{} of {} published points have no run here or no {}{}\n",
-                               input.options.published.size() - drawn, input.options.published.size(), metric,
-                               there == 0 ? " (column eval_accuracy)" : "");
-}
-
 /// The level of chance where all records share it.
 void add_chance_level(Drawing& drawing, const FigureInput& input, double low, double high) {
   std::set<double> levels;
@@ -95,7 +57,55 @@ void add_chance_level(Drawing& drawing, const FigureInput& input, double low, do
   drawing.overlay_names.emplace_back("theory", "Chance");
 }
 
+/// The published points on the axis x; along state_bytes their width is their own, too.
+void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& lines,
+                              const FigureInput& input, const std::string& x, const std::string& metric) {
+  const auto place = [&](const PublishedPoint& point, const Record&) {
+    const auto known = point.known.find(x);
+    if (known != point.known.end()) return std::stod(known->second);
+    const auto bytes = point.metrics.find(kStateBytes);
+    return x == kStateBytes && bytes != point.metrics.end() ? bytes->second : kNone;
+  };
+  std::vector<std::string> metrics = {metric}, own = {x};
+  if (metric == "test_accuracy") metrics.emplace_back("eval_accuracy");
+  if (x == kStateBytes) own.emplace_back("model.width");
+  add_published_points(drawing, lines, input, metrics, own, place);
+}
+
 }  // namespace
+
+void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                          const std::vector<std::string>& metrics, const std::vector<std::string>& own,
+                          const PublishedPlace& place) {
+  std::size_t drawn = 0, there = 0;
+  for (const PublishedPoint& point : input.options.published) {
+    const auto metric = std::find_if(metrics.begin(), metrics.end(),
+                                     [&](const auto& m) { return point.metrics.contains(m); });
+    if (metric == metrics.end()) continue;
+    ++there;
+    PublishedPoint elsewhere = point;
+    for (const std::string& key : own) elsewhere.known.erase(key);
+    for (const RecordLine& line : lines) {
+      const Record& record = *line.points.begin()->second.front();
+      const double x = place(point, record);
+      if (!std::isfinite(x) || record.label != point.label || !differences(record, elsewhere).empty())
+        continue;
+      const std::string label = "published: " + line.label;
+      if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
+                       [&](const Overlay& overlay) { return overlay.label == label; }))
+        drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
+      drawing.rows.push_back({label, line.d_dot, x, 1, point.metrics.at(*metric)});
+      ++drawn;
+      break;
+    }
+  }
+  if (drawn > 0) drawing.overlay_names.emplace_back("published", "Published");
+  if (drawn < input.options.published.size())
+    input.notes << fmt::format("{} of {} published points have no run here or no {}{}\n",
+                               input.options.published.size() - drawn, input.options.published.size(),
+                               metrics.front(),
+                               there == 0 ? fmt::format(" (column {})", metrics.back()) : "");
+}
 
 std::optional<double> place_on_axis(const Record& record, const std::string& x) {
   if (x != kStateBytes) return config_number(record, x);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -141,6 +142,14 @@ std::string symbol_of(const std::string& key);
 /// The published points whose run has a line here, as rows and overlays; notes how many have none.
 void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
                    const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
+
+/// Where a published point stands on the axis of a figure that has this record; NaN = nowhere.
+using PublishedPlace = std::function<double(const PublishedPoint&, const Record&)>;
+/// The published points that have a line of their label here, by the first of `metrics` that they have, where everything
+/// that is known of them agrees but the keys `own`; notes how many have none.
+void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
+                          const std::vector<std::string>& metrics, const std::vector<std::string>& own,
+                          const PublishedPlace& place);
 
 /// A record's place on an axis: a key of its configuration, or state_bytes.
 std::optional<double> place_on_axis(const Record& record, const std::string& x);

@@ -360,6 +360,24 @@ TEST_F(FigureTest, LengthGolden) {
   EXPECT_THAT(script(), HasSubstr("\"One seed.\""));
 }
 
+TEST_F(FigureTest, PublishedLengthsStandAtTheirMultiple) {
+  RecordMap records;
+  Record& record = add_record(
+      records, "kda", 1, 4,
+      {{"task.name", "words"}, {"task.group", "S3"}, {"task.length", 32}, {"model.d_key", 4}}, 0.1);
+  record.profiles["scaled_accuracy_by_length"] = {{1, 4}, {1, 0.5}};
+  PublishedPoint point;
+  point.label = "kda", point.has_loss = false;
+  point.metrics = {{"scaled_accuracy", 0.288}};
+  point.known = {{"task.name", "words"}, {"task.group", "S3"}, {"task.length", "128"}};
+  PublishedPoint other = point;
+  other.known["task.group"] = "S4";
+  options_.published = {point, other};
+  EXPECT_THAT(rows_of(draw("length", records), "published"),
+              ::testing::ElementsAre("published: kda,4,4,1,0.288,,"));
+  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points have no run here or no scaled_accuracy"));
+}
+
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {
   EXPECT_THAT(refusal("capcity", two_memories()), HasSubstr("did you mean \"capacity\"?"));
   EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, accuracy, curves"));

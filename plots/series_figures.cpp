@@ -221,7 +221,6 @@ Drawing draw_tracking(const FigureInput& input) {
 }
 
 Drawing draw_length(const FigureInput& input) {
-  note_published(input, "length");
   // Of tasks of single tokens the scaled accuracy is drawn: 0 is chance.
   const bool scaled =
       !lines_with(input, input.records, &Record::profiles, "scaled_accuracy_by_length").empty();
@@ -241,6 +240,14 @@ Drawing draw_length(const FigureInput& input) {
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines)
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
+  if (!input.options.published.empty())
+    add_published_points(
+        drawing, lines, input, {metric}, {"task.length"},
+        [](const PublishedPoint& point, const Record& record) {
+          const auto length = point.known.find("task.length");
+          const auto trained = config_number(record, "task.length");
+          return length == point.known.end() || !trained ? kNone : std::stod(length->second) / *trained;
+        });
   auto range = x_range(drawing.rows);
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
   const bool is_loss = metric == "loss";

@@ -51,16 +51,20 @@ FIGURE = {
     "footnote": "Lines: median over 3 seeds; bands: range over 3 seeds (holds the median in 75 % of cases).",
 }
 LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
-    ("deltaformer", 0): ("DeltaFormer, exp(8 (cos - 1))", "#0072B2", "s", "-"),
-    ("deltanet2", 128): ("DeltaNet, beta in (0, 2)", "#D55E00", "^", "-"),
-    ("deltanet1", 128): ("DeltaNet, beta in (0, 1)", "#009E73", "D", "-"),
-    ("attention", 0): ("Attention", "#CC79A7", "v", "-"),
+    ("attention", 0): ("attention", "#0072B2", "s", "-"),
+    ("deltaformer_exp", 0): ("deltaformer_exp", "#D55E00", "^", "-"),
+    ("deltaformer_linear", 0): ("deltaformer_linear", "#009E73", "D", "-"),
+    ("deltaformer_round", 0): ("deltaformer_round", "#CC79A7", "v", "-"),
+    ("deltanet1", 128): ("deltanet1", "#56B4E9", "P", "-"),
+    ("deltanet2", 128): ("deltanet2", "#E69F00", "X", "-"),
 }
 OVERLAYS = {  # (label, d_dot) in the CSV: colour
-    ("prefix-exact: deltaformer", 0): "#0072B2",
-    ("prefix-exact: deltanet2", 128): "#D55E00",
-    ("prefix-exact: deltanet1", 128): "#009E73",
-    ("prefix-exact: attention", 0): "#CC79A7",
+    ("prefix-exact: attention", 0): "#0072B2",
+    ("prefix-exact: deltaformer_exp", 0): "#D55E00",
+    ("prefix-exact: deltaformer_linear", 0): "#009E73",
+    ("prefix-exact: deltaformer_round", 0): "#CC79A7",
+    ("prefix-exact: deltanet1", 128): "#56B4E9",
+    ("prefix-exact: deltanet2", 128): "#E69F00",
     ("theory: chance", 0): "#555555",
 }
 OVERLAY_NAMES = {  # what stands before ':' in a label: legend
@@ -266,4 +270,4 @@ def write_labels(ax, labels, inches):
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum 47a2c2ef8e9fe44c (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum fd5a659d0f8237b3 (an edited script is kept when the figure is redrawn)
