@@ -197,22 +197,28 @@ bool apart(const AttendMix<float>& op) {
          op.k.gradient.data != op.v.gradient.data;
 }
 
-/// Calls launch(tile, cut): what runs in whole heads.
+/// Calls launch(tile, threads, cut): what runs in whole heads.
 template <class F>
 void with_whole_tile(const AttendMix<float>& op, const F& launch) {
-  const WholeCut cut(op.Q(), op.T());
-  if (op.K() <= 64 && op.V() <= 64) {
-    launch(Tile<Precision::bf16, 64>{}, cut);
+  using Whole = std::integral_constant<int, kWholeThreads>;
+  using Half = std::integral_constant<int, kHalfThreads>;
+  const bool narrow = op.K() <= 64 && op.V() <= 64,
+             few = op.Q() <= kHalfQueries && op.T() <= 2 * kHalfQueries;
+  const WholeCut cut(op.Q(), op.T(), narrow && few ? kHalfThreads : kWholeThreads);
+  if (narrow && few) {
+    launch(Tile<Precision::bf16, 64>{}, Half{}, cut);
+  } else if (narrow) {
+    launch(Tile<Precision::bf16, 64>{}, Whole{}, cut);
   } else {
-    launch(Tile<Precision::bf16, 128>{}, cut);
+    launch(Tile<Precision::bf16, 128>{}, Whole{}, cut);
   }
 }
 
 template <class Kernel>
-void launch_whole(const Exec& exec, const AttendMix<float>& op, Kernel kernel, const WholeCut& cut,
-                  int bytes) {
+void launch_whole(const Exec& exec, const AttendMix<float>& op, Kernel kernel, unsigned threads,
+                  const WholeCut& cut, int bytes) {
   allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
-  kernel<<<grid_of(op, 1, 1, true), kWholeThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(
+  kernel<<<grid_of(op, 1, 1, true), threads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(
       op, cut.query_warps, cut.chunk);
 }
 
@@ -236,8 +242,9 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (in_whole_heads(op)) {
-      with_whole_tile(op, [&](auto tile, const WholeCut& cut) {
-        launch_whole(exec, op, whole_read<decltype(tile)>, cut, cut.read_bytes<decltype(tile)>());
+      with_whole_tile(op, [&](auto tile, auto threads, const WholeCut& cut) {
+        launch_whole(exec, op, whole_read<decltype(tile), threads.value>, threads.value, cut,
+                     cut.read_bytes<decltype(tile)>());
       });
       check_launch("attend_mix");
       return;
@@ -262,8 +269,9 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_whole_heads(op) && apart(op)))
-      with_whole_tile(op, [&](auto tile, const WholeCut& cut) {
-        launch_whole(exec, op, whole_gradient<decltype(tile)>, cut, cut.gradient_bytes<decltype(tile)>());
+      with_whole_tile(op, [&](auto tile, auto threads, const WholeCut& cut) {
+        launch_whole(exec, op, whole_gradient<decltype(tile), threads.value>, threads.value, cut,
+                     cut.gradient_bytes<decltype(tile)>());
       });
   }
   if (!done) {

@@ -10,16 +10,17 @@
 
 namespace crosstalk::device {
 
-constexpr int kWholeThreads = 512, kWholeWarps = kWholeThreads / 32, kWholeQueries = 16 * kWholeWarps;
+/// Threads of a block: two blocks share a multiprocessor where heads are narrow and queries few.
+constexpr int kWholeThreads = 512, kHalfThreads = 256, kWholeQueries = kWholeThreads / 2, kHalfQueries = 64;
 
 /// How a size is cut.
 struct WholeCut {
   int query_warps, chunk;  ///< groups of 16 queries; keys at once
 
   static int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
-  WholeCut(int Q, int T) : query_warps(1) {
+  WholeCut(int Q, int T, int threads) : query_warps(1) {
     while (16 * query_warps < Q) query_warps *= 2;
-    const int most = 32 * (kWholeWarps / query_warps), all = up_to(T, 32);
+    const int most = 32 * (threads / 32 / query_warps), all = up_to(T, 32);
     chunk = most < all ? most : all;
     if (chunk > 256) chunk = 256;
   }
@@ -33,7 +34,7 @@ struct WholeCut {
   int gradient_bytes() const {
     const int rows = 16 * query_warps, tiles = Tile::bytes(2 * (rows + chunk)) + 4 * rows * (chunk + 8),
               sums = rows * (chunk / 32) * Tile::kD * 4;
-    return (tiles > sums ? tiles : sums) + rows * 16 + kWholeWarps * 4;
+    return (tiles > sums ? tiles : sums) + rows * 16 + kWholeThreads / 32 * 4;
   }
 };
 
@@ -50,9 +51,9 @@ __device__ __forceinline__ void whole_keep(const Tile& tile, int row, int c, con
 }
 
 /// Keys and values of a chunk on their way to shared memory, kBatch turns of the block at once: rows of keys, then of values.
-template <class Tile>
+template <class Tile, int kThreads>
 struct WholeChunk {
-  static constexpr int D = Tile::kD, kFours = D / 4, kStride = kWholeThreads / kFours, kBatch = 4;
+  static constexpr int D = Tile::kD, kFours = D / 4, kStride = kThreads / kFours, kBatch = 4;
   HeadRows<float> k, v;
   Tile ks, vs;
   int chunk, T, K, V;
@@ -91,26 +92,25 @@ struct WholeChunk {
 };
 
 /// What is read, and L.
-template <class Tile>
-__global__ void __launch_bounds__(kWholeThreads, 1)
+template <class Tile, int kThreads>
+__global__ void __launch_bounds__(kThreads, kWholeThreads / kThreads)
     whole_read(const __grid_constant__ AttendMix<float> op, int query_warps, int chunk) {
-  constexpr int D = Tile::kD, kStep = Tile::kStep, kFours = D / 4, kStride = kWholeThreads / kFours,
-                kBatch = 4;
+  constexpr int D = Tile::kD, kStep = Tile::kStep, kFours = D / 4, kStride = kThreads / kFours, kBatch = 4;
   extern __shared__ __align__(16) unsigned char memory[];
   const int rows = 16 * query_warps, parts = chunk / 32, bh = blockIdx.x, r = blockIdx.y;
   auto* const tops = reinterpret_cast<float2*>(memory);  // [parts][rows]: largest, sum
   const Tile xs{reinterpret_cast<typename Tile::Number*>(tops + kWholeQueries)};
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V();
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, c = thread % kFours * 4;
-  WholeChunk<Tile> others{rows_of(op, op.k.value, r, bh),
-                          rows_of(op, op.v.value, r, bh),
-                          Tile{xs.numbers + rows * kStep},
-                          Tile{xs.numbers + (rows + chunk) * kStep},
-                          chunk,
-                          T,
-                          K,
-                          V,
-                          {}};
+  WholeChunk<Tile, kThreads> others{rows_of(op, op.k.value, r, bh),
+                                    rows_of(op, op.v.value, r, bh),
+                                    Tile{xs.numbers + rows * kStep},
+                                    Tile{xs.numbers + (rows + chunk) * kStep},
+                                    chunk,
+                                    T,
+                                    K,
+                                    V,
+                                    {}};
   const HeadRows<float> x = rows_of(op, op.x.value, r, bh);
 #pragma unroll 1
   for (int n0 = thread / kFours; n0 < rows; n0 += kBatch * kStride) {
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1)
     }
   }
   __syncthreads();
-  for (int at = thread; at < min(rows, Q) * kFours; at += kWholeThreads) {
+  for (int at = thread; at < min(rows, Q) * kFours; at += kThreads) {
     const int n = at / kFours;
     float top = -INFINITY, sum = 0, v[4] = {};
     for (int p = 0; p < parts; ++p) top = fmaxf(top, tops[p * rows + n].x);
@@ -226,17 +226,16 @@ __global__ void __launch_bounds__(kWholeThreads, 1)
   }
 }
 
-template <class Tile>
-__global__ void __launch_bounds__(kWholeThreads, 1)
+template <class Tile, int kThreads>
+__global__ void __launch_bounds__(kThreads, kWholeThreads / kThreads)
     whole_gradient(const __grid_constant__ AttendMix<float> op, int query_warps, int chunk) {
-  constexpr int D = Tile::kD, kStep = Tile::kStep, kFours = D / 4, kStride = kWholeThreads / kFours,
-                kBatch = 4;
+  constexpr int D = Tile::kD, kStep = Tile::kStep, kFours = D / 4, kStride = kThreads / kFours, kBatch = 4;
   extern __shared__ __align__(16) unsigned char memory[];
   const int rows = 16 * query_warps, parts = chunk / 32, weight_step = chunk + 8;
   auto* const queries = reinterpret_cast<float4*>(memory);     // first and last token seen, L, D
   auto* const meets = reinterpret_cast<int*>(queries + rows);  // whether a part's queries and keys do
-  const Tile xs{reinterpret_cast<typename Tile::Number*>(meets + kWholeWarps)}, us{xs.numbers + rows * kStep},
-      ks{us.numbers + rows * kStep}, vs{ks.numbers + chunk * kStep};
+  const Tile xs{reinterpret_cast<typename Tile::Number*>(meets + kWholeThreads / 32)},
+      us{xs.numbers + rows * kStep}, ks{us.numbers + rows * kStep}, vs{ks.numbers + chunk * kStep};
   std::uint16_t *const as = vs.numbers + chunk * kStep, *const ds = as + rows * weight_step;
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, c = thread % kFours * 4;
@@ -279,7 +278,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1)
       queries[n] = query;
     }
   }
-  WholeChunk<Tile> others{k, v, ks, vs, chunk, T, K, V, {}};
+  WholeChunk<Tile, kThreads> others{k, v, ks, vs, chunk, T, K, V, {}};
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const int own = warp % query_warps, part = warp / query_warps, q0 = 16 * own, k0 = 32 * part;
   float sums[D / 8][4] = {};
@@ -330,7 +329,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1)
     // d_k and d_v of 16 keys and 32 columns at a time.
     constexpr int kAcross = D / 32;
 #pragma unroll 1
-    for (int unit = warp; unit < chunk / 16 * kAcross * 2; unit += kWholeWarps) {
+    for (int unit = warp; unit < chunk / 16 * kAcross * 2; unit += kThreads / 32) {
       const bool values = unit % 2;
       const int c0 = unit / 2 % kAcross * 32, j0 = unit / 2 / kAcross * 16;
       if (m0 + j0 >= T) break;
@@ -388,7 +387,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1)
     }
   }
   __syncthreads();
-  for (int at = thread; at < min(rows, Q) * kFours; at += kWholeThreads) {
+  for (int at = thread; at < min(rows, Q) * kFours; at += kThreads) {
     const int n = at / kFours;
     if (c >= K) continue;
     float sum[4] = {};
