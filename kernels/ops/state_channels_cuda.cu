@@ -7,7 +7,7 @@
 namespace crosstalk::device {
 namespace {
 
-/// Calls f with the tile of this op.
+/// Calls f with the tile of this op; padded sizes have one form.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   return with_format(op, [&](auto format) {
@@ -21,8 +21,8 @@ auto with_tile(const StateRead<float>& op, F&& f) {
     };
     constexpr std::true_type yes;
     constexpr std::false_type no;
-    if (mapped(op)) return whole(op) ? sized(yes, yes) : sized(no, yes);
-    return whole(op) ? sized(yes, no) : sized(no, no);
+    if (!whole(op)) return sized(no, yes);
+    return mapped(op) ? sized(yes, yes) : sized(yes, no);
   });
 }
 

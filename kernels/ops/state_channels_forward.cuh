@@ -77,7 +77,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       fill_gains(walk, op, first, valid, memory.write, memory.erase);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (op.states) {
+    if (!StateWalk<Tile>::kShort && op.states) {
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
     }
     if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
@@ -89,6 +89,13 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
+    if constexpr (StateWalk<Tile>::kShort) {
+      if (op.states) {
+        Eights<Tile, D, D> kept;
+        kept.fetch(memory.state, kRow);
+        kept.put(walk.short_state(op, chunk), walk.line);
+      }
+    }
     if (worker) parts.template age<false>(memory.erase);
     __syncthreads();
 
@@ -119,9 +126,16 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
             *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
         const float values[4] = {four.x, four.y, four.z, four.w};
         Op::put4(memory.inverse + row * kSide + column, values);
-        if (kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
+        if (!StateWalk<Tile>::kShort && kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
       }
       __syncthreads();
+      if constexpr (StateWalk<Tile>::kShort) {
+        if (kept) {
+          Eights<Tile, C, C> operands;
+          operands.fetch(memory.inverse, kSide);
+          operands.put(walk.short_inverse(op, chunk), C);
+        }
+      }
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });

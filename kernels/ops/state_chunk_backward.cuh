@@ -201,15 +201,25 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       written_in.put(memory.written, valid, kRow,
                      [&](int row) { return walk.gain_of_written(op, first, valid, row); });
     }
-    if constexpr (Memory::kStateStaged) {
+    if constexpr (StateWalk<Tile>::kShort) {
+      Eights<Tile, D, D> state_in;
+      state_in.fetch(walk.short_state(op, chunk), walk.line);
+      state_in.put(memory.state, kRow);
+    } else if constexpr (Memory::kStateStaged) {
       Guarded<Tile, D> state_in;
       state_in.fetch(kept, K);
       state_in.put(memory.state, V);
     }
     if (walk.solves) {
-      Guarded<WholeTile, C, C> inverse_in;
-      inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
-      inverse_in.put(memory.inverse, C, kSide);
+      if constexpr (StateWalk<Tile>::kShort) {
+        Eights<Tile, C, C> inverse_in;
+        inverse_in.fetch(walk.short_inverse(op, chunk), C);
+        inverse_in.put(memory.inverse, kSide);
+      } else {
+        Guarded<WholeTile, C, C> inverse_in;
+        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
+        inverse_in.put(memory.inverse, C, kSide);
+      }
     }
     if (walk.tied) {
       Guarded<Tile> look_in;
@@ -222,11 +232,11 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       prefetch_rows<Tile>(walk.keys(op, before, step), step);
       prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
       if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
-      prefetch_rows<Tile>(walk.state(op.states.value, chunks, chunk - 1), V);
+      walk.prefetch_state(op, chunk - 1);
       if (walk.solves) {
         prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
         prefetch_rows<Tile, C>(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C},
-                               C);
+                               StateWalk<Tile>::kShort ? C / 2 : C);
       }
     }
     __syncthreads();

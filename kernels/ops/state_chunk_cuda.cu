@@ -9,7 +9,7 @@
 namespace crosstalk::device {
 namespace {
 
-/// Calls f with the tile of this op. Padded sizes have one form, for all gates.
+/// Calls f with the tile of this op. Padded sizes have one form, for all gates and rows.
 template <class F>
 auto with_tile(const StateRead<float>& op, F&& f) {
   const int size = size_of_state(op);
@@ -24,8 +24,8 @@ auto with_tile(const StateRead<float>& op, F&& f) {
   constexpr std::true_type yes;
   constexpr std::false_type no;
   return with_format(op, [&](auto format) {
-    if (mapped(op)) return whole(op) ? sized(format, yes, yes, yes) : sized(format, no, yes, yes);
-    if (!whole(op)) return sized(format, no, yes, no);
+    if (!whole(op)) return sized(format, no, yes, yes);
+    if (mapped(op)) return op.log_decay ? sized(format, yes, yes, yes) : sized(format, yes, no, yes);
     return op.log_decay ? sized(format, yes, yes, no) : sized(format, yes, no, no);
   });
 }

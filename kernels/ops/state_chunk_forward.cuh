@@ -79,7 +79,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       look.put(memory.x, valid);
     }
     state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
-    if (op.states) {
+    if (!StateWalk<Tile>::kShort && op.states) {
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
     }
     if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
@@ -91,6 +91,13 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
+    if constexpr (StateWalk<Tile>::kShort) {
+      if (op.states) {
+        Eights<Tile, D, D> kept;
+        kept.fetch(memory.state, kRow);
+        kept.put(walk.short_state(op, chunk), walk.line);
+      }
+    }
 
     {  // scores of the reads
       typename Tile::Side s;
@@ -151,9 +158,16 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
             *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
         const float values[4] = {four.x, four.y, four.z, four.w};
         Op::put4(memory.inverse + row * kSide + column, values);
-        if (kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
+        if (!StateWalk<Tile>::kShort && kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
       }
       __syncthreads();
+      if constexpr (StateWalk<Tile>::kShort) {
+        if (kept) {
+          Eights<Tile, C, C> operands;
+          operands.fetch(memory.inverse, kSide);
+          operands.put(walk.short_inverse(op, chunk), C);
+        }
+      }
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) {

@@ -141,6 +141,27 @@ struct Fetched {
   }
 };
 
+/// kRows x kColumns operands of two bytes on their way between memories, rows `line` apart.
+template <class Tile, int kRows, int kColumns>
+struct Eights {
+  static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
+  uint4 x[kTurns];
+  template <class F>
+  __device__ __forceinline__ static void each(F&& f) {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
+      if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
+    }
+  }
+  __device__ __forceinline__ void fetch(const std::uint16_t* from, int line) {
+    each([&](int turn, int row, int c) { x[turn] = *reinterpret_cast<const uint4*>(from + row * line + c); });
+  }
+  __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
+    each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
+  }
+};
+
 /// Asks for rows that will be read soon.
 __device__ __forceinline__ void prefetch_line(const float* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));

@@ -194,6 +194,27 @@ struct StateWalk {
     return {kept(x, count, chunk, V * line) + first_key, line, V};
   }
 
+  /// Whether states and inverses are kept as the operands that backward makes of them anyway, in half the memory's
+  /// bytes.
+  static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
+  __device__ __forceinline__ std::uint16_t* short_state(const StateRead<float>& op, int chunk) const {
+    return reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line)) + first_key;
+  }
+  __device__ __forceinline__ std::uint16_t* short_inverse(const StateRead<float>& op, int chunk) const {
+    return reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, Tile::C * Tile::C));
+  }
+  __device__ __forceinline__ void prefetch_state(const StateRead<float>& op, int chunk) const {
+    if constexpr (kShort) {
+      constexpr int kLines = Tile::D > 64 ? Tile::D / 64 : 1;
+      const std::uint16_t* const from = short_state(op, chunk);
+      for (int i = threadIdx.x; i < V * kLines; i += Tile::kThreads) {
+        prefetch_line(reinterpret_cast<const float*>(from + i / kLines * line + i % kLines * 64));
+      }
+    } else {
+      prefetch_rows<Tile>(state(op.states.value, chunks, chunk), V);
+    }
+  }
+
   /// Takes shared memory, [C + 1] (mapped).
   __device__ __forceinline__ void begin(int* shared) {
     if constexpr (!kMapped) return;
