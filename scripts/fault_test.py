@@ -130,6 +130,24 @@ def sealed(record):
     return f'{text[:-1]},"crc":"{crc32c(text.encode()):08x}"}}\n'
 
 
+def sealed_copies(record, count):
+    """The record, sealed, with the ids ct-0, ct-1, ... of 32 digits. A checksum is linear: what a digit of an id changes
+    in it is found once, not for each of 100,000 records (which took Python 17 s)."""
+    record["id"] = f"ct-{0:032x}"
+    head, tail = json.dumps(record, separators=(",", ":"), ensure_ascii=False).split(record["id"])
+    zero = crc32c((head + record["id"] + tail).encode())
+    places = len(f"{count - 1:x}")
+    change = []  # [place from the right][digit]
+    for place in range(places):
+        ids = [f"ct-{digit << 4 * place:032x}" for digit in range(16)]
+        change.append({name[-1 - place]: zero ^ crc32c((head + name + tail).encode()) for name in ids})
+    for i in range(count):
+        name, crc = f"ct-{i:032x}", zero
+        for place in range(places):
+            crc ^= change[place][name[-1 - place]]
+        yield f'{head}{name}{tail[:-1]},"crc":"{crc:08x}"}}\n'
+
+
 def genuine(got, expected):
     """Whether every row of an export is one of another; columns that no row fills are left out of a smaller one."""
     rows = [{row["id"]: {key: value for key, value in row.items() if key and value}
@@ -239,8 +257,9 @@ class Faults:
     def completes(self, store, study="small"):
         """The same command without a fault comes to the undisturbed export."""
         again = self.run("run", f"{study}.toml", "--out", store, "--quiet")
-        whole = again.returncode == 0 and self.export(store) == self.expected[study][0]
-        return whole
+        if again.returncode != 0:
+            print(f"    again: {again.returncode}, {again.stderr.decode(errors='replace')[-1000:]}", file=sys.stderr)
+        return again.returncode == 0 and self.export(store) == self.expected[study][0]
 
     def forget(self, store):
         shutil.rmtree(store, ignore_errors=True)
@@ -585,9 +604,7 @@ class Faults:
         os.makedirs("many/shards")
         shutil.copy("whole_small/store.json", "many/store.json")
         with open("many/shards/all.jsonl", "w", encoding="utf-8") as file:
-            for i in range(100000):
-                record["id"] = f"ct-{i:032x}"
-                file.write(sealed(record))
+            file.writelines(sealed_copies(record, 100000))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         result = self.run("status", "many", "--json")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
