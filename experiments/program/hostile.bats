@@ -27,6 +27,11 @@ TOML
     tiny.toml >longer.toml
 }
 
+# AddressSanitizer itself needs terabytes of addresses, and a thread at the end: no limits on these.
+without_sanitizer() {
+  if ASAN_OPTIONS=help=1 "$crosstalk" --version 2>&1 | grep -q AddressSanitizer; then skip "AddressSanitizer cannot be limited"; fi
+}
+
 # stop_half_way STORE: both runs of longer.toml are saved in STORE/checkpoints.
 stop_half_way() {
   run -75 "$crosstalk" run longer.toml --out "$1" --threads 1 --pack 2 --time-limit 0.5
@@ -70,6 +75,7 @@ refused_as() {
 }
 
 @test "threads that cannot be made: exit 4 and what to do" {
+  without_sanitizer
   # Address space for the program, but not for the stacks of 200 threads.
   for command in "run tiny.toml" "bench tiny.toml --study-packs --seconds 1" "bench tiny.toml --steps 10"; do
     # shellcheck disable=SC2016,SC2086
@@ -84,6 +90,7 @@ refused_as() {
 }
 
 @test "a worker process that cannot be made: exit 4 and what to do" {
+  without_sanitizer
   [ "$(id -u)" -eq 0 ] || skip "only root can become somebody else who has no other processes"
   chmod 777 . && chmod a+rx "$BATS_TEST_TMPDIR" "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" 2>/dev/null || true
   refused_as 4 'ulimit -u' setpriv --reuid=65533 --clear-groups prlimit --nproc=1 \

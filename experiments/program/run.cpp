@@ -180,6 +180,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
                                 : train_session(study, runs, store, options, console);
   }
+  nothing_begun.reset();  // also where nothing was missing
 
   const std::int64_t ended = result.done + result.diverged + result.failed;
   if (result.stopped) {

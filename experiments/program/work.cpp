@@ -107,6 +107,7 @@ int run_work(const Arguments& arguments, Console& console) {
     result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
                                 : train_session(study, runs, store, options, console);
   }
+  nothing_begun.reset();  // also where nothing was missing
   const std::int64_t ended = result.done + result.diverged + result.failed;
   failed += result.failed + result.failed_elsewhere;
   if (result.stopped) {
