@@ -62,6 +62,38 @@ TEST(DeltaformerOracle, AnIndicatorKernelReadsTheLastValue) {
   expect_close(read("deltaformer", s), s.v);
 }
 
+// A token exchanges what places a and b of five hold; the element at place 0 is read. Reflections e_a - e_b with a linear
+// kernel do it however long: o is the element less what place 0 began with. A kernel that is never negative cannot: over
+// (0 1), (1 2), (0 2) the products of the reflections have a negative sign, whichever the signs of keys.
+double wrong_answers(const char* kappa1) {
+  constexpr int places = 5, swaps = 256;
+  const Options options = option("kappa1", std::string(kappa1), kernels("linear", "none"));
+  Sequence s = random_sequence(options, swaps, places, places, 8);
+  std::vector<int> element = {0, 1, 2, 3, 4}, asked;
+  std::mt19937_64 random(9);
+  for (std::size_t t = 0; t < swaps; ++t) {
+    const int a = static_cast<int>(random() % places);
+    const int b = (a + 1 + static_cast<int>(random() % (places - 1))) % places;
+    std::swap(element.at(static_cast<std::size_t>(a)), element.at(static_cast<std::size_t>(b)));
+    asked.push_back(element[0]);
+    s.k[t] = minus(unit(places, std::min(a, b)), unit(places, std::max(a, b)));
+    s.v[t] = scaled(-1, s.k[t]);
+    s.q[t] = unit(places, 0);
+  }
+  const Matrix o = read("deltaformer", s);
+  double wrong = 0;
+  for (std::size_t t = 0; t < swaps; ++t) {
+    const Vector off = minus(plus(o[t], 1, unit(places, 0)), unit(places, asked[t]));
+    wrong += dot(off, off) < 1e-20 ? 0 : 1;
+  }
+  return wrong / swaps;
+}
+TEST(DeltaformerOracle, AWriteKernelWithASignFollowsSwaps) {
+  EXPECT_EQ(wrong_answers("linear"), 0);
+  EXPECT_EQ(wrong_answers("round"), 0);
+  EXPECT_GT(wrong_answers("relu"), 0.5);
+}
+
 // With the row divided by its sum the reads of one key written at 0, 2 and 5 weigh its values 0, 1/6 and 1/3.
 TEST(DeltaformerOracle, DividedRowsDoNotOverwrite) {
   const Options sharp = option("scale", 1e3, kernels("exp", "sum"));
