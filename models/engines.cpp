@@ -206,7 +206,11 @@ namespace {
 template <class Real>
 Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
-  const Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
+  Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
+  for (auto [gate, steps] : {std::pair{&r.gain, m.writes()}, {&r.erase_gain, m.writes()}, {&r.decay, m.T}}) {
+    if (*gate && gate->dim(1) * gate->dim(0) * gate->dim(2) < m.B * steps * m.H)
+      *gate = expand(*gate, {m.B, steps, m.H, 1});
+  }
   const Form form = choose_form(m, r);
   if (!covers(form, m, r))
     throw OptionError(

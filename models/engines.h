@@ -39,14 +39,14 @@ template <class Real>
 struct Recurrence {
   Var<Real> key;                   ///< k [B,M,H,K]
   Var<Real> value = {};            ///< v [B,M,H,any]; absent: the model's values
-  Var<Real> gain = {};             ///< w [B,M,H,1]; absent: 1
+  Var<Real> gain = {};             ///< w [B,M,H,1], or with dimensions of 1; absent: 1
   Var<Real> log_decay = {};        ///< g, [B,T,H,1|K] or with dimensions of 1
-  Var<Real> decay = {};            ///< e^g itself, [B,T,H,1], instead of log_decay
+  Var<Real> decay = {};            ///< e^g itself, [B,T,H,1] or with dimensions of 1, instead of log_decay
   Var<Real> value_log_decay = {};  ///< d [B,T,H,V], without an erase
   Var<Real> sign = {};  ///< p is 1 or -1, the sign of these numbers [B,T,H,1|K]; with decayed, not before
   Erase erase = Erase::none;
   Var<Real> erase_read = {}, erase_write = {};  ///< x, y [B,M,H,K], as `erase` wants
-  Var<Real> erase_gain = {};                    ///< e [B,M,H,1]: tied, free; absent: 1
+  Var<Real> erase_gain = {};  ///< e [B,M,H,1], or with dimensions of 1: tied, free; absent: 1
   bool decayed = true;
   bool before = false;       ///< a query at a token reads the state before that token
   bool contracting = false;  ///< erasing never makes anything longer (e |k|^2 <= 2): less need be kept
