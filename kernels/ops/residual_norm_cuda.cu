@@ -24,55 +24,38 @@ __device__ __forceinline__ void for_entries(int D, F&& f) {
   }
 }
 
-// Rows of a warp: short ones go together, so that their loads and sums overlap.
-template <int N>
-constexpr int kRowsOf = N > 0 && N <= 4 ? 4 : 1;
-
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) residual_norm(const __grid_constant__ ResidualNorm<Real> op) {
-  constexpr int M = kRowsOf<N>;
-  const std::int64_t n = (static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32) * M;
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y, D = op.D();
-  const int rows = static_cast<int>(min(static_cast<std::int64_t>(M), op.rows() - n));
-  if (rows <= 0) return;
+  if (n >= op.rows()) return;
   const Real* x = op.x.value.at(r) + n * D;
   const Real* branch = op.branch ? op.branch.value.at(r) + n * D : nullptr;
   Real* sum = branch ? op.sum.value.at(r) + n * D : nullptr;
+  Real held[N > 0 ? N : 1] = {};
+  Real total = 0;
+  // All loads before the first store, which the compiler may not move them over.
+  for_entries<N>(D, [&](int j, int i) {
+    if constexpr (N > 0) held[i] = branch ? x[j] + branch[j] : x[j];
+  });
+  for_entries<N>(D, [&](int j, int i) {
+    const Real s = N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j];
+    if (branch) sum[j] = s;
+    total += s;
+  });
+  const auto s = [&](int j, int i) { return N > 0 ? held[i] : branch ? x[j] + branch[j] : x[j]; };
+  const Real mean = op.norm == RowNorm::layer ? warp_sum(total) / static_cast<Real>(D) : Real(0);
+  Real square = 0;
+  for_entries<N>(D, [&](int j, int i) { square += (s(j, i) - mean) * (s(j, i) - mean); });
+  const Real inverse = 1 / sqrt(warp_sum(square) / static_cast<Real>(D) + static_cast<Real>(op.eps));
   const Real* gain = op.gain.value.at(r);
   const Real* bias = op.bias ? op.bias.value.at(r) : nullptr;
   Real* y = op.y.value.at(r) + n * D;
-  // All loads before the first store, which the compiler may not move them over.
-  Real held[M][N > 0 ? N : 1] = {};
-  if constexpr (N > 0) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      if (m >= rows) break;
-      for_entries<N>(
-          D, [&](int j, int i) { held[m][i] = branch ? x[m * D + j] + branch[m * D + j] : x[m * D + j]; });
-    }
-  }
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
-    if (m >= rows) break;
-    const auto s = [&](int j, int i) {
-      return N > 0 ? held[m][i] : branch ? x[m * D + j] + branch[m * D + j] : x[m * D + j];
-    };
-    Real total = 0;
-    for_entries<N>(D, [&](int j, int i) {
-      if (branch) sum[m * D + j] = s(j, i);
-      total += s(j, i);
-    });
-    const Real mean = op.norm == RowNorm::layer ? warp_sum(total) / static_cast<Real>(D) : Real(0);
-    Real square = 0;
-    for_entries<N>(D, [&](int j, int i) { square += (s(j, i) - mean) * (s(j, i) - mean); });
-    const Real inverse = 1 / sqrt(warp_sum(square) / static_cast<Real>(D) + static_cast<Real>(op.eps));
-    for_entries<N>(D, [&](int j, int i) {
-      const Real v = gain[j] * ((s(j, i) - mean) * inverse);
-      y[m * D + j] = bias ? v + bias[j] : v;
-    });
-    if (op.inverse && threadIdx.x % 32 == 0)
-      op.mean.value.at(r)[n + m] = mean, op.inverse.value.at(r)[n + m] = inverse;
-  }
+  for_entries<N>(D, [&](int j, int i) {
+    const Real v = gain[j] * ((s(j, i) - mean) * inverse);
+    y[j] = bias ? v + bias[j] : v;
+  });
+  if (op.inverse && threadIdx.x % 32 == 0) op.mean.value.at(r)[n] = mean, op.inverse.value.at(r)[n] = inverse;
 }
 
 /// Rows of piece blockIdx.x; with N > 0 also what they give gain and bias.
@@ -152,7 +135,6 @@ __global__ void __launch_bounds__(kAddColumns* kAddRows)
   const int e = static_cast<int>(blockIdx.x) * kAddColumns + column;
   Real sum = 0;
   if (e < 2 * D) {
-#pragma unroll 8
     for (int p = row; p < pieces; p += kAddRows)
       sum += op.part.value.at(r)[static_cast<std::int64_t>(p) * 2 * D + e];
   }
@@ -173,9 +155,8 @@ void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   const auto kernel = D <= 128   ? residual_norm<Real, 4>
                       : D <= 512 ? residual_norm<Real, 16>
                                  : residual_norm<Real, 0>;
-  kernel<<<dim3(blocks_for(op.rows(), kWarps * (D <= 128 ? kRowsOf<4> : 1)),
-                static_cast<unsigned>(op.x.value.R)),
-           kThreads, 0, stream_of(exec)>>>(op);
+  kernel<<<dim3(blocks_for(op.rows(), kWarps), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
+           stream_of(exec)>>>(op);
   check_launch("residual_norm");
 }
 
