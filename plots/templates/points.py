@@ -131,12 +131,18 @@ def wrapped(text, inches, size):
     return "\n".join(lines).replace("\0", " ")
 
 
+def power_of_two(x, _):
+    if x >= 1 << 20:
+        return f"{x / (1 << 20):g} Mi"
+    return f"{x / 1024:g} Ki" if x >= 10_000 else f"{x:g}"
+
+
 def set_scales(ax):
     for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
-            axis.set_major_formatter("{x:g}")
+            axis.set_major_formatter(power_of_two)
 
 
 def main():

@@ -51,11 +51,11 @@ FIGURE = {
     "footnote": "One seed. train.learning_rate: the value with the smallest median validation loss, chosen for each line and place; shown is the test split, which no choice has seen.",
 }
 LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
-    ("attention", 0): ("attention", "#0072B2", "s", "-"),
-    ("based", 0): ("based", "#D55E00", "^", "-"),
-    ("deltanet", 0): ("deltanet", "#009E73", "D", "-"),
-    ("gated_deltanet", 0): ("gated_deltanet", "#CC79A7", "v", "-"),
-    ("gla", 0): ("gla", "#56B4E9", "P", "-"),
+    ("attention", 0): ("Attention", "#0072B2", "s", "-"),
+    ("based", 0): ("Based", "#D55E00", "^", "-"),
+    ("deltanet", 0): ("DeltaNet", "#009E73", "D", "-"),
+    ("gated_deltanet", 0): ("Gated DeltaNet", "#CC79A7", "v", "-"),
+    ("gla", 0): ("GLA", "#56B4E9", "P", "-"),
 }
 OVERLAYS = {  # (label, d_dot) in the CSV: colour
     ("published: deltanet", 0): "#009E73",
@@ -165,12 +165,18 @@ def wrapped(text, inches, size):
     return "\n".join(lines).replace("\0", " ")
 
 
+def power_of_two(x, _):
+    if x >= 1 << 20:
+        return f"{x / (1 << 20):g} Mi"
+    return f"{x / 1024:g} Ki" if x >= 10_000 else f"{x:g}"
+
+
 def set_scales(ax):
     for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
-            axis.set_major_formatter("{x:g}")
+            axis.set_major_formatter(power_of_two)
 
 
 def main():
@@ -268,4 +274,4 @@ def write_labels(ax, labels, inches):
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum 7e151479dc0a7bd4 (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum f0fdc8f76085adbb (an edited script is kept when the figure is redrawn)

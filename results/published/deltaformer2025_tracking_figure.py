@@ -51,20 +51,22 @@ FIGURE = {
     "footnote": "Lines: median over 3 seeds; bands: range over 3 seeds (holds the median in 75 % of cases).",
 }
 LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
-    ("attention", 0): ("attention", "#0072B2", "s", "-"),
-    ("deltaformer_exp", 0): ("deltaformer_exp", "#D55E00", "^", "-"),
-    ("deltaformer_linear", 0): ("deltaformer_linear", "#009E73", "D", "-"),
-    ("deltaformer_round", 0): ("deltaformer_round", "#CC79A7", "v", "-"),
-    ("deltanet1", 128): ("deltanet1", "#56B4E9", "P", "-"),
-    ("deltanet2", 128): ("deltanet2", "#E69F00", "X", "-"),
+    ("deltaformer_linear", 0): ("DeltaFormer, linear", "#0072B2", "s", "-"),
+    ("deltaformer_round", 0): ("DeltaFormer, round", "#D55E00", "^", "-"),
+    ("deltaformer_softmax_read", 0): ("DeltaFormer, round, softmax read", "#009E73", "D", "-"),
+    ("deltaformer_exp", 0): ("DeltaFormer, exp(8 (cos - 1))", "#CC79A7", "v", "-"),
+    ("deltanet2", 128): ("DeltaNet, beta in (0, 2)", "#56B4E9", "P", "-"),
+    ("deltanet1", 128): ("DeltaNet, beta in (0, 1)", "#E69F00", "X", "-"),
+    ("attention", 0): ("Attention", "#882255", "p", "-"),
 }
 OVERLAYS = {  # (label, d_dot) in the CSV: colour
-    ("prefix-exact: attention", 0): "#0072B2",
-    ("prefix-exact: deltaformer_exp", 0): "#D55E00",
-    ("prefix-exact: deltaformer_linear", 0): "#009E73",
-    ("prefix-exact: deltaformer_round", 0): "#CC79A7",
-    ("prefix-exact: deltanet1", 128): "#56B4E9",
-    ("prefix-exact: deltanet2", 128): "#E69F00",
+    ("prefix-exact: deltaformer_linear", 0): "#0072B2",
+    ("prefix-exact: deltaformer_round", 0): "#D55E00",
+    ("prefix-exact: deltaformer_softmax_read", 0): "#009E73",
+    ("prefix-exact: deltaformer_exp", 0): "#CC79A7",
+    ("prefix-exact: deltanet2", 128): "#56B4E9",
+    ("prefix-exact: deltanet1", 128): "#E69F00",
+    ("prefix-exact: attention", 0): "#882255",
     ("theory: chance", 0): "#555555",
 }
 OVERLAY_NAMES = {  # what stands before ':' in a label: legend
@@ -167,12 +169,18 @@ def wrapped(text, inches, size):
     return "\n".join(lines).replace("\0", " ")
 
 
+def power_of_two(x, _):
+    if x >= 1 << 20:
+        return f"{x / (1 << 20):g} Mi"
+    return f"{x / 1024:g} Ki" if x >= 10_000 else f"{x:g}"
+
+
 def set_scales(ax):
     for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
-            axis.set_major_formatter("{x:g}")
+            axis.set_major_formatter(power_of_two)
 
 
 def main():
@@ -270,4 +278,4 @@ def write_labels(ax, labels, inches):
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum fd5a659d0f8237b3 (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum c91494025979e634 (an edited script is kept when the figure is redrawn)
