@@ -18,9 +18,11 @@ constexpr const char* kStateBytes = "state_bytes";
 /// The key that varies, of those that people put on this axis.
 std::string chosen_x(const FigureInput& input) {
   if (!input.options.x.empty()) return input.options.x;
-  static const char* const kKeys[] = {"task.pairs", "task.associations", "model.width", "task.length",
-                                      "model.d_key"};
+  static const char* const kKeys[] = {"task.pairs",  "task.associations", "model.width",
+                                      "task.length", "model.d_key",       "train.learning_rate"};
   for (const char* key : kKeys) {
+    const std::vector<std::string>& best = input.options.best;
+    if (std::find(best.begin(), best.end(), key) != best.end()) continue;
     std::set<double> values;
     for (const Record* record : input.records)
       if (const auto value = config_number(*record, key)) values.insert(*value);

@@ -236,6 +236,17 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   EXPECT_THAT(refusal("accuracy", widths()), HasSubstr("choose another key with --x"));
 }
 
+// Where nothing but the rate varies, it is the axis: a figure of it all would pool over it.
+TEST_F(FigureTest, AccuracyStandsAgainstTheRateWhereNothingElseVaries) {
+  RecordMap records;
+  for (const double rate : {1e-3, 1e-2})
+    add_record(records, "deltanet", 1, 64,
+               {{"task.name", "mqar"}, {"model.width", 64}, {"train.learning_rate", rate}}, 0.1)
+        .eval_accuracy = rate < 5e-3 ? 0.5 : 0.75;
+  EXPECT_THAT(rows_of(draw("accuracy", records), "deltanet"),
+              ::testing::ElementsAre("deltanet,0,0.001,1,0.5,0.5,0.5", "deltanet,0,0.01,1,0.75,0.75,0.75"));
+}
+
 /// Two labels whose capacity is d_dot, or beyond the grid (32), or below it.
 RecordMap sizes() {
   RecordMap records;
