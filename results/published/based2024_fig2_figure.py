@@ -48,7 +48,7 @@ FIGURE = {
     "vertical": [],
     "vertical_name": "",
     "solved": None,
-    "footnote": "One seed. train.learning_rate: the value with the smallest median validation loss, chosen for each line and place; shown is the test split, which no choice has seen.",
+    "footnote": "Lines: median over 2 seeds; bands: range over 2 seeds (holds the median in 50 % of cases).",
 }
 LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
     ("attention", 0): ("Attention", "#0072B2", "s", "-"),
@@ -274,4 +274,4 @@ def write_labels(ax, labels, inches):
 
 if __name__ == "__main__":
     main()
-# Written by `crosstalk plot`, checksum f0fdc8f76085adbb (an edited script is kept when the figure is redrawn)
+# Written by `crosstalk plot`, checksum 12bfe6f26e76f85e (an edited script is kept when the figure is redrawn)
