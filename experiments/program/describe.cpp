@@ -142,6 +142,7 @@ std::optional<Options> default_options(const MemoryKind& kind) {
 
 std::vector<ParameterInfo> parameters_of(const Options& options) {
   const auto model = make_model<float>(options, {kKeys, kValues}, Device::cpu, 1);
+  model->graph(2, {3, 2, 2}, true);  // what fits a single token may not fit more
   std::vector<ParameterInfo> all;
   const auto& block = model->parameters();
   for (int i = 0; i < block.count(); ++i) {
