@@ -348,6 +348,23 @@ PY
   [[ $stderr == *"stopped by the time limit"* ]]
 }
 
+@test "status of a store counts what is missing and half-way" {
+  long_study
+  run -75 "$crosstalk" run long.toml --time-limit 0.5
+  for what in runs/long long.toml; do
+    run -0 --separate-stderr "$crosstalk" status "$what"
+    [[ ${lines[1]} == *"missing"* ]]
+    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' goes on with them"* ]]
+    "$crosstalk" status "$what" --json | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+missing = status["states"]["missing"]
+assert status["half_way"] > 0 and missing >= status["half_way"], status
+assert missing == sum(label["missing"] for label in status["labels"].values()), status
+assert status["count"] == sum(status["states"].values()), status'
+  done
+}
+
 @test "while a large study expands, a signal and the time limit end at once what has not begun" {
   cat >large.toml <<'TOML'
 [study]
