@@ -83,10 +83,27 @@ wait_for_start() { # wait_for_start STORE
   refused "did you mean 'capacity'" "$crosstalk" plot capacty store
   refused "did you mean memories" "$crosstalk" list memmories
   refused "did you mean 'delta'" "$crosstalk" describe delt
-  refused "did you mean train.patience" "$crosstalk" describe patience
+  refused "did you mean 'train.patience'" "$crosstalk" describe model.patience
+  refused "did you mean 'train.learning_rate'" "$crosstalk" describe lr
   refused "did you mean 'recall'" "$crosstalk" sample recal
   refused "did you mean task.associations" "$crosstalk" sample recall --set task.asociations=3
   refused "options stand after the command" "$crosstalk" --json list
+  refused "'crosstalk describe delta' explains it" "$crosstalk" list delta
+  refused "all tasks are listed; 'crosstalk describe NAME' explains one" "$crosstalk" list tasks mqar
+  refused "is a study, and this wants a task; what its first run sees, shows: crosstalk sample recall --set task.associations=3" \
+    "$crosstalk" sample tiny.toml
+}
+
+@test "describe finds keys without their table, values of keys and layers" {
+  run -0 "$crosstalk" describe patience
+  [[ $output == "train.patience (option)"* ]]
+  run -0 "$crosstalk" describe adamw
+  [[ $output == "adamw is a value of train.optimizer (option)"* ]]
+  run -0 "$crosstalk" describe beta_max
+  [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
+  run -0 "$crosstalk" describe base_conv
+  [[ $output == "base_conv: a layer of model.stack"* ]]
+  "$crosstalk" describe patience --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["key"] == "train.patience"'
 }
 
 @test "numbers on the command line are checked" {
