@@ -572,6 +572,20 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 "$crosstalk" plan "my study.toml"
   [[ $output == *"= 24 runs"* ]]
   refused 'it exists' "$crosstalk" new "my study.toml"
+  for task in recall reassign swap mqar words induction; do
+    "$crosstalk" new "of_$task.toml" --task $task
+    run -0 "$crosstalk" plan "of_$task.toml"
+    [[ $(<"of_$task.toml") == *"task.name           = \"$task\""* && $(<"of_$task.toml") != *"@"* ]]
+    # It trains, and what it says to draw can be drawn.
+    run -0 --separate-stderr "$crosstalk" new "again_$task.toml" --task $task
+    show=${stderr##*; }
+    "$crosstalk" run "again_$task.toml" --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
+    while IFS= read -r -d, words; do
+      CROSSTALK_PYTHON=/bin/false PATH="$(dirname "$crosstalk"):$PATH" bash -c "$words"
+    done <<<"$show,"
+  done
+  refused 'did you mean words' "$crosstalk" new other.toml --task word
+  refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
   refused 'ends in .toml' "$crosstalk" new study
   for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
     run -0 --separate-stderr "$crosstalk" describe $topic
