@@ -63,6 +63,8 @@ std::string Schema::unknown_key(const std::string& key) const {
   for (const std::string& known : all) {  // the right name under the wrong prefix, or under none
     if (near.empty() && known.substr(known.find('.') + 1) == last) near = known;
   }
+  if (near.empty()) near = key_elsewhere_called(last);
+  if (!std::binary_search(all.begin(), all.end(), near)) near.clear();
   std::vector<std::string> siblings;
   for (const std::string& known : all) {
     if (!prefix.empty() && known.compare(0, prefix.size(), prefix) == 0) siblings.push_back(known);
@@ -104,6 +106,32 @@ const OptionSpec* find_option(const Schema& schema, const std::string& task, con
     return kind ? find_spec(kind->options, name) : nullptr;
   }
   return nullptr;
+}
+
+std::string key_elsewhere_called(const std::string& name) {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> known = {
+      {"train.learning_rate", {"lr", "step_size"}},
+      {"train.weight_decay", {"wd"}},
+      {"train.batch", {"batch_size", "bs", "batchsize"}},
+      {"train.max_steps", {"steps", "num_steps", "n_steps", "iterations", "iters", "train_steps"}},
+      {"train.warmup_steps", {"warmup", "num_warmup_steps"}},
+      {"train.clip_norm", {"clip", "grad_clip", "gradient_clip", "max_grad_norm"}},
+      {"train.schedule", {"scheduler", "lr_schedule"}},
+      {"train.precision", {"dtype"}},
+      {"model.width", {"d_model", "hidden", "hidden_size", "dim", "embed_dim", "n_embd"}},
+      {"model.layers", {"n_layers", "num_layers", "n_layer", "depth"}},
+      {"model.heads", {"n_heads", "num_heads", "n_head"}},
+      {"model.d_key", {"key_dim", "d_k", "key_size"}},
+      {"task.vocabulary", {"vocab", "vocab_size"}},
+      {"task.length",
+       {"seq_len", "seqlen", "sequence_length", "context_length", "block_size", "input_seq_len"}},
+      {"task.pairs", {"kv_pairs", "num_kv_pairs", "n_pairs"}},
+      {"task.associations", {"load", "n_associations", "num_associations"}},
+  };
+  for (const auto& [key, names] : known) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return key;
+  }
+  return "";
 }
 
 std::string join_names(const std::vector<std::string>& names) {

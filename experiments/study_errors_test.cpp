@@ -194,6 +194,15 @@ TEST(StudyErrors, Axes) {
          "8:2: zip is a list of tables; write [[grid.zip]] on a line of its own");
 }
 
+TEST(StudyErrors, NamesOfOtherPrograms) {
+  expect("train.lr = 1\n", "7:1: unknown key train.lr; did you mean train.learning_rate?");
+  expect("lr = 1\n", "7:1: unknown key lr; did you mean train.learning_rate?");
+  expect("batch_size = 1\n", "7:1: unknown key batch_size; did you mean train.batch?");
+  expect("train.seed = 1\n",
+         "7:1: train.seed does not belong here; write seeds = [1, 2, 3] in [study] "
+         "(data_seed and init_seed may be set alone)");
+}
+
 TEST(StudyErrors, Head) {
   expect_whole("", "1:1: the file is empty; a study begins with [study] and name = \"...\"");
   expect_whole(" \r\n\t\n", "1:1: the file is empty; a study begins with [study] and name = \"...\"");

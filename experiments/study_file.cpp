@@ -174,7 +174,7 @@ class Reader {
   }
 
   void check_key(const std::string& key, Position at) const {
-    if (key == "seed" || key == "seeds") {
+    if (const std::string last = key.substr(key.find('.') + 1); last == "seed" || last == "seeds") {
       blame_.fail(at,
                   fmt::format("{} does not belong here; write seeds = [1, 2, 3] in [study] (data_seed and "
                               "init_seed may be set alone)",
@@ -289,6 +289,9 @@ class Reader {
                                          kind.name, known));
       }
     }
+    if (const std::string known = key_elsewhere_called(name); !known.empty())
+      blame_.fail(flat.at, fmt::format("unknown key {} of memory \"{}\"; did you mean {}?", flat.key,
+                                       kind.name, known));
     const std::string others = names.empty() ? "it has no options" : "it has " + join_names(names);
     blame_.fail(flat.at, fmt::format("unknown key {} of memory \"{}\"; {}", flat.key, kind.name,
                                      near_or(name, names, others)));

@@ -36,6 +36,25 @@ class Source {
     return line.substr(std::min(line.size(), static_cast<std::size_t>(at.column) - 1));
   }
 
+  /// Where the string begins that is still open at the end of the line; nothing where none is.
+  std::optional<Position> open_string(int line) const {
+    if (line < 1 || static_cast<std::size_t>(line) > lines_.size()) return std::nullopt;
+    const std::string_view text = lines_[static_cast<std::size_t>(line) - 1];
+    char quote = 0;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (quote == 0 && text[i] == '#') return std::nullopt;
+      if (quote == '"' && text[i] == '\\') {
+        ++i;
+      } else if (quote == 0 ? text[i] == '"' || text[i] == '\'' : text[i] == quote) {
+        quote = quote == 0 ? text[i] : '\0';
+        begin = i;
+      }
+    }
+    if (quote == 0) return std::nullopt;
+    return Position{line, static_cast<int>(begin) + 1};
+  }
+
   /// Beginning of the dotted key (or of the key = value pair) that `at` lies in.
   Position key_begin(Position at) const {
     if (from(at).data() == nullptr) return at;
@@ -64,6 +83,11 @@ std::string readable(const std::string& description) {
     return fmt::format("duplicate key {}: it is already set above; keep one of the two", name);
   }
   std::string message = fmt::format("not valid TOML: {}", rest);
+  if (const auto line_end = message.find("'\\n'"); line_end != std::string::npos)
+    message.replace(line_end, 4, "the end of the line");
+  if (rest.substr(0, 6) == "array:") message += " (is the ] of a list missing?)";
+  if (rest.find("expected a comment or whitespace, saw ','") != std::string_view::npos)
+    message += " (numbers have a decimal point; several values are a list in [[grid]], such as [1, 2])";
   const bool unquoted = rest.substr(0, 7) == "boolean" || rest.substr(0, 5) == "value" ||
                         rest.find("could not determine value type") != std::string_view::npos;
   if (unquoted) message += " (a string needs quotes: \"...\")";
@@ -145,6 +169,11 @@ TomlNode parse_toml(const std::string& text) {
     const std::string description(error.description());
     Position at = position(error.source().begin);
     if (description.find("cannot redefine") != std::string::npos) at = source.key_begin(at);
+    if (const auto open = source.open_string(at.line);
+        open && description.find("string") != std::string::npos)
+      throw TomlError(*open,
+                      fmt::format("a string begins here and is not closed; add the closing {} in this line",
+                                  source.from(*open).substr(0, 1)));
     throw TomlError(at, readable(description));
   }
 }

@@ -137,6 +137,16 @@ TEST(TomlReader, TellsWhereTheTextIsNotToml) {
   expect_error("a = 99999999999999999999\n", 1, 25, "64 bits");
   expect_error("a = [1,\n", 1, 9, "bracket");
   expect_error("a", 1, 2, "missing");
+  // A string without end is shown where it begins.
+  expect_error("a = 1\nb = \"x\nc = 2\n", 2, 5,
+               "a string begins here and is not closed; add the closing \" in this line");
+  expect_error("a = 'x\n", 1, 5, "add the closing '");
+  expect_error("a = [\"x\", \"y]\n", 1, 11, "not closed");
+  expect_error("a = \"it's \\\" # x\n", 1, 5, "add the closing \"");
+  expect_error("a = \"x", 1, 5, "not closed");
+  expect_error("a = [1\nb = 2\n", 2, 1, "is the ] of a list missing?");
+  expect_error("[base\na = 2\n", 1, 6, "saw the end of the line");
+  expect_error("a = 3,5\n", 1, 6, "decimal point");
 }
 
 TEST(TomlReader, Scalars) {

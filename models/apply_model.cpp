@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "models/build.h"
 #include "models/graph/nodes.h"
 #include "models/graph/passes.h"
 #include "models/levels.h"
@@ -35,12 +36,18 @@ std::string shape_of(const MemoryInput& input) {
   return "";
 }
 
-std::vector<int> dims_of(const std::string& shape, const ApplySizes& s) {
+std::vector<int> dims_of(const MemoryKind& memory, const std::string& shape, const ApplySizes& s) {
   const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},         {'H', s.H},
                                      {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
   std::vector<int> dims;
   for (const char letter : shape) {
-    if (letter != '[' && letter != ',' && letter != ']') dims.push_back(sizes.at(letter));
+    if (letter == '[' || letter == ',' || letter == ']') continue;
+    if (sizes.count(letter) == 0)
+      throw MemoryError(memory.name,
+                        fmt::format("an input has the shape '{}'; write it in the letters B T N H K V M L "
+                                    "(M: hidden units, L: levels), for example \"[H,V,K]\"",
+                                    shape));
+    dims.push_back(sizes.at(letter));
   }
   return dims;
 }
@@ -70,7 +77,7 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
     inputs.push_back({"v", {s.B, s.T, s.H, s.V}, "[B,T,H,V]"});
   }
   for (const MemoryInput& input : kind.inputs)
-    inputs.push_back({input.name, dims_of(shape_of(input), s), shape_of(input), input.optional});
+    inputs.push_back({input.name, dims_of(kind, shape_of(input), s), shape_of(input), input.optional});
   if (std::count(kind.states.begin(), kind.states.end(), "S") > 0)
     inputs.push_back({"s0", {s.B, s.H, s.V, s.K}, "[B,H,V,K]", true});
   return inputs;
@@ -166,11 +173,11 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   Var<Real> asking(const std::string& name, int, std::optional<Init>) override { refuse(name); }
   Var<Real> parameter(const std::string& name, std::vector<int>, Init) override { refuse(name); }
 
-  Var<Real> input(const std::string& name, const std::function<Var<Real>()>&) override {
+  Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
     const auto inputs = apply_inputs(options.get_string("memory.name"), sizes_);
     const auto found =
         std::find_if(inputs.begin(), inputs.end(), [&](const ApplyInput& i) { return i.name == name; });
-    if (found == inputs.end()) refuse(name);
+    if (found == inputs.end()) return this->by_law(name, law);  // which says so
     int size = 1;
     for (const int n : found->dims) size *= n;
     const std::string& shape = found->shape;
@@ -214,7 +221,10 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
     return {&graph, graph.view(model_.inputs_.at(name), dims)};
   }
   [[noreturn]] static void refuse(const std::string& name) {
-    throw std::logic_error("[apply] the memory asks for `" + name + "` outside of an input's law");
+    throw std::logic_error(fmt::format(
+        "it asks for the projection or parameter {0} outside of an input's law, which crosstalk apply cannot "
+        "be given; write m.input(\"NAME\", [&] {{ return ... {0} ...; }}) and list NAME in .inputs",
+        name));
   }
   ApplyModel& model_;
   const ApplySizes sizes_;
@@ -234,7 +244,7 @@ ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, 
     inputs_[input.name] = graph_.tensor(shape);
   }
   ApplyMixer mixer(*this, options, sizes);
-  const Var<Real> o = memory_named(memory).build(mixer);
+  const Var<Real> o = build_memory(memory_named(memory), mixer);
   output_ = o.variable;
   graph_.keep(output_);
   cotangent_ = graph_.variable({sizes.B, sizes.T, sizes.H, sizes.V}, false);

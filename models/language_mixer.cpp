@@ -102,6 +102,7 @@ Var<Real> LanguageMixer<Real>::values() {
 template <class Real>
 Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::optional<Init> bias, int rank,
                                      bool per_write) {
+  this->first_asked(name);
   const int n = per_write ? N : 1, columns = n * H * width;
   Variable<Real>* from = x_;
   std::string last = name;
@@ -118,12 +119,14 @@ Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::op
 template <class Real>
 Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias) {
   if (!asking_) return token(name, width, bias, 0, false);
+  this->first_asked(name);
   const Init start = bias.value_or(weights_.bias_law(x_->value.columns()));
   return shaped_as(weights_.project(asking_, name, H * width, start), {B, Q, H, width});
 }
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::parameter(const std::string& name, std::vector<int> dims, Init init) {
+  this->first_asked("memory." + name);
   Variable<Real>* p = weights_.leaf("memory." + name, dims, init);
   const int rows = dims[0] == H ? H : dims[0];
   return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});

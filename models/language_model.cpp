@@ -7,9 +7,9 @@
 #include "kernels/ops/gated_conv.h"
 #include "kernels/ops/pick.h"
 #include "kernels/ops/residual_norm.h"
+#include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"
-#include "models/memories/memory_file.h"
 
 namespace crosstalk {
 namespace {
@@ -134,7 +134,8 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
   LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
   LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer);
-  const Var<Real> o = mixer.finished(memory_named(kind.options.get_string("memory.name")).build(mixer));
+  const Var<Real> o =
+      mixer.finished(build_memory(memory_named(kind.options.get_string("memory.name")), mixer));
   return weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
 }
 

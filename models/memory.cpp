@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "models/build.h"
 #include "models/language_options.h"
 #include "models/memories/memory_file.h"
 #include "models/model.h"
@@ -87,10 +88,16 @@ MemoryKind kind_of(const Memory& memory) {
   kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
     return keeps ? 0 : heads_of(options) * head_d_dot(options);
   };
-  kind.state_size = [state = memory.state](const Options& options, std::int64_t values, std::int64_t length) {
+  kind.state_size = [name = memory.name, state = memory.state](const Options& options, std::int64_t values,
+                                                               std::int64_t length) {
     if (is_language(options)) return language_state(options, length);
     const std::int64_t size = value_size(options, values);
-    return heads_of(options) * state(options, head_d_dot(options), size, length) + parts_state(options, size);
+    try {
+      return heads_of(options) * state(options, head_d_dot(options), size, length) +
+             parts_state(options, size);
+    } catch (...) {
+      rethrow_of(name, ".state");
+    }
   };
   return kind;
 }
@@ -114,10 +121,14 @@ const MemoryKind* find_memory(const std::string& name) {
 }
 
 void resolve_alone(const Memory& memory, Options& options) {
-  for (const Part& part : memory.parts) {
-    if (part.resolve) part.resolve(options);
+  try {
+    for (const Part& part : memory.parts) {
+      if (part.resolve) part.resolve(options);
+    }
+    if (memory.resolve) memory.resolve(options);
+  } catch (...) {
+    rethrow_of(memory.name, ".resolve");
   }
-  if (memory.resolve) memory.resolve(options);
 }
 
 const Memory& memory_named(const std::string& name) {

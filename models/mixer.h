@@ -7,7 +7,10 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/ops/elementwise.h"
@@ -146,8 +149,8 @@ class Mixer {
   /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n], and {m,n} that all heads share as [1,1,m,n].
   virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
   /// What the memory calls `name`: by its law, or given.
-  virtual Var<Real> input(const std::string& /*name*/, const std::function<Var<Real>()>& law) {
-    return law();
+  virtual Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) {
+    return by_law(name, law);
   }
   /// Random features omega [m,d] of FAVOR+.
   virtual Variable<Real>* omega(int m) = 0;
@@ -179,6 +182,15 @@ class Mixer {
   /// Read weights [B,H,Q,M], still to be divided by (their sum + eps) where eps is given.
   virtual void note_weights(Var<Real> /*weights*/, std::optional<double> /*eps*/) {}
 
+  /// What input() was asked for, and what laws made of it (models/build.h).
+  struct Asked {
+    std::string name;
+    Var<Real> value;
+  };
+  const std::vector<Asked>& asked() const { return asked_; }
+  /// The input whose law is being followed, or nothing.
+  const std::string& law_at_work() const { return law_; }
+
   /// One number a head, [1,1,H,1].
   Var<Real> constant(const std::function<double(int head)>& f);
   /// Whether a query stands at a token of its own (a language model), not beside the sequence.
@@ -193,8 +205,26 @@ class Mixer {
  protected:
   /// mix() where batch() holds ids.
   virtual Var<Real> gather(Var<Real> weights, std::optional<double> eps);
+  /// input() of a model.
+  Var<Real> by_law(const std::string& name, const std::function<Var<Real>()>& law) {
+    asked_.push_back({name, {}});
+    const std::size_t at = asked_.size() - 1;
+    const std::string outer = std::exchange(law_, name);
+    const Var<Real> x = law();
+    law_ = outer;
+    return asked_[at].value = x;
+  }
+  /// Every parameter of a memory has a name of its own.
+  void first_asked(const std::string& name) {
+    if (!parameters_asked_.insert(name).second)
+      throw std::logic_error("it asks for the parameter " + name +
+                             " twice; keep what the first call gave, or give the second a name of its own");
+  }
 
  private:
+  std::vector<Asked> asked_;
+  std::string law_;
+  std::set<std::string> parameters_asked_;
   static std::string key(const char* name) { return std::string("memory.") + name; }
 };
 

@@ -10,8 +10,8 @@
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "models/apply_model.h"
+#include "models/build.h"
 #include "models/levels.h"
-#include "models/memories/memory_file.h"
 #include "models/model_parts.h"
 
 namespace crosstalk {
@@ -102,6 +102,7 @@ class ProbeMixer final : public Mixer<Real> {
     }
     const auto input = std::find_if(memory_.inputs.begin(), memory_.inputs.end(),
                                     [&](const MemoryInput& one) { return one.name == name; });
+    if (input == memory_.inputs.end()) return this->by_law(name, law);  // which says so
     // The key is what the decay lets go: 1 - e^g, between 0 and 1.
     if (!memory_.own_keys && memory_.own_queries && name == "log_decay")
       return log((1 + 1e-6) - size_of(written({key_codes_, channel_key}, d)));
@@ -297,7 +298,7 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
   sizes.V = static_cast<int>(value_size(options_, 0));
   sizes.N = options_.has("memory.writes") ? static_cast<int>(options_.get_int("memory.writes")) : 1;
   ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values);
-  const Var<Real> o = memory_named(options_.get_string("memory.name")).build(mixer);
+  const Var<Real> o = build_memory(memory_named(options_.get_string("memory.name")), mixer);
   const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),
                                {B, shape.Q, 1, sizes.V})};
 

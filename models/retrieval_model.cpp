@@ -6,8 +6,8 @@
 
 #include "kernels/base/random.h"
 #include "kernels/ops/lookup.h"
+#include "models/build.h"
 #include "models/graph/passes.h"
-#include "models/memories/memory_file.h"
 #include "models/model_parts.h"
 
 namespace crosstalk {
@@ -91,6 +91,7 @@ class RetrievalMixer final : public Mixer<Real> {
 
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
                   bool per_write) override {
+    this->first_asked(name);
     const int n = per_write ? N : 1, columns = n * H * width;
     const Init start = bias.value_or(fan_in(inputs_));
     Variable<Real>* x = nullptr;
@@ -106,10 +107,11 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
-    return noted(name, law());
+    return noted(name, this->by_law(name, law));
   }
 
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override {
+    this->first_asked(name);
     const Init start = fan_in(embedding_size_);
     Variable<Real>* weight = leaf(name + ".query", {H * width, embedding_size_}, start);
     Variable<Real>* shift = leaf(name + ".bias", {H * width}, bias.value_or(start));
@@ -118,6 +120,7 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
+    this->first_asked("memory." + name);
     Variable<Real>* p = leaf("memory." + name, dims, init);
     const int rows = dims[0] == H ? H : dims[0];
     return shaped_as(p, {1, 1, rows, static_cast<int>(p->value.size()) / rows});
@@ -270,7 +273,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   result->feature_draw = g.integers({1});
 
   RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_, look);
-  const Var<Real> o = mixer.finished(memory_named(options_.get_string("memory.name")).build(mixer));
+  const Var<Real> o = mixer.finished(build_memory(memory_named(options_.get_string("memory.name")), mixer));
   result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
   g.keep(result->output);
   result->loss = squared_loss(g, result->output, batch);

@@ -15,22 +15,6 @@ namespace {
 
 constexpr const char* kStateBytes = "state_bytes";
 
-/// The key that varies, of those that people put on this axis.
-std::string chosen_x(const FigureInput& input) {
-  if (!input.options.x.empty()) return input.options.x;
-  static const char* const kKeys[] = {"task.pairs",  "task.associations", "model.width",
-                                      "task.length", "model.d_key",       "train.learning_rate"};
-  for (const char* key : kKeys) {
-    const std::vector<std::string>& best = input.options.best;
-    if (std::find(best.begin(), best.end(), key) != best.end()) continue;
-    std::set<double> values;
-    for (const Record* record : input.records)
-      if (const auto value = config_number(*record, key)) values.insert(*value);
-    if (values.size() > 1) return key;
-  }
-  return "model.width";
-}
-
 Metric accuracy_metric(const FigureInput& input) {
   if (!input.options.metric.empty()) return metric_of(input);
   return input.options.best.empty() ? Metric{"eval_accuracy", "Evaluation accuracy", false}
@@ -76,6 +60,21 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
 
 }  // namespace
 
+std::string varying_key(const FigureInput& input) {
+  if (!input.options.x.empty()) return input.options.x;
+  static const char* const kKeys[] = {"task.pairs",  "task.associations", "model.width",
+                                      "task.length", "model.d_key",       "train.learning_rate"};
+  for (const char* key : kKeys) {
+    const std::vector<std::string>& best = input.options.best;
+    if (std::find(best.begin(), best.end(), key) != best.end()) continue;
+    std::set<double> values;
+    for (const Record* record : input.records)
+      if (const auto value = config_number(*record, key)) values.insert(*value);
+    if (values.size() > 1) return key;
+  }
+  return "";
+}
+
 void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
                           const std::vector<std::string>& metrics, const std::vector<std::string>& own,
                           const PublishedPlace& place) {
@@ -116,7 +115,7 @@ std::optional<double> place_on_axis(const Record& record, const std::string& x) 
 }
 
 Drawing draw_accuracy(const FigureInput& input) {
-  const std::string x = chosen_x(input);
+  const std::string varying = varying_key(input), x = varying.empty() ? "model.width" : varying;
   const Metric metric = accuracy_metric(input);
   auto lines = make_lines(
       input.records, [&](const Record& record) { return place_on_axis(record, x); }, x, Apart::label);

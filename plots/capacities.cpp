@@ -35,8 +35,10 @@ std::vector<RecordLine> lines_by_size(const FigureInput& input, const char* figu
       input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad,
       Apart::d_dot_and_d_key);
   if (lines.empty())
-    throw std::invalid_argument(fmt::format("{} needs records with {} (tasks recall and reassign); {}",
-                                            figure, kLoad, what_they_are(input.records)));
+    throw std::invalid_argument(
+        fmt::format("{} needs records with {} (tasks recall and reassign); {}. Of other tasks, show "
+                    "accuracy (crosstalk plot accuracy, crosstalk table final)",
+                    figure, kLoad, what_they_are(input.records)));
   sort_lines(lines, input.styles);
   return lines;
 }

@@ -52,11 +52,23 @@ Metric metric_of(const FigureInput& input) {
     found = found || std::isfinite(raw_value(*record, name));
     for (const auto& [metric, value] : record->metrics) names.insert(metric);
   }
+  const bool tokens = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
+    return config_text(*record, "model.name") == "language";
+  });
   for (const KnownMetric& metric : kMetrics)
-    if (metric.name == name && (found || name == "eval_loss")) return {name, metric.axis, metric.is_loss};
+    if (metric.name == name && (found || name == "eval_loss")) {
+      std::string axis = metric.axis;  // of tokens the loss is another one
+      if (const auto formula = axis.find(" $"); tokens && formula != std::string::npos)
+        axis = axis.substr(0, formula) + " (cross-entropy)";
+      return {name, axis, metric.is_loss};
+    }
   if (found) return {name, name, name.find("loss") != std::string::npos};
   names.insert({"eval_loss", "best_eval_loss", "eval_accuracy", "steps"});
-  const std::string nearest = nearest_of(name, {names.begin(), names.end()});
+  std::string nearest = nearest_of(name, {names.begin(), names.end()});
+  std::vector<std::string> whole;  // accuracy: of which split?
+  for (const char* split : {"eval_", "test_"})
+    if (names.count(split + name) != 0) whole.push_back(split + name);
+  if (!whole.empty()) nearest = fmt::format("{}", fmt::join(whole, " or "));
   if (name == "test_loss" || name == "test_accuracy")
     throw std::invalid_argument(
         fmt::format("no record has a {}: they were trained before records had one; train them again, or draw "

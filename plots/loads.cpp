@@ -21,8 +21,10 @@ std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* f
   auto lines = make_lines(
       input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad);
   if (lines.empty())
-    throw std::invalid_argument(fmt::format("{} needs records with {} (tasks recall and reassign); {}",
-                                            figure, kLoad, what_they_are(input.records)));
+    throw std::invalid_argument(
+        fmt::format("{} needs records with {} (tasks recall and reassign); {}. Of other tasks, show "
+                    "accuracy (crosstalk plot accuracy, crosstalk table final)",
+                    figure, kLoad, what_they_are(input.records)));
   sort_lines(lines, input.styles);
   return lines;
 }

@@ -243,9 +243,9 @@ std::string seeds_text(const std::vector<FigureRow>& rows) {
                      interval_name(fewest, most));
 }
 
-/// Rows are lines, columns are values of x.
+/// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
 Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
-                  const std::vector<double>& places, const std::string& x, bool smaller) {
+                  const std::vector<double>& places, const std::string& x, bool smaller, bool named = true) {
   Table table;
   table.head = {"Memory"};
   table.turns = true;
@@ -254,7 +254,7 @@ Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle
     for (const LineEntry& other : drawing.lines)
       if (line.label == other.label && line.d_dot != other.d_dot) several.insert(line.label);
   for (const double place : places)
-    table.head.push_back(x.empty() ? "Value" : fmt::format("{} = {}", x, place));
+    table.head.push_back(places.size() == 1 && !named ? x : fmt::format("{} = {}", x, place));
   std::vector<std::vector<double>> values;
   std::vector<FigureRow> used;
   for (const LineEntry& line : drawing.lines) {
@@ -288,22 +288,42 @@ std::vector<double> places_of(const Drawing& drawing) {
   return {places.begin(), places.end()};
 }
 
+/// What the columns of table final stand at: --x, the load, or what else varies where a task has none.
+std::string final_key(const FigureInput& input) {
+  const char* load = "task.associations";
+  const bool loads = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    return config_number(*record, load).has_value();
+  });
+  if (loads && input.options.x.empty()) return load;
+  const std::string varying = varying_key(input);
+  return varying.empty() ? load : varying;
+}
+
 Drawing draw_final(const FigureInput& input) {
   const Metric metric = metric_of(input);
-  Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
+  const std::string x = final_key(input);
+  const bool load = x == "task.associations";
+  Drawing drawing = begin_drawing(kLinesTemplate, input.options, load ? "associations" : x);
+  const bool has_place = std::any_of(input.records.begin(), input.records.end(), [&](const Record* record) {
+    return place_on_axis(*record, x).has_value();
+  });
+  // Tasks without associations stand at one place; of --x, who lacks the key is left out.
   auto lines = make_lines(
       input.records,
-      [](const Record& record) {
-        return std::optional<double>(config_number(record, "task.associations").value_or(0));
+      [&](const Record& record) {
+        const auto place = place_on_axis(record, x);
+        return place || !load ? place : std::optional<double>(0);
       },
-      "task.associations");
+      has_place ? x : "", load ? Apart::d_dot : Apart::label);
+  if (lines.empty())
+    throw std::invalid_argument(fmt::format("no record has a number {}; choose another key with --x", x));
   sort_lines(lines, input.styles);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
-  note_missing(lines, expected, "task.associations", input.notes);
+  note_missing(lines, expected, has_place ? x : "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines)
-    for (const auto& [load, records] : line.points)
-      drawing.rows.push_back(row_of(line, load, records, metric));
+    for (const auto& [place, records] : line.points)
+      drawing.rows.push_back(row_of(line, place, records, metric));
   return drawing;
 }
 
@@ -351,7 +371,7 @@ const std::vector<FigureKind>& table_kinds() {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
       {"updates", "Final loss of update rules at each load (task reassign)"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
-      {"final", "Final loss, or another metric, at each load"}};
+      {"final", "Final loss, or another metric, at each load, number of pairs, length or width"}};
   return kinds;
 }
 
@@ -380,8 +400,13 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   } else {
     const Metric metric = metric_of(input);
     const std::vector<double> places = places_of(drawing);
-    const bool loads = places.size() > 1 || (places.size() == 1 && places[0] > 0);
-    table = cross_table(drawing, prepared.styles, places, loads ? "$S$" : "", metric.is_loss);
+    const std::string x = name == "final" ? final_key(input) : "task.associations";
+    // A task without associations has one place, whose name says nothing.
+    const bool loads =
+        x == "task.associations" && (places.size() > 1 || (places.size() == 1 && places[0] > 0));
+    const bool named = loads || places.size() > 1 || !plain.x.empty();
+    table = cross_table(drawing, prepared.styles, places, named ? symbol_of(x) : metric.axis, metric.is_loss,
+                        named);
     table.caption = fmt::format("{}{}. {}", metric.axis, loads ? " of $S$ associations" : "", table.caption);
   }
   if (!plain.best.empty() && !drawing.footnotes.empty() && name != "capacity")

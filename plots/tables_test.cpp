@@ -40,6 +40,66 @@ TEST_F(TableTest, MarkdownGolden) {
             "[range over 3 seeds (holds the median in 75 % of cases)].\n");
 }
 
+/// Runs of a language model on tokens.
+RecordMap token_runs(const std::string& key, const std::vector<int>& places) {
+  RecordMap records;
+  for (const char* label : {"a", "b"})
+    for (int seed = 1; seed <= 3; ++seed)
+      for (const int place : places) {
+        nlohmann::json config = {{"task.name", "mqar"}, {"model.name", "language"}, {"model.width", 32}};
+        config[key] = place;
+        Record& record = add_record(records, label, seed, label[0] == 'a' ? 0 : place, config, 0.5);
+        record.eval_accuracy = 0.75;
+        record.metrics["test_accuracy"] = label[0] == 'a' ? 1 : 0.5;
+        record.metrics["test_loss"] = 0.25;
+      }
+  return records;
+}
+
+TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
+  options_.metric = "test_accuracy";
+  EXPECT_EQ(
+      table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::markdown),
+      "| Memory | pairs = 4 | pairs = 16 |\n"
+      "|---|--:|--:|\n"
+      "| a | **1** [1, 1] | **1** [1, 1] |\n"
+      "| b | 0.5 [0.5, 0.5] | 0.5 [0.5, 0.5] |\n"
+      "\nTest accuracy. Median over 3 seeds [range over 3 seeds (holds the median in 75 % of cases)].\n");
+  EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
+              ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,0,4,3,1,"));
+  EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
+}
+
+TEST_F(TableTest, WhereNothingVariesTheColumnIsTheMetric) {
+  const LabelledRecords rows = rows_of(token_runs("task.length", {64}));
+  EXPECT_THAT(table("final", rows, TableFormat::markdown),
+              ::testing::StartsWith("| Memory | Evaluation loss (cross-entropy) |\n"));
+  options_.metric = "steps";
+  EXPECT_THAT(table("final", rows, TableFormat::markdown),
+              ::testing::StartsWith("| Memory | Training steps |\n"));
+}
+
+TEST_F(TableTest, AnotherKeyMayBeAskedFor) {
+  options_.x = "task.length";
+  EXPECT_THAT(table("final", rows_of(token_runs("task.length", {64, 128})), TableFormat::markdown),
+              ::testing::StartsWith("| Memory | length = 64 | length = 128 |\n"));
+  options_.x = "task.widgets";
+  EXPECT_THROW(table("final", rows_of(token_runs("task.length", {64})), TableFormat::markdown),
+               std::invalid_argument);
+}
+
+TEST_F(TableTest, AMetricWithoutItsSplitIsSuggestedWithOne) {
+  options_.metric = "accuracy";
+  try {
+    table("final", rows_of(token_runs("task.pairs", {4})), TableFormat::markdown);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("--metric accuracy: no record has it; did you mean eval_accuracy or test_accuracy?"));
+  }
+}
+
 TEST_F(TableTest, LatexIsSafeAndBold) {
   const std::string text = table("capacity", two_memories(), TableFormat::latex);
   EXPECT_THAT(text, HasSubstr("% needs \\usepackage{booktabs,graphicx}"));

@@ -49,6 +49,18 @@ bool has_checkpoint(const std::filesystem::path& store, const std::string& id) {
   return std::filesystem::exists(file_of(store, id), ignored);
 }
 
+std::set<std::string> checkpointed(const std::filesystem::path& store) {
+  std::set<std::string> ids;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(store / "checkpoints", error);
+       !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.front() != '.') ids.insert(run_of(name));
+  }
+  ids.erase("");
+  return ids;
+}
+
 SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id) {
   const std::filesystem::path path = file_of(store, id);
   std::error_code ignored;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 
 namespace crosstalk {
@@ -17,6 +18,8 @@ struct SavedState {
   std::string problem;  ///< why what there is cannot be used, one sentence; "" if it can
 };
 bool has_checkpoint(const std::filesystem::path& store, const std::string& id);
+/// Runs with a state, by the names of files: whether it can be used, load_checkpoint() finds out.
+std::set<std::string> checkpointed(const std::filesystem::path& store);
 SavedState load_checkpoint(const std::filesystem::path& store, const std::string& id);
 
 /// Moves a state that nobody can use to STORE/quarantine and returns where it lies now. Throws StoreError.

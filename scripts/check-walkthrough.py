@@ -104,6 +104,22 @@ def main(source, build, only_apply):
     if not (row["status"] == "done" and float(row["eval_loss"]) < 0.5):
         sys.exit(f"the example run ended with {row}")
     print("walkthrough: built and trained; loss", row["eval_loss"])
+    check_broken(tree, made)
+
+
+def check_broken(tree, made):
+    """A memory that is wrong is told as its author's, not as the program's bug."""
+    path = tree / "models/memories/fading_delta.cpp"
+    text = path.read_text()
+    broken = text.replace('m.token("beta")', 'm.token("beta", 3)')
+    if broken == text:
+        sys.exit("the example's law changed; break it elsewhere")
+    path.write_text(broken)
+    call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk")
+    said = subprocess.run([str(made / "crosstalk"), "describe", "fading_delta"], capture_output=True, text=True)
+    print(said.stderr, end="")
+    if said.returncode != 2 or "memory fading_delta (models/memories/fading_delta.cpp): the law of the input beta" not in said.stderr:
+        sys.exit(f"describe of a broken memory ended with {said.returncode}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/npy.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -81,6 +82,54 @@ void expect_shape(const fs::path& path, const Array& array, const std::vector<st
                                  shape_text(array.shape), letters, shape_text(dims)));
 }
 
+/// A decay that grows would be taken without a word, and forms would differ by how far they get.
+void expect_range(const fs::path& path, const std::string& name, const Array& array) {
+  const bool logarithm = name.rfind("log_decay", 0) == 0, sign = name == "signed_decay";
+  if (!logarithm && !sign) return;
+  for (std::size_t i = 0; i < array.data.size(); ++i) {
+    const double x = array.data[i];
+    if (logarithm ? x <= 0 : std::abs(x) <= 1) continue;
+    throw UsageError(fmt::format("apply: {} holds {} at element {}; {}", path.string(), x, i,
+                                 logarithm
+                                     ? "a decay is given by its logarithm, which is 0 or negative (alpha = "
+                                       "e^log_decay, at most 1)"
+                                     : "a decay with a sign lies between -1 and 1"));
+  }
+}
+
+/// "a.npy, b.npy and 3 more".
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kSome = 4;
+  if (names.size() <= kSome) return join(names, ", ", " and ");
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kSome, ", "),
+                     names.size() - kSome);
+}
+
+/// Arrays of a folder, by file name, that `known` does not name.
+std::vector<std::string> arrays_beside(const fs::path& folder, const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const fs::path path = at->path();
+    if (path.extension() == ".npy" &&
+        std::find(known.begin(), known.end(), path.stem().string()) == known.end())
+      names.push_back(printable_line(path.filename().string()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What stands in the files goes into the equation, but for files of other names: says which.
+void warn_of_surplus(const MemoryKind& kind, const fs::path& folder, Console& console) {
+  std::vector<std::string> inputs = {"d_o"};
+  for (const ApplyInput& input : apply_inputs(kind.name, {})) inputs.push_back(input.name);
+  const std::vector<std::string> surplus = arrays_beside(folder, inputs);
+  if (!surplus.empty())
+    print_warning(console, fmt::format("{} does not read {} in {}; its inputs are {}", kind.name,
+                                       some_of(surplus), folder.string(), join(inputs, ", ", " and ")));
+}
+
 /// Sizes from q, k and v, then every input against its shape.
 Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
   if (!fs::is_directory(folder))
@@ -125,6 +174,7 @@ Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
     if (!array && !input.optional) array = needed(input.name);
     if (!array) continue;
     expect_shape(file(input.name), *array, wide(input.dims), input.shape);
+    expect_range(file(input.name), input.name, *array);
     if (input.optional) inputs.present.push_back(input.name);
     inputs.arrays[input.name] = std::move(*array);
   }
@@ -242,6 +292,7 @@ int run_apply(const Arguments& arguments, Console& console) {
   choose_device(arguments.get("device", "cpu"), chosen);
   if (chosen.device == Device::cuda) cuda_set_device(chosen.cuda_device);
   const Inputs inputs = read_inputs(kind, arguments.get("in"));
+  warn_of_surplus(kind, arguments.get("in"), console);
   std::map<std::string, Array> results;
   try {
     const Options options = apply_options(kind.name, inputs.sizes, given);
@@ -257,6 +308,11 @@ int run_apply(const Arguments& arguments, Console& console) {
   std::error_code problem;
   fs::create_directories(out, problem);
   if (problem) throw UsageError(fmt::format("apply: --out {}: {}", out.string(), problem.message()));
+  std::vector<std::string> replaced, written;
+  for (const auto& [name, array] : results) {
+    written.push_back(name);
+    if (fs::exists(out / (name + ".npy"), problem)) replaced.push_back(name + ".npy");
+  }
   try {
     for (const auto& [name, array] : results) {
       const std::string path = (out / (name + ".npy")).string();
@@ -270,6 +326,12 @@ int run_apply(const Arguments& arguments, Console& console) {
   } catch (const std::runtime_error& error) {
     throw UsageError(fmt::format("apply: {}", error.what()));
   }
+  if (!replaced.empty())
+    print_warning(console, fmt::format("replaced {} in {}", some_of(replaced), out.string()));
+  if (fs::equivalent(out, arguments.get("in"), problem)) return exit_done;
+  if (const std::vector<std::string> old = arrays_beside(out, written); !old.empty())
+    print_warning(console,
+                  fmt::format("{} also holds {}, which this call did not write", out.string(), some_of(old)));
   return exit_done;
 }
 

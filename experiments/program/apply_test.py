@@ -387,6 +387,31 @@ class Files(Folder):
                 write(self.given, {"q": np.ones(self.x["q"].shape).astype(kind)})
                 self.refused(r"\bq\.npy")
 
+    def test_a_decay_that_grows(self):
+        for memory, name, good, bad in (("gated_delta", "log_decay", -0.5, 0.25), ("complex_kda", "signed_decay", -1.0, -1.25)):
+            with self.subTest(memory=memory):
+                shape = (2, 7, 3, 5) if memory == "complex_kda" else (2, 7, 3)
+                decay = np.full(shape, good)
+                decay.flat[4] = bad
+                write(self.given, {name: decay})
+                self.refused(rf"\b{name}\.npy holds {bad} at element 4", memory=memory)
+                (self.given / f"{name}.npy").unlink()
+
+    def test_files_that_nobody_reads_are_told(self):
+        write(self.given, {"log_decay": np.zeros((2, 7, 3))})
+        done = apply("delta", self.given, self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"delta does not read log_decay\.npy in .*its inputs are d_o, q, k, v, beta and s0")
+
+    def test_what_is_replaced_and_what_is_old_is_told(self):
+        write(self.given, {"d_o": np.ones(self.x["v"].shape)})
+        self.assertEqual(apply("delta", self.given, self.out).stderr, "")
+        (self.given / "d_o.npy").unlink()
+        done = apply("delta", self.given, self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("replaced o.npy and state_S.npy", done.stderr)
+        self.assertRegex(done.stderr, r"also holds d_beta\.npy, d_k\.npy, .*which this call did not write")
+
     def test_a_file_that_is_cut_or_no_array(self):
         whole = (self.given / "v.npy").read_bytes()
         for content in (whole[:-8], whole[:20], b"", b"not an array"):

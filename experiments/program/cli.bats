@@ -83,10 +83,27 @@ wait_for_start() { # wait_for_start STORE
   refused "did you mean 'capacity'" "$crosstalk" plot capacty store
   refused "did you mean memories" "$crosstalk" list memmories
   refused "did you mean 'delta'" "$crosstalk" describe delt
-  refused "did you mean train.patience" "$crosstalk" describe patience
+  refused "did you mean 'train.patience'" "$crosstalk" describe model.patience
+  refused "did you mean 'train.learning_rate'" "$crosstalk" describe lr
   refused "did you mean 'recall'" "$crosstalk" sample recal
   refused "did you mean task.associations" "$crosstalk" sample recall --set task.asociations=3
   refused "options stand after the command" "$crosstalk" --json list
+  refused "'crosstalk describe delta' explains it" "$crosstalk" list delta
+  refused "all tasks are listed; 'crosstalk describe NAME' explains one" "$crosstalk" list tasks mqar
+  refused "is a study, and this wants a task; what its first run sees, shows: crosstalk sample recall --set task.associations=3" \
+    "$crosstalk" sample tiny.toml
+}
+
+@test "describe finds keys without their table, values of keys and layers" {
+  run -0 "$crosstalk" describe patience
+  [[ $output == "train.patience (option)"* ]]
+  run -0 "$crosstalk" describe adamw
+  [[ $output == "adamw is a value of train.optimizer (option)"* ]]
+  run -0 "$crosstalk" describe beta_max
+  [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
+  run -0 "$crosstalk" describe base_conv
+  [[ $output == "base_conv: a layer of model.stack"* ]]
+  "$crosstalk" describe patience --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["key"] == "train.patience"'
 }
 
 @test "numbers on the command line are checked" {
@@ -348,6 +365,23 @@ PY
   [[ $stderr == *"stopped by the time limit"* ]]
 }
 
+@test "status of a store counts what is missing and half-way" {
+  long_study
+  run -75 "$crosstalk" run long.toml --time-limit 0.5
+  for what in runs/long long.toml; do
+    run -0 --separate-stderr "$crosstalk" status "$what"
+    [[ ${lines[1]} == *"missing"* ]]
+    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' goes on with them"* ]]
+    "$crosstalk" status "$what" --json | python3 -c '
+import json, sys
+status = json.load(sys.stdin)
+missing = status["states"]["missing"]
+assert status["half_way"] > 0 and missing >= status["half_way"], status
+assert missing == sum(label["missing"] for label in status["labels"].values()), status
+assert status["count"] == sum(status["states"].values()), status'
+  done
+}
+
 @test "while a large study expands, a signal and the time limit end at once what has not begun" {
   cat >large.toml <<'TOML'
 [study]
@@ -538,6 +572,20 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 "$crosstalk" plan "my study.toml"
   [[ $output == *"= 24 runs"* ]]
   refused 'it exists' "$crosstalk" new "my study.toml"
+  for task in recall reassign swap mqar words induction; do
+    "$crosstalk" new "of_$task.toml" --task $task
+    run -0 "$crosstalk" plan "of_$task.toml"
+    [[ $(<"of_$task.toml") == *"task.name           = \"$task\""* && $(<"of_$task.toml") != *"@"* ]]
+    # It trains, and what it says to draw can be drawn.
+    run -0 --separate-stderr "$crosstalk" new "again_$task.toml" --task $task
+    show=${stderr##*; }
+    "$crosstalk" run "again_$task.toml" --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
+    while IFS= read -r -d, words; do
+      CROSSTALK_PYTHON=/bin/false PATH="$(dirname "$crosstalk"):$PATH" bash -c "$words"
+    done <<<"$show,"
+  done
+  refused 'did you mean words' "$crosstalk" new other.toml --task word
+  refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
   refused 'ends in .toml' "$crosstalk" new study
   for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
     run -0 --separate-stderr "$crosstalk" describe $topic

@@ -11,6 +11,7 @@
 #include "experiments/program/exit_codes.h"
 #include "experiments/program/text.h"
 #include "experiments/program/topics.h"
+#include "experiments/schema.h"
 #include "experiments/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
@@ -142,6 +143,7 @@ std::optional<Options> default_options(const MemoryKind& kind) {
 
 std::vector<ParameterInfo> parameters_of(const Options& options) {
   const auto model = make_model<float>(options, {kKeys, kValues}, Device::cpu, 1);
+  model->graph(2, {3, 2, 2}, true);  // what fits a single token may not fit more
   std::vector<ParameterInfo> all;
   const auto& block = model->parameters();
   for (int i = 0; i < block.count(); ++i) {
@@ -284,6 +286,54 @@ std::vector<Description> find(const std::string& name) {
   return found;
 }
 
+/// Options that `is` picks, those that read alike of several tasks or memories as one.
+template <class F>
+std::vector<Description> options_where(F is, const std::string& remark) {
+  struct Alike {
+    std::string key, text;
+    std::vector<std::string> owners;
+    Json json;
+  };
+  std::vector<Alike> all;
+  for (const Section& section : sections()) {
+    for (const OptionSpec& spec : *section.options) {
+      if (!is(spec)) continue;
+      const std::string text = option_text(section.prefix, spec);
+      auto at = std::find_if(all.begin(), all.end(), [&](const Alike& one) { return one.text == text; });
+      if (at == all.end()) {
+        Json json = {{"kind", "option"}};
+        json.update(option_json(section.prefix, spec));
+        at = all.insert(at, {section.prefix + "." + spec.name, text, {}, json});
+      }
+      if (!section.owner.empty()) at->owners.push_back(section.owner);
+    }
+  }
+  std::vector<Description> found;
+  for (Alike& one : all) {
+    const std::string kind = one.key.substr(0, one.key.find('.'));
+    std::string text = fmt::format("{}{} (option)\n{}", remark, one.key, one.text);
+    if (!one.owners.empty())
+      text += wrap(fmt::format("Of {} {}.", one.owners.size() > 1 && kind == "memory" ? "memories" : kind,
+                               join(one.owners, ", ", " and ")),
+                   kWidth, "      ");
+    if (!one.owners.empty()) one.json[kind == "task" ? "tasks" : "memories"] = one.owners;
+    found.push_back({text, one.json});
+  }
+  return found;
+}
+
+/// What somebody may mean who gives a key without its table, or the value of an option.
+std::vector<Description> find_loosely(const std::string& name) {
+  std::vector<Description> found =
+      options_where([&](const OptionSpec& spec) { return spec.name == name; }, "");
+  if (!found.empty()) return found;
+  return options_where(
+      [&](const OptionSpec& spec) {
+        return std::find(spec.choices.begin(), spec.choices.end(), name) != spec.choices.end();
+      },
+      fmt::format("{} is a value of ", name));
+}
+
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
@@ -306,20 +356,25 @@ std::vector<std::string> known_names() {
                     "'crosstalk describe NAME' shows the keys of one",
                     name, name == "task" ? "tasks" : "memories"));
   const std::vector<std::string> names = known_names();
-  // A bare option name: point at its full key.
+  const std::string last = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
+  if (const std::string key = key_elsewhere_called(last); !key.empty())
+    throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, key));
+  // A key under another table; a table alone would look near to all its short keys.
   for (const std::string& known : names)
-    if (known.size() > name.size() && known.ends_with("." + name))
-      throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean {}?", name, known));
+    if (last != name && known.ends_with("." + last))
+      throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, known));
   const std::string near = nearest_name(name, names);
-  throw UsageError(fmt::format("describe: nothing is called '{}'{}", name,
-                               near.empty()
-                                   ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names"
-                                   : fmt::format("; did you mean '{}'?", near)));
+  throw UsageError(fmt::format(
+      "describe: nothing is called '{}'{}", name,
+      near.empty() ? "; 'crosstalk list tasks|memories|feature-maps|figures' lists names, 'crosstalk "
+                     "reference' all keys"
+                   : fmt::format("; did you mean '{}'?", near)));
 }
 
 int run_describe(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
-  const std::vector<Description> found = find(name);
+  std::vector<Description> found = find(name);
+  if (found.empty()) found = find_loosely(name);
   if (found.empty()) unknown(name);
   if (arguments.has("json")) {
     Json json = Json::array();
@@ -339,7 +394,8 @@ const Command describe_command = {
     "explain a task, memory, feature map, figure, option, column or part of a study",
     "NAME [--json]",
     "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
-    "eval, model), a key such as train.patience, a column of an export (test_loss), or one of study,\n"
+    "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
+    "export (test_loss), base_conv, or one of study,\n"
     "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, published-csv. Shows\n"
     "equations and source, d_dot and state size, and every option with its type, default and range.\n\n"
     "Examples:\n"

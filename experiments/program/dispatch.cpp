@@ -13,6 +13,7 @@
 #include "experiments/study.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
+#include "models/build.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -72,6 +73,11 @@ int run_program(Console& console) {
     return exit_usage;
   } catch (const OptionError& error) {
     print_error(console, fmt::format("{}: {}", error.key, error.what()));
+    return exit_usage;
+  } catch (const MemoryError& error) {
+    print_error(console,
+                fmt::format("{} ('Add a memory' in CONTRIBUTING.md says how one is written and checked)",
+                            error.what()));
     return exit_usage;
   } catch (const StoreError& error) {
     print_error(console, error.what());

@@ -96,11 +96,17 @@ int run_list(const Arguments& arguments, Console& console) {
   const std::string& kind = arguments.positional.at(0);
   if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
     const std::string near = nearest_name(kind, kinds);
+    const bool thing = find_task(kind) != nullptr || find_memory(kind) != nullptr;
     throw UsageError(fmt::format("list: '{}' is none of {}{}", kind, join(kinds, ", ", " and "),
-                                 near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                                 thing          ? fmt::format("; 'crosstalk describe {}' explains it", kind)
+                                 : near.empty() ? ", for example: crosstalk list memories"
+                                                : fmt::format("; did you mean {}?", near)));
   }
   if (kind != "studies" && arguments.positional.size() > 1)
-    throw UsageError(fmt::format("list {}: unexpected argument '{}'", kind, arguments.positional[1]));
+    throw UsageError(
+        fmt::format("list {0}: unexpected argument '{1}': all {0} are listed; 'crosstalk describe NAME' "
+                    "explains one",
+                    kind, arguments.positional[1]));
   const Listing listing =
       kind == "tasks"          ? list_tasks()
       : kind == "memories"     ? list_memories()
@@ -147,7 +153,7 @@ const Command list_command = {
     "  crosstalk list studies ~/my-studies --json\n",
     1,
     2,
-    "needs one of tasks, memories, feature-maps, figures and studies",
+    "needs one of tasks, memories, feature-maps, figures and studies, for example: crosstalk list memories",
     {{"json", "", "Print a JSON array", false, {}}},
     run_list,
 };

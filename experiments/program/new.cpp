@@ -11,24 +11,27 @@
 
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
+#include "experiments/program/text.h"
 #include "experiments/study.h"
+#include "kernels/base/options.h"
 
 namespace crosstalk::program {
 namespace {
 
-constexpr const char* kText =
+// {0}: the file, {1}: the study's name, {2}: the task's part.
+constexpr const char* kHead =
     R"toml(# What to train. 'crosstalk plan {0}' shows what it comes to, 'crosstalk run {0}' trains what is
 # missing; 'crosstalk describe study' explains the parts, 'crosstalk describe NAME' any task, memory or key.
 
 [study]
 name  = "{1}"                      # of the store: runs/{1}
-title = "Capacity of two memories"
-seeds = {{ range = [1, 3] }}         # six or more for confidence intervals
+{2})toml";
+
+constexpr const char* kAssociations = R"toml(title = "@title@"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
 
 [base]                               # one run; what is left out takes its default
-task.name           = "recall"       # crosstalk list tasks
-task.associations   = 16
-task.queries        = 4              # asked in each training sequence
+@task@
 model.d_key         = 16
 train.learning_rate = 3e-3
 train.max_steps     = 4000
@@ -56,6 +59,195 @@ feature_map = "elu1"
 # "task.associations" = 32
 )toml";
 
+constexpr const char* kSwap = R"toml(title = "Values that change places"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
+
+[base]                               # one run; what is left out takes its default
+task.name           = "swap"
+task.associations   = 4
+task.operations     = 8
+task.query_at       = "every"        # one key asked after every operation
+model.d_key         = 16
+memory.feature_map  = "identity"     # keys must be able to point both ways
+memory.key_norm     = "l2"           # unit keys: beta alone decides what a write does
+train.learning_rate = 2e-3
+train.max_steps     = 5000
+train.stop_loss     = 1e-4           # small: an error grows with every further swap
+eval.every          = 200
+eval.length_factors = "1 2 4"        # also read at twice and four times the length
+
+[memories.overwrite]                 # the label; crosstalk list memories
+name  = "delta"
+title = 'Delta rule, $\beta \in (0, 1)$'   # in figures and tables; formulas between $
+
+[memories.reflect]
+name  = "delta"
+title = 'Delta rule, $\beta \in (0, 2)$'
+beta_max = 2
+
+# [[grid]]                           # every combination of its lists
+# "task.associations" = [3, 4, 5]
+)toml";
+
+// Of single tokens: a language model around each memory, two minutes on a laptop.
+constexpr const char* kTokens = R"toml(title = "@title@"
+seeds = { range = [1, 3] }           # six or more for confidence intervals
+
+[base]                               # one run; what is left out takes its default
+@task@
+model.name          = "language"     # pre-norm blocks around the memory; crosstalk describe language
+model.width         = 32
+model.layers        = @layers@
+@model@
+model.weight_deviation = 0.1         # of weights at the start; 0.02, as in large models, learns late at this width
+train.optimizer     = "adamw"
+train.learning_rate = 3e-3
+train.batch         = @batch@
+train.max_steps     = @steps@
+train.stop_loss     = 0              # training ends by accuracy
+train.stop_accuracy = @stop@
+train.patience      = 1000           # evaluations without gain; so many: no early stop
+eval.every          = 100
+eval.sequences      = 128
+
+@memories@
+
+@grid@
+)toml";
+
+struct Template {
+  const char *task, *text;
+  std::vector<std::pair<const char*, const char*>> parts;
+};
+
+const std::vector<Template>& templates() {
+  static const std::vector<Template> all = {
+      {"recall",
+       kAssociations,
+       {{"@title@", "Capacity of two memories"},
+        {"@task@", R"(task.name           = "recall"       # crosstalk list tasks
+task.associations   = 16
+task.queries        = 4              # asked in each training sequence)"}}},
+      {"reassign",
+       kAssociations,
+       {{"@title@", "Updates by two memories"},
+        {"@task@",
+         R"(task.name           = "reassign"     # keys are written again and again; the last value is right
+task.associations   = 16
+task.queries        = 4              # asked in each training sequence)"}}},
+      {"swap", kSwap, {}},
+      {"mqar",
+       kTokens,
+       {{"@title@", "MQAR by memory"},
+        {"@task@", R"(task.name           = "mqar"         # crosstalk list tasks
+task.vocabulary     = 64)"},
+        {"@layers@", "2"},
+        {"@model@",
+         R"(model.stack         = "base_conv memory"   # a short convolution brings a pair's two tokens together
+model.mlp           = "identity")"},
+        {"@batch@", "32"},
+        {"@steps@", "1500"},
+        {"@stop@", "0.99"},
+        {"@memories@", R"([memories.attention]                 # the label; crosstalk list memories
+name  = "softmax"
+title = 'Attention'                  # in figures and tables; formulas between $
+
+[memories.linear]
+name  = "linear_attention"
+title = 'Linear attention'
+feature_map = "elu1"
+
+[memories.deltanet]
+name  = "deltanet"
+title = 'DeltaNet')"},
+        {"@grid@", R"([[grid]]                             # all memories, all seeds
+[[grid.zip]]                         # and these keys, which advance together
+"task.pairs"  = [4, 8, 16]
+"task.length" = [16, 32, 64])"}}},
+      {"words",
+       kTokens,
+       {{"@title@", "Parity by memory"},
+        {"@task@", R"(task.name           = "words"        # crosstalk list tasks
+task.group          = "Z2"           # S3, A5, ...: crosstalk describe words
+task.curriculum     = "4 8 16"       # lengths, one after the other
+task.start          = true)"},
+        {"@layers@", "1"},
+        {"@model@", R"(model.heads         = 4
+model.mlp           = "gelu"
+eval.length_factors = "1 2 4"        # also read at twice and four times the length)"},
+        {"@batch@", "64"},
+        {"@steps@", "1500"},
+        {"@stop@", "0.995"},
+        {"@memories@", R"([memories.overwrite]                 # the label; crosstalk list memories
+name  = "deltanet"
+title = 'DeltaNet, $\beta \in (0, 1)$'   # in figures and tables; formulas between $
+
+[memories.reflect]
+name  = "deltanet"
+title = 'DeltaNet, $\beta \in (0, 2)$'
+beta_max = 2)"},
+        {"@grid@", R"(# [[grid]]                           # every combination of its lists
+# "task.group" = ["Z2", "S3"])"}}},
+      {"induction",
+       kTokens,
+       {{"@title@", "Induction by memory and short convolution"},
+        {"@task@", R"(task.name           = "induction"    # crosstalk list tasks
+task.length         = 32
+task.vocabulary     = 16)"},
+        {"@layers@", "2"},
+        {"@model@", R"(model.mlp           = "none")"},
+        {"@batch@", "64"},
+        {"@steps@", "2000"},
+        {"@stop@", "0.99"},
+        {"@memories@", R"([memories.rope]                      # the label; crosstalk list memories
+name  = "rope"
+title = 'Attention, rotary positions'   # in figures and tables; formulas between $
+
+[memories.deltanet]
+name  = "deltanet"
+title = 'DeltaNet')"},
+        {"@grid@", R"([[grid]]                             # every combination, all memories, all seeds
+"model.short_conv" = ["none", "k"])"}}}};
+  return all;
+}
+
+std::string text_of(const Template& chosen) {
+  std::string text = chosen.text;
+  for (const auto& [mark, part] : chosen.parts) text.replace(text.find(mark), std::string(mark).size(), part);
+  return text;
+}
+
+/// Throws UsageError for a task without one.
+const Template& template_of(const std::string& task) {
+  std::vector<std::string> names;
+  for (const Template& one : templates()) {
+    if (one.task == task) return one;
+    names.emplace_back(one.task);
+  }
+  if (task == "file")
+    throw UsageError(
+        "new: --task file: its arrays must be there first; start from another task, and write task.name = "
+        "\"file\" and task.folder ('crosstalk describe file' says which arrays)");
+  const std::string near = nearest_name(task, names);
+  throw UsageError(fmt::format("new: --task {}: there are studies of {}{}", task, join(names, ", ", " and "),
+                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+/// What to draw of it.
+std::string drawn(const std::string& task, const std::string& name) {
+  if (task == "mqar")
+    return fmt::format(
+        "crosstalk plot accuracy runs/{0}, crosstalk table final runs/{0} --metric test_accuracy", name);
+  if (task == "words") return fmt::format("crosstalk plot length runs/{} --metric scaled_accuracy", name);
+  if (task == "induction")
+    return fmt::format("crosstalk table final runs/{} --metric test_accuracy --by model.short_conv", name);
+  return fmt::format("crosstalk plot {} runs/{}",
+                     task == "swap"       ? "tracking"
+                     : task == "reassign" ? "updates"
+                                          : "capacity",
+                     name);
+}
+
 /// A name for the study from that of the file.
 std::string name_of(const std::filesystem::path& path) {
   std::string name;
@@ -68,7 +260,8 @@ int run_new(const Arguments& arguments, Console& console) {
   const std::filesystem::path path = arguments.positional.at(0);
   if (path.extension() != ".toml")
     throw UsageError(fmt::format("new: '{}' is no name of a study; it ends in .toml", path.string()));
-  const std::string text = fmt::format(kText, path.string(), name_of(path));
+  const std::string task = arguments.get("task", "recall");
+  const std::string text = fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task)));
   parse_study(text, path.string());  // what it writes is right
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0)
@@ -82,7 +275,8 @@ int run_new(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format("new: {} cannot be written: {}", path.string(), std::strerror(error)));
   }
   console.out << path.string() << "\n";
-  print_note(console, fmt::format("next: edit it, then crosstalk plan {}", path.string()));
+  print_note(console, fmt::format("next: edit it, then crosstalk plan {0}, crosstalk run {0}; {1}",
+                                  path.string(), drawn(task, name_of(path))));
   return exit_done;
 }
 
@@ -92,14 +286,17 @@ extern const Command new_command;
 const Command new_command = {
     "new",
     "write a commented study to start from",
-    "STUDY.toml",
-    "Writes a small study with a comment on every part; never over an existing file.\n\n"
-    "Example:\n"
-    "  crosstalk new mine.toml\n",
+    "STUDY.toml [--task TASK]",
+    "Writes a small study with a comment on every part; never over an existing file. --task says of\n"
+    "what: recall (the default), reassign, swap, or of single tokens, with a language model around\n"
+    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes.\n\n"
+    "Examples:\n"
+    "  crosstalk new mine.toml\n"
+    "  crosstalk new tokens.toml --task mqar\n",
     1,
     1,
     "needs the name of a file, for example: crosstalk new mine.toml",
-    {},
+    {{"task", "TASK", "Task of the study (default recall)", false, {}}},
     run_new,
 };
 

@@ -17,8 +17,49 @@
 namespace crosstalk::program {
 namespace {
 
+/// A value as a command line has it.
+std::string unquoted(const OptionValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? to_text(value) : *text;
+}
+
+Options options_of(const TaskKind& kind, const std::vector<std::string>& sets);
+
+/// The call that shows what the first run of a study sees; nothing where the file is none.
+std::string call_of(const std::string& path) {
+  try {
+    const Study study = read_study(path);
+    const Options& config = study.runs.at(0).config;
+    const TaskKind& kind = *find_task(config.get_string("task.name"));
+    std::vector<std::string> sets;
+    for (const OptionSpec& spec : kind.options) {
+      const std::string key = "task." + spec.name;
+      if (config.at(key) != spec.default_value)
+        sets.push_back(fmt::format("{}={}", key, unquoted(config.at(key))));
+    }
+    for (std::size_t i = sets.size(); i-- > 0;) {  // what follows from the others needs not be said
+      std::vector<std::string> fewer = sets;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      const std::string key = sets[i].substr(0, sets[i].find('='));
+      if (options_of(kind, fewer).at(key) == config.at(key)) sets = fewer;
+    }
+    std::string call = "crosstalk sample " + kind.name;
+    for (const std::string& set : sets)
+      call += set.find(' ') == std::string::npos ? " --set " + set : fmt::format(" --set '{}'", set);
+    return call;
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
 const TaskKind& task_of(const std::string& name) {
   if (const TaskKind* kind = find_task(name)) return *kind;
+  if (name.ends_with(".toml")) {
+    const std::string call = call_of(name);
+    throw UsageError(fmt::format("sample: '{}' is a study, and this wants a task; {}", name,
+                                 call.empty() ? "for example crosstalk sample recall -n 2"
+                                              : "what its first run sees, shows: " + call));
+  }
   std::vector<std::string> names;
   for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
   const std::string near = nearest_name(name, names);

@@ -17,6 +17,7 @@
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/training/pack.h"
+#include "results/checkpoint.h"
 #include "results/claims.h"
 #include "results/follow.h"
 #include "results/printable.h"
@@ -41,8 +42,15 @@ class Counter {
   std::unordered_map<std::string, std::size_t> places_;
 };
 
-/// By label: in the study's order where there is one, else as the records come.
-Counts count(const Target& target, const StoreContents& contents) {
+/// A run that the studies of a store ask for.
+struct AskedRun {
+  double cost = 0;
+  std::vector<std::string> labels;
+};
+using AskedRuns = std::unordered_map<std::string, AskedRun>;
+
+/// By label: in the study's order where there is one, else of the records and of what is asked for beside them.
+Counts count(const Target& target, const StoreContents& contents, const AskedRuns& asked) {
   Counter counter;
   Counts& counts = counter.counts;
   if (target.study) {
@@ -51,6 +59,9 @@ Counts count(const Target& target, const StoreContents& contents) {
   } else {
     for (const auto& [key, record] : all_rows(contents.records, read_asked(target.store)).rows)
       counter.add(record.label, to_text(record.status));
+    for (const auto& [id, run] : asked)
+      if (contents.records.count(id) == 0)
+        for (const std::string& label : run.labels) counter.add(label, "missing");
     std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   }
   return counts;
@@ -76,11 +87,12 @@ nlohmann::ordered_json to_json(const StateCounts& n) {
 /// What the status is about, as it was read last.
 struct Status {
   Target target;
+  std::string name;  ///< the study file or store that was given
   StoreHeads heads;
   std::vector<ClaimingWorker> workers;
   std::optional<Record> last;
-  /// Of what a study asks for, or all studies of a store; without them nobody knows what is missing.
-  std::unordered_map<std::string, double> costs;
+  /// What a study asks for, or all studies of a store; without them nobody knows what is missing.
+  AskedRuns asked;
 };
 
 StateCounts total_of(const Status& status) {
@@ -89,8 +101,18 @@ StateCounts total_of(const Status& status) {
     for (const Run& run : status.target.study->runs) total.add(state_of(run, status.heads.contents));
   } else {
     for (const auto& [id, record] : status.heads.contents.records) total.add(to_text(record.status));
+    for (const auto& [id, run] : status.asked)
+      if (status.heads.contents.records.count(id) == 0) total.add("missing");
   }
   return total;
+}
+
+/// Runs that are missing and saved: they go on from there.
+std::int64_t count_half_way(const Status& status) {
+  std::int64_t n = 0;
+  for (const std::string& id : checkpointed(status.target.store))
+    if (status.asked.count(id) != 0 && status.heads.contents.records.count(id) == 0) ++n;
+  return n;
 }
 
 /// A number that a worker said of itself; 0 if it did not.
@@ -112,15 +134,15 @@ double rate_of(const ClaimingWorker& worker, const char* key) {
 /// What is left of the costs at the rate of all workers that live; nothing where nobody has ended a run yet.
 std::optional<double> seconds_left(const Status& status) {
   double left = 0, rate = 0;
-  for (const auto& [id, cost] : status.costs)
-    if (status.heads.contents.records.count(id) == 0) left += cost;
+  for (const auto& [id, run] : status.asked)
+    if (status.heads.contents.records.count(id) == 0) left += run.cost;
   for (const ClaimingWorker& worker : status.workers) rate += rate_of(worker, "cost");
-  if (status.costs.empty() || rate <= 0) return std::nullopt;
+  if (status.asked.empty() || rate <= 0) return std::nullopt;
   return left / rate;
 }
 
 std::int64_t runs_left(const Status& status) {
-  return std::count_if(status.costs.begin(), status.costs.end(),
+  return std::count_if(status.asked.begin(), status.asked.end(),
                        [&](const auto& run) { return status.heads.contents.records.count(run.first) == 0; });
 }
 
@@ -131,10 +153,12 @@ void print_json(const Status& status, Console& console) {
   if (status.target.study) json["study"] = status.target.study->name;
   json["count"] = total.total();
   json["states"] = to_json(total);
+  json["half_way"] = count_half_way(status);
   json["labels"] = nlohmann::ordered_json::object();
   // Labels are unique; json[label] would look through all of them each time.
   auto& labels = json["labels"].get_ref<nlohmann::ordered_json::object_t&>();
-  for (const auto& [label, n] : count(status.target, contents)) labels.push_back({label, to_json(n)});
+  for (const auto& [label, n] : count(status.target, contents, status.asked))
+    labels.push_back({label, to_json(n)});
   json["others"] = count_others(status.target, contents);
   json["bad_lines"] = contents.bad_lines;
   json["torn_tails"] = contents.torn_tails;
@@ -186,8 +210,8 @@ void print_workers(const Status& status, Console& console) {
 
 void print_text(const Status& status, Console& console) {
   const StoreContents& contents = status.heads.contents;
-  const bool has_study = status.target.study.has_value();
-  const Counts counts = count(status.target, contents);
+  const bool has_study = !status.asked.empty();  // else nobody knows what is missing
+  const Counts counts = count(status.target, contents, status.asked);
   std::vector<std::vector<std::string>> cells = {{"label", "runs", "done", "diverged", "failed"}};
   if (has_study) cells[0].push_back("missing");
   const auto row = [&](const std::string& label, const StateCounts& n) {
@@ -201,6 +225,10 @@ void print_text(const Status& status, Console& console) {
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
     console.out << fmt::format("{} more in the store that this study does not ask for\n",
                                plural(others, "run"));
+  if (const std::int64_t half_way = count_half_way(status); half_way > 0)
+    console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' goes on with them\n",
+                               half_way, status.target.study ? "run" : "work",
+                               status.target.study ? status.name : full_path(status.target.store));
   if (contents.bad_lines > 0 || contents.torn_tails > 0)
     console.out << fmt::format("left out: {}, {} (the next run trains them again)\n",
                                plural(static_cast<std::int64_t>(contents.bad_lines), "damaged line"),
@@ -213,9 +241,9 @@ void print_text(const Status& status, Console& console) {
   print_workers(status, console);
 }
 
-void find_costs(Status& status, Console& console) {
+void find_asked(Status& status, Console& console) {
   const auto add = [&](const Study& study) {
-    for (const Run& run : study.runs) status.costs[run.id] = estimated_cost(run);
+    for (const Run& run : study.runs) status.asked[run.id] = {estimated_cost(run), run.labels};
   };
   if (status.target.study) return add(*status.target.study);
   try {
@@ -255,7 +283,7 @@ int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const A
       print_text(status, console);
     }
     console.out << std::flush;
-    if (!status.costs.empty() && runs_left(status) == 0) return exit_done;
+    if (!status.asked.empty() && runs_left(status) == 0) return exit_done;
     const double until = steady_seconds() + every;
     while (steady_seconds() < until)
       if (stop_flag())
@@ -277,6 +305,7 @@ int watch(Status& status, WorkerWatch& workers, StoreFollower& follower, const A
 int run_status(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   Status status;
+  status.name = name;
   status.target = find_target(name, arguments);
   if (arguments.has("out")) status.target.store = arguments.get("out");
   const fs::path& store = status.target.store;
@@ -285,7 +314,7 @@ int run_status(const Arguments& arguments, Console& console) {
   read_last(status);
   WorkerWatch workers(store, {});
   status.workers = workers.workers();
-  if (arguments.has("watch") || !status.workers.empty()) find_costs(status, console);
+  find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
   if (arguments.has("json"))
     print_json(status, console);
@@ -302,7 +331,9 @@ const Command status_command = {
     "count what is done, failed and missing",
     "STUDY.toml|STORE [--out STORE] [--watch] [--json]",
     "Of a study: how many runs of each label are done, diverged, failed and missing in its store.\n"
-    "Of a store: what it holds. Reads only, also while a run is writing. The processes that train\n"
+    "Of a store: what it holds, and what the studies that were run into it still lack. Missing runs\n"
+    "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
+    "train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
     "fast they are; --watch repeats this until all that was asked for is recorded.\n\n"
     "Examples:\n"

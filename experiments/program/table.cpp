@@ -53,20 +53,23 @@ const Command table_command = {
     "print results as a table for a paper",
     "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--format latex|markdown|csv] [OPTIONS]",
     "Prints one row for each memory: its capacity, d_dot and state size (capacity), its final loss at\n"
-    "each load (updates, final), or its accuracy at the training length and its multiples\n"
-    "(tracking); medians over seeds with their intervals, the best of each column in bold. LaTeX\n"
+    "each load (updates), its accuracy at the training length and its multiples (tracking), or any\n"
+    "--metric at each load, number of pairs, length or width, whichever varies (final; --x KEY for\n"
+    "another); medians over seeds with their intervals, the best of each column in bold. LaTeX\n"
     "needs booktabs and compiles as it is; titles of a study ('title' of its memories) may hold\n"
     "formulas.\n\n"
     "Examples:\n"
     "  crosstalk table capacity runs/quickstart --format latex > capacity.tex\n"
     "  crosstalk table final runs/quickstart --where task.associations=16,32,64\n"
+    "  crosstalk table final runs/mqar --metric test_accuracy\n"
     "  crosstalk table final my.toml --best train.learning_rate --format csv\n",
     2,
     -1,
     "needs a table and a store, for example: crosstalk table capacity runs/quickstart",
     [] {
       std::vector<CommandOption> options = {
-          {"format", "FORMAT", "markdown (default), latex or csv", false, {"latex", "markdown", "csv"}}};
+          {"format", "FORMAT", "markdown (default), latex or csv", false, {"latex", "markdown", "csv"}},
+          {"x", "KEY", "Of table final: the key of the columns (default: the one that varies)", false, {}}};
       for (const CommandOption& option : drawing_options())
         if (option.name != "published") options.push_back(option);
       return options;

@@ -57,6 +57,13 @@ const std::vector<Topic>& topics() {
        "Each block is a product of its axes and the seeds; blocks are added up, and what two blocks ask for "
        "is one "
        "run. Without [[grid]] every memory is trained once for each seed."},
+      {"base_conv", "a layer of model.stack: a short convolution, gated (Zoology, arXiv 2312.04927)",
+       "  model.name  = \"language\"\n  model.stack = \"base_conv memory\"     # a layer of it, then the "
+       "study's memory\n\n"
+       "y = conv(x) * (W x + b) + x, each channel convolved on its own over model.conv_width tokens, before "
+       "the layer's "
+       "MLP. It has no state besides these tokens. 'crosstalk describe model.stack' says how layers are "
+       "written."},
       {"zip", "axes of a block that advance together",
        "  [[grid.zip]]\n  \"model.d_key\"         = [16, 32]\n  \"train.learning_rate\" = [3e-3, 1e-3]\n\n"
        "Lists of equal length inside the [[grid]] above: the first values go together, then the second "

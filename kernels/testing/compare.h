@@ -102,4 +102,16 @@ template <class T>
                         static_cast<double>(got[i]), static_cast<double>(want[i]));
 }
 
+/// The same of numbers that are finite: NaN against NaN shows nothing.
+template <class T>
+::testing::AssertionResult same_numbers(const std::string& what, const T* got, const T* want,
+                                        std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (!std::isfinite(static_cast<double>(want[i])))
+      return ::testing::AssertionFailure()
+             << fmt::format("{}: element {} is {}", what, i, static_cast<double>(want[i]));
+  }
+  return identical(what, got, want, n);
+}
+
 }  // namespace crosstalk::checks

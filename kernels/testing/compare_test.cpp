@@ -38,6 +38,15 @@ TEST(Compare, IdenticalMeansBits) {
   EXPECT_FALSE(identical("x", &zero, &minus_zero, 1));
 }
 
+TEST(Compare, SameNumbersAreFinite) {
+  const double some[] = {1, -2}, other[] = {1, -3},
+               infinite[] = {1, -std::numeric_limits<double>::infinity()};
+  EXPECT_TRUE(same_numbers("x", some, some, 2));
+  EXPECT_FALSE(same_numbers("x", some, other, 2));
+  EXPECT_FALSE(same_numbers("x", infinite, infinite, 2));
+  EXPECT_FALSE(same_numbers("x", &kNan, &kNan, 1));
+}
+
 /// y = x^2 with a backward pass that `wrong` bends.
 struct Square {
   enum class Wrong { nothing, value, one_element, ignores_none, ignores_add, reads_target, nan };

@@ -57,11 +57,15 @@ inline HandBatch token_batch(RandomStream& random, const ModelShape& s) {
   return batch;
 }
 
-/// Parameters of a size at which every part matters, and a batch.
+/// Parameters of a size at which every part matters, times `size`, and a batch.
 template <class Real>
-void give_example(ModelRun<Real>& run, int r, std::uint64_t seed) {
+void give_example(ModelRun<Real>& run, int r, std::uint64_t seed, double size = 1) {
   RandomStream random(seed, RandomDomain::task_train, 7);
-  run.set_parameters(r, run.random_parameters(seed));
+  Parameters parameters = run.random_parameters(seed);
+  for (auto& [name, values] : parameters) {
+    for (double& value : values) value *= size;
+  }
+  run.set_parameters(r, parameters);
   run.set_batch(r, token_batch(random, run.shape));
   run.set_features(r, static_cast<std::int32_t>(seed), 1);
 }

@@ -92,7 +92,10 @@ TEST_P(Probe, OfOnePairTheValueIsRead) {  // up to its length, that is: signal a
   if (GetParam() == "ttt_linear" || GetParam() == "ttt_mlp" || GetParam() == "titans_mlp")
     GTEST_SKIP() << "one step of gradient descent does not learn a value";
   const Measured got = measure(plain(GetParam(), 16), 1);
-  EXPECT_GT(got.signal, 0);
+  EXPECT_GT(got.signal, 0)
+      << GetParam() << " writes nothing: what opens other gates (0 for log_..., else 1) shuts one of "
+      << "its own. Say in .inputs what opens it, as Open (models/memory.h) does: {\"log_decay\", "
+      << "Per::token, false, \"\", Open{-0.7}}";
   EXPECT_NEAR(got.error, (1 - got.signal) * (1 - got.signal), 1e-9 * (1 + got.error));
 }
 

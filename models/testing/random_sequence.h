@@ -1,4 +1,4 @@
-// Sequences for tests of the oracles themselves: random and unit keys, constant gates, comparison.
+// Sequences for tests of the laws of memories: random and unit keys, constant gates, comparison.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <gtest/gtest.h>
@@ -65,10 +65,16 @@ inline Sequence with_options(const Sequence& s, const Options& options) {
   return {.T = s.T, .K = s.K, .V = s.V, .options = options, .q = s.q, .k = s.k, .v = s.v, .in = s.in};
 }
 
+/// The memory itself reads `want` of the sequence, and models can be built around it (read_check.cpp).
+void expect_memory_reads(const std::string& memory, const Sequence& s, const Matrix& want);
+
+/// What the oracle reads, and the memory with it.
 inline Matrix read(const std::string& memory, const Sequence& s) {
   const Oracle oracle = find_oracle(memory);
   if (oracle == nullptr) throw std::logic_error("no oracle of `" + memory + "`");
-  return oracle(s);
+  const Matrix want = oracle(s);
+  expect_memory_reads(memory, s, want);
+  return want;
 }
 
 /// |got - want| <= limit (1 + |want|), element by element.
