@@ -138,7 +138,7 @@ Drawing draw_accuracy(const FigureInput& input) {
   // Sizes are spread over octaves.
   const double first = *places.begin(), last = *places.rbegin();
   const bool octaves = first > 0 && last >= 4 * first;
-  const double margin = first == last ? 1 : 0.03 * (last - first);
+  const double margin = first != last ? 0.03 * (last - first) : first == 0 ? 1 : 0.1 * std::abs(first);
   const std::pair<double, double> range =
       octaves ? std::pair{first / 1.15, last * 1.15} : std::pair{first - margin, last + margin};
   if (input.options.theory && metric.name.ends_with("accuracy"))
@@ -147,7 +147,7 @@ Drawing draw_accuracy(const FigureInput& input) {
   if (!metric.is_loss) low = -0.02, high = std::max(1.02, high > 1.02 ? high : 0);
   drawing.figure["xlabel"] = axis_of(x);
   drawing.figure["ylabel"] = metric.axis;
-  drawing.figure["xscale"] = octaves ? "log2" : "linear";
+  drawing.figure["xscale"] = !octaves ? "linear" : first >= 1 ? "log2" : "log";  // rates have decades
   drawing.figure["yscale"] = "linear";
   drawing.figure["xlim"] = {range.first, range.second};
   drawing.figure["ylim"] = {low, high};

@@ -88,6 +88,17 @@ Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOp
   return join_panels(std::move(panels), options.facet);
 }
 
+/// A tick at each place where there are few: those that an axis chooses for itself may miss them all.
+void add_ticks(Drawing& drawing) {
+  constexpr std::size_t kFew = 7;
+  std::set<double> places;
+  for (const FigureRow& row : drawing.rows)
+    if (row.n > 0) places.insert(row.x);
+  const bool few_on_log = drawing.figure["xscale"] == "log" && places.size() <= kFew;
+  if (drawing.script == kLinesTemplate && (places.size() == 1 || few_on_log))
+    drawing.figure["xticks"] = places;
+}
+
 }  // namespace
 
 const std::vector<FigureKind>& figure_kinds() {
@@ -132,6 +143,8 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
     if (std::isfinite(least)) drawing.figure["xlim"] = {0.9 * least, drawing.figure["xlim"][1].get<double>()};
   }
 
+  add_ticks(drawing);
+  add_ticks(drawing);
   const std::filesystem::path base = base_path(options.out, name);
   write_figure_files(base, csv_text(drawing, prepared.by),
                      styled(script_text(drawing, prepared.styles), options), notes);

@@ -191,6 +191,70 @@ class RenderTest : public OutputTest {
   }
 };
 
+/// Rows of a figure accuracy over learning rates, or at one.
+RecordMap rates(const std::vector<double>& places) {
+  RecordMap records;
+  for (const char* label : {"a", "b"})
+    for (int seed = 1; seed <= 3; ++seed)
+      for (const double rate : places)
+        add_record(records, label, seed, 8, {{"train.learning_rate", rate}, {"model.width", 32}}, 0.1)
+            .eval_accuracy = 0.5 + 0.1 * seed + (label[0] == 'a' ? 0.1 : 0);
+  return records;
+}
+
+TEST_F(OutputTest, LogAxesHaveTicksWhereThePointsAre) {
+  draw("accuracy", rates({1e-4, 3e-4, 1e-3, 3e-3}));
+  EXPECT_THAT(script(), HasSubstr("\"xscale\": \"log\""));
+  EXPECT_THAT(script(), HasSubstr("\"xticks\": [0.0001, 0.0003, 0.001, 0.003]"));
+  draw("accuracy", rates({3e-3}));
+  options_.x = "train.learning_rate";
+  draw("accuracy", rates({3e-3}));
+  EXPECT_THAT(script(), HasSubstr("\"xticks\": [0.003]"));
+  EXPECT_THAT(script(), HasSubstr("\"xlim\": [0.0027, 0.0033]"));
+}
+
+// What the script draws, asked of the script: labels of a logarithmic axis, and the bars of a single place.
+TEST_F(RenderTest, LogAxesHaveLabelsAndSinglePlacesHaveBars) {
+  const auto asked = [&](const std::string& what) {
+    write(folder_ / "ask.py",
+          "import importlib.util, sys\n"
+          "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
+          "module = importlib.util.module_from_spec(spec)\n"
+          "spec.loader.exec_module(module)\n"
+          "module.main()\n"
+          "ax = module.plt.gcf().axes[0]\n"
+          "ax.figure.canvas.draw()\n"
+          "print(" +
+              what + ")\n");
+    const std::string command = "$(command -v /usr/bin/python3 || command -v python3) '" +
+                                (folder_ / "ask.py").string() + "' '" + folder_.string() + "' > '" +
+                                (folder_ / "said").string() + "' 2>&1";
+    EXPECT_EQ(std::system(command.c_str()), 0) << read(folder_ / "said");
+    return read(folder_ / "said");
+  };
+  const std::string x_labels = "[t.get_text() for t in ax.get_xticklabels()]",
+                    y_labels = "[t.get_text() for t in ax.get_yticklabels()]";
+  draw("accuracy", rates({1e-3, 3e-3, 1e-2}));
+  EXPECT_EQ(asked(x_labels), "['0.001', '0.003', '0.01']\n");
+  draw("accuracy", rates({1e-5, 4.64e-5, 1e-4}));
+  EXPECT_EQ(asked(x_labels), "['$10^{-5}$', '$4.64{\\\\cdot}10^{-5}$', '$10^{-4}$']\n");
+  options_.log_y = true;
+  options_.metric = "eval_loss";
+  draw("accuracy", rates({1e-3, 3e-3}));  // all losses are 0.1
+  const std::string labels = asked(y_labels);
+  EXPECT_GE(std::count(labels.begin(), labels.end(), '.'), 3) << labels;  // within one decade
+  options_.metric = "";
+  options_.log_y = false;
+  options_.x = "train.learning_rate";
+  draw("accuracy", rates({3e-3}));
+  EXPECT_EQ(asked(x_labels), "['0.003']\n");
+  EXPECT_EQ(asked("[[round(y, 3) for y in l.get_ydata()] for l in ax.lines if len(l.get_xdata()) == 2][:2]"),
+            "[[0.7, 0.9], [0.6, 0.8]]\n");
+  // Side by side, in pixels.
+  EXPECT_EQ(asked("len({round(float(l.get_transform().transform((0.003, 0.5))[0])) for l in ax.lines[:4]})"),
+            "2\n");
+}
+
 TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
   for (const FigureKind& kind : figure_kinds()) {
     if (kind.name == "probe") continue;  // of untrained memories: FigureTest.ProbeIsRendered...

@@ -18,7 +18,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib import ticker
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 
 # --- style
 WIDTH = 5.5  # inches, the final size in the paper; 3.25 for one column of two
@@ -73,6 +75,7 @@ def read_csv():
 def draw(ax, series):
     handles, diverged = [], False
     many = len(LINES) >= MANY
+    alone = len({x for key in LINES if key in series for x in series[key][0]}) == 1  # one place: side by side
     for rank, (key, (name, colour, marker, dash)) in enumerate(LINES.items()):
         # Lines that coincide lie in each other: the later, the narrower and the higher.
         look = dict(color=colour, marker=marker, linestyle=DASHES[rank % len(DASHES)] if many else dash,
@@ -84,9 +87,14 @@ def draw(ax, series):
         x, median, lo, hi = series[key]
         shown = [y if math.isfinite(y) else math.nan for y in median]
         every = max(1, math.ceil(len(x) / 16))  # markers, not one a point
+        aside = ScaledTranslation((rank - (len(LINES) - 1) / 2) * 7 / 72 if alone else 0, 0, ax.figure.dpi_scale_trans)
         ax.fill_between(x, lo, hi, color=colour, alpha=0.18, linewidth=0, zorder=2)
+        for i, place in enumerate(x):  # a band has no width where there is no neighbour
+            if hi[i] > lo[i] and not any(hi[j] == hi[j] for j in (i - 1, i + 1) if 0 <= j < len(x)):
+                ax.plot([place] * 2, [lo[i], hi[i]], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3,
+                        transform=ax.transData + aside)
         ax.plot(x, shown, markevery=(rank % every, every), zorder=4 + 0.01 * rank, clip_on=FIGURE["yscale"] != "log",
-                **look)
+                transform=ax.transData + aside, **look)
         gone = [place for place, y in zip(x, median) if math.isinf(y)]
         if gone:  # half or more of the runs diverged
             diverged = True
@@ -144,6 +152,38 @@ def wrapped(text, inches, size):
     return "\n".join(lines).replace("\0", " ")
 
 
+def set_ticks(axis, scale, limits, places):
+    """Labels that say where one is: at `places`, and on a logarithmic axis of few decades also between these."""
+    low, high = limits
+    upright = axis.axis_name == "y"  # where labels must be short
+    if places:
+        axis.set_major_locator(ticker.FixedLocator(places))
+        axis.set_minor_locator(ticker.NullLocator())
+    if scale != "log" or low <= 0 or (not places and high > (30 if upright else 1000) * low):
+        return
+    if not places:
+        axis.set_major_locator(ticker.MaxNLocator(5) if high < 3 * low else
+                               ticker.LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
+    axis.set_minor_formatter(ticker.NullFormatter())
+    within = min(places or [low]) >= 6e-4 and max(places or [high]) < 2e4
+    axis.set_major_formatter(plain if within else short if upright else scientific)
+
+
+def plain(x, _):
+    return f"{x:g}"
+
+
+def short(x, _):
+    digits, power = f"{x:.2e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
+def scientific(x, _):
+    digits, power = f"{x:.2e}".split("e")
+    digits = f"{float(digits):g}"
+    return f"$10^{{{int(power)}}}$" if digits == "1" else f"${digits}{{\\cdot}}10^{{{int(power)}}}$"
+
+
 def power_of_two(x, _):
     if x >= 1 << 20:
         return f"{x / (1 << 20):g} Mi"
@@ -151,11 +191,12 @@ def power_of_two(x, _):
 
 
 def set_scales(ax):
-    for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
+    for axis, scale, side in ((ax.xaxis, FIGURE["xscale"], "x"), (ax.yaxis, FIGURE["yscale"], "y")):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
             axis.set_major_formatter(power_of_two)
+        set_ticks(axis, scale, FIGURE[side + "lim"], FIGURE.get(side + "ticks"))
 
 
 def main():

@@ -17,6 +17,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib import ticker
 from matplotlib.lines import Line2D
 
 # --- style
@@ -131,6 +132,38 @@ def wrapped(text, inches, size):
     return "\n".join(lines).replace("\0", " ")
 
 
+def set_ticks(axis, scale, limits, places):
+    """Labels that say where one is: at `places`, and on a logarithmic axis of few decades also between these."""
+    low, high = limits
+    upright = axis.axis_name == "y"  # where labels must be short
+    if places:
+        axis.set_major_locator(ticker.FixedLocator(places))
+        axis.set_minor_locator(ticker.NullLocator())
+    if scale != "log" or low <= 0 or (not places and high > (30 if upright else 1000) * low):
+        return
+    if not places:
+        axis.set_major_locator(ticker.MaxNLocator(5) if high < 3 * low else
+                               ticker.LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
+    axis.set_minor_formatter(ticker.NullFormatter())
+    within = min(places or [low]) >= 6e-4 and max(places or [high]) < 2e4
+    axis.set_major_formatter(plain if within else short if upright else scientific)
+
+
+def plain(x, _):
+    return f"{x:g}"
+
+
+def short(x, _):
+    digits, power = f"{x:.2e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
+def scientific(x, _):
+    digits, power = f"{x:.2e}".split("e")
+    digits = f"{float(digits):g}"
+    return f"$10^{{{int(power)}}}$" if digits == "1" else f"${digits}{{\\cdot}}10^{{{int(power)}}}$"
+
+
 def power_of_two(x, _):
     if x >= 1 << 20:
         return f"{x / (1 << 20):g} Mi"
@@ -138,11 +171,12 @@ def power_of_two(x, _):
 
 
 def set_scales(ax):
-    for axis, scale in ((ax.xaxis, FIGURE["xscale"]), (ax.yaxis, FIGURE["yscale"])):
+    for axis, scale, side in ((ax.xaxis, FIGURE["xscale"], "x"), (ax.yaxis, FIGURE["yscale"], "y")):
         options = {"base": 2} if scale == "log2" else {}
         (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
         if options:
             axis.set_major_formatter(power_of_two)
+        set_ticks(axis, scale, FIGURE[side + "lim"], FIGURE.get(side + "ticks"))
 
 
 def main():
