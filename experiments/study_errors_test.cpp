@@ -70,6 +70,10 @@ TEST(StudyErrors, UnknownKeys) {
 TEST(StudyErrors, Memories) {
   expect("[memories.x]\nname = \"linear_atention\"\n",
          "8:1: unknown memory \"linear_atention\"; did you mean linear_attention?");
+  expect("[memories.x]\nname = \"base_conv\"\n",
+         "8:1: base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" in "
+         "[base], and name "
+         "a memory here");
   expect("[memories.x]\nname = \"mamba\"\n",
          "8:1: unknown memory \"mamba\"; there are softmax, linear_attention or delta");
   expect("[memories.x]\nnu = 2\n",

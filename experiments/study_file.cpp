@@ -246,6 +246,10 @@ class Reader {
                                         join_names(schema_.memory_names())));
     }
     const MemoryKind* kind = schema_.find_memory(memory.name);
+    if (!kind && memory.name == "base_conv")
+      blame_.fail(memory.name_at,
+                  "base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" "
+                  "in [base], and name a memory here");
     if (!kind) {
       blame_.fail(memory.name_at, fmt::format("unknown memory \"{}\"; {}", memory.name,
                                               near_or(memory.name, schema_.memory_names(),

@@ -43,6 +43,15 @@ TEST_F(Checkpoint, ComesBackByteForByteAndCanBeForgotten) {
   EXPECT_EQ(state_of("ct-1"), "");
 }
 
+TEST_F(Checkpoint, RunsWithAStateAreListed) {
+  EXPECT_EQ(checkpointed(store_), std::set<std::string>());
+  save_checkpoint(store_, "ct-1", "a");
+  save_checkpoint(store_, "ct-2", "b");
+  std::ofstream(store_ / "checkpoints" / ".ct-3.state.host-1-0.tmp") << "being written";
+  std::ofstream(store_ / "checkpoints" / "notes") << "somebody's";
+  EXPECT_EQ(checkpointed(store_), (std::set<std::string>{"ct-1", "ct-2"}));
+}
+
 TEST_F(Checkpoint, DamageReadsAsNone) {
   save_checkpoint(store_, "ct-1", "0123456789");
   const auto path = store_ / "checkpoints" / "ct-1.state";
