@@ -85,13 +85,15 @@ std::optional<ClaimingWorker> read_worker(const fs::path& path) {
   }
 }
 
-/// Runs that the worker with this file asks `holder` for.
-std::set<std::string> asked_for(const fs::path& path, const std::string& holder) {
+/// What the worker with this file asks of `holder`; no ids: nothing.
+ClaimRequest request_of(const fs::path& path, const std::string& holder) {
   const nlohmann::json json = json_of_worker(path);
-  if (json.is_discarded()) return {};
+  if (json.is_discarded() || !json.contains("asks")) return {};
   try {
-    const nlohmann::json asks = json.value("asks", nlohmann::json::object());
-    return asks.value(holder, std::set<std::string>());
+    const nlohmann::json& asks = json.at("asks");
+    if (asks.value("worker", "") != holder) return {};
+    return {path.filename().string(), asks.at("ids").get<std::set<std::string>>(),
+            asks.at("room").get<std::int64_t>(), asks.at("kind").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
     return {};
   }
@@ -267,7 +269,7 @@ struct Claims::Impl {
   WorkerWatch watch;
   std::set<std::string> held;
   nlohmann::json activity = nlohmann::json::object();
-  nlohmann::json asks = nlohmann::json::object();  ///< holder's file name -> ids
+  nlohmann::json asks = nlohmann::json::object();  ///< ClaimRequest
   std::int64_t beats = 0;
   bool written = false;
   std::string problem;
@@ -305,6 +307,7 @@ bool Claims::pass(const std::string& id, const std::string& to) {
   const fs::path claim = impl_->folder / id,
                  next = impl_->folder / fmt::format(".{}.{}{}", id, impl_->file_name, kTemporary);
   if (impl_->held.count(id) == 0 || holder_of(claim) != impl_->file_name) return false;
+  if (::access((impl_->folder / to).c_str(), F_OK) != 0) return false;  // it has left
   if (::symlink(to.c_str(), next.c_str()) != 0) return false;
   if (::rename(next.c_str(), claim.c_str()) != 0) {
     ::unlink(next.c_str());
@@ -314,13 +317,21 @@ bool Claims::pass(const std::string& id, const std::string& to) {
   return true;
 }
 
-void Claims::ask(const std::string& holder, const std::set<std::string>& ids) {
+std::set<std::string> Claims::given() {
+  const std::lock_guard guard(impl_->mutex);
+  std::set<std::string> ids;
+  for (const auto& [id, holder] : impl_->watch.claims())
+    if (holder == impl_->file_name && impl_->held.count(id) == 0) ids.insert(id);
+  return ids;
+}
+
+void Claims::ask(const ClaimRequest& request) {
   const std::lock_guard guard(impl_->mutex);
   impl_->asks = nlohmann::json::object();
-  if (holder.empty()) return;
-  nlohmann::json& names = impl_->asks[holder] = nlohmann::json::array();
-  for (const std::string& id : ids)
-    if (names.size() < kMostAskedFor) names.push_back(id);
+  if (request.worker.empty()) return;
+  std::vector<std::string> ids(request.ids.begin(), request.ids.end());
+  ids.resize(std::min(ids.size(), kMostAskedFor));
+  impl_->asks = {{"worker", request.worker}, {"ids", ids}, {"room", request.room}, {"kind", request.kind}};
 }
 
 std::vector<ClaimRequest> Claims::requests() {
@@ -328,10 +339,11 @@ std::vector<ClaimRequest> Claims::requests() {
   std::vector<ClaimRequest> requests;
   for (const std::string& name : names_in(impl_->folder)) {
     if (!is_worker_name(name) || name == impl_->file_name || !impl_->watch.lives(name)) continue;
-    std::set<std::string> ids = asked_for(impl_->folder / name, impl_->file_name);
-    if (!ids.empty()) requests.push_back({name, std::move(ids)});
+    ClaimRequest request = request_of(impl_->folder / name, impl_->file_name);
+    if (!request.ids.empty()) requests.push_back(std::move(request));
   }
-  std::sort(requests.begin(), requests.end(), [](const auto& a, const auto& b) { return a.from < b.from; });
+  std::sort(requests.begin(), requests.end(),
+            [](const auto& a, const auto& b) { return a.worker < b.worker; });
   return requests;
 }
 

@@ -47,10 +47,12 @@ struct ClaimingWorker {
   bool lives = true;        ///< as far as the watcher can tell by now
 };
 
-/// What a worker without work asks of the holder of runs that it waits for.
+/// What a worker with nothing to train asks of the holder of runs that it waits for.
 struct ClaimRequest {
-  std::string from;  ///< name of the file of who asks
-  std::set<std::string> ids;
+  std::string worker;         ///< name of the file of who is asked; of who asks, where requests are read
+  std::set<std::string> ids;  ///< what it could train
+  std::int64_t room = 0;      ///< how many of them side by side
+  std::string kind;           ///< of its devices
 };
 
 /// Looks at the workers of a store and judges whether they live. Changes nothing. Not thread-safe.
@@ -89,15 +91,17 @@ class Claims {
   /// Whether this process may train the run: nobody who lives has claimed it.
   bool take(const std::string& id);
   void release(const std::string& id);
-  /// Gives the claim to another worker; `to`: the name of its file. False: it was ours no longer.
+  /// Gives the claim to another worker; `to`: the name of its file. False: it was not ours, or
+  /// the other has left.
   bool pass(const std::string& id, const std::string& to);
   /// Runs that other living workers have claimed. Clears away dead workers.
   std::set<std::string> of_others();
-  /// The same, with the names of the holders' files.
+  /// Runs that others have passed to this process and that it has not taken yet.
+  std::set<std::string> given();
+  /// As of_others(), with the names of the holders' files.
   std::map<std::string, std::string> holders();
-  /// What beat() says from now on: that this process could train some of these runs for `holder`. An empty name
-  /// withdraws it.
-  void ask(const std::string& holder, const std::set<std::string>& ids);
+  /// What beat() says from now on. A request of nobody withdraws it.
+  void ask(const ClaimRequest& request);
   /// What other living workers ask of this one, by the names of their files.
   std::vector<ClaimRequest> requests();
   /// Tells others that this process lives. Returns the runs that were claimed here and that others have taken
