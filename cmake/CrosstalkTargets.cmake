@@ -8,6 +8,14 @@
 #   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
 include(GoogleTest)
 
+# What tests may take, in seconds: with sanitizers they take up to ten times as long.
+set(CROSSTALK_FIVE_MINUTES 300)
+set(CROSSTALK_TEN_MINUTES 600)
+if(CROSSTALK_SANITIZE)
+  set(CROSSTALK_FIVE_MINUTES 3000)
+  set(CROSSTALK_TEN_MINUTES 6000)
+endif()
+
 function(crosstalk_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -31,13 +39,14 @@ function(crosstalk_test name)
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 --gtest_filter=-*Cuda*)
     add_test(NAME ${name}.Cuda COMMAND ${name} --gtest_brief=1 --gtest_filter=*Cuda*)
-    set_tests_properties(${name} ${name}.Cuda PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+    set_tests_properties(${name} ${name}.Cuda PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1"
+      TIMEOUT ${CROSSTALK_TEN_MINUTES})
     set_tests_properties(${name}.Cuda PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "SKIPPED")
     return()
   endif()
   # One OpenMP thread: waiting threads spin, and on a busy machine tiny tests then take 100 times as long.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}." TEST_LIST ${name}_CASES NO_PRETTY_VALUES
-    PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
+    PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_FIVE_MINUTES})
   if(ARG_LABELS)  # gtest_discover_tests loses all but the first of several labels
     set(file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
     file(CONFIGURE OUTPUT "${file}" CONTENT "if(@name@_CASES)

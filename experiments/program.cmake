@@ -72,7 +72,7 @@ if(CROSSTALK_TESTS)
   set(environment "CROSSTALK=$<TARGET_FILE:crosstalk>" "CROSSTALK_SOURCE=${CMAKE_SOURCE_DIR}")
   foreach(file cli hostile inside sharing submit workers)
     add_test(NAME program.${file} COMMAND "${BATS}" "${CMAKE_CURRENT_SOURCE_DIR}/program/${file}.bats")
-    set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT 300)
+    set_tests_properties(program.${file} PROPERTIES ENVIRONMENT "${environment}" TIMEOUT ${CROSSTALK_FIVE_MINUTES})
     if(NOT BATS)
       set_tests_properties(program.${file} PROPERTIES DISABLED TRUE)
     endif()
@@ -101,7 +101,7 @@ if(CROSSTALK_TESTS)
       add_test(NAME program.figures COMMAND "${numpy_python}" "${CMAKE_SOURCE_DIR}/plots/figures/figures_test.py"
         "$<TARGET_FILE:crosstalk>")
       set_tests_properties(program.figures PROPERTIES SKIP_RETURN_CODE 77
-        ENVIRONMENT "OMP_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1" TIMEOUT 600)
+        ENVIRONMENT "OMP_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1" TIMEOUT ${CROSSTALK_TEN_MINUTES})
       # README.md: its commands and examples as they stand.
       set(check_readme "${numpy_python}" "${CMAKE_SOURCE_DIR}/scripts/check-readme.py")
       add_test(NAME program.readme COMMAND ${check_readme} "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
@@ -109,7 +109,7 @@ if(CROSSTALK_TESTS)
         COMMAND ${check_readme} --pytorch "${CMAKE_SOURCE_DIR}" "$<TARGET_FILE:crosstalk>")
       set_tests_properties(program.readme program.readme_pytorch PROPERTIES SKIP_RETURN_CODE 77)
       set_tests_properties(program.apply program.apply_page program.readme program.readme_pytorch PROPERTIES
-        ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 600)
+        ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_TEN_MINUTES})
     else()
       message(WARNING "no Python with numpy was found: `crosstalk apply` will not be tested (apt install python3-numpy)")
     endif()
@@ -117,7 +117,7 @@ if(CROSSTALK_TESTS)
   # What is installed, moved and used elsewhere.
   add_test(NAME program.install
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/install_test.sh" "${CMAKE_BINARY_DIR}")
-  set_tests_properties(program.install PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT 300)
+  set_tests_properties(program.install PROPERTIES ENVIRONMENT "OMP_NUM_THREADS=1" TIMEOUT ${CROSSTALK_FIVE_MINUTES})
   add_test(NAME program.kill_20
     COMMAND bash "${CMAKE_SOURCE_DIR}/scripts/kill_test.sh" --kills 20 --crosstalk "$<TARGET_FILE:crosstalk>")
   set_tests_properties(program.kill_20 PROPERTIES LABELS slow TIMEOUT 600)
@@ -125,7 +125,7 @@ if(CROSSTALK_TESTS)
     add_test(NAME program.share_${rounds}
       COMMAND python3 "${CMAKE_SOURCE_DIR}/scripts/share_test.py" --rounds ${rounds}
               --crosstalk "$<TARGET_FILE:crosstalk>")
-    set_tests_properties(program.share_${rounds} PROPERTIES TIMEOUT 300)
+    set_tests_properties(program.share_${rounds} PROPERTIES TIMEOUT ${CROSSTALK_FIVE_MINUTES})
   endforeach()
   set_tests_properties(program.share_1000 PROPERTIES LABELS slow TIMEOUT 7200)
   # A Slurm of two nodes on this machine, from the Debian package; skipped with its reason where that cannot be.

@@ -56,6 +56,9 @@ struct TrainingEvents {
   /// Asked before a run begins and at each of its evaluations, by several threads at once: whether to train
   /// it here. If not (somebody else does, or has), it is left without a word. Empty: yes.
   std::function<bool(const std::string& id)> wanted;
+  /// Asked at each evaluation of a run that goes on, by several threads at once: whether another process goes on
+  /// with it from here. If so it has kept `state`, and the run is left without a word. Empty: no.
+  std::function<bool(const std::string& id, const std::function<std::string()>& state)> give_away;
 };
 
 /// Trains `runs` (any mix of shapes). Returns true if all that are wanted ended, false if it was stopped.

@@ -20,3 +20,10 @@ work_in() {
   mkdir "$BATS_TEST_TMPDIR/${1:-work}"
   cd "$BATS_TEST_TMPDIR/${1:-work}" || return
 }
+
+# without_sanitizer: for tests that limit memory or processes.
+without_sanitizer() {
+  if ASAN_OPTIONS=help=1 "$crosstalk" --version 2>&1 | grep -q AddressSanitizer; then
+    skip "AddressSanitizer reserves terabytes of addresses and starts a thread at its end: with a limit on these it ends by itself"
+  fi
+}

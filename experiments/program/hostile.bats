@@ -27,11 +27,6 @@ TOML
     tiny.toml >longer.toml
 }
 
-# AddressSanitizer itself needs terabytes of addresses, and a thread at the end: no limits on these.
-without_sanitizer() {
-  if ASAN_OPTIONS=help=1 "$crosstalk" --version 2>&1 | grep -q AddressSanitizer; then skip "AddressSanitizer cannot be limited"; fi
-}
-
 # stop_half_way STORE: both runs of longer.toml are saved in STORE/checkpoints.
 stop_half_way() {
   run -75 "$crosstalk" run longer.toml --out "$1" --threads 1 --pack 2 --time-limit 0.5

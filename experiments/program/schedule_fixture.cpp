@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/program/schedule_fixture.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <sstream>
 
 #include "experiments/training/pack.h"
@@ -18,14 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Share of a step's work that does not depend on the number of replicas; packs of two and three cost more than half
-/// of one of five.
-constexpr double kAlone = 0.25;
+/// Share of a step's work that does not depend on the number of replicas: 0.08 where packs fill the device (tanh FWM,
+/// 160 associations: 435, 740 and 1,621 us with 1, 2 and 5 replicas).
+constexpr double kAlone = 0.1;
+/// Seconds of an evaluation, over the steps between two: a pack of one and two runs took 103 and 123 us a step that
+/// the step itself, measured without evaluations, has 78 of.
+constexpr double kEvaluation = 25e-6;
 /// Levels of priority that a device has, less one; and how much a level weighs. Chosen by what two GPUs took (weights
 /// from 1 to 30 were tried).
 constexpr double kMostUrgentLevel = 5, kLevelWeight = 10;
-/// Fewer steps between the ends of two runs than these say nothing about speed.
-constexpr double kTooFewSteps = 300;
 
 double share_of(const MeasuredPack& pack, std::size_t n) {
   return kAlone + (1 - kAlone) * static_cast<double>(n) / static_cast<double>(pack.replicas());
@@ -41,57 +42,46 @@ double use_of(const PackInFlight& pack) {
 /// As train_pack has it: what is left of a pack goes first.
 bool few_left(std::size_t n, std::size_t whole) { return 4 * n <= 3 * whole; }
 
-double utc(const std::string& text) {
-  std::tm time{};
-  std::istringstream(text) >> std::get_time(&time, "%Y-%m-%dT%H:%M:%SZ");
-  return static_cast<double>(timegm(&time));
+/// Microseconds of a step of packs that have the device: by memory, length and replicas.
+using StepTimes = std::map<std::string, std::map<double, std::map<double, double>>>;
+
+/// Between what was measured a straight line; beyond the last its continuation.
+template <class Values, class Get>
+double between(const Values& values, double x, const Get& get) {
+  auto right = values.lower_bound(x);
+  if (right == values.begin() || values.size() == 1) return get(values.begin()->second);
+  if (right == values.end()) --right;
+  const auto left = std::prev(right);
+  const double y = get(left->second), z = get(right->second);
+  return y + (z - y) * (x - left->first) / (right->first - left->first);
 }
 
-// As it was seen where few runs were left, and no longer than it was ever seen to take, with more replicas or for
-// longer sequences.
-void read_times_alone(const std::vector<MeasuredPack*>& packs) {
-  std::vector<MeasuredPack*> longest_first = packs;
-  std::sort(longest_first.begin(), longest_first.end(),
-            [](const MeasuredPack* x, const MeasuredPack* y) { return x->size > y->size; });
-  double least = kNever;
-  for (MeasuredPack* one : packs) {
-    one->alone.fill(kNever);
-    double wall = 0, steps = 0;
-    for (std::size_t i = 0; i < one->replicas(); ++i) {
-      const std::size_t n = one->replicas() - i;
-      const auto [wall_now, steps_now] = one->ended[i];
-      if (steps_now - steps >= kTooFewSteps) {
-        one->alone.at(n) = (wall_now - wall) / (steps_now - steps);
-        one->seen.at(n) = few_left(n, one->replicas());
-        least = std::min(least, one->alone.at(n));
-      }
-      wall = wall_now, steps = steps_now;
-    }
+std::string text_of(const std::string& name) {
+  std::ifstream file(fs::path(CROSSTALK_SOURCE_DIR) / "experiments" / "program" / name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+StepTimes read_step_times() {
+  StepTimes times;
+  read_csv(text_of("schedule_steps.csv"), "steps", [&](const CsvRow& row) {
+    times[row.text("label", "steps")][row.number("associations", "steps")][row.number("replicas", "steps")] =
+        row.number("us", "steps");
+  });
+  return times;
+}
+
+void set_times_alone(MeasuredPack& pack, const StepTimes& times) {
+  for (std::size_t n = 1; n < pack.alone.size(); ++n) {
+    const double us =
+        between(times.at(pack.size.first), static_cast<double>(pack.size.second),
+                [&](const std::map<double, double>& by_replicas) {
+                  return between(by_replicas, static_cast<double>(n), [](double y) { return y; });
+                });
+    pack.alone[n] = 1e-6 * us + kEvaluation;
   }
-  const MeasuredPack* longer = nullptr;
-  for (MeasuredPack* one : longest_first) {
-    for (std::size_t n = one->alone.size() - 1; n-- > 1;)
-      one->alone[n] = std::min(one->alone[n], one->alone[n + 1]);
-    if (longer && longer->size.first == one->size.first) {
-      for (std::size_t n = 1; n < one->alone.size(); ++n) {
-        if (one->alone[n] <= longer->alone[n]) continue;
-        one->alone[n] = longer->alone[n];
-        one->seen[n] = one->seen[n] || longer->seen[n];
-      }
-    }
-    longer = one;
-  }
-  // Where it was not seen, as few more as there must be: the work says the rest.
-  for (MeasuredPack* one : packs) {
-    double fewer = least;
-    for (std::size_t n = 1; n < one->alone.size(); ++n) {
-      if (one->seen[n]) {
-        fewer = std::max(fewer, one->alone[n]);
-        one->most_work = std::min(one->most_work, fewer / share_of(*one, n));
-      }
-      one->alone[n] = fewer;
-    }
-  }
+  pack.most_work = pack.alone.at(pack.replicas());
 }
 
 /// When each pack ends, in seconds since it began, if all begin when they did.
@@ -185,53 +175,54 @@ void train(std::vector<PackInFlight>& packs, double seconds) {
   }
 }
 
-void MeasuredSection::add(const std::string& name) {
+MeasuredSection::MeasuredSection() {
   const fs::path source(CROSSTALK_SOURCE_DIR);
   StudyOptions options;
   options.set = {"seeds=1,2,3,4,5"};
-  std::vector<Run> study = read_study(source / "experiments" / (name + ".toml"), options).runs;
-  std::map<std::string, std::string> keys;
-  for (const Run& run : study) {
-    keys[run.id] = name + pack_key(run.config);
-    packs_[keys[run.id]].size = {run.label, run.config.get_int("task.associations")};
+  for (const char* name : {"schlag2021_capacity", "schlag2021_updates"})
+    for (Run& run : read_study(source / "experiments" / (std::string(name) + ".toml"), options).runs)
+      runs.push_back(std::move(run));
+  std::map<std::string, std::string> ids, keys;
+  for (const Run& run : runs) {
+    const std::int64_t associations = run.config.get_int("task.associations");
+    ids[fmt::format("{} {} {}", run.label, associations, run.seed)] = run.id;
+    keys[run.id] = run.label + pack_key(run.config);
+    packs_[keys[run.id]].size = {run.label, associations};
+    pack_of[run.id] = &packs_[keys[run.id]];
   }
 
-  std::ifstream file(source / "results" / "published" / (name + ".provenance.csv"));
-  std::ostringstream text;
-  text << file.rdbuf();
   std::map<std::string, std::vector<double>> begins;
-  read_csv(text.str(), name, [&](const CsvRow& row) {
-    const std::string id = row.text("id", "a record");
-    if (keys.count(id) == 0) return;
-    const double wall = row.number("provenance.wall_s", "times");
-    steps[id] = row.number("steps", "steps");
-    packs_[keys[id]].ended.emplace_back(wall, steps[id]);
-    begins[keys[id]].push_back(utc(row.text("provenance.finished", "times")) - wall);
+  read_csv(text_of("schedule_records.csv"), "records", [&](const CsvRow& row) {
+    const std::string& id =
+        ids.at(fmt::format("{} {} {}", row.text("label", "records"), row.number("associations", "records"),
+                           row.number("seed", "records")));
+    const double wall = row.number("wall_s", "records");
+    steps[id] = row.number("steps", "records");
+    packs_.at(keys.at(id)).ended.emplace_back(wall, steps[id]);
+    begins[keys.at(id)].push_back(row.number("finished_s", "records") - wall);
   });
+  const StepTimes times = read_step_times();
+  std::vector<MeasuredPack*> all;
   double first = kNever;
-  std::vector<MeasuredPack*> here;
-  for (const auto& [key, all] : begins) {
+  for (const auto& [key, some] : begins) {
     double sum = 0;
-    for (const double begin : all) sum += begin;
-    MeasuredPack& pack = packs_[key];
-    pack.begin = sum / static_cast<double>(all.size());  // the clock of records shows whole seconds
+    for (const double begin : some) sum += begin;
+    MeasuredPack& pack = packs_.at(key);
+    pack.begin = sum / static_cast<double>(some.size());  // the clock of records shows whole seconds
     first = std::min(first, pack.begin);
     std::sort(pack.ended.begin(), pack.ended.end());
-    here.push_back(&pack);
+    set_times_alone(pack, times);
+    all.push_back(&pack);
   }
-  for (MeasuredPack* pack : here) pack->begin -= first;
+  for (MeasuredPack* pack : all) pack->begin -= first;
 
-  std::vector<const Run*> all;
-  for (const Run& run : study) all.push_back(&run);
+  std::vector<const Run*> queued;
+  for (const Run& run : runs) queued.push_back(&run);
   TrainingOptions training;
   training.device = Device::cuda;
-  for (const QueuedPack& queued : make_packs(all, runs_of_a_pack(training), {}))
-    packs_.at(keys.at(queued.runs[0].run->id)).urgency = queued.urgency;
-
-  read_times_alone(here);
-  misfit = fit_work(here);
-  for (const auto& [id, key] : keys) pack_of[id] = &packs_.at(key);
-  for (Run& run : study) runs.push_back(std::move(run));
+  for (const QueuedPack& pack : make_packs(queued, runs_of_a_pack(training), {}))
+    packs_.at(keys.at(pack.runs[0].run->id)).urgency = pack.urgency;
+  misfit = fit_work(all);
 }
 
 }  // namespace crosstalk::program

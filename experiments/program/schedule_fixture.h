@@ -6,12 +6,12 @@
 // weighs kLevelWeight times the one below, as the hardware lets waiting blocks of urgent streams go first but never
 // stops a running one.
 //
-// Both times come from the records (results/published/*.provenance.csv: when each run ended since its pack began, and
-// its steps). `alone` is read from them: a pack of which few runs are left goes first, so that it ran at full speed.
-// `work` is fitted: with it, packs that begin when they began end when they ended.
+// One H200, commit 99fb018: schedule_records.csv has when each run of both studies ended since its pack began, when that was
+// since the program's start, and its steps (`crosstalk work` on one store, `crosstalk export --provenance`);
+// schedule_steps.csv what a step takes alone, with 1 to 5 replicas (`crosstalk bench STUDY --replicas 1,2,5 --json`,
+// us_per_model_step times replicas). `work` is fitted: with it, packs that begin when they began end when they ended.
 //
-// Not in the model: starting a process, building a pack's model, memory, the host's cores, and that a replica's share
-// of a step's work differs from memory to memory (kAlone).
+// Not in the model: starting a process, building a pack's model, memory, and the host's cores.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
@@ -25,16 +25,18 @@
 namespace crosstalk::program {
 
 inline constexpr double kNever = 1e18;
+/// From the question of a GPU without work to its first step of what it is given: the question is read twice a second, the
+/// runs are kept at their next evaluations, and a model is made for them.
+inline constexpr double kHandover = 1.5;
 
 struct MeasuredPack {
-  double begin = 0;                              ///< in seconds since its study began
+  double begin = 0;                              ///< in seconds since the first pack began
   std::vector<std::pair<double, double>> ended;  ///< of each run: seconds since the pack began, steps
   std::pair<std::string, std::int64_t> size;     ///< its memory, and how long its sequences are
   double urgency = 0;                            ///< as it was trained
   double work = 0;                               ///< device seconds of a step of all replicas
   double most_work = kNever;                     ///< no step takes more of the device than of the clock
   std::array<double, 8> alone{};                 ///< seconds of a step of n replicas that have the device
-  std::array<bool, 8> seen{};                    ///< whether alone[n] was, for n replicas or more
   std::size_t replicas() const { return ended.size(); }
 };
 
@@ -43,7 +45,9 @@ struct PackInFlight {
   std::vector<double> ends;  ///< steps of its runs, the fewest last
   std::size_t whole = 0;     ///< runs that it began with
   double urgency = 0;
-  double done = 0;  ///< steps
+  double cost = 0;   ///< of a run, as it is estimated
+  double began = 0;  ///< seconds
+  double done = 0;   ///< steps
   double speed = 0, weight = 0;
 };
 
@@ -54,19 +58,18 @@ void share_device(std::vector<PackInFlight>& packs);
 double next_end(const std::vector<PackInFlight>& packs);
 void train(std::vector<PackInFlight>& packs, double seconds);
 
-/// Studies with seeds 1 to 5, and what is known of their runs.
+/// Both studies of 2021 with seeds 1 to 5, and what is known of their runs.
 struct MeasuredSection {
+  MeasuredSection();
+  MeasuredSection(const MeasuredSection&) = delete;
+
   std::vector<Run> runs;
   std::map<std::string, double> steps;                 ///< by run
   std::map<std::string, const MeasuredPack*> pack_of;  ///< by run
-  double misfit =
-      0;  ///< of the study added last: by how much packs end earlier or later than they did, over what they took
-
-  /// A study in experiments/, with its records in results/published/.
-  void add(const std::string& name);
+  double misfit = 0;  ///< by how much packs end earlier or later than they did, over what they took
 
  private:
-  std::map<std::string, MeasuredPack> packs_;  ///< by study and pack key
+  std::map<std::string, MeasuredPack> packs_;  ///< by label and pack key
 };
 
 }  // namespace crosstalk::program

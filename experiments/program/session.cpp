@@ -61,7 +61,7 @@ class Session {
         by_id_(by_id(runs)),
         plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
-        work_(path, runs, options.since, options.lease),
+        work_(path, runs, options.since, options.lease, options.training),
         progress_(console.err, options.style, plan_, steady_seconds, terminal_width) {
     const int threads = options.training.threads > 0 ? options.training.threads : available_cores();
     provenance_ = process_provenance(options.command, options.device, threads);
@@ -91,6 +91,9 @@ class Session {
       }
     };
     events.wanted = [this](const std::string& id) { return work_.wanted(id); };
+    events.give_away = [this](const std::string& id, const std::function<std::string()>& state) {
+      return work_.give_away(id, state);
+    };
 
     progress_.tick();
     std::thread watcher([this] { watch(); });
@@ -155,7 +158,11 @@ class Session {
       if (work_.unrecorded() == 0) return true;
       if (stop_flag()) break;
       std::vector<const Run*> round;  // no copies: a study may be large
-      if (options_.shares.empty()) {
+      const std::set<std::string> given = work_.given();
+      for (const std::string& id : given) round.push_back(by_id_.at(id).run);
+      if (!given.empty()) {
+        // together, as others passed them on
+      } else if (options_.shares.empty()) {
         for (const Run& run : runs_)
           if (free.count(run.id) != 0) round.push_back(&run);
       } else {
@@ -166,6 +173,7 @@ class Session {
       const std::size_t left = work_.unrecorded();
       if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
       if (!round.empty() && work_.unrecorded() < left) continue;
+      if (round.empty()) work_.ask();
       if (round.empty() && !told) tell_that_it_waits();
       told = told || round.empty();
       // Others train what is left. The larger the store, the more seldom it is looked at.
@@ -297,6 +305,7 @@ class Session {
     const double now = steady_seconds();
     if (now < next_news_) return;
     work_.refresh();
+    work_.answer([this](const std::string& id) { return cost_of(id); });
     const std::vector<RecordHead> news = work_.news();
     next_news_ = steady_seconds() + std::max(0.5, 10 * (steady_seconds() - now));
     const std::lock_guard lock(mutex_);

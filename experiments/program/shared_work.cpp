@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "experiments/program/shares.h"
+#include "experiments/training/pack_queue.h"
 #include "results/checkpoint.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -17,11 +20,31 @@ ClaimOptions claim_options(double lease) {
   return options;
 }
 
+/// A short lease is for tests.
+constexpr double kAgesOfALease = 15;
+/// Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long at most.
+constexpr double kLongestWait = 2;
+constexpr double kAskAgain = 2;
+/// From the first of the runs that are passed on together to the last.
+constexpr std::chrono::milliseconds kAllHaveCome(50);
+
+// Runs of a GPU are not given to cores, which would take fifty times as long, nor more of them than there are cores.
+ClaimRequest offers_of(const TrainingOptions& training) {
+  const std::int64_t packs = packs_at_once(training);
+  return {"", {}, packs * slots_of_a_pack(training), training.device == Device::cuda ? "cuda" : "cpu"};
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run>& runs,
-                       const ShardPositions& since, double lease)
+                       const ShardPositions& since, double lease, const TrainingOptions& training)
     : store_(std::filesystem::absolute(store)),
+      least_age_(std::min(kLeastAge, lease / kAgesOfALease)),
+      offers_(offers_of(training)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
   for (const Run& run : runs) ids_.insert(run.id);
@@ -42,6 +65,7 @@ bool SharedWork::wanted(const std::string& id) {
   if (ended_.count(id) != 0) return false;
   if (ours_.count(id) != 0) return true;
   if (!claims_.take(id)) return false;
+  stop_asking();
   // Whoever held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
   const auto planned = planned_.find(id);
@@ -50,7 +74,7 @@ bool SharedWork::wanted(const std::string& id) {
     claims_.release(id);
     return false;
   }
-  ours_.insert(id);
+  ours_[id] = seconds();
   return true;
 }
 
@@ -69,6 +93,7 @@ void SharedWork::recorded(const std::string& id) {
   const std::lock_guard lock(mutex_);
   ended_.insert(id);
   ours_.erase(id);
+  promised_.erase(id);
   claims_.release(id);
 }
 
@@ -91,7 +116,7 @@ std::set<std::string> SharedWork::free_runs() {
   read_added();  // in this order, who ended in between is seen
   std::set<std::string> free;
   for (const std::string& id : ids_)
-    if (ended_.count(id) == 0 && others.count(id) == 0) free.insert(id);
+    if (ended_.count(id) == 0 && others.count(id) == 0 && kept_.count(id) == 0) free.insert(id);
   return free;
 }
 
@@ -110,6 +135,100 @@ void SharedWork::say(nlohmann::json activity) {
   activity_ = std::move(activity);
 }
 
+void SharedWork::beat() {
+  for (const std::string& id : claims_.beat(activity_)) ours_.erase(id);
+}
+
+void SharedWork::ask() {
+  const std::lock_guard lock(mutex_);
+  if (asked_ > 0 && seconds() - asked_ < kAskAgain) return;
+  std::map<std::string, std::set<std::string>> held;
+  for (const auto& [id, holder] : claims_.holders())
+    if (ids_.count(id) != 0 && ended_.count(id) == 0) held[holder].insert(id);
+  const auto most = std::max_element(held.begin(), held.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  if (most == held.end() || most->second.size() < 2) return stop_asking();
+  asked_ = seconds();
+  ClaimRequest request = offers_;
+  request.worker = most->first;
+  request.ids = most->second;
+  claims_.ask(request);
+  beat();
+}
+
+void SharedWork::stop_asking() {
+  if (asked_ == 0) return;
+  asked_ = 0;
+  claims_.ask({});
+  beat();
+}
+
+std::set<std::string> SharedWork::given() {
+  std::unique_lock lock(mutex_);
+  if (asked_ == 0 || claims_.given().empty()) return {};
+  lock.unlock();
+  std::this_thread::sleep_for(kAllHaveCome);
+  lock.lock();
+  stop_asking();
+  std::set<std::string> ids;
+  for (const std::string& id : claims_.given())
+    if (ids_.count(id) != 0 && ended_.count(id) == 0) ids.insert(id);
+  return ids;
+}
+
+void SharedWork::answer(const std::function<double(const std::string&)>& cost_of) {
+  std::vector<ClaimRequest> requests = claims_.requests();
+  std::erase_if(requests, [this](const ClaimRequest& request) { return request.kind != offers_.kind; });
+  const std::lock_guard lock(mutex_);
+  if (!kept_.empty()) {
+    if (seconds() - kept_since_ > kLongestWait) pass_on();
+    return;
+  }
+  promised_.clear();  // who asked may have found something else meanwhile
+  std::vector<RunInFlight> runs;
+  if (!requests.empty()) {
+    for (const auto& [id, since] : ours_)
+      if (seconds() - since >= least_age_) runs.push_back({id, cost_of(id)});
+    promised_ = part_in_flight(std::move(runs), requests);
+  }
+  gives_ = !promised_.empty();
+}
+
+bool SharedWork::give_away(const std::string& id, const std::function<std::string()>& state) {
+  if (!gives_) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (promised_.count(id) == 0 || ours_.count(id) == 0) return false;
+  }
+  try {
+    save_checkpoint(store_, id, state());
+  } catch (const StoreError&) {  // it goes on here
+    const std::lock_guard lock(mutex_);
+    promised_.erase(id);
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto promise = promised_.extract(id);
+  if (promise.empty()) return false;
+  if (kept_.empty()) kept_since_ = seconds();
+  kept_[id] = promise.mapped();
+  if (promised_.empty()) pass_on();
+  return true;
+}
+
+// Who asked may have left: then the run is free, with its state.
+void SharedWork::pass_on() {
+  for (const auto& [id, to] : kept_) {
+    if (!claims_.pass(id, to)) claims_.release(id);
+    ours_.erase(id);
+    planned_.erase(id);
+  }
+  kept_.clear();
+  promised_.clear();
+  gives_ = false;
+}
+
 void SharedWork::beat_until_over() {
   std::unique_lock lock(mutex_);
   double pause = 0.25;  // whoever watches wants to see a new worker soon
@@ -118,7 +237,7 @@ void SharedWork::beat_until_over() {
     wake_.wait_for(lock, std::chrono::duration<double>(pause), [this] { return over_; });
     if (over_) return;
     read_added();
-    for (const std::string& id : claims_.beat(activity_)) ours_.erase(id);
+    beat();
   }
 }
 

@@ -2,6 +2,7 @@
 // are free, which are ours, and which somebody has recorded.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "experiments/study.h"
+#include "experiments/training.h"
 #include "results/claims.h"
 #include "results/follow.h"
 
@@ -25,7 +27,7 @@ class SharedWork {
  public:
   /// `since`: where the store's shards ended before anybody looked what is missing. Beats until it is gone.
   SharedWork(const std::filesystem::path& store, const std::vector<Run>& runs, const ShardPositions& since,
-             double lease);
+             double lease, const TrainingOptions& training);
   ~SharedWork();
   SharedWork(const SharedWork&) = delete;
   SharedWork& operator=(const SharedWork&) = delete;
@@ -48,6 +50,17 @@ class SharedWork {
   /// What others recorded since the last call.
   std::vector<RecordHead> news();
 
+  // Towards the end some processes have nothing left to train while others hold many runs. Those ask, these give: a
+  // run's state is kept at an evaluation, and the claim is passed on.
+  /// Nothing is free here: asks whoever holds most of what this session waits for.
+  void ask();
+  /// Runs that this process asked for and was given, all that came at once; it asks no longer then.
+  std::set<std::string> given();
+  /// Reads what others ask; decides which runs they go on with, and passes on those whose states are kept.
+  void answer(const std::function<double(const std::string& id)>& cost_of);
+  /// TrainingEvents::give_away. Any thread.
+  bool give_away(const std::string& id, const std::function<std::string()>& state);
+
   /// What the heartbeat says of this process, from now on.
   void say(nlohmann::json activity);
   /// Why claims cannot be kept; "" if they can.
@@ -56,17 +69,26 @@ class SharedWork {
  private:
   void read_added();
   void beat_until_over();
+  void beat();
+  void stop_asking();
+  void pass_on();
 
   const std::filesystem::path store_;
+  const double least_age_;     ///< in seconds: of a run that is given away
+  const ClaimRequest offers_;  ///< room and kind of devices: what this process asks with
   std::unordered_set<std::string> ids_;
   Claims claims_;
   mutable std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   StoreFollower follower_;
   std::unordered_set<std::string> ended_;          ///< recorded, by us or by others
-  std::unordered_set<std::string> ours_;           ///< claimed and not recorded yet
+  std::unordered_map<std::string, double> ours_;   ///< claimed and not recorded yet: since when
   std::unordered_set<std::string> own_records_;    ///< so that they are no news
   std::unordered_map<std::string, bool> planned_;  ///< whether there was a saved state
+  std::map<std::string, std::string> promised_;    ///< runs whose next evaluation others wait for: who
+  std::map<std::string, std::string> kept_;  ///< those whose state is kept, until they are passed on: to whom
+  std::atomic<bool> gives_ = false;          ///< something is promised
+  double kept_since_ = 0, asked_ = 0;        ///< when; 0: nothing is
   std::vector<RecordHead> news_;
   nlohmann::json activity_ = nlohmann::json::object();
   bool over_ = false;

@@ -135,4 +135,24 @@ std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_
   return {};
 }
 
+std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
+                                                  const std::vector<ClaimRequest>& requests) {
+  std::sort(runs.begin(), runs.end(), [](const RunInFlight& a, const RunInFlight& b) {
+    return a.cost != b.cost ? a.cost > b.cost : a.id < b.id;
+  });
+  const bool one_pack = !runs.empty() && runs.front().cost == runs.back().cost;
+  std::map<std::string, std::string> given;
+  std::vector<std::int64_t> given_to(requests.size());
+  std::size_t part = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i > 0 && (one_pack || runs[i].cost != runs[i - 1].cost)) part = (part + 1) % (requests.size() + 1);
+    if (part == 0) continue;  // stays
+    const ClaimRequest& request = requests[part - 1];
+    if (request.ids.count(runs[i].id) == 0 || given_to[part - 1] >= request.room) continue;
+    given[runs[i].id] = request.worker;
+    ++given_to[part - 1];
+  }
+  return given;
+}
+
 }  // namespace crosstalk::program

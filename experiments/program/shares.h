@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "experiments/study.h"
 #include "experiments/training.h"
+#include "results/claims.h"
 #include "results/follow.h"
 
 namespace crosstalk::program {
@@ -37,5 +39,19 @@ WorkerPlan worker_plan(const std::string& text);
 /// trains side by side.
 std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
                                     const std::function<bool(const std::string& id)>& taken);
+
+/// In seconds: a run that has been trained for so long may well go on as long again, and moving it costs little in
+/// comparison. Younger ones are not given away.
+inline constexpr double kLeastAge = 4;
+
+/// A run that is trained here, and what it is estimated to cost; runs of one pack cost the same.
+struct RunInFlight {
+  std::string id;
+  double cost = 0;
+};
+/// Which of these runs others go on with: id -> who asked. Of whoever holds `runs`, and of each that asks, about equal
+/// parts: whole packs, or, of a single pack, runs; and no more than it has room for. Something stays here.
+std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
+                                                  const std::vector<ClaimRequest>& requests);
 
 }  // namespace crosstalk::program

@@ -134,6 +134,39 @@ TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
 }
 
 // Whoever is left ends up with everything, whatever the others did not do.
+// Runs a1, a2, a3 of one pack, b1, b2 of a lighter one, and so on.
+std::vector<RunInFlight> in_flight(const std::vector<int>& packs) {
+  std::vector<RunInFlight> runs;
+  for (std::size_t p = 0; p < packs.size(); ++p)
+    for (int r = 1; r <= packs[p]; ++r)
+      runs.push_back({fmt::format("{}{}", static_cast<char>('a' + p), r), 100. - static_cast<double>(p)});
+  std::reverse(runs.begin(), runs.end());
+  return runs;
+}
+
+TEST(Shares, OfRunsInFlightWholePacksAreGivenAway) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  using Given = std::map<std::string, std::string>;
+  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {}), Given());
+  EXPECT_EQ(part_in_flight({}, {{"x", all, 64, ""}}), Given());
+  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 64, ""}}),
+            (Given{{"b1", "x"}, {"b2", "x"}, {"d1", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
+            (Given{{"b1", "x"}, {"b2", "x"}, {"c1", "y"}, {"c2", "y"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 2, ""}}), (Given{{"b1", "x"}, {"b2", "x"}}));
+  // What somebody did not ask for stays.
+  EXPECT_EQ(part_in_flight(in_flight({3, 2}), {{"x", {"a1", "b2"}, 64, ""}}), (Given{{"b2", "x"}}));
+}
+
+TEST(Shares, OfOnePackInFlightRunsAreGivenAway) {
+  const std::set<std::string> all = {"a1", "a2", "a3"};
+  using Given = std::map<std::string, std::string>;
+  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}}), (Given{{"a2", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
+            (Given{{"a2", "x"}, {"a3", "y"}}));
+  EXPECT_EQ(part_in_flight(in_flight({1}), {{"x", all, 64, ""}}), Given()) << "something stays";
+}
+
 TEST(Shares, OneWorkerAloneGetsThroughEverything) {
   const std::vector<Share> plan = plan_of(4, 7);
   std::set<std::string> done;

@@ -142,7 +142,29 @@ run_many() {
   [ -z "$(ls two/checkpoints)" ]
 }
 
+@test "a process that comes when all is begun goes on with runs of the others, from where they are" {
+  steps 20000
+  sed -i 's/\[1, 10\]/[1, 2]/; s/\[4, 6, 8\]/[6]/' s.toml
+  "$crosstalk" run s.toml --out one --quiet --threads 4
+  "$crosstalk" run s.toml --out two --threads 4 --lease 3 2>err.1 >out.1 &
+  first=$!
+  for _ in $(seq 500); do
+    if [ "$(find two/claims -type l 2>/dev/null | wc -l)" -eq 4 ]; then break; fi
+    sleep 0.02
+  done
+  "$crosstalk" run s.toml --out two --threads 4 --lease 3 2>err.2 >out.2
+  wait "$first"
+  cat err.1 err.2
+  grep -q 'trained [123] runs\? in' err.2
+  [ "$(records two)" -eq 4 ]
+  cmp <("$crosstalk" export one) <("$crosstalk" export two)
+  cmp <("$crosstalk" export one --curves) <("$crosstalk" export two --curves)
+  [ ! -e two/claims ]
+  [ -z "$(ls two/checkpoints)" ]
+}
+
 @test "retry shared by two processes tries each failed run once" {
+  without_sanitizer
   large="--set task.associations=4,50000 --set seeds=1,2,3"
   # Not enough memory for the larger load.
   # shellcheck disable=SC2086

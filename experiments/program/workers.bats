@@ -141,6 +141,7 @@ ends() {
 }
 
 @test "failed runs are told and counted, and retry trains them with workers, too" {
+  without_sanitizer
   ulimit -v 4000000  # not enough for the larger load
   large="--set task.associations=4,50000 --set seeds=1"
   # shellcheck disable=SC2086

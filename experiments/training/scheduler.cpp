@@ -115,6 +115,7 @@ class Scheduler {
     };
     events.stopped = [this] { return stopped(); };
     events.wanted = events_.wanted;
+    events.give_away = events_.give_away;
     events.threads = [this] {
       const std::lock_guard lock(queue_.mutex);
       return std::max(1, workers_ / std::max(1, queue_.working));

@@ -17,7 +17,8 @@ TEST(Silu, ItsMinimumIsMinus278) {
 
 TEST(Silu, ApproachesReluFarOut) {
   const Numbers y = features_of(FeatureMap::silu, 1, {-800, 800}, 2);
-  EXPECT_EQ(std::abs(y[0]), 0);
+  EXPECT_LT(std::abs(y[0]),
+            1e-305);  // where vectors are narrow, exp ends at the largest number, not at infinity
   EXPECT_EQ(y[1], 800);
 }
 

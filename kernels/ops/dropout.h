@@ -40,7 +40,9 @@ struct Dropout {
     const auto drawn4 = stream.block(static_cast<std::uint32_t>(i));
     const auto limit = static_cast<std::uint32_t>(rate * 4294967296.0);
     unsigned bits = 0;
-    for (unsigned j = 0; j < 4; ++j) bits |= (drawn4.v[j] >= limit ? 1u : 0u) << j;
+    // Not as (... ? 1u : 0u) << j, of which GCC 12 with -fsanitize=undefined makes reads beyond v.
+    for (unsigned j = 0; j < 4; ++j)
+      if (drawn4.v[j] >= limit) bits |= 1u << j;
     return bits;
   }
 };
