@@ -153,7 +153,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
     const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
-    if (float* const d_g = to(i)) put(mode, d_g, through + before + after[n] + pairs);
+    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs);
     before += writes[n];
   }
 }
@@ -198,8 +198,12 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       q_in.put(memory.q, valid);
       k_in.put(memory.k, valid);
       d_o_in.put(memory.d_o, valid);
-      written_in.put(memory.written, valid, kRow,
-                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+      if (!Tile::kMapped && walk.solves) {
+        written_in.put(memory.written, valid);
+      } else {
+        written_in.put(memory.written, valid, kRow,
+                       [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+      }
     }
     if constexpr (StateWalk<Tile>::kShort) {
       Eights<Tile, D, D> state_in;
@@ -217,7 +221,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
         inverse_in.put(memory.inverse, kSide);
       } else {
         Guarded<WholeTile, C, C> inverse_in;
-        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
+        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
         inverse_in.put(memory.inverse, C, kSide);
       }
     }
@@ -228,15 +232,17 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     }
     if (chunk > 0) {
       const int before = first - step;
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, before, C), C);
-      prefetch_rows<Tile>(walk.keys(op, before, step), step);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
-      walk.prefetch_state(op, chunk - 1);
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
+      walk.prefetch_state(4, op, chunk - 1);
+      walk.prefetch_gains(7, op, before, step);
       if (walk.solves) {
-        prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
-        prefetch_rows<Tile, C>(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C},
-                               StateWalk<Tile>::kShort ? C / 2 : C);
+        prefetch_rows<Tile>(5, walk.of_erases(op.solved.value, before, step, V), step);
+        prefetch_rows<Tile, 4 * C>(
+            6, PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), 4 * C, C},
+            StateWalk<Tile>::kShort ? C / 2 : C);
       }
     }
     __syncthreads();

@@ -84,9 +84,10 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     }
     if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
     if (soon > 0) {
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, first + step, soon), soon);
-      prefetch_rows<Tile>(walk.keys(op, first + step, soon), soon);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, first + step, soon, V), soon);
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first + step, soon), soon);
+      prefetch_rows<Tile>(1, walk.keys(op, first + step, soon), soon);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first + step, soon, V), soon);
+      walk.prefetch_gains(3, op, first + step, soon);
     }
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);

@@ -66,21 +66,27 @@ struct ChunkGates {
   }
 };
 
-/// Where the rows of a chunk lie, `stride` apart; beyond `valid` there are none.
+/// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
+template <class T>
+__device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
+  using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
+}
+/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row) tells whether a
+/// row is there, start(row) where it starts if it is, and the row itself either of them: where it starts, or null.
 template <class T>
 struct PlainRows {
   T* at;
-  std::int64_t stride;
+  int bytes;
   int valid;
-  __device__ __forceinline__ T* operator()(int row) const {
-    return row < valid ? at + row * stride : nullptr;
-  }
+  __device__ __forceinline__ bool has(int row) const { return row < valid; }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
   /// Some row, this one if it is there.
-  __device__ __forceinline__ T* near(int row) const { return at + min(row, valid - 1) * stride; }
+  __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
-/// kRows x D numbers on their way from global to shared memory: rows(row) is where a row starts, or null; the rest
-/// is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
+/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
 /// that are not there are not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way,
 /// which is faster forward by 3 to 5 % (measured on an H200).
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
@@ -98,15 +104,12 @@ struct Fetched {
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       if constexpr (!Tile::kWhole) {
-        const float* const from = rows(row(turn));
         float v[4];
-        load4(from + column(), from ? columns - column() : 0, false, v);
+        load4(rows.start(row(turn)) + column(), rows.has(row(turn)) ? columns - column() : 0, false, v);
         x[turn] = make_float4(v[0], v[1], v[2], v[3]);
       } else if constexpr (kGuarded) {
         x[turn] = make_float4(0, 0, 0, 0);
-        if (const float* const from = rows(row(turn))) {
-          x[turn] = *reinterpret_cast<const float4*>(from + column());
-        }
+        if (rows.has(row(turn))) x[turn] = *reinterpret_cast<const float4*>(rows.start(row(turn)) + column());
       } else {
         x[turn] = *reinterpret_cast<const float4*>(rows.near(row(turn)) + column());
       }
@@ -162,17 +165,17 @@ struct Eights {
   }
 };
 
-/// Asks for rows that will be read soon.
-__device__ __forceinline__ void prefetch_line(const float* p) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-template <class Tile, int kColumns = Tile::D, class Where>
-__device__ __forceinline__ void prefetch_rows(const Where& rows, int count) {
+/// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for them. Of
+/// several tensors, the rows of number `turn` are other warps' than those of its neighbours.
+template <class Tile, int kBytes = 4 * Tile::D, class Where>
+__device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
+  static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
-    constexpr int kLines = kColumns / 32;
-    for (int i = threadIdx.x; i < count * kLines; i += Tile::kThreads) {
-      if (const float* const from = rows(i / kLines)) prefetch_line(from + i % kLines * 32);
-    }
+    const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
+    if (row >= count || !rows.has(row)) return;
+    const auto* const from = reinterpret_cast<const char*>(rows.start(row));
+#pragma unroll
+    for (int at = 0; at < kBytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
   }
 }
 
