@@ -100,22 +100,6 @@ struct ChunkSums {
       }
     }
   }
-  /// f(row, column, x, y, other's x, other's y).
-  template <class F>
-  __device__ __forceinline__ void pairs_with(const ChunkSums& other, F&& f) {
-    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], other.at[m][n][2 * h],
-            other.at[m][n][2 * h + 1]);
-        }
-      }
-    }
-  }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
 #pragma unroll

@@ -317,14 +317,11 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
         });
         sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
       }
-      p.pairs([&](int i, int j, float a, float b) {
-        const float e = gates.erase[i];
-        Op::put2(memory.look + i * kSide + j, e * a, e * b);
-      });
-      d_u.pairs([&](int i, int v, float a, float b) {
-        const float f = -gates.erase[i] * gates.look[i];
-        Op::put2(memory.d_rest_aged + i * kRow + v, f * a, f * b);
-      });
+      p.scale(gates.erase);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.look + i * kSide + j, a, b); });
+      d_u.scale(gates.erase);
+      if (walk.gated()) d_u.scale(gates.look);
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
     }
     __syncthreads();
 

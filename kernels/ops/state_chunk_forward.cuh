@@ -129,12 +129,10 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       }
       typename Tile::Rows r;
       r.template add<false, false, D>(x, state_at);
-      const auto combine = [&](int i, float r_i, float v_i) {
-        return gates.write[i] * v_i - gates.erase[i] * gates.look[i] * r_i;
-      };
-      r.pairs_with(given, [&](int i, int v, float a, float b, float x_v, float y_v) {
-        Op::put2(memory.rest + i * kRow + v, combine(i, a, x_v), combine(i, b, y_v));
-      });
+      given.scale(gates.write), r.scale(gates.erase);
+      if (walk.gated()) r.scale(gates.look);
+      given.subtract(r);
+      given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
     } else {
       given.scale(gates.write);
       given.pairs([&](int i, int v, float a, float b) {
