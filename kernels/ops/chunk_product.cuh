@@ -125,7 +125,7 @@ struct ChunkSums {
       const float* const from = rows.start(row) + column;
       if constexpr (kWhole) {
         float2 two = make_float2(0, 0);
-        if (rows.has(row)) two = *reinterpret_cast<const float2*>(from);
+        if (rows.has(row)) two = __ldcs(reinterpret_cast<const float2*>(from));
         x = two.x, y = two.y;
       } else {
         const int left = rows.has(row) ? columns - column : 0;
@@ -145,7 +145,7 @@ struct ChunkSums {
     pairs([&](int row, int column, float x, float y) {
       float* const to = rows.start(row) + column;
       if constexpr (kWhole) {
-        if (rows.has(row)) *reinterpret_cast<float2*>(to) = make_float2(x, y);
+        if (rows.has(row)) __stcs(reinterpret_cast<float2*>(to), make_float2(x, y));
       } else {
         const int left = rows.has(row) ? columns - column : 0;
         if (left > 0) to[0] = x;

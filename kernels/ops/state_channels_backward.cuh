@@ -208,7 +208,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     }
     if constexpr (StateWalk<Tile>::kShort) {
       Eights<Tile, D, D> state_in;
-      state_in.fetch(walk.short_state(op, chunk), walk.line);
+      state_in.fetch(walk.short_state(op, chunk));
       state_in.put(memory.state, kRow);
     } else if constexpr (Memory::kStateStaged) {
       Fetched<Tile, D> state_in;
@@ -218,7 +218,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     if (walk.solves) {
       if constexpr (StateWalk<Tile>::kShort) {
         Eights<Tile, C, C> inverse_in;
-        inverse_in.fetch(walk.short_inverse(op, chunk), C);
+        inverse_in.fetch(walk.short_inverse(op, chunk));
         inverse_in.put(memory.inverse, kSide);
       } else {
         Fetched<WholeTile, C, C> inverse_in;

@@ -109,9 +109,10 @@ struct Fetched {
         x[turn] = make_float4(v[0], v[1], v[2], v[3]);
       } else if constexpr (kGuarded) {
         x[turn] = make_float4(0, 0, 0, 0);
-        if (rows.has(row(turn))) x[turn] = *reinterpret_cast<const float4*>(rows.start(row(turn)) + column());
+        if (rows.has(row(turn)))
+          x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.start(row(turn)) + column()));
       } else {
-        x[turn] = *reinterpret_cast<const float4*>(rows.near(row(turn)) + column());
+        x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.near(row(turn)) + column()));
       }
     }
   }
@@ -144,7 +145,8 @@ struct Fetched {
   }
 };
 
-/// kRows x kColumns operands of two bytes on their way between memories, rows `line` apart.
+/// kRows x kColumns operands of two bytes on their way between memories: of the rows that `rows` has; the rest is 0. In
+/// shared memory they are `line` apart.
 template <class Tile, int kRows, int kColumns>
 struct Eights {
   static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
@@ -157,11 +159,35 @@ struct Eights {
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
-  __device__ __forceinline__ void fetch(const std::uint16_t* from, int line) {
-    each([&](int turn, int row, int c) { x[turn] = *reinterpret_cast<const uint4*>(from + row * line + c); });
+  template <class Where>
+  __device__ __forceinline__ void fetch(const Where& rows) {
+    each([&](int turn, int row, int c) {
+      x[turn] = make_uint4(0, 0, 0, 0);
+      if (rows.has(row)) x[turn] = __ldcs(reinterpret_cast<const uint4*>(rows.start(row) + c));
+    });
   }
   __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
+  }
+  /// From global to shared memory in the background, until wait().
+  template <class Where>
+  __device__ __forceinline__ static void send(std::uint16_t* to, int line, const Where& rows) {
+    each([&](int, int row, int c) {
+      const bool there = rows.has(row);
+      const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to + row * line + c));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at),
+                   "l"(rows.start(there ? row : 0) + c), "r"(there ? 16 : 0)
+                   : "memory");
+    });
+  }
+  __device__ __forceinline__ static void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+  /// From shared to global memory.
+  template <class Where>
+  __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
+    each([&](int, int row, int c) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(from + row * line + c);
+      if (rows.has(row)) __stcs(reinterpret_cast<uint4*>(rows.start(row) + c), eight);
+    });
   }
 };
 

@@ -195,28 +195,26 @@ struct StateWalk {
   /// Whether states and inverses are kept as the operands that backward makes of them anyway, in half the memory's
   /// bytes.
   static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
-  __device__ __forceinline__ std::uint16_t* short_state(const StateRead<float>& op, int chunk) const {
-    return reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line)) + first_key;
+  /// Whether so is what was written, each row in the first half of its place.
+  static constexpr bool kShortRows = kShort && !kMapped;
+  using ShortRows = PlainRows<std::uint16_t>;
+  __device__ __forceinline__ static ShortRows shortened(const PlainRows<float>& rows) {
+    return {reinterpret_cast<std::uint16_t*>(rows.at), rows.bytes, rows.valid};
   }
-  __device__ __forceinline__ std::uint16_t* short_inverse(const StateRead<float>& op, int chunk) const {
-    return reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, Tile::C * Tile::C));
+  __device__ __forceinline__ ShortRows short_state(const StateRead<float>& op, int chunk) const {
+    const auto at = reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line));
+    return {at + first_key, 2 * line, V};
+  }
+  __device__ __forceinline__ ShortRows short_inverse(const StateRead<float>& op, int chunk) const {
+    constexpr int C = Tile::C;
+    return {reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, C * C)), 2 * C, C};
   }
   __device__ __forceinline__ void prefetch_state(int turn, const StateRead<float>& op, int chunk) const {
     if constexpr (kShort) {
-      prefetch_rows<Tile, 2 * Tile::D>(turn, PlainRows<std::uint16_t>{short_state(op, chunk), 2 * line, V},
-                                       V);
+      prefetch_rows<Tile, 2 * Tile::D>(turn, short_state(op, chunk), V);
     } else {
       prefetch_rows<Tile>(turn, state(op.states.value, chunks, chunk), V);
     }
-  }
-
-  /// What fill() will read.
-  __device__ __forceinline__ void prefetch_gains(int turn, const StateRead<float>& op, int first,
-                                                 int valid) const {
-    if (op.write_gain) prefetch_rows<Tile, 4>(turn, of_writes(op.write_gain.value, first, valid, 1), valid);
-    if (op.erase_gain)
-      prefetch_rows<Tile, 4>(turn + 1, of_erases(op.erase_gain.value, first, valid, 1), valid);
-    if (gated()) prefetch_rows<Tile, 4>(turn + 2, of_tokens(op.log_decay.value, first, valid, 1), valid);
   }
 
   /// Takes shared memory, [C + 1] (mapped).
@@ -266,21 +264,36 @@ struct StateWalk {
     if (kMapped && op.position && op.q.wanted())
       zero_blind(op, op.q.gradient, line, first_key, K, op.q.write);
   }
-  /// By one warp: everything in `gates` for the `valid` rows from `first` on. Rows beyond them neither write nor
-  /// decay.
-  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op, int first,
-                                       int valid) const {
+  /// What a lane of one warp knows of the gates of its rows.
+  struct Gains {
+    float write[Tile::C / 32], erase[Tile::C / 32], decay[Tile::C / 32];
+  };
+  /// Of the `valid` rows from `first` on. Asked for long before they are needed, they need not be waited for.
+  __device__ __forceinline__ Gains gains(const StateRead<float>& op, int first, int valid) const {
+    Gains all;
+    const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
+#pragma unroll
+    for (int x = 0; x < Tile::C / 32; ++x) {
+      const int i = static_cast<int>(threadIdx.x) % 32 * (Tile::C / 32) + x;
+      all.write[x] = write_gain(op, first, valid, i);
+      all.erase[x] = erase_gain(op, first, valid, i);
+      all.decay[x] = decays.has(i) ? *decays.start(i) : 0;
+    }
+    return all;
+  }
+  /// By one warp: everything in `gates`. Rows that are not there neither write nor decay.
+  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op,
+                                       const Gains& all) const {
     constexpr int C = Tile::C, kEach = C / 32;
     const int lane = threadIdx.x % 32;
-    const auto decay = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
     double sums[kEach], before_lane = 0;
 #pragma unroll
     for (int x = 0; x < kEach; ++x) {
       const int i = lane * kEach + x;
-      gates.write[i] = write_gain(op, first, valid, i);
-      gates.erase[i] = erase_gain(op, first, valid, i);
+      gates.write[i] = all.write[x];
+      gates.erase[i] = all.erase[x];
       // A decay to nothing is -infinity: what stands for it must survive sums and differences.
-      before_lane += decay.has(i) ? static_cast<double>(fmaxf(*decay.start(i), -1e4f)) : 0.0;
+      before_lane += static_cast<double>(fmaxf(all.decay[x], -1e4f));
       sums[x] = before_lane;
     }
     if (!gated()) {
