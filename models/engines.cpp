@@ -17,10 +17,10 @@ namespace {
 
 // What nodes of few queries beside a sequence want to know of the batch.
 template <class Real>
-BatchTensors batch_of(const Mixer<Real>& m) {
-  BatchTensors batch;
+BatchIds batch_of(const Mixer<Real>& m) {
+  BatchIds batch;
   batch.B = m.B, batch.T = m.writes(), batch.Q = m.Q;
-  batch.position = const_cast<Tensor<std::int32_t>*>(m.position());
+  batch.position = m.position();
   return batch;
 }
 
@@ -177,7 +177,7 @@ template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   Graph<Real>& g = m.graph;
   if (plain(m, r)) {
-    const BatchTensors batch = batch_of(m);
+    const BatchIds batch = batch_of(m);
     Variable<Real>* a = nullptr;
     if (r.erase == Erase::none && !r.gain && !r.decay) {
       a = scores(g, 1, rows(r.key), rows(q), batch);
@@ -316,7 +316,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
                              !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
                              !terms.sink && !terms.extra;
   if (softmax_alone && !terms.between_tokens && m.H == 1 && m.batch()) {  // weights gather ids
-    const BatchTensors batch = batch_of(m);
+    const BatchIds batch = batch_of(m);
     Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
     return {&g, g.view(softmax(g, s, batch), {m.B, 1, m.Q, m.T})};
   }

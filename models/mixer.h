@@ -132,9 +132,9 @@ class Mixer {
   virtual Var<Real> thinned(Var<Real> weights) { return weights; }
   /// What tokens have, x [B,T,H,n], of the last token that a query sees: [B,Q,H,n], 0 where it sees none.
   Var<Real> at_queries(Var<Real> x);
-  /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or nullptr
-  /// where values are dense.
-  virtual const BatchTensors* batch() const { return nullptr; }
+  /// The batch whose tokens hold the values' ids (one-hot, wide: weights are better than states), or none where
+  /// values are dense.
+  virtual std::optional<BatchIds> batch() const { return {}; }
   /// int32 [B,Q]: tokens that a query sees; nullptr: query t stands at token t and sees it and those before.
   virtual const Tensor<std::int32_t>* position() const = 0;
   /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that

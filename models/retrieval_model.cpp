@@ -77,7 +77,7 @@ class RetrievalMixer final : public Mixer<Real> {
   }
 
   Var<Real> gather(Var<Real> weights, std::optional<double> eps) override {
-    BatchTensors batch = target_.batch;
+    BatchIds batch = target_.batch;
     batch.Q = H * Q;
     Var<Real> a = weights;
     if (N > 1) a = fold(view(a, {B * H * Q, T, N, 1}), {B * H * Q, T, 1, 1});
@@ -86,7 +86,7 @@ class RetrievalMixer final : public Mixer<Real> {
     return swap(shaped_as(y, {B, H, Q, V}));
   }
 
-  const BatchTensors* batch() const override { return &target_.batch; }
+  std::optional<BatchIds> batch() const override { return target_.batch; }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
 
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,

@@ -100,22 +100,6 @@ struct ChunkSums {
       }
     }
   }
-  /// f(row, column, x, y, other's x, other's y).
-  template <class F>
-  __device__ __forceinline__ void pairs_with(const ChunkSums& other, F&& f) {
-    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
-#pragma unroll
-    for (int m = 0; m < MT; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], other.at[m][n][2 * h],
-            other.at[m][n][2 * h + 1]);
-        }
-      }
-    }
-  }
   template <class F>
   __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
 #pragma unroll
@@ -133,19 +117,20 @@ struct ChunkSums {
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x *= y; });
   }
-  /// From memory, as far as there are rows and columns: rows(row) is where a row starts, or null. kWhole: there are N
-  /// columns, and they come in aligned pairs.
+  /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns, and they
+  /// come in aligned pairs.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void take(const Where& rows, int columns) {
     pairs([&](int row, int column, float& x, float& y) {
-      const float* const from = rows(row);
+      const float* const from = rows.start(row) + column;
       if constexpr (kWhole) {
         float2 two = make_float2(0, 0);
-        if (from) two = *reinterpret_cast<const float2*>(from + column);
+        if (rows.has(row)) two = __ldcs(reinterpret_cast<const float2*>(from));
         x = two.x, y = two.y;
       } else {
-        x = from && column < columns ? from[column] : 0;
-        y = from && column + 1 < columns ? from[column + 1] : 0;
+        const int left = rows.has(row) ? columns - column : 0;
+        x = left > 0 ? from[0] : 0;
+        y = left > 1 ? from[1] : 0;
       }
     });
   }
@@ -158,12 +143,13 @@ struct ChunkSums {
       each(old, [](float& x, float y) { x += y; });
     }
     pairs([&](int row, int column, float x, float y) {
-      float* const to = rows(row);
+      float* const to = rows.start(row) + column;
       if constexpr (kWhole) {
-        if (to) *reinterpret_cast<float2*>(to + column) = make_float2(x, y);
+        if (rows.has(row)) __stcs(reinterpret_cast<float2*>(to), make_float2(x, y));
       } else {
-        if (to && column < columns) to[column] = x;
-        if (to && column + 1 < columns) to[column + 1] = y;
+        const int left = rows.has(row) ? columns - column : 0;
+        if (left > 0) to[0] = x;
+        if (left > 1) to[1] = y;
       }
     });
   }

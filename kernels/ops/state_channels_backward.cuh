@@ -199,12 +199,16 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
                    V);
       written_in.fetch(walk.written(op, first, valid), V);
       d_o_in.put(memory.d_o, has_gradient ? valid : 0);
-      written_in.put(memory.written, valid, kRow,
-                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+      if (!Tile::kMapped && walk.solves) {
+        written_in.put(memory.written, valid);
+      } else {
+        written_in.put(memory.written, valid, kRow,
+                       [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+      }
     }
     if constexpr (StateWalk<Tile>::kShort) {
       Eights<Tile, D, D> state_in;
-      state_in.fetch(walk.short_state(op, chunk), walk.line);
+      state_in.fetch(walk.short_state(op, chunk));
       state_in.put(memory.state, kRow);
     } else if constexpr (Memory::kStateStaged) {
       Fetched<Tile, D> state_in;
@@ -214,24 +218,25 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
     if (walk.solves) {
       if constexpr (StateWalk<Tile>::kShort) {
         Eights<Tile, C, C> inverse_in;
-        inverse_in.fetch(walk.short_inverse(op, chunk), C);
+        inverse_in.fetch(walk.short_inverse(op, chunk));
         inverse_in.put(memory.inverse, kSide);
       } else {
         Fetched<WholeTile, C, C> inverse_in;
-        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
+        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
         inverse_in.put(memory.inverse, C, kSide);
       }
     }
     if (chunk > 0) {
       const int before = first - step;
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, before, C), C);
-      prefetch_rows<Tile>(walk.keys(op, before, step), step);
-      prefetch_rows<Tile>(walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key), step);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
-      walk.prefetch_state(op, chunk - 1);
-      if (walk.solves) prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
-      if (walk.tied) prefetch_rows<Tile>(walk.looks(op, before, step), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, before, step, walk.line, walk.first_key),
+                          step);
+      prefetch_rows<Tile>(3, walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(4, walk.of_queries(op.o.gradient, before, C, V), C);
+      walk.prefetch_state(5, op, chunk - 1);
+      if (walk.solves) prefetch_rows<Tile>(6, walk.of_erases(op.solved.value, before, step, V), step);
+      if (walk.tied) prefetch_rows<Tile>(7, walk.looks(op, before, step), step);
     }
     __syncthreads();
     if (worker) parts.template age<true>(memory.erase);

@@ -81,20 +81,16 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, chunks, chunk), K);
     }
     if (const int soon = min(step, walk.T - first - step), next = first + step; soon > 0) {
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, next, soon), soon);
-      prefetch_rows<Tile>(walk.keys(op, next, soon), soon);
-      prefetch_rows<Tile>(walk.of_tokens(op.log_decay.value, next, soon, walk.line, walk.first_key), soon);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, next, soon, V), soon);
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, next, soon), soon);
+      prefetch_rows<Tile>(1, walk.keys(op, next, soon), soon);
+      prefetch_rows<Tile>(2, walk.of_tokens(op.log_decay.value, next, soon, walk.line, walk.first_key), soon);
+      prefetch_rows<Tile>(3, walk.of_writes(op.v.value, next, soon, V), soon);
     }
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
     if constexpr (StateWalk<Tile>::kShort) {
-      if (op.states) {
-        Eights<Tile, D, D> kept;
-        kept.fetch(memory.state, kRow);
-        kept.put(walk.short_state(op, chunk), walk.line);
-      }
+      if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
     }
     if (worker) parts.template age<false>(memory.erase);
     __syncthreads();
@@ -130,11 +126,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
       }
       __syncthreads();
       if constexpr (StateWalk<Tile>::kShort) {
-        if (kept) {
-          Eights<Tile, C, C> operands;
-          operands.fetch(memory.inverse, kSide);
-          operands.put(walk.short_inverse(op, chunk), C);
-        }
+        if (kept) Eights<Tile, C, C>::keep(memory.inverse, kSide, walk.short_inverse(op, chunk));
       }
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);

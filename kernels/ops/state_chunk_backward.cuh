@@ -153,7 +153,7 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   for (int n = 0; n < kEach; ++n) {
     const int i = lane * kEach + n;
     const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
-    if (float* const d_g = to(i)) put(mode, d_g, through + before + after[n] + pairs);
+    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs);
     before += writes[n];
   }
 }
@@ -168,6 +168,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
   using Memory = BackwardMemory<Tile>;
   using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  constexpr bool kSent = StateWalk<Tile>::kShortRows;
   const int K = walk.K, V = walk.V, chunks = walk.chunks;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
@@ -179,6 +180,18 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
   if (op.end.gradient && walk.pass == 0) {
     d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
   }
+  const int last_first = (chunks - 1) * (Tile::kMapped ? walk.step : C);
+  auto gains = walk.gains(op, last_first, walk.T - last_first);
+  // What is kept as operands comes to its place while the chunk after it ends.
+  const auto send_kept = [&](int chunk, int first, int valid) {
+    if constexpr (kSent) {
+      Eights<Tile, D, D>::send(memory.state, kRow, walk.short_state(op, chunk));
+      if (!walk.solves) return;
+      Eights<Tile, C, C>::send(memory.inverse, kSide, walk.short_inverse(op, chunk));
+      Eights<Tile, C, D>::send(memory.written, kRow, walk.shortened(walk.written(op, first, valid)));
+    }
+  };
+  send_kept(chunks - 1, last_first, walk.T - last_first);
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
     const int step = Tile::kMapped ? walk.step : C;
     const int first = chunk * step, valid = min(step, walk.T - first);
@@ -188,36 +201,46 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }
+    const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
     {
       Guarded<Tile> q_in, k_in, d_o_in, written_in;
       q_in.fetch(walk.queries(op, first, valid), K);
       k_in.fetch(walk.keys(op, first, valid), K);
       d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
-      written_in.fetch(walk.written(op, first, valid), V);
-      if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+      if constexpr (!kSent) written_in.fetch(walk.written(op, first, valid), V);
+      if (threadIdx.x < 32) {
+        walk.fill(gates, op, gains);
+        gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
+      }
       q_in.put(memory.q, valid);
       k_in.put(memory.k, valid);
       d_o_in.put(memory.d_o, valid);
-      written_in.put(memory.written, valid, kRow,
-                     [&](int row) { return walk.gain_of_written(op, first, valid, row); });
+      if constexpr (!kSent) written_in.put(memory.written, valid, kRow, gain);
     }
-    if constexpr (StateWalk<Tile>::kShort) {
+    if (kSent && !walk.solves) {
+      Guarded<Tile> written_in;
+      written_in.fetch(walk.written(op, first, valid), V);
+      written_in.put(memory.written, valid, kRow, gain);
+    }
+    if constexpr (kSent) {
+      Eights<Tile, D, D>::wait();
+    } else if constexpr (StateWalk<Tile>::kShort) {
       Eights<Tile, D, D> state_in;
-      state_in.fetch(walk.short_state(op, chunk), walk.line);
+      state_in.fetch(walk.short_state(op, chunk));
       state_in.put(memory.state, kRow);
     } else if constexpr (Memory::kStateStaged) {
       Guarded<Tile, D> state_in;
       state_in.fetch(kept, K);
       state_in.put(memory.state, V);
     }
-    if (walk.solves) {
+    if (!kSent && walk.solves) {
       if constexpr (StateWalk<Tile>::kShort) {
         Eights<Tile, C, C> inverse_in;
-        inverse_in.fetch(walk.short_inverse(op, chunk), C);
+        inverse_in.fetch(walk.short_inverse(op, chunk));
         inverse_in.put(memory.inverse, kSide);
       } else {
         Guarded<WholeTile, C, C> inverse_in;
-        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), C, C}, C);
+        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
         inverse_in.put(memory.inverse, C, kSide);
       }
     }
@@ -226,24 +249,13 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       look_in.fetch(walk.looks(op, first, valid), K);
       look_in.put(memory.x, valid);
     }
-    if (chunk > 0) {
-      const int before = first - step;
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, before, C), C);
-      prefetch_rows<Tile>(walk.keys(op, before, step), step);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, before, step, V), step);
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.of_queries(op.o.gradient, before, C, V), C);
-      walk.prefetch_state(op, chunk - 1);
-      if (walk.solves) {
-        prefetch_rows<Tile>(walk.of_erases(op.solved.value, before, step, V), step);
-        prefetch_rows<Tile, C>(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), C, C},
-                               StateWalk<Tile>::kShort ? C / 2 : C);
-      }
-    }
     __syncthreads();
 
     const auto decayed = [&](int kind, int i, int j, int last, float a) {
       return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
     };
+    Rows given;  // v
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     {
       Side s;
       s.template add<false, false, D>(q, k);
@@ -256,8 +268,6 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
     d_u.template add<false, false, D>(k, d_state_at);
     if (walk.gated()) d_u.scale(gates.left);
     __syncthreads();
-    Rows given;  // v
-    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
     if (walk.solves) {
       d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
@@ -311,14 +321,11 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
         });
         sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
       }
-      p.pairs([&](int i, int j, float a, float b) {
-        const float e = gates.erase[i];
-        Op::put2(memory.look + i * kSide + j, e * a, e * b);
-      });
-      d_u.pairs([&](int i, int v, float a, float b) {
-        const float f = -gates.erase[i] * gates.look[i];
-        Op::put2(memory.d_rest_aged + i * kRow + v, f * a, f * b);
-      });
+      p.scale(gates.erase);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.look + i * kSide + j, a, b); });
+      d_u.scale(gates.erase);
+      if (walk.gated()) d_u.scale(gates.look);
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
     }
     __syncthreads();
 
@@ -424,6 +431,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
             d_erase);
       }
     }
+    if (chunk > 0) send_kept(chunk - 1, first - step, step);
     d_state.template add<true, true, C>(d_o, q);
     if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
     __syncthreads();

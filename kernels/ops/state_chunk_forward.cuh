@@ -47,6 +47,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  constexpr bool kShortRows = StateWalk<Tile>::kShortRows;
   const int K = walk.K, V = walk.V;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, state_at{memory.state, kRow},
@@ -61,6 +62,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     next_q.fetch(walk.queries(op, 0, min(C, walk.T)), K);
     next_k.fetch(walk.keys(op, 0, min(C, walk.T)), K);
   }
+  auto gains = walk.gains(op, 0, min(Tile::kMapped ? walk.step : C, walk.T));
   for (int chunk = 0; chunk < walk.chunks; ++chunk) {
     const int step = Tile::kMapped ? walk.step : C;
     const int first = chunk * step, valid = min(step, walk.T - first),
@@ -82,23 +84,18 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     if (!StateWalk<Tile>::kShort && op.states) {
       state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
     }
-    if (threadIdx.x < 32) walk.fill(gates, op, first, valid);
+    if (threadIdx.x < 32) {
+      walk.fill(gates, op, gains);
+      gains = walk.gains(op, first + step, soon);
+    }
     if (soon > 0) {
-      if (!Tile::kMapped) prefetch_rows<Tile>(walk.queries(op, first + step, soon), soon);
-      prefetch_rows<Tile>(walk.keys(op, first + step, soon), soon);
-      prefetch_rows<Tile>(walk.of_writes(op.v.value, first + step, soon, V), soon);
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first + step, soon), soon);
+      prefetch_rows<Tile>(1, walk.keys(op, first + step, soon), soon);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first + step, soon, V), soon);
     }
     typename Tile::Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     __syncthreads();
-    if constexpr (StateWalk<Tile>::kShort) {
-      if (op.states) {
-        Eights<Tile, D, D> kept;
-        kept.fetch(memory.state, kRow);
-        kept.put(walk.short_state(op, chunk), walk.line);
-      }
-    }
-
     {  // scores of the reads
       typename Tile::Side s;
       s.template add<false, false, D>(q, k);
@@ -128,12 +125,10 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       }
       typename Tile::Rows r;
       r.template add<false, false, D>(x, state_at);
-      const auto combine = [&](int i, float r_i, float v_i) {
-        return gates.write[i] * v_i - gates.erase[i] * gates.look[i] * r_i;
-      };
-      r.pairs_with(given, [&](int i, int v, float a, float b, float x_v, float y_v) {
-        Op::put2(memory.rest + i * kRow + v, combine(i, a, x_v), combine(i, b, y_v));
-      });
+      given.scale(gates.write), r.scale(gates.erase);
+      if (walk.gated()) r.scale(gates.look);
+      given.subtract(r);
+      given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
     } else {
       given.scale(gates.write);
       given.pairs([&](int i, int v, float a, float b) {
@@ -148,6 +143,9 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
     if (walk.solves) inverting.diagonal();
     o.template add<false, false, D>(q, state_at);
     if (walk.gated()) o.scale(gates.read);
+    if constexpr (StateWalk<Tile>::kShort) {  // by who does not wait for the blocks on the diagonal
+      if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
+    }
     if (walk.solves) {
       __syncthreads();
       inverting.merge_all();
@@ -162,11 +160,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       }
       __syncthreads();
       if constexpr (StateWalk<Tile>::kShort) {
-        if (kept) {
-          Eights<Tile, C, C> operands;
-          operands.fetch(memory.inverse, kSide);
-          operands.put(walk.short_inverse(op, chunk), C);
-        }
+        if (kept) Eights<Tile, C, C>::keep(memory.inverse, kSide, walk.short_inverse(op, chunk));
       }
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
@@ -175,10 +169,12 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
         Op::put2(memory.written + i * kRow + v, a, b);
         if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
-      if (op.solved) {
-        u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
-      }
+      const auto solved = walk.of_erases(op.solved.value, first, valid, V);
+      if (!kShortRows && op.solved) u.template put<Tile::kWhole>(Write::overwrite, solved, V);
       __syncthreads();
+      if constexpr (kShortRows) {
+        if (op.solved) Eights<Tile, C, D>::keep(memory.written, kRow, walk.shortened(solved));
+      }
     }
 
     if (!Tile::kMapped && soon > 0) {

@@ -66,21 +66,27 @@ struct ChunkGates {
   }
 };
 
-/// Where the rows of a chunk lie, `stride` apart; beyond `valid` there are none.
+/// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
+template <class T>
+__device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
+  using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
+}
+/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row) tells whether a
+/// row is there, start(row) where it starts if it is, and the row itself either of them: where it starts, or null.
 template <class T>
 struct PlainRows {
   T* at;
-  std::int64_t stride;
+  int bytes;
   int valid;
-  __device__ __forceinline__ T* operator()(int row) const {
-    return row < valid ? at + row * stride : nullptr;
-  }
+  __device__ __forceinline__ bool has(int row) const { return row < valid; }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
   /// Some row, this one if it is there.
-  __device__ __forceinline__ T* near(int row) const { return at + min(row, valid - 1) * stride; }
+  __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
-/// kRows x D numbers on their way from global to shared memory: rows(row) is where a row starts, or null; the rest
-/// is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
+/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
 /// that are not there are not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way,
 /// which is faster forward by 3 to 5 % (measured on an H200).
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
@@ -98,17 +104,15 @@ struct Fetched {
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       if constexpr (!Tile::kWhole) {
-        const float* const from = rows(row(turn));
         float v[4];
-        load4(from + column(), from ? columns - column() : 0, false, v);
+        load4(rows.start(row(turn)) + column(), rows.has(row(turn)) ? columns - column() : 0, false, v);
         x[turn] = make_float4(v[0], v[1], v[2], v[3]);
       } else if constexpr (kGuarded) {
         x[turn] = make_float4(0, 0, 0, 0);
-        if (const float* const from = rows(row(turn))) {
-          x[turn] = *reinterpret_cast<const float4*>(from + column());
-        }
+        if (rows.has(row(turn)))
+          x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.start(row(turn)) + column()));
       } else {
-        x[turn] = *reinterpret_cast<const float4*>(rows.near(row(turn)) + column());
+        x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.near(row(turn)) + column()));
       }
     }
   }
@@ -141,7 +145,8 @@ struct Fetched {
   }
 };
 
-/// kRows x kColumns operands of two bytes on their way between memories, rows `line` apart.
+/// kRows x kColumns operands of two bytes on their way between memories: of the rows that `rows` has; the rest is 0. In
+/// shared memory they are `line` apart.
 template <class Tile, int kRows, int kColumns>
 struct Eights {
   static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
@@ -154,25 +159,49 @@ struct Eights {
       if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
     }
   }
-  __device__ __forceinline__ void fetch(const std::uint16_t* from, int line) {
-    each([&](int turn, int row, int c) { x[turn] = *reinterpret_cast<const uint4*>(from + row * line + c); });
+  template <class Where>
+  __device__ __forceinline__ void fetch(const Where& rows) {
+    each([&](int turn, int row, int c) {
+      x[turn] = make_uint4(0, 0, 0, 0);
+      if (rows.has(row)) x[turn] = __ldcs(reinterpret_cast<const uint4*>(rows.start(row) + c));
+    });
   }
   __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
   }
+  /// From global to shared memory in the background, until wait().
+  template <class Where>
+  __device__ __forceinline__ static void send(std::uint16_t* to, int line, const Where& rows) {
+    each([&](int, int row, int c) {
+      const bool there = rows.has(row);
+      const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to + row * line + c));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at),
+                   "l"(rows.start(there ? row : 0) + c), "r"(there ? 16 : 0)
+                   : "memory");
+    });
+  }
+  __device__ __forceinline__ static void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+  /// From shared to global memory.
+  template <class Where>
+  __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
+    each([&](int, int row, int c) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(from + row * line + c);
+      if (rows.has(row)) __stcs(reinterpret_cast<uint4*>(rows.start(row) + c), eight);
+    });
+  }
 };
 
-/// Asks for rows that will be read soon.
-__device__ __forceinline__ void prefetch_line(const float* p) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-template <class Tile, int kColumns = Tile::D, class Where>
-__device__ __forceinline__ void prefetch_rows(const Where& rows, int count) {
+/// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for them. Of
+/// several tensors, the rows of number `turn` are other warps' than those of its neighbours.
+template <class Tile, int kBytes = 4 * Tile::D, class Where>
+__device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
+  static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
   if constexpr (Tile::kWhole) {
-    constexpr int kLines = kColumns / 32;
-    for (int i = threadIdx.x; i < count * kLines; i += Tile::kThreads) {
-      if (const float* const from = rows(i / kLines)) prefetch_line(from + i % kLines * 32);
-    }
+    const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
+    if (row >= count || !rows.has(row)) return;
+    const auto* const from = reinterpret_cast<const char*>(rows.start(row));
+#pragma unroll
+    for (int at = 0; at < kBytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
   }
 }
 

@@ -20,34 +20,34 @@ struct KeyBlock {
 template <class T>
 struct StepRows {
   T *even, *odd;
-  std::int64_t stride;
+  int bytes;  ///< between rows
   int valid, shift;
-  __device__ __forceinline__ T* operator()(int row) const {
-    T* const at = row & shift ? odd : even;
-    return at && row < valid ? at + (row >> shift) * stride : nullptr;
-  }
+  __device__ __forceinline__ T* of(int row) const { return row & shift ? odd : even; }
+  __device__ __forceinline__ bool has(int row) const { return row < valid && of(row); }
+  __device__ __forceinline__ T* start(int row) const { return ahead(of(row), row >> shift, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
 };
 /// Those of queries that a list names.
 template <class T>
 struct ListedRows {
   T* at;
-  std::int64_t stride;
+  int bytes;        ///< between rows
   const int* list;  ///< of a row's query, or -1
-  __device__ __forceinline__ T* operator()(int row) const {
-    const int i = list[row];
-    return at && i >= 0 ? at + i * stride : nullptr;
-  }
+  __device__ __forceinline__ bool has(int row) const { return at && list[row] >= 0; }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, list[row], bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
 };
 /// Those of the tokens whose first row a row is.
 template <class T>
 struct TokenRows {
   T* at;
-  std::int64_t stride;
+  int bytes;  ///< between rows
   int valid, first, per_token;
-  __device__ __forceinline__ T* operator()(int row) const {
-    const int m = first + row;
-    return at && row < valid && m % per_token == 0 ? at + m / per_token * stride : nullptr;
+  __device__ __forceinline__ bool has(int row) const {
+    return at && row < valid && (first + row) % per_token == 0;
   }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, (first + row) / per_token, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
 };
 
 template <class Tile>
@@ -111,15 +111,14 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
                                        int columns, int from = 0) const {
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
     const auto start = [&](const Tensor<X>& x) {
-      const std::int64_t at = write + static_cast<std::int64_t>(first >> shift) * H;
-      return x.data ? x.at(replica) + at * columns + from : nullptr;
+      return x.data ? ahead(x.at(replica) + write * columns + from, first >> shift, bytes) : nullptr;
     };
-    const std::int64_t stride = static_cast<std::int64_t>(H) * columns;
     if constexpr (kMapped) {
-      return StepRows<X>{start(even), shift ? start(odd) : nullptr, stride, valid, shift};
+      return StepRows<X>{start(even), shift ? start(odd) : nullptr, bytes, valid, shift};
     } else {
-      return PlainRows<X>{start(even), stride, valid};
+      return PlainRows<X>{start(even), bytes, valid};
     }
   }
   template <class X>
@@ -159,13 +158,12 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
                                              int from = 0) const {
-    const std::int64_t stride = static_cast<std::int64_t>(H) * columns;
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
     if constexpr (kMapped) {
-      return ListedRows<X>{x.data ? x.at(replica) + query * columns + from : nullptr, stride, list};
+      return ListedRows<X>{x.data ? x.at(replica) + query * columns + from : nullptr, bytes, list};
     } else {
-      return PlainRows<X>{
-          x.data ? x.at(replica) + (query + static_cast<std::int64_t>(first) * H) * columns : nullptr, stride,
-          x.data ? valid : 0};
+      return PlainRows<X>{x.data ? ahead(x.at(replica) + query * columns, first, bytes) : nullptr, bytes,
+                          x.data ? valid : 0};
     }
   }
   __device__ __forceinline__ auto queries(const StateRead<float>& op, int first, int valid) const {
@@ -175,12 +173,12 @@ struct StateWalk {
   template <class X>
   __device__ __forceinline__ auto of_tokens(const Tensor<X>& x, int first, int valid, int columns,
                                             int from = 0) const {
-    const std::int64_t stride = static_cast<std::int64_t>(H) * columns;
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
     X* const at = x.data ? x.at(replica) + token * columns + from : nullptr;
     if constexpr (kMapped) {
-      return TokenRows<X>{at, stride, valid, first, per_token};
+      return TokenRows<X>{at, bytes, valid, first, per_token};
     } else {
-      return PlainRows<X>{at + first * stride, stride, valid};
+      return PlainRows<X>{ahead(at, first, bytes), bytes, valid};
     }
   }
   /// Of the chunk in a tensor [R,B,H,count,size].
@@ -191,27 +189,31 @@ struct StateWalk {
   /// This launch's columns of a state, in a tensor [R,B,H,count,V,line].
   template <class T_>
   __device__ __forceinline__ PlainRows<T_> state(const Tensor<T_>& x, int count = 1, int chunk = 0) const {
-    return {kept(x, count, chunk, V * line) + first_key, line, V};
+    return {kept(x, count, chunk, V * line) + first_key, line * static_cast<int>(sizeof(T_)), V};
   }
 
   /// Whether states and inverses are kept as the operands that backward makes of them anyway, in half the memory's
   /// bytes.
   static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
-  __device__ __forceinline__ std::uint16_t* short_state(const StateRead<float>& op, int chunk) const {
-    return reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line)) + first_key;
+  /// Whether so is what was written, each row in the first half of its place.
+  static constexpr bool kShortRows = kShort && !kMapped;
+  using ShortRows = PlainRows<std::uint16_t>;
+  __device__ __forceinline__ static ShortRows shortened(const PlainRows<float>& rows) {
+    return {reinterpret_cast<std::uint16_t*>(rows.at), rows.bytes, rows.valid};
   }
-  __device__ __forceinline__ std::uint16_t* short_inverse(const StateRead<float>& op, int chunk) const {
-    return reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, Tile::C * Tile::C));
+  __device__ __forceinline__ ShortRows short_state(const StateRead<float>& op, int chunk) const {
+    const auto at = reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line));
+    return {at + first_key, 2 * line, V};
   }
-  __device__ __forceinline__ void prefetch_state(const StateRead<float>& op, int chunk) const {
+  __device__ __forceinline__ ShortRows short_inverse(const StateRead<float>& op, int chunk) const {
+    constexpr int C = Tile::C;
+    return {reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, C * C)), 2 * C, C};
+  }
+  __device__ __forceinline__ void prefetch_state(int turn, const StateRead<float>& op, int chunk) const {
     if constexpr (kShort) {
-      constexpr int kLines = Tile::D > 64 ? Tile::D / 64 : 1;
-      const std::uint16_t* const from = short_state(op, chunk);
-      for (int i = threadIdx.x; i < V * kLines; i += Tile::kThreads) {
-        prefetch_line(reinterpret_cast<const float*>(from + i / kLines * line + i % kLines * 64));
-      }
+      prefetch_rows<Tile, 2 * Tile::D>(turn, short_state(op, chunk), V);
     } else {
-      prefetch_rows<Tile>(state(op.states.value, chunks, chunk), V);
+      prefetch_rows<Tile>(turn, state(op.states.value, chunks, chunk), V);
     }
   }
 
@@ -262,22 +264,36 @@ struct StateWalk {
     if (kMapped && op.position && op.q.wanted())
       zero_blind(op, op.q.gradient, line, first_key, K, op.q.write);
   }
-  /// By one warp: everything in `gates` for the `valid` rows from `first` on. Rows beyond them neither write nor
-  /// decay.
-  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op, int first,
-                                       int valid) const {
+  /// What a lane of one warp knows of the gates of its rows.
+  struct Gains {
+    float write[Tile::C / 32], erase[Tile::C / 32], decay[Tile::C / 32];
+  };
+  /// Of the `valid` rows from `first` on. Asked for long before they are needed, they need not be waited for.
+  __device__ __forceinline__ Gains gains(const StateRead<float>& op, int first, int valid) const {
+    Gains all;
+    const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
+#pragma unroll
+    for (int x = 0; x < Tile::C / 32; ++x) {
+      const int i = static_cast<int>(threadIdx.x) % 32 * (Tile::C / 32) + x;
+      all.write[x] = write_gain(op, first, valid, i);
+      all.erase[x] = erase_gain(op, first, valid, i);
+      all.decay[x] = decays.has(i) ? *decays.start(i) : 0;
+    }
+    return all;
+  }
+  /// By one warp: everything in `gates`. Rows that are not there neither write nor decay.
+  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op,
+                                       const Gains& all) const {
     constexpr int C = Tile::C, kEach = C / 32;
     const int lane = threadIdx.x % 32;
-    const auto decay = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
     double sums[kEach], before_lane = 0;
 #pragma unroll
     for (int x = 0; x < kEach; ++x) {
       const int i = lane * kEach + x;
-      gates.write[i] = write_gain(op, first, valid, i);
-      gates.erase[i] = erase_gain(op, first, valid, i);
+      gates.write[i] = all.write[x];
+      gates.erase[i] = all.erase[x];
       // A decay to nothing is -infinity: what stands for it must survive sums and differences.
-      const float* const g = decay(i);
-      before_lane += g ? static_cast<double>(fmaxf(*g, -1e4f)) : 0.0;
+      before_lane += static_cast<double>(fmaxf(all.decay[x], -1e4f));
       sums[x] = before_lane;
     }
     if (!gated()) {
@@ -318,15 +334,13 @@ struct StateWalk {
   __device__ __forceinline__ float write_gain(const StateRead<float>& op, int first, int valid,
                                               int row) const {
     if (row >= valid || !writes(row)) return 0;
-    const float* const w = of_writes(op.write_gain.value, first, valid, 1)(row);
-    return op.write_gain ? *w : 1;
+    return op.write_gain ? *of_writes(op.write_gain.value, first, valid, 1).start(row) : 1;
   }
   __device__ __forceinline__ float erase_gain(const StateRead<float>& op, int first, int valid,
                                               int row) const {
     if (row >= valid || !erases(row)) return 0;
     const In<float>& gain = op.erase == Erase::delta ? op.write_gain : op.erase_gain;
-    const float* const e = of_erases(gain.value, first, valid, 1)(row);
-    return gain ? *e : 1;
+    return gain ? *of_erases(gain.value, first, valid, 1).start(row) : 1;
   }
 
  private:

@@ -65,7 +65,7 @@ Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real
 
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
-                       const BatchTensors& batch) {
+                       const BatchIds& batch) {
   Scores<Real> op;
   op.scale = scale;
   op.k = in(k), op.q = in(q), op.position = ids(batch.position);
@@ -75,7 +75,7 @@ Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable
 }
 
 template <class Real>
-Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch) {
+Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch) {
   Softmax<Real> op;
   op.x = in(x), op.position = ids(batch.position);
   return out<Real>(g.add(op).y);
@@ -83,7 +83,7 @@ Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& b
 
 template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
+                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
                                bool contracting) {
   RecurrentRead<Real> op;
   op.contracting = contracting;
@@ -93,8 +93,7 @@ Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>
 }
 
 template <class Real>
-PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q,
-                                const BatchTensors& batch) {
+PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch) {
   PrefixDot<Real> op;
   op.k = in(k), op.q = in(q), op.position = ids(batch.position);
   const auto& added = g.add(op);
@@ -117,7 +116,7 @@ Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variab
 }
 
 template <class Real>
-Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch,
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,
                               std::optional<double> eps) {
   GatherValues<Real> op;
   op.divided = eps.has_value(), op.eps = eps.value_or(0), op.values = values;
@@ -127,7 +126,7 @@ Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, con
 
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchTensors& batch) {
+                         int values, const BatchIds& batch) {
   FwmRead<Real> op;
   op.device = g.device(), op.values = values;
   op.k = in(k), op.q = in(q), op.beta = in(beta);
@@ -172,7 +171,7 @@ Variable<Real>* dropout(Graph<Real>& g, double rate, std::uint32_t site, Variabl
 }
 
 template <class Real>
-QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch) {
+QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchIds& batch) {
   auto* query_loss = g.variable({batch.B, batch.Q}, false);
   auto* loss = g.variable({1}, false);
   auto* correct = g.integers({batch.B, batch.Q});
@@ -190,8 +189,7 @@ QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTenso
 }
 
 template <class Real>
-QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w,
-                              const BatchTensors& batch) {
+QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, const BatchIds& batch) {
   CrossEntropy<Real> op;
   op.precision = g.products(), op.device = g.device();
   op.with_gradients = g.train();
@@ -224,31 +222,29 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   return {query_loss, loss, correct};
 }
 
-#define CROSSTALK_NODES(Real)                                                                              \
-  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);        \
-  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);   \
-  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                      \
-  template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                 \
-  template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                          \
-  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*,                  \
-                                  const BatchTensors&);                                                    \
-  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchTensors&);                    \
-  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, \
-                                          Variable<Real>*, Variable<Real>*, const BatchTensors&, bool);    \
-  template PrefixProducts<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*,                 \
-                                           const BatchTensors&);                                           \
-  template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                    \
-  template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);             \
-  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchTensors&,          \
-                                         std::optional<double>);                                           \
-  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,  \
-                                    const BatchTensors&);                                                  \
-  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,             \
-                                          const Tensor<std::int32_t>*, std::uint32_t);                     \
-  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                   \
-                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);              \
-  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchTensors&);               \
-  template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchTensors&);
+#define CROSSTALK_NODES(Real)                                                                                \
+  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);          \
+  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);     \
+  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                        \
+  template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                   \
+  template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                            \
+  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&);  \
+  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                          \
+  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,   \
+                                          Variable<Real>*, Variable<Real>*, const BatchIds&, bool);          \
+  template PrefixProducts<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&); \
+  template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                      \
+  template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);               \
+  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,                \
+                                         std::optional<double>);                                             \
+  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,    \
+                                    const BatchIds&);                                                        \
+  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,               \
+                                          const Tensor<std::int32_t>*, std::uint32_t);                       \
+  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                     \
+                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);                \
+  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchIds&);                     \
+  template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&);
 CROSSTALK_NODES(float)
 CROSSTALK_NODES(double)
 

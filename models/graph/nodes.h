@@ -13,10 +13,17 @@
 
 namespace crosstalk {
 
-/// The integer tensors of a batch inside a graph (see kernels/batch.h).
+/// The integer tensors of a batch inside a graph (see kernels/batch.h), as nodes read them.
+struct BatchIds {
+  const Tensor<std::int32_t>*tokens = nullptr, *query = nullptr, *position = nullptr, *target = nullptr;
+  int B = 0, T = 0, C = 0, Q = 0;
+};
+
+/// The same for who makes and fills them.
 struct BatchTensors {
   Tensor<std::int32_t>*tokens = nullptr, *query = nullptr, *position = nullptr, *target = nullptr;
   int B = 0, T = 0, C = 0, Q = 0;
+  operator BatchIds() const { return {tokens, query, position, target, B, T, C, Q}; }
 };
 
 /// y = x w^T + b: x [R,N..,I], w [R,O,I], b [R,O] or nullptr -> [R,N..,O].
@@ -65,7 +72,7 @@ template <class Real>
 struct ScoresNode {
   double scale;
   Variable<Real>*k, *q;
-  BatchTensors batch;
+  BatchIds batch;
 };
 
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
@@ -93,21 +100,21 @@ Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real
 /// scale q.k: k [R,B,T,P], q [R,B,Q,P] -> [R,B,Q,T], 0 for tokens not seen.
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
-                       const BatchTensors& batch);
+                       const BatchIds& batch);
 /// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
 /// (ops/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
-                             Variable<Real>* query, const BatchTensors& batch, Variable<Real>* a = nullptr);
+                             Variable<Real>* query, const BatchIds& batch, Variable<Real>* a = nullptr);
 template <class Real>
-Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchTensors& batch);
+Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch);
 
 /// Weights of reading a gated, erasing recurrence (ops/recurrence.h); coefficients [R,B,T] or nullptr.
 /// `contracting`: erase |k|^2 <= 2 always, so that little need be kept for the backward pass.
 template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchTensors& batch,
+                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
                                bool contracting = false);
 
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
@@ -116,8 +123,7 @@ struct PrefixProducts {
   Variable<Real>*zk, *zq;
 };
 template <class Real>
-PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q,
-                                const BatchTensors& batch);
+PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch);
 
 /// a_t / b_t, 0 at t = 0: [R,B,T].
 template <class Real>
@@ -128,12 +134,12 @@ Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variab
 
 /// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>
-Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchTensors& batch,
+Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,
                               std::optional<double> eps = {});
 /// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
 template <class Real>
 Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchTensors& batch);
+                         int values, const BatchIds& batch);
 
 /// omega [R,m,d] drawn anew in every forward pass from (seed [R,2], draw [R,1], purpose).
 template <class Real>
@@ -153,10 +159,9 @@ struct QueryLoss {
 };
 /// Squared loss against one-hot targets: a node without outputs.
 template <class Real>
-QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchTensors& batch);
+QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchIds& batch);
 /// Cross-entropy of logits x w^T (ops/cross_entropy.h): x [R,B,Q,D], w [R,V,D]. A node without outputs.
 template <class Real>
-QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w,
-                              const BatchTensors& batch);
+QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, const BatchIds& batch);
 
 }  // namespace crosstalk

@@ -119,8 +119,8 @@ bool table_scores_once(Graph<Real>& graph) {
     // Copies: the nodes go.
     const ScoresNode<Real> kept = *scores;
     const std::vector<Table<Real>> tables = lookup->tables;
-    BatchTensors batch = kept.batch;
-    batch.tokens = const_cast<Tensor<std::int32_t>*>(lookup->ids);
+    BatchIds batch = kept.batch;
+    batch.tokens = lookup->ids;
     Variable<Real>* a = node.outputs[0];
     Variable<Real>* asked = graph.view(query.x, {batch.B, batch.Q, query.x->value.columns()});
     replace(graph, chain, [&] {

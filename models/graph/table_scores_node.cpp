@@ -7,7 +7,7 @@ namespace crosstalk {
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
-                             Variable<Real>* query, const BatchTensors& batch, Variable<Real>* a) {
+                             Variable<Real>* query, const BatchIds& batch, Variable<Real>* a) {
   std::vector<Variable<Real>*> inputs = checked_tables("table_scores", *batch.tokens, tables);
   for (const auto& table : tables) {
     if (g.train() && !table.buckets.order)
@@ -61,9 +61,9 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
 
 template Variable<float>* table_scores(Graph<float>&, double, FeatureMap, int,
                                        const std::vector<Table<float>>&, Variable<float>*, Variable<float>*,
-                                       const BatchTensors&, Variable<float>*);
+                                       const BatchIds&, Variable<float>*);
 template Variable<double>* table_scores(Graph<double>&, double, FeatureMap, int,
                                         const std::vector<Table<double>>&, Variable<double>*,
-                                        Variable<double>*, const BatchTensors&, Variable<double>*);
+                                        Variable<double>*, const BatchIds&, Variable<double>*);
 
 }  // namespace crosstalk

@@ -18,7 +18,7 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
         "memory.read_norm",
         "memory.read_norm = \"attention\" of the delta rule has one head and reads beside the sequence; "
         "use read_norm \"none\" or model.heads = 1");
-  BatchTensors batch = *m.batch();
+  BatchIds batch = *m.batch();
   const auto rows = [&](Var<Real> x) { return view(x, {x.dim(0), x.dim(1), x.dim(3)}).variable; };
   const auto [zk, zq] = prefix_dot(m.graph, rows(k), rows(q), batch);
   auto* erase = erase_ratio(m.graph, beta.variable, zk);
