@@ -292,7 +292,7 @@ TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
   }
 }
 
-// Many heads, each held by a block: queries that are shared by few warps and by many.
+// Many heads, each held by a block: queries that are shared by few warps and by many, and such as do not fit beside tokens.
 TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
   for (const auto& [T, Q, K, V] : {std::tuple{40, 40, 64, 64},
                                    {90, 90, 128, 128},
@@ -301,7 +301,9 @@ TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
                                    {100, 33, 64, 128},
                                    {140, 200, 40, 64},
                                    {33, 256, 36, 4},
-                                   {300, 16, 128, 128}}) {
+                                   {256, 16, 128, 128},
+                                   {250, 250, 128, 128},
+                                   {256, 60, 128, 100}}) {
     for (int kind = T / 10 % 2; kind < 4; kind += 2) {
       Shape s;
       s.B = 32, s.H = 2, s.T = T, s.Q = Q, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K),

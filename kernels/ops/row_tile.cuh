@@ -165,6 +165,33 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
   }
 }
 
+/// Rows r0 .. r0 + 16 of x as operands in registers, and the scores of those (bf16).
+template <class Tile>
+__device__ __forceinline__ void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k)
+    load_matrices<false>(rows[k], x.numbers + (r0 + lane % 16) * Tile::kStep + lane / 16 * 8 + 16 * k);
+}
+template <class Tile, int kCount>
+__device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4], const Tile& y, int n0,
+                                       float (&c)[kCount][4]) {
+  const int lane = threadIdx.x % 32;
+  const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * Tile::kStep + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k) {
+    unsigned b[4];
+#pragma unroll
+    for (int n = 0; n < kCount; n += 2) {
+      load_matrices<false>(b, ys + n * 8 * Tile::kStep + 16 * k);
+      mma_bf16(c[n], rows[k], b[0], b[1]);
+      mma_bf16(c[n + 1], rows[k], b[2], b[3]);
+    }
+  }
+}
+
 /// sums += w y: weights w as scores() lays them by rows n0 .. of y. Lanes of `sums` as of scores.
 template <class Tile, int kCount>
 __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, int n0,
