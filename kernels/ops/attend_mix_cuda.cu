@@ -174,21 +174,17 @@ void launch_tiles(const Exec& exec, const AttendMix<float>& op, Kernel kernel, i
            stream_of(exec)>>>(op);
 }
 
-/// Whether heads are many and a block holds one (attend_mix_whole.cuh).
+/// Whether a block holds a head, and memory is as it wants it.
 bool in_whole_heads(const AttendMix<float>& op) {
-  constexpr int kFewestHeads = 64;
-  const int D = op.K() > op.V() ? op.K() : op.V();
-  const auto aligned = [](const Tensor<float>& t) {
-    return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
-  };
-  if (op.products != Precision::bf16 || op.biased() || op.Q() > kWholeRows || op.T() > kWholeRows ||
-      D <= 32 || op.K() % 4 != 0 || op.V() % 4 != 0 || op.B() * op.H() < kFewestHeads)
-    return false;
+  bool good = op.fits_whole();
   for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,
-                                 op.k.gradient, op.v.gradient}) {
-    if (!aligned(t)) return false;
-  }
-  return true;
+                                 op.k.gradient, op.v.gradient})
+    good = good &&
+           (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
+  for (const In<float>* field : {&op.x, &op.k, &op.v})
+    good = good && (!op.rounded || field->write != Write::add);
+  if (op.rounded && !good) throw std::logic_error("[attend_mix] rounded operands need whole heads");
+  return good;
 }
 
 /// Calls f with how whole heads of the op's sizes are cut.
@@ -232,8 +228,11 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (in_whole_heads(op)) {
-      with_whole_heads(
-          op, [&](auto cut) { launch_whole(exec, op, whole_read<decltype(cut)>, cut, cut.read_bytes()); });
+      with_whole_heads(op, [&](auto cut) {
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
+        op.rounded ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
+      });
       check_launch("attend_mix");
       return;
     }
@@ -258,7 +257,9 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_whole_heads(op)))
       with_whole_heads(op, [&](auto cut) {
-        launch_whole(exec, op, whole_gradient<decltype(cut)>, cut, cut.gradient_bytes());
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
+        op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
       });
   }
   if (!done) {

@@ -10,9 +10,8 @@
 
 namespace crosstalk::device {
 
-constexpr int kWholeRows = 256;  ///< most queries, and most tokens
-constexpr int kWholeStep = 32;   ///< rows that are walked over at once
-constexpr int kOwnRows = 16;     ///< of a warp
+constexpr int kWholeStep = 32;  ///< rows that are walked over at once
+constexpr int kOwnRows = 16;    ///< of a warp
 
 /// How a size lies in shared memory.
 template <class Tile_, int kWarps_>
@@ -53,18 +52,46 @@ struct Whole {
   }
 };
 
-/// Four neighbours of row n of N, of C numbers; anything outside.
+/// Rows of a field of this sequence and head, floats or operands.
+template <class Number>
+__device__ __forceinline__ HeadRows<Number> whole_rows(const AttendMix<float>& op, const Tensor<float>& t,
+                                                       int r, int bh, int count, int columns) {
+  Tensor<Number> of;
+  of.data = reinterpret_cast<Number*>(t.data);
+  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
+  return HeadRows<Number>(of, r, bh / op.H(), bh % op.H(), count, op.H(), columns);
+}
+
+/// Neighbours that a thread moves at once: of row n of N, of C numbers; anything outside.
+template <class Number>
+constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
 __device__ __forceinline__ Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
   return *reinterpret_cast<const Four<float>*>(rows(min(n, N - 1)) + (c < C ? c : 0));
 }
-template <class Tile>
-__device__ __forceinline__ void whole_keep(const Tile& tile, int row, int c, const Four<float>& x,
-                                           bool inside) {
-  *reinterpret_cast<uint2*>(tile.numbers + row * Tile::kStep + c) =
+__device__ __forceinline__ uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c,
+                                             int C) {
+  return *reinterpret_cast<const uint4*>(rows(min(n, N - 1)) + (c < C ? c : 0));
+}
+__device__ __forceinline__ void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
+  *reinterpret_cast<uint2*>(to) =
       inside ? make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3])) : make_uint2(0, 0);
 }
+__device__ __forceinline__ void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
+  *reinterpret_cast<uint4*>(to) = inside ? x : make_uint4(0, 0, 0, 0);
+}
+__device__ __forceinline__ float whole_dot(const Four<float>& x, const Four<float>& y) {
+  return (x.v[0] * y.v[0] + x.v[1] * y.v[1]) + (x.v[2] * y.v[2] + x.v[3] * y.v[3]);
+}
+__device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
+  const auto pair = [](unsigned a, unsigned b) {
+    return __uint_as_float(a << 16) * __uint_as_float(b << 16) +
+           __uint_as_float(a & 0xffff0000) * __uint_as_float(b & 0xffff0000);
+  };
+  return (pair(x.x, y.x) + pair(x.y, y.y)) + (pair(x.z, y.z) + pair(x.w, y.w));
+}
 
-/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number `thread`.
+/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number `thread`. Operands
+/// come in the background: then whole_copies_end() and a barrier.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
                                           int count, int N, int C) {
@@ -78,42 +105,58 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int row = n + i * kStride;
-      if (row < count) whole_keep(tile, row, c, x[i], n0 + row < N && c < C);
+      if (row < count) whole_keep(tile.numbers + row * Tile::kStep + c, x[i], n0 + row < N && c < C);
     }
   }
 }
+template <int kTeam, class Tile>
+__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
+                                          int n0, int count, int N, int C) {
+  constexpr int kAcross = Tile::kD / 8, kStride = kTeam / kAcross;
+  const int c = thread % kAcross * 8;
+#pragma unroll 4
+  for (int row = thread / kAcross; row < count; row += kStride) {
+    const bool inside = n0 + row < N && c < C;
+    const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(tile.numbers + row * Tile::kStep + c))),
+                 "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+  }
+}
+__device__ __forceinline__ void whole_copies_end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// The same of queries and d_o, and, where `seen` is one, what each query sees, its L and its D.
-template <int kTeam, class Tile>
+template <int kTeam, class Number, class Tile>
 __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
                                              const Tile& xs, const Tile& us, ColumnQuery* seen, int n0,
                                              int count) {
-  constexpr int kStride = kTeam / Tile::kFours, kBatch = Tile::kD > 64 ? 8 : 4;
-  const int c = thread % Tile::kFours * 4, Q = op.Q(), K = op.K(), V = op.V();
-  const HeadRows<float> x = rows_of(op, op.x.value, r, bh), o = rows_of(op, op.o.value, r, bh),
-                        d_o = rows_of(op, op.o.gradient, r, bh);
+  constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
+  constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
+  const int c = thread % kAcross * kMany, Q = op.Q(), K = op.K(), V = op.V();
+  const auto o = whole_rows<Number>(op, op.o.value, r, bh, Q, V),
+             d_o = whole_rows<Number>(op, op.o.gradient, r, bh, Q, V);
+  take_rows<kTeam>(thread, xs, whole_rows<Number>(op, op.x.value, r, bh, Q, K), n0, count, Q, K);
+  if (!seen) return take_rows<kTeam>(thread, us, d_o, n0, count, Q, V);
+  using Moved = decltype(whole_fetch(o, 0, 0, 0, 0));
 #pragma unroll 1
-  for (int row0 = thread / Tile::kFours; row0 < count; row0 += kBatch * kStride) {
-    Four<float> a[kBatch], b[kBatch], e[kBatch];
+  for (int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
+    Moved a[kBatch], b[kBatch];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int n = n0 + row0 + i * kStride;
-      a[i] = whole_fetch(x, n, Q, c, K), b[i] = whole_fetch(d_o, n, Q, c, V);
-      if (seen) e[i] = whole_fetch(o, n, Q, c, V);
+      a[i] = whole_fetch(d_o, n, Q, c, V), b[i] = whole_fetch(o, n, Q, c, V);
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int row = row0 + i * kStride, n = n0 + row;
-      float along = 0;
+      float along = op.normalised && c < V ? whole_dot(a[i], b[i]) : 0;
 #pragma unroll
-      for (int j = 0; j < 4 && seen; ++j) along += b[i].v[j] * e[i].v[j];
-      if (!op.normalised || c >= V) along = 0;
-#pragma unroll
-      for (int offset = Tile::kFours / 2; offset > 0; offset /= 2)
+      for (int offset = kAcross / 2; offset > 0; offset /= 2)
         along += __shfl_xor_sync(kFullWarp, along, offset);
       if (row >= count) continue;
-      whole_keep(xs, row, c, a[i], n < Q && c < K), whole_keep(us, row, c, b[i], n < Q && c < V);
-      if (!seen || c > 0) continue;
+      whole_keep(us.numbers + row * Tile::kStep + c, a[i], n < Q && c < V);
+      if (c > 0) continue;
       ColumnQuery query = {0, 0, 0, along};
       if (n < Q) {
         const std::int64_t at = static_cast<std::int64_t>(bh) * Q + n;
@@ -124,6 +167,43 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
       seen[n] = query;
     }
   }
+}
+
+/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a lane, which the
+/// four lanes of a row exchange.
+template <int kCount>
+__device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
+                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+  const int lane = threadIdx.x % 32;
+  const bool odd = lane % 2 == 1, high = lane % 4 > 1;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = n0 + lane / 4 + 8 * half;
+#pragma unroll
+    for (int n = 0; n < kCount; n += 4) {
+      unsigned v[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        v[i] = bf16_pair(factor[half] * sums[n + i][2 * half], factor[half] * sums[n + i][2 * half + 1]);
+      const unsigned a = __shfl_xor_sync(kFullWarp, odd ? v[0] : v[1], 1),
+                     b = __shfl_xor_sync(kFullWarp, odd ? v[2] : v[3], 1);
+      const uint2 low = odd ? make_uint2(a, v[1]) : make_uint2(v[0], a),
+                  top = odd ? make_uint2(b, v[3]) : make_uint2(v[2], b);
+      const unsigned x = __shfl_xor_sync(kFullWarp, high ? low.x : top.x, 2),
+                     y = __shfl_xor_sync(kFullWarp, high ? low.y : top.y, 2);
+      const int c = (n + lane % 4) * 8;
+      if (row < N && c < C)
+        *reinterpret_cast<uint4*>(rows(row) + c) =
+            high ? make_uint4(x, y, top.x, top.y) : make_uint4(low.x, low.y, x, y);
+    }
+  }
+}
+__device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) put(mode, to + e, v[e]);
+}
+__device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
+  *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
 }
 
 /// Rows of what a warp read for all `parts` of them are in `shared`, [parts][rows][D].
@@ -140,7 +220,7 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
 }
 
 /// What is read, and L.
-template <class Cut>
+template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     whole_read(const __grid_constant__ AttendMix<float> op) {
   using Tile = typename Cut::Tile;
@@ -153,7 +233,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   const Tile ks{reinterpret_cast<typename Tile::Number*>(tops + kWarps * kOwnRows)},
       vs{ks.numbers + cut.tokens * Tile::kStep},
       xs{vs.numbers + (cut.tokens + warp * kOwnRows) * Tile::kStep};
-  const HeadRows<float> x = rows_of(op, op.x.value, r, bh), o = rows_of(op, op.o.value, r, bh);
+  const auto x = whole_rows<Number>(op, op.x.value, r, bh, Q, K),
+             o = whole_rows<Number>(op, op.o.value, r, bh, Q, V);
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
   const auto block_of = [&](int turn) {
     return parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
@@ -164,8 +245,9 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
           op.normalised && sum > 0 ? top + log2f(sum) : 0;
   };
   if (block_of(0) < cut.blocks) take_rows<32>(lane, xs, x, block_of(0) * kOwnRows, kOwnRows, Q, K);
-  take_rows<kThreads>(thread, ks, rows_of(op, op.k.value, r, bh), 0, cut.tokens, T, K);
-  take_rows<kThreads>(thread, vs, rows_of(op, op.v.value, r, bh), 0, cut.tokens, T, V);
+  take_rows<kThreads>(thread, ks, whole_rows<Number>(op, op.k.value, r, bh, T, K), 0, cut.tokens, T, K);
+  take_rows<kThreads>(thread, vs, whole_rows<Number>(op, op.v.value, r, bh, T, V), 0, cut.tokens, T, V);
+  whole_copies_end();
   __syncthreads();
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const float beside =
@@ -175,7 +257,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
   for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
     const int block = block_of(turn), q0 = block * kOwnRows;
     if (block >= cut.blocks) continue;
-    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K);
+    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), whole_copies_end();
     __syncwarp();
     unsigned rows[D / 16][4];
     operands(xs, 0, rows);
@@ -262,13 +344,13 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     }
     if (c == 0) keep_row(n, top, sum);
     const float factor = !op.normalised ? 1 : sum > 0 ? 1 / sum : 0;
-    if (c < V)
-      *reinterpret_cast<Four<float>*>(o(n) +
-                                      c) = {{factor * v[0], factor * v[1], factor * v[2], factor * v[3]}};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] *= factor;
+    if (c < V) put_whole(Write::overwrite, o(n) + c, v);
   }
 }
 
-template <class Cut>
+template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
     whole_gradient(const __grid_constant__ AttendMix<float> op) {
   using Tile = typename Cut::Tile;
@@ -287,17 +369,19 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
   const Tile as{ks.numbers + 2 * (max(cut.queries, cut.tokens) + warp * kOwnRows) * kStep},
       bs{as.numbers + kOwnRows * kStep};
   auto* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
-  const HeadRows<float> k = rows_of(op, op.k.value, r, bh), v = rows_of(op, op.v.value, r, bh);
+  const auto k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
+             v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
   const float scale = static_cast<float>(op.scale) * kLog2E;
   const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
   take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
   take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
   if (both) {
-    take_queries<kThreads>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
+    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
   } else {  // what warps do not take
     for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
   }
+  whole_copies_end();
   __syncthreads();
   {
     float sums[D / 8][4] = {};
@@ -309,7 +393,8 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
       const int q0 = block * kOwnRows;
       if (!both) {
         __syncwarp();
-        take_queries<32>(op, r, bh, lane, as, bs, seen, q0, kOwnRows);
+        take_queries<32, Number>(op, r, bh, lane, as, bs, seen, q0, kOwnRows);
+        whole_copies_end();
         __syncwarp();
       }
       unsigned x[D / 16][4], u[D / 16][4];
@@ -341,14 +426,14 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
         mix(d, ks, j0, sums);
       }
       if (parts == 1 && op.x.wanted())
-        store(op.x.write, rows_of(op, op.x.gradient, r, bh), q0, Q, K, sums, factor);
+        store(op.x.write, whole_rows<Number>(op, op.x.gradient, r, bh, Q, K), q0, Q, K, sums, factor);
     }
     if (parts > 1 && op.x.wanted()) {
       const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
       if (!both) __syncthreads();  // keys are read
       if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
       __syncthreads();
-      const HeadRows<float> d_x = rows_of(op, op.x.gradient, r, bh);
+      const auto d_x = whole_rows<Number>(op, op.x.gradient, r, bh, Q, K);
       for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
         float sum[4] = {};
         for (int p = 0; p < parts; ++p) {
@@ -357,16 +442,16 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
           for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
         }
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (c < K) put(op.x.write, d_x(n) + c + e, factor[0] * sum[e]);
-        }
+        for (int e = 0; e < 4; ++e) sum[e] *= factor[0];
+        if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
       }
     }
   }
   __syncthreads();  // d_x is written: d_k and d_v may be added to it
   if (!op.k.wanted() && !op.v.wanted()) return;
   if (!both) {
-    take_queries<kThreads>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
+    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
+    whole_copies_end();
     __syncthreads();
   }
   const int blocks = (T + kOwnRows - 1) / kOwnRows;
@@ -378,6 +463,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
       __syncwarp();
       take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
       take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
+      whole_copies_end();
       __syncwarp();
     }
     float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
@@ -402,8 +488,10 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
       mix(d, xs, i0, sums);
       mix(a, us, i0, value_sums);
     }
-    if (op.k.wanted()) store(op.k.write, rows_of(op, op.k.gradient, r, bh), n0, T, K, sums, factor);
-    if (op.v.wanted()) store(op.v.write, rows_of(op, op.v.gradient, r, bh), n0, T, V, value_sums, one);
+    if (op.k.wanted())
+      store(op.k.write, whole_rows<Number>(op, op.k.gradient, r, bh, T, K), n0, T, K, sums, factor);
+    if (op.v.wanted())
+      store(op.v.write, whole_rows<Number>(op, op.v.gradient, r, bh, T, V), n0, T, V, value_sums, one);
   }
 }
 

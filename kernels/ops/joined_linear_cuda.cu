@@ -64,9 +64,16 @@ LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
   const auto aligned = [](const Tensor<Real>& t) {
     return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
   };
-  bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value);
-  for (int i = 0; i < a.outputs; ++i) good = good && aligned(a.w[i].value);
-  return good ? a.slabs() : LinearSlabs{};
+  bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value), rounded = a.rounded_x;
+  for (int i = 0; i < a.outputs; ++i) {
+    good = good && aligned(a.w[i].value);
+    rounded = rounded || a.rounded_y[i];
+  }
+  const LinearSlabs s = good ? a.slabs() : LinearSlabs{};
+  if (rounded && (s.count == 0 || (a.rounded_x && a.x.write == Write::add)))
+    throw std::logic_error(
+        "[joined_linear] rounded operands need tiles, and gradients that are not added to");
+  return s;
 }
 
 }  // namespace

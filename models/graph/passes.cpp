@@ -41,6 +41,10 @@ class Links {
     if (found == made_by_.end() || readers_.at(x->root()) != 1 || x->root()->kept) return nullptr;
     return std::any_cast<Info>(&found->second->info);
   }
+  int readers(Variable<Real>* x) const {
+    const auto found = readers_.find(x->root());
+    return found == readers_.end() ? 0 : found->second;
+  }
   Node* maker(Variable<Real>* x) const { return made_by_.at(x->root()); }
   bool made(Variable<Real>* x) const { return made_by_.count(x->root()) != 0; }
 
@@ -257,11 +261,61 @@ bool joined_linear_once(Graph<Real>& graph) {
   return false;
 }
 
+/// What lies between linear maps and an attention in whole heads, and nobody else reads, as the operands that both make of it.
+template <class Real>
+bool rounded_once(Graph<Real>& graph) {
+  using Reads = std::shared_ptr<const AttendMix<Real>>;
+  using Maps = std::shared_ptr<const JoinedLinear<Real>>;
+  constexpr int kUnit = 8;  // numbers that move at once
+  const Links<Real> links(graph);
+  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
+  for (auto& node : graph.nodes()) {
+    const auto* reads = std::any_cast<Reads>(&node.info);
+    if (!reads || (*reads)->rounded || !(*reads)->fits_whole()) continue;
+    auto& op = const_cast<AttendMix<Real>&>(**reads);
+    if (op.K() % kUnit != 0 || op.V() % kUnit != 0) continue;
+    struct Place {
+      JoinedLinear<Real>* maps;
+      int output;  ///< none: their input
+    };
+    std::vector<Place> places;
+    for (void* v : {op.x.variable, op.k.variable, op.v.variable}) {
+      const Maps* maps = links.template alone<Maps>(variable(v));
+      for (int i = 0; maps && i < (*maps)->outputs; ++i) {
+        if (variable((*maps)->y[i].variable)->root() == variable(v)->root())
+          places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), i});
+      }
+    }
+    Variable<Real>* o = out(op.o)->root();
+    for (auto& other : graph.nodes()) {
+      const Maps* maps = std::any_cast<Maps>(&other.info);
+      if (maps && variable((*maps)->x.variable)->root() == o && links.readers(o) == 1 && !o->kept &&
+          (*maps)->w[0].value.columns() % kUnit == 0)
+        places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), -1});
+    }
+    if (places.size() != 4) continue;
+    op.rounded = true;
+    std::set<Variable<Real>*> halved;  // half the columns, in every view that somebody reads
+    for (void* v : {op.x.variable, op.k.variable, op.v.variable, op.o.variable})
+      halved.insert(variable(v)), halved.insert(variable(v)->root());
+    for (const Place& place : places) {
+      if (place.output < 0) halved.insert(variable(place.maps->x.variable));
+      (place.output < 0 ? place.maps->rounded_x : place.maps->rounded_y[place.output]) = true;
+    }
+    for (Variable<Real>* v : halved) {
+      v->value.dims[v->value.rank - 1] /= 2;
+      v->gradient.dims[v->gradient.rank - 1] /= 2;
+    }
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
   static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
-                                                 "joined_linear"};
+                                                 "joined_linear", "rounded"};
   return names;
 }
 
@@ -279,6 +333,8 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (attend_mix_once(graph)) ++count;
   } else if (name == "joined_linear") {
     while (joined_linear_once(graph)) ++count;
+  } else if (name == "rounded") {
+    while (rounded_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -296,6 +296,37 @@ TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
   }
 }
 
+// Between maps and an attention in whole heads everything has half the columns, unless somebody else reads some of it.
+TEST(Passes, OperandsLieBetweenMapsAndAttention) {
+  for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {B, 5, 48}, Init::normal(1));
+    for (const char* name : {"q", "k", "v", "o"}) block.add(name, {48, 48}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, true);
+    graph.set_products(Precision::bf16);
+    Variable<float>* none = nullptr;
+    Variable<float>* heads[3];
+    for (int i = 0; i < 3; ++i)
+      heads[i] = graph.view(linear(graph, graph.parameter(block, 0), graph.parameter(block, i + 1), none),
+                            {B, 5, 1, 48});
+    if (beside) graph.keep(heads[1]);
+    Attend<float> attend;
+    attend.x = in(heads[0]), attend.k = in(heads[1]);
+    Mix<float> mix;
+    mix.a = in(out(graph.add(attend).a)), mix.v = in(heads[2]);
+    Variable<float>* o = out(graph.add(mix).o);
+    Variable<float>* y = linear(graph, graph.view(o, {B, 5, 48}), graph.parameter(block, 4), none);
+    EXPECT_EQ(run_pass(graph, "attend_mix"), 1);
+    EXPECT_EQ(run_pass(graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(graph, "rounded"), count);
+    for (Variable<float>* v : {heads[0], heads[1], heads[2], o, heads[0]->root(), o->root()})
+      EXPECT_EQ(v->value.columns(), count ? 24 : 48);
+    EXPECT_EQ(y->value.columns(), 48);
+    graph.plan();
+  }
+}
+
 TEST(Passes, UnknownOnesAreABug) {
   Graph<double> graph(Device::cpu, 1, true);
   EXPECT_THROW(run_pass(graph, "no such pass"), std::logic_error);
