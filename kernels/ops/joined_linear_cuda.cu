@@ -67,12 +67,10 @@ LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
   bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value), rounded = a.rounded_x;
   for (int i = 0; i < a.outputs; ++i) {
     good = good && aligned(a.w[i].value);
-    rounded = rounded || a.rounded_y[i];
+    rounded = rounded || a.rounded_y[i] || a.rounded_d_y[i];
   }
   const LinearSlabs s = good ? a.slabs() : LinearSlabs{};
-  if (rounded && (s.count == 0 || (a.rounded_x && a.x.write == Write::add)))
-    throw std::logic_error(
-        "[joined_linear] rounded operands need tiles, and gradients that are not added to");
+  if (rounded && s.count == 0) throw std::logic_error("[joined_linear] rounded operands need tiles");
   return s;
 }
 

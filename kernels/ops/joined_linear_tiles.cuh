@@ -10,7 +10,7 @@
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/joined_linear.h"
-#include "kernels/ops/tensor_core.cuh"
+#include "kernels/ops/operand_pairs.cuh"
 
 namespace crosstalk::device {
 
@@ -68,9 +68,7 @@ struct JoinedTile {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
       if (rounded) {
-        const uint2 pairs = reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x];
-        x[i] = {{__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000),
-                 __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000)}};
+        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
       } else {
         x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
       }
@@ -172,7 +170,10 @@ __device__ __forceinline__ void put_four(Write mode, float* rows, bool rounded, 
                                          int columns, bool aligned, const float (&v)[4]) {
   if (rounded) {
     auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
-    if (column < columns) *to = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
+    if (column >= columns) return;
+    const Four<float> old = mode == Write::add ? four_of(*to) : Four<float>{};
+    *to =
+        make_uint2(bf16_pair(v[0] + old.v[0], v[1] + old.v[1]), bf16_pair(v[2] + old.v[2], v[3] + old.v[3]));
     return;
   }
   float* const row = rows + n * columns;
@@ -287,7 +288,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const auto request = [&](int place) {
     if (ahead_tile < tiles) {
       const LinearSlabs::Slab& slab = s.slab[ahead_slab];
-      Y::request(a.y[slab.output].gradient.at(r), a.rounded_y[slab.output], a.w[slab.output].value.dim(0),
+      Y::request(a.y[slab.output].gradient.at(r), a.rounded_d_y[slab.output], a.w[slab.output].value.dim(0),
                  slab.first, slab.width, ahead_tile * kJoinedRows, N, raw + place * Y::kRaw);
       if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
     }
@@ -311,7 +312,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
       copies_wait(depth);
-      Y::collect(raw + copy * Y::kRaw, a.rounded_y[slab.output], now);
+      Y::collect(raw + copy * Y::kRaw, a.rounded_d_y[slab.output], now);
       request(copy);
       Y::clear(slab.width, n0, N, now);
       Y::keep(now, ys);
@@ -364,7 +365,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
-  const bool rounded_y = a.rounded_y[slab.output];
+  const bool rounded_y = a.rounded_d_y[slab.output];
   const auto request = [&](int t, int place) {
     float* const to = raw + place * (Y::kRaw + X::kRaw);
     if (t < end) {

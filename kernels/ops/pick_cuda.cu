@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/ops/each.cuh"
+#include "kernels/ops/operand_pairs.cuh"
 #include "kernels/ops/pick.h"
 
 namespace crosstalk {
@@ -10,6 +11,16 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 128;
+
+/// sum += x, or of two operands in its place sum the first and other the second.
+template <class Real>
+__device__ __forceinline__ void add_to(bool rounded, Real x, Real& sum, Real& other) {
+  if constexpr (std::is_same_v<Real, float>) {
+    const unsigned pair = __float_as_uint(x);
+    if (rounded) other += __uint_as_float(pair & 0xffff0000), x = __uint_as_float(pair << 16);
+  }
+  sum += x;
+}
 
 /// Adds to the gradient of tokens at which queries stand.
 template <class Real>
@@ -28,14 +39,19 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
     if (const unsigned found = here(q0); found && q0 + __ffs(static_cast<int>(found)) - 1 < first) return;
   }
   for (int i = lane; i - lane < N; i += 32) {
-    Real sum = 0;
+    Real sum = 0, other = 0;
     for (int q0 = first / 32 * 32; q0 < Q; q0 += 32) {
       for (unsigned found = here(q0); found; found &= found - 1) {
         const int q = q0 + __ffs(static_cast<int>(found)) - 1;
-        if (i < N) sum += d_y[static_cast<std::int64_t>(q) * N + i];
+        if (i < N) add_to(op.rounded, d_y[static_cast<std::int64_t>(q) * N + i], sum, other);
       }
     }
-    if (i < N) d_x[i] += sum;
+    if (i >= N) continue;
+    add_to(op.rounded, d_x[i], sum, other);
+    if constexpr (std::is_same_v<Real, float>) {
+      if (op.rounded) sum = __uint_as_float(bf16_pair(sum, other));
+    }
+    d_x[i] = sum;
   }
 }
 

@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/ops/operand_pairs.cuh"
 #include "kernels/ops/residual_norm.h"
 
 namespace crosstalk::device {
 
-constexpr int kFoursThreads = 256, kFoursWarps = kFoursThreads / 32, kFoursMost = 128;
+constexpr int kFoursThreads = 256, kFoursWarps = kFoursThreads / 32,
+              kFoursMost = ResidualNorm<float>::kMostRounded;
 
 /// Rows of kLanes lanes each, kTurns after one another, and what their lanes add up.
 template <int kLanes, int kTurns>
@@ -25,6 +27,11 @@ struct RowsOfFours {
   __device__ bool has(int m) const { return inside && row(m) < end; }
   __device__ Four<float>& at(float* rows, int m, int D) const {
     return *reinterpret_cast<Four<float>*>(rows + min(row(m), end - 1) * D + (inside ? column : 0));
+  }
+  /// Where rows are operands.
+  __device__ uint2& pairs_at(float* rows, int m, int D) const {
+    return *reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + min(row(m), end - 1) * D +
+                                     (inside ? column : 0));
   }
   __device__ void add_up(float (&x)[kTurns]) const {
 #pragma unroll
@@ -86,7 +93,11 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
     Four<float> y;
 #pragma unroll
     for (int e = 0; e < 4; ++e) y.v[e] = fmaf(gain.v[e], s[m].v[e] * inverse[m], bias.v[e]);
-    rows.at(op.y.value.at(r), m, D) = y;
+    if (op.rounded) {
+      rows.pairs_at(op.y.value.at(r), m, D) = pairs_of(y);
+    } else {
+      rows.at(op.y.value.at(r), m, D) = y;
+    }
     if (op.inverse && rows.column == 0)
       op.mean.value.at(r)[rows.row(m)] = mean[m], op.inverse.value.at(r)[rows.row(m)] = inverse[m];
   }
@@ -113,7 +124,9 @@ __global__ void __launch_bounds__(kFoursThreads)
     float mean[M], inverse[M], shift[M], along[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      s[m] = rows.at(op.total().at(r), m, D), d[m] = rows.at(op.y.gradient.at(r), m, D);
+      s[m] = rows.at(op.total().at(r), m, D), d[m] = op.rounded
+                                                         ? four_of(rows.pairs_at(op.y.gradient.at(r), m, D))
+                                                         : rows.at(op.y.gradient.at(r), m, D);
       if (past) more[m] = rows.at(op.sum.gradient.at(r), m, D);
       if (op.x.write == Write::add) x_before[m] = rows.at(op.x.gradient.at(r), m, D);
       if (op.branch.write == Write::add) branch_before[m] = rows.at(op.branch.gradient.at(r), m, D);
@@ -145,7 +158,12 @@ __global__ void __launch_bounds__(kFoursThreads)
         x.v[e] = x_before[m].v[e] + d_s, branch.v[e] = branch_before[m].v[e] + d_s;
       }
       if (op.x.wanted()) rows.at(op.x.gradient.at(r), m, D) = x;
-      if (op.branch.wanted()) rows.at(op.branch.gradient.at(r), m, D) = branch;
+      if (!op.branch.wanted()) continue;
+      if (op.rounded_branch) {
+        rows.pairs_at(op.branch.gradient.at(r), m, D) = pairs_of(branch);
+      } else {
+        rows.at(op.branch.gradient.at(r), m, D) = branch;
+      }
     }
   }
 #pragma unroll
@@ -169,16 +187,17 @@ __global__ void __launch_bounds__(kFoursThreads)
 
 /// Rows in fours: memory is aligned, and no gradient stands in two fields.
 inline bool in_fours(const ResidualNorm<float>& op) {
-  const auto aligned = [](const Tensor<float>& t) {
-    return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
-  };
+  bool good = op.D() % 4 == 0 && op.D() <= kFoursMost &&
+              !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data) &&
+              !(op.rounded_branch && op.branch.write == Write::add);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
-        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient}) {
-    if (!aligned(t)) return false;
-  }
-  return op.D() % 4 == 0 && op.D() <= kFoursMost &&
-         !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data);
+        op.sum.value, op.sum.gradient, op.y.value, op.y.gradient})
+    good = good &&
+           (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
+  if (!good && (op.rounded || op.rounded_branch))
+    throw std::logic_error("[residual_norm] rounded operands need rows in fours");
+  return good;
 }
 
 }  // namespace crosstalk::device
