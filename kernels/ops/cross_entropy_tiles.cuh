@@ -358,15 +358,38 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
       [&](int step, int stage) {
         float y[kCount][4];
         entropy_logits<D>(a, stage_at(stage), y);
+        // Few steps have the target of a row here, and one the end of the rows.
+        bool plain = true;
 #pragma unroll
-        for (int n = 0; n < kCount; ++n) {
+        for (int half = 0; half < 2; ++half) {
+          const int target =
+                        __float_as_int(kWords ? others[stage * kStep + lane + 32 * half].y : mine[half].y),
+                    from = kWords ? row - lane / 4 : step * kStep;
+          plain = plain && (target < from || target >= from + (kWords ? 16 : kStep));
+        }
+        plain = __all_sync(kFullWarp, plain) && (step + 1) * kStep <= other.rows;
+        const auto offset_of = [&](int n, int e) {
+          return kWords ? others[stage * kStep + n * 8 + 2 * (lane % 4) + e % 2] : mine[e / 2];
+        };
+        const auto power = [&](int n, int e) {
+          return entropy_power(fmaf(y[n][e], kEntropyLog2E, -offset_of(n, e).x));
+        };
+        if (plain) {
 #pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int column = n * 8 + 2 * (lane % 4) + e % 2, at = step * kStep + column;
-            const float2 of = kWords ? others[stage * kStep + column] : mine[e / 2];
-            float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
-            if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(of.y)) p -= share;
-            y[n][e] = at < other.rows ? p : 0;
+          for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) y[n][e] = power(n, e);
+          }
+        } else {
+#pragma unroll
+          for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int at = step * kStep + n * 8 + 2 * (lane % 4) + e % 2;
+              float p = power(n, e);
+              if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(offset_of(n, e).y)) p -= share;
+              y[n][e] = at < other.rows ? p : 0;
+            }
           }
         }
         entropy_mix<D>(y, stage_at(stage), sums);
