@@ -169,35 +169,6 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
   }
 }
 
-/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a lane, which the
-/// four lanes of a row exchange.
-template <int kCount>
-__device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
-                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
-  const int lane = threadIdx.x % 32;
-  const bool odd = lane % 2 == 1, high = lane % 4 > 1;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = n0 + lane / 4 + 8 * half;
-#pragma unroll
-    for (int n = 0; n < kCount; n += 4) {
-      unsigned v[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        v[i] = bf16_pair(factor[half] * sums[n + i][2 * half], factor[half] * sums[n + i][2 * half + 1]);
-      const unsigned a = __shfl_xor_sync(kFullWarp, odd ? v[0] : v[1], 1),
-                     b = __shfl_xor_sync(kFullWarp, odd ? v[2] : v[3], 1);
-      const uint2 low = odd ? make_uint2(a, v[1]) : make_uint2(v[0], a),
-                  top = odd ? make_uint2(b, v[3]) : make_uint2(v[2], b);
-      const unsigned x = __shfl_xor_sync(kFullWarp, high ? low.x : top.x, 2),
-                     y = __shfl_xor_sync(kFullWarp, high ? low.y : top.y, 2);
-      const int c = (n + lane % 4) * 8;
-      if (row < N && c < C)
-        *reinterpret_cast<uint4*>(rows(row) + c) =
-            high ? make_uint4(x, y, top.x, top.y) : make_uint4(low.x, low.y, x, y);
-    }
-  }
-}
 __device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) put(mode, to + e, v[e]);

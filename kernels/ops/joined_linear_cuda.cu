@@ -1,6 +1,6 @@
 // Affine maps of one input: in tiles where they fit, else one after the other.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/joined_linear_tiles.cuh"
+#include "kernels/ops/joined_linear_rows.cuh"
 
 namespace crosstalk {
 namespace {
@@ -15,8 +15,14 @@ unsigned walkers(std::int64_t rows, int R) {
 
 template <int D>
 void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
-  const std::size_t bytes = joined_bytes<D, D>(s);
   const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), static_cast<unsigned>(a.x.value.R));
+  if (a.rounded_x && s.inputs == D && in_row_blocks(s, kWgmmaRows)) {
+    const std::size_t bytes = RowBlocks<D>::bytes(s);
+    allow_shared_memory(map_rows<D>, bytes);
+    map_rows<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    return check_launch("joined_linear");
+  }
+  const std::size_t bytes = joined_bytes<D, D>(s);
   allow_shared_memory(joined_forward<D>, bytes);
   joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
   check_launch("joined_linear");
@@ -28,21 +34,28 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   // Outputs that nobody differentiates have no slabs.
   LinearSlabs s = whole;
   s.count = s.columns = 0;
-  bool weights = false;
+  bool weights = false, rounded = true;
   for (int i = 0; i < whole.count; ++i) {
     LinearSlabs::Slab slab = whole.slab[i];
     if (!a.y[slab.output].gradient.data) continue;
     slab.at = s.columns;
     s.columns += LinearSlabs::up_to(slab.width, 16);
     s.slab[s.count++] = slab;
+    rounded = rounded && a.rounded_d_y[slab.output];
     weights = weights || a.w[slab.output].wanted() || a.b[slab.output].wanted();
   }
   if (s.count == 0) return;
   if (a.x.wanted()) {
-    const std::size_t bytes = joined_bytes<D, LinearSlabs::kWidth>(s);
-    allow_shared_memory(joined_inputs<D>, bytes);
-    joined_inputs<D>
-        <<<dim3(walkers(a.x.value.rows(), a.x.value.R), R), kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
+    if (rounded && s.inputs == D && in_row_blocks(s, D) && !(a.rounded_x && a.x.write == Write::add)) {
+      const std::size_t bytes = RowBlocks<D>::bytes(s);
+      allow_shared_memory(map_rows_back<D>, bytes);
+      map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    } else {
+      const std::size_t bytes = joined_bytes<D, LinearSlabs::kWidth>(s);
+      allow_shared_memory(joined_inputs<D>, bytes);
+      joined_inputs<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    }
     check_launch("joined_linear backward (x)");
   }
   if (!weights) return;

@@ -129,9 +129,10 @@ TEST_F(LanguageOnCuda, SizesOfAStudy) {
 
 // What lies between maps and attention as operands: they would be rounded where they are read anyway.
 TEST_F(LanguageOnCuda, RoundedBetweenMapsAndAttention) {
-  for (const auto& [width, heads, T] : {std::tuple{64, 1, 40}, {128, 1, 70}, {128, 2, 150}, {128, 1, 256}}) {
+  for (const auto& [width, heads, T, B] :
+       {std::tuple{64, 1, 40, 65}, {128, 1, 70, 64}, {128, 2, 150, 33}, {128, 1, 256, 160}}) {
     SCOPED_TRACE(fmt::format("width {} heads {} T {}", width, heads, T));
-    const ModelShape shape{0, 300, false, 64, {T, 1, 12}, 300};
+    const ModelShape shape{0, 300, false, B, {T, 1, 12}, 300};
     const Options options = language_options_of("softmax",
                                                 {{"model.width", std::int64_t{width}},
                                                  {"model.heads", std::int64_t{heads}},
