@@ -61,11 +61,18 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   if (!weights) return;
   using X = JoinedTile<D>;
   using Y = JoinedTile<LinearSlabs::kWidth>;
-  constexpr std::size_t kBytes =
-      kJoinedDepth * ((Y::kSize + X::kSize) * sizeof(std::uint16_t) + (Y::kRaw + X::kRaw) * sizeof(float));
-  allow_shared_memory(joined_weights<D>, kBytes);
-  joined_weights<D>
-      <<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, kBytes, stream_of(exec)>>>(a, s);
+  const auto launch = [&](auto* kernel, std::size_t bytes) {
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
+                                                                                                           s);
+  };
+  constexpr std::size_t kTiles = (Y::kSize + X::kSize) * sizeof(std::uint16_t),
+                        kRaw = (Y::kRaw + X::kRaw) * sizeof(float);
+  if (rounded && a.rounded_x && s.inputs % 8 == 0) {
+    launch(joined_weights<D, true>, kOperandPlaces * kTiles);
+  } else {
+    launch(joined_weights<D, false>, kJoinedDepth * (kTiles + kRaw));
+  }
   check_launch("joined_linear backward (w)");
   join_pieces<<<dim3(blocks_for(s.piece_size, 128), R), 32 * kSumWarps, 0, stream_of(exec)>>>(a, s);
   check_launch("joined_linear backward (pieces)");

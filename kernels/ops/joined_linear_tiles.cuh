@@ -63,6 +63,21 @@ struct JoinedTile {
       }
     }
   }
+  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N, anything beyond `width`.
+  __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
+                              std::uint16_t* tile) {
+    constexpr int kAcross = kColumns / 8;
+#pragma unroll
+    for (int i = 0; i < kJoinedRows * kAcross / kJoinedThreads; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads, n = at / kAcross,
+                c = at % kAcross * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(tile + n * kStep + c))),
+                   "l"(from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0)),
+                   "r"(n0 + n < N ? 16 : 0)
+                   : "memory");
+    }
+  }
   /// What was requested, once it is there.
   __device__ static void collect(const float* shared, bool rounded, Numbers& x) {
 #pragma unroll
@@ -346,8 +361,11 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece.
-template <int D>
+/// Tiles of operands that come as such, one of them in use.
+constexpr int kOperandPlaces = 4;
+
+/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are rounded already.
+template <int D, bool kOperands>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   using X = JoinedTile<D>;
@@ -356,7 +374,10 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
                 kOwnRows = LinearSlabs::kWidth / (kJoinedThreads / 32 / kColumnGroups);
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const raw = reinterpret_cast<float*>(memory);
-  auto* const tiles_at = reinterpret_cast<std::uint16_t*>(raw + kJoinedDepth * (Y::kRaw + X::kRaw));
+  auto* const tiles_at =
+      reinterpret_cast<std::uint16_t*>(raw + (kOperands ? 0 : kJoinedDepth * (Y::kRaw + X::kRaw)));
+  constexpr int kDepth = kOperands ? kOperandPlaces - 1 : kJoinedDepth,
+                kPlaces = kOperands ? kOperandPlaces : kJoinedDepth;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
@@ -367,8 +388,13 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const int ld = a.w[slab.output].value.dim(0);
   const bool rounded_y = a.rounded_d_y[slab.output];
   const auto request = [&](int t, int place) {
-    float* const to = raw + place * (Y::kRaw + X::kRaw);
-    if (t < end) {
+    if (kOperands && t < end) {
+      std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
+      Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N, to);
+      X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
+              to + Y::kSize);
+    } else if (t < end) {
+      float* const to = raw + place * (Y::kRaw + X::kRaw);
       Y::request(g, rounded_y, ld, slab.first, slab.width, t * kJoinedRows, N, to);
       X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
     }
@@ -379,32 +405,45 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
 #pragma unroll
-  for (int i = 0; i < kJoinedDepth; ++i) request(tile + i, i);
+  for (int i = 0; i < kDepth; ++i) request(tile + i, i);
 #pragma unroll 1
-  for (int place = 0; tile < end; ++tile, place = (place + 1) % kJoinedDepth) {
+  for (int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
     const int n0 = tile * kJoinedRows;
     const float* const from = raw + place * (Y::kRaw + X::kRaw);
     std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
-    copies_wait(kJoinedDepth);
-    {
-      typename Y::Numbers now;
-      Y::collect(from, rounded_y, now);
-      Y::clear(slab.width, n0, N, now);
+    if constexpr (kOperands) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kDepth - 1) : "memory");
+      __syncthreads();
+      request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
 #pragma unroll
       for (int i = 0; i < Y::kTurns; ++i) {
+        const Four<float> now =
+            four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
 #pragma unroll
-        for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        for (int e = 0; e < 4; ++e) side[e] += now.v[e];
       }
-      Y::keep(now, ys);
+    } else {
+      copies_wait(kJoinedDepth);
+      {
+        typename Y::Numbers now;
+        Y::collect(from, rounded_y, now);
+        Y::clear(slab.width, n0, N, now);
+#pragma unroll
+        for (int i = 0; i < Y::kTurns; ++i) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        }
+        Y::keep(now, ys);
+      }
+      {
+        typename X::Numbers now;
+        X::collect(from + Y::kRaw, a.rounded_x, now);
+        X::clear(s.inputs, n0, N, now);
+        X::keep(now, xs);
+      }
+      request(tile + kDepth, place);
+      __syncthreads();
     }
-    {
-      typename X::Numbers now;
-      X::collect(from + Y::kRaw, a.rounded_x, now);
-      X::clear(s.inputs, n0, N, now);
-      X::keep(now, xs);
-    }
-    request(tile + kJoinedDepth, place);
-    __syncthreads();
     if (o0 >= slab.width) continue;
 #pragma unroll
     for (int k = 0; k < kJoinedRows; k += 16) {
@@ -425,6 +464,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       }
     }
   }
+  asm volatile("cp.async.wait_all;" ::: "memory");
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
 #pragma unroll
   for (int m = 0; m < kOwnRows / 16; ++m) {
