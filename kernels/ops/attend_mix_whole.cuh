@@ -90,6 +90,12 @@ __device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
   return (pair(x.x, y.x) + pair(x.y, y.y)) + (pair(x.z, y.z) + pair(x.w, y.w));
 }
 
+/// Where number c and the next of a row of a tile lie.
+template <class Tile>
+__device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, int c) {
+  return tile.numbers + row * Tile::kStep + c;
+}
+
 /// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number `thread`. Operands
 /// come in the background: then whole_copies_end() and a barrier.
 template <int kTeam, class Tile>
@@ -105,7 +111,7 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int row = n + i * kStride;
-      if (row < count) whole_keep(tile.numbers + row * Tile::kStep + c, x[i], n0 + row < N && c < C);
+      if (row < count) whole_keep(tile_place(tile, row, c), x[i], n0 + row < N && c < C);
     }
   }
 }
@@ -119,7 +125,7 @@ __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const He
     const bool inside = n0 + row < N && c < C;
     const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     static_cast<unsigned>(__cvta_generic_to_shared(tile.numbers + row * Tile::kStep + c))),
+                     static_cast<unsigned>(__cvta_generic_to_shared(tile_place(tile, row, c)))),
                  "l"(from), "r"(inside ? 16 : 0)
                  : "memory");
   }
@@ -155,7 +161,7 @@ __device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, 
       for (int offset = kAcross / 2; offset > 0; offset /= 2)
         along += __shfl_xor_sync(kFullWarp, along, offset);
       if (row >= count) continue;
-      whole_keep(us.numbers + row * Tile::kStep + c, a[i], n < Q && c < V);
+      whole_keep(tile_place(us, row, c), a[i], n < Q && c < V);
       if (c > 0) continue;
       ColumnQuery query = {0, 0, 0, along};
       if (n < Q) {

@@ -358,37 +358,28 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
       [&](int step, int stage) {
         float y[kCount][4];
         entropy_logits<D>(a, stage_at(stage), y);
-        // Few steps have the target of a row here, and one the end of the rows.
-        bool plain = true;
+        // The warps that share a product take the same way to it: no branch on what one of them sees.
+        const int column = 2 * (lane % 4);
+        int ahead[2];  // how far ahead of this lane's first column a row's target is
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int target =
-                        __float_as_int(kWords ? others[stage * kStep + lane + 32 * half].y : mine[half].y),
-                    from = kWords ? row - lane / 4 : step * kStep;
-          plain = plain && (target < from || target >= from + (kWords ? 16 : kStep));
-        }
-        plain = __all_sync(kFullWarp, plain) && (step + 1) * kStep <= other.rows;
-        const auto offset_of = [&](int n, int e) {
-          return kWords ? others[stage * kStep + n * 8 + 2 * (lane % 4) + e % 2] : mine[e / 2];
-        };
-        const auto power = [&](int n, int e) {
-          return entropy_power(fmaf(y[n][e], kEntropyLog2E, -offset_of(n, e).x));
-        };
-        if (plain) {
+        for (int half = 0; half < 2 && !kWords; ++half)
+          ahead[half] = __float_as_int(mine[half].y) - step * kStep - column;
 #pragma unroll
-          for (int n = 0; n < kCount; ++n) {
+        for (int n = 0; n < kCount; ++n) {
 #pragma unroll
-            for (int e = 0; e < 4; ++e) y[n][e] = power(n, e);
+          for (int e = 0; e < 4; ++e) {
+            const float2 of = kWords ? others[stage * kStep + n * 8 + column + e % 2] : mine[e / 2];
+            const bool hit = kWords ? row + e / 2 * 8 == __float_as_int(of.y) : ahead[e / 2] == n * 8 + e % 2;
+            const float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
+            y[n][e] = hit ? p - share : p;
           }
-        } else {
+        }
+        if ((step + 1) * kStep > other.rows) {
 #pragma unroll
           for (int n = 0; n < kCount; ++n) {
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const int at = step * kStep + n * 8 + 2 * (lane % 4) + e % 2;
-              float p = power(n, e);
-              if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(offset_of(n, e).y)) p -= share;
-              y[n][e] = at < other.rows ? p : 0;
+              if (step * kStep + n * 8 + column + e % 2 >= other.rows) y[n][e] = 0;
             }
           }
         }

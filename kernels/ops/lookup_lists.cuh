@@ -11,9 +11,9 @@ namespace {
 constexpr int kListThreads = 256;
 /// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones (filler tokens)
 /// to a cluster of blocks.
-constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 256, kLongBlocks = 8;
+constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 512, kLongBlocks = 8;
 /// Lanes that read an entry, four columns each: few where a list is long, so that more blocks share it.
-constexpr int kListLanes = 16, kLongLanes = 8;
+constexpr int kListLanes = 16, kLongLanes = 4;
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
 template <class Real>
@@ -128,12 +128,17 @@ __global__ void __launch_bounds__(kLongThreads)
   const int rows = static_cast<int>(start.size()) - 1,
             first = static_cast<int>(blockIdx.x) / cluster * kLongRows;
   const auto count_of = [&](int row) { return row < rows ? start.at(r)[row + 1] - start.at(r)[row] : 0; };
+  std::uint64_t longer[kLongRows / 64];  // where such rows are
+#pragma unroll
+  for (int i = 0; i < kLongRows / 64; ++i)
+    longer[i] =
+        __ballot_sync(kFullWarp, count_of(first + 64 * i + lane) > most) |
+        static_cast<std::uint64_t>(__ballot_sync(kFullWarp, count_of(first + 64 * i + 32 + lane) > most))
+            << 32;
 #pragma unroll 1
-  for (int base = first; base < first + kLongRows; base += 64) {
-    const std::uint64_t low = __ballot_sync(kFullWarp, count_of(base + lane) > most),
-                        high = __ballot_sync(kFullWarp, count_of(base + 32 + lane) > most);
-    for (std::uint64_t found = low | high << 32; found; found &= found - 1) {
-      const int row = base + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
+  for (int i = 0; i < kLongRows / 64; ++i) {
+    for (std::uint64_t found = longer[i]; found; found &= found - 1) {
+      const int row = first + 64 * i + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
       const std::int64_t count = count_of(row);
       const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
                 piece = (blocks > 1 ? rank * kWarps : 0) + warp;
