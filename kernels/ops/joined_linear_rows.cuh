@@ -62,40 +62,6 @@ struct RowBlocks {
       load_matrices<false>(rows[k], tile + (r0 + lane % 16) * kStep + k * 16 + lane / 16 * 8);
     meet();
   }
-  /// c += a b, 16 numbers of a sum from k: of a block's 64 outputs by their weights, or kTurned its weights by outputs.
-  template <bool kTurned, int kCount>
-  static __device__ __forceinline__ void multiply(float (&c)[kCount][4], const unsigned (&a)[4],
-                                                  const std::uint16_t* block, int k) {
-#if CROSSTALK_WGMMA
-    wgmma_bf16<kTurned>(c, a, kTurned ? wgmma_rows(block + k * 8) : wgmma_columns(block + k / 8 * kWgmmaLine),
-                        true);
-#else
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int n = 0; n < kCount; n += 2) {
-      unsigned b[4];
-      if (kTurned) {
-        load_matrices<true>(b, block + (n + lane / 16) * kWgmmaLine + (k + lane % 16) * 8);
-      } else {
-        load_matrices<false>(
-            b, block + (k / 8 + lane / 8 % 2) * kWgmmaLine + (n * 8 + lane % 8 + lane / 16 * 8) * 8);
-      }
-      mma_bf16(c[n], a, b[0], b[1]);
-      mma_bf16(c[n + 1], a, b[2], b[3]);
-    }
-#endif
-  }
-  template <int kCount>
-  static __device__ __forceinline__ void begin(float (&c)[kCount][4]) {
-#if CROSSTALK_WGMMA
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(c[n][e]));  // made before wgmma begins
-    }
-#endif
-    wgmma_begin();
-  }
 };
 
 /// Rows of a tensor of floats or, `rounded`, of operands: this lane's sums into columns `first` .. of 8 kCount.
@@ -152,10 +118,9 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
         const float2 at = *reinterpret_cast<const float2*>(bias + b * kWgmmaRows + n * 8 + 2 * (lane % 4));
         y[n][0] = y[n][2] = at.x, y[n][1] = y[n][3] = at.y;
       }
-      Rows::begin(y);
+      wgmma_begin_with(y);
 #pragma unroll
-      for (int k = 0; k < D / 16; ++k)
-        Rows::template multiply<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
+      for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
       wgmma_end(y);
       const int2 of = list[b * (kWgmmaRows / 16)];
       store_rows(Write::overwrite, a.y[of.x].value.at(r), a.rounded_y[of.x], a.w[of.x].value.dim(0), of.y,
@@ -198,11 +163,11 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       Rows::collect(tile_at, rows);
       const bool last = chunk + 1 == chunks;
       request(last ? tile + walkers : tile, last ? 0 : chunk + 1);
-      Rows::begin(sums);
+      wgmma_begin_with(sums);
 #pragma unroll
       for (int k = 0; k < D / 16; ++k)
-        Rows::template multiply<true>(sums, rows[k], ws + (chunk * (D / kWgmmaRows) + k / 4) * Rows::kBlock,
-                                      k % 4 * 16);
+        multiply_block<true>(sums, rows[k], ws + (chunk * (D / kWgmmaRows) + k / 4) * Rows::kBlock,
+                             k % 4 * 16);
       wgmma_end(sums);
     }
     store_rows(a.x.write, a.x.gradient.at(r), a.rounded_x, D, 0, tile * kWgmmaRows + r0, N, sums);
