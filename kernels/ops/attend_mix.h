@@ -26,8 +26,8 @@ struct AttendMix {
   double eps = 0, scale = 1;
   int window = 0;
   Precision products = Precision::full;  ///< of the operands; CUDA, float
-  /// x, k, v, o and their gradients are operands in bf16, two in the place of a float: they have half the columns (CUDA, float,
-  /// fits_whole(); a pass sees to it).
+  /// x, k, v, o and their gradients are operands in bf16, two in the place of a float: they have half the
+  /// columns (CUDA, float, fits_whole(); a pass sees to it).
   bool rounded = false;
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries

@@ -329,7 +329,8 @@ TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
   }
 }
 
-// Many heads, each held by a block: queries that are shared by few warps and by many, and such as do not fit beside tokens.
+// Many heads, each held by a block: queries that are shared by few warps and by many, and such as do not fit
+// beside tokens.
 TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
   for (const auto& [T, Q, K, V] : {std::tuple{40, 40, 64, 64},
                                    {90, 90, 128, 128},

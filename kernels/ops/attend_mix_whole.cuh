@@ -1,9 +1,11 @@
-// AttendMix by one block a sequence and head: up to 256 queries and tokens in heads of up to 128, operands in bf16, no bias.
+// AttendMix by one block a sequence and head: up to 256 queries and tokens in heads of up to 128, operands in
+// bf16, no bias.
 //
-// What a pass sums over lies in shared memory as a whole, and warps walk over it without a barrier: keys and values for what
-// is read and for d_x, then queries and d_o for d_k and d_v. A warp has 16 rows of the other side at a time, first from the one end,
-// then from the other: under a causal mask all have the same to do. Where there are fewer queries than warps, warps share
-// them and take keys in turns; what they have is then added in their order.
+// What a pass sums over lies in shared memory as a whole, and warps walk over it without a barrier: keys and
+// values for what is read and for d_x, then queries and d_o for d_k and d_v. A warp has 16 rows of the other
+// side at a time, first from the one end, then from the other: under a causal mask all have the same to do.
+// Where there are fewer queries than warps, warps share them and take keys in turns; what they have is then
+// added in their order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/attend_mix_tiles.cuh"
@@ -96,8 +98,8 @@ __device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, 
   return tile.numbers + row * Tile::kStep + c;
 }
 
-/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number `thread`. Operands
-/// come in the background: then whole_copies_end() and a barrier.
+/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number
+/// `thread`. Operands come in the background: then whole_copies_end() and a barrier.
 template <int kTeam, class Tile>
 __device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
                                           int count, int N, int C) {

@@ -1,5 +1,5 @@
-// Gradients of whole heads of many queries, operands in bf16 as they come, by wgmma where there is such a thing, else by mma: as
-// whole_gradient() does it, but four warps together have 64 rows.
+// Gradients of whole heads of many queries, operands in bf16 as they come, by wgmma where there is such a
+// thing, else by mma: as whole_gradient() does it, but four warps together have 64 rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/attend_mix_whole.cuh"

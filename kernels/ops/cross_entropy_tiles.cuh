@@ -78,7 +78,8 @@ struct EntropySide {
   }
 };
 
-/// Logits of the warp's 16 rows and of a step's, laid out as by scores(); queued where there is wgmma, until wgmma_end().
+/// Logits of the warp's 16 rows and of a step's, laid out as by scores(); queued where there is wgmma, until
+/// wgmma_end().
 template <int D>
 __device__ __forceinline__ void entropy_queue(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
                                               float (&c)[EntropyTiles::kStep / 8][4]) {
@@ -181,7 +182,8 @@ __device__ __forceinline__ int2 entropy_steps(int rows, int part, int parts) {
                    static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
 }
 
-/// Calls use(step, stage) for each, when it and the kAhead next are there and others on their way; request(step, stage) copies one.
+/// Calls use(step, stage) for each, when it and the kAhead next are there and others on their way;
+/// request(step, stage) copies one.
 template <int kAhead, class Request, class Use>
 __device__ __forceinline__ void walk(int2 steps, const Request& request, const Use& use) {
   const auto next = [&](int step, int stage) {

@@ -51,8 +51,8 @@ struct JoinedLinear {
   Precision precision = Precision::full;
   Device device = Device::cpu;  ///< whose workspace plan() asks for
   int outputs = 0;
-  /// x and its gradient, outputs and gradients of outputs that are operands in bf16, two in the place of a float: they have half the columns (CUDA, float,
-  /// the form in tiles; a pass sees to it).
+  /// x and its gradient, outputs and gradients of outputs that are operands in bf16, two in the place of a
+  /// float: they have half the columns (CUDA, float, the form in tiles; a pass sees to it).
   bool rounded_x = false, rounded_y[kMost] = {}, rounded_d_y[kMost] = {};
   In<Real> x;          ///< [R,N..,I]
   In<Real> w[kMost];   ///< [R,O_i,I]

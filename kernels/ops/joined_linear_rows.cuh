@@ -1,7 +1,9 @@
-// Affine maps of one input where rows are operands in bf16 already, by wgmma where there is such a thing, else by mma.
+// Affine maps of one input where rows are operands in bf16 already, by wgmma where there is such a thing,
+// else by mma.
 //
-// Weights of all outputs lie in shared memory in blocks of 64 outputs; four warps own 64 rows at a time and wait for no
-// others. Their rows come in the background while those before are multiplied. Who computes a row does not show in its bits.
+// Weights of all outputs lie in shared memory in blocks of 64 outputs; four warps own 64 rows at a time and
+// wait for no others. Their rows come in the background while those before are multiplied. Who computes a row
+// does not show in its bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/ops/joined_linear_tiles.cuh"
@@ -64,7 +66,8 @@ struct RowBlocks {
   }
 };
 
-/// Rows of a tensor of floats or, `rounded`, of operands: this lane's sums into columns `first` .. of 8 kCount.
+/// Rows of a tensor of floats or, `rounded`, of operands: this lane's sums into columns `first` .. of 8
+/// kCount.
 template <int kCount>
 __device__ __forceinline__ void store_rows(Write mode, float* rows, bool rounded, int ld, int first, int n0,
                                            int N, const float (&sums)[kCount][4]) {

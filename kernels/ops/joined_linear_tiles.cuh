@@ -63,7 +63,8 @@ struct JoinedTile {
       }
     }
   }
-  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N, anything beyond `width`.
+  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N,
+  /// anything beyond `width`.
   __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
                               std::uint16_t* tile) {
     constexpr int kAcross = kColumns / 8;
@@ -364,7 +365,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
 /// Tiles of operands that come as such, one of them in use.
 constexpr int kOperandPlaces = 4;
 
-/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are rounded already.
+/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
+/// rounded already.
 template <int D, bool kOperands>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {

@@ -25,10 +25,11 @@ struct Sums {
   Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// Gradient of one row of a table from its list: kPieces warps own 4 kLanes columns of it; each adds its piece of the list. A
-/// group of kLanes lanes reads an entry (four columns a lane), the groups of a warp take turns, and kDepth entries of each are under way
-/// at once; the sums of groups, pieces and blocks are added in their order. With kPieces > 1 the whole block, and all `blocks`
-/// of the cluster of which this is number `rank`, must call it.
+/// Gradient of one row of a table from its list: kPieces warps own 4 kLanes columns of it; each adds its
+/// piece of the list. A group of kLanes lanes reads an entry (four columns a lane), the groups of a warp take
+/// turns, and kDepth entries of each are under way at once; the sums of groups, pieces and blocks are added
+/// in their order. With kPieces > 1 the whole block, and all `blocks` of the cluster of which this is number
+/// `rank`, must call it.
 template <class Real, int kPieces, int kLanes>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
                          Real (*parts)[4 * kLanes], int blocks = 1, int rank = 0) {

@@ -18,8 +18,8 @@ template <class Real>
 struct ResidualNorm {
   RowNorm norm = RowNorm::layer;  ///< layer or rms
   double eps = 0;
-  /// y and its gradient, and the gradient of the branch, are operands in bf16, two in the place of a float: they have half the columns
-  /// (CUDA, float, rows of up to kMostRounded; a pass sees to it).
+  /// y and its gradient, and the gradient of the branch, are operands in bf16, two in the place of a float:
+  /// they have half the columns (CUDA, float, rows of up to kMostRounded; a pass sees to it).
   bool rounded = false, rounded_branch = false;
   static constexpr int kMostRounded = 128;
   In<Real> x;           ///< [R,N..,D]

@@ -1,4 +1,5 @@
-// Sum and norm of rows: a warp a row, where they are no fours of floats. Backward, a block has a piece of the rows and adds up what they give gain and bias.
+// Sum and norm of rows: a warp a row, where they are no fours of floats. Backward, a block has a piece of the
+// rows and adds up what they give gain and bias.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/residual_norm_fours.cuh"
 

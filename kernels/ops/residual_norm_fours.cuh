@@ -1,5 +1,5 @@
-// Sum and norm of rows of up to 128 floats: a lane has four neighbours, a few lanes a row, and all of a warp's rows are on their
-// way at once.
+// Sum and norm of rows of up to 128 floats: a lane has four neighbours, a few lanes a row, and all of a
+// warp's rows are on their way at once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"

@@ -255,8 +255,8 @@ __device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, i
   }
 }
 
-/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a lane, which the
-/// four lanes of a row exchange.
+/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a
+/// lane, which the four lanes of a row exchange.
 template <int kCount>
 __device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
                                       const float (&sums)[kCount][4], const float (&factor)[2]) {

@@ -134,8 +134,8 @@ __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCo
   wgmma_begin();
 }
 
-/// d (+)= a b, 16 numbers of a sum from k on; b: rows of a block from `rows`, of which columns are summed over, or (kTurned) rows.
-/// Where there is no wgmma, by mma.
+/// d (+)= a b, 16 numbers of a sum from k on; b: rows of a block from `rows`, of which columns are summed
+/// over, or (kTurned) rows. Where there is no wgmma, by mma.
 template <bool kTurned, int kCount>
 __device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsigned (&a)[4],
                                                const std::uint16_t* rows, int k, bool add = true) {

@@ -272,7 +272,8 @@ void halve(const std::set<Variable<Real>*>& variables, bool values) {
   }
 }
 
-/// What lies between linear maps and an attention in whole heads, and nobody else reads, as the operands that both make of it.
+/// What lies between linear maps and an attention in whole heads, and nobody else reads, as the operands that
+/// both make of it.
 template <class Real>
 bool rounded_once(Graph<Real>& graph) {
   using Reads = std::shared_ptr<const AttendMix<Real>>;
@@ -322,8 +323,8 @@ bool rounded_once(Graph<Real>& graph) {
   return false;
 }
 
-/// What a norm makes, if linear maps alone read it, all of its rows or picked ones; and the gradient that it gives to its branch,
-/// if that is a linear map's.
+/// What a norm makes, if linear maps alone read it, all of its rows or picked ones; and the gradient that it
+/// gives to its branch, if that is a linear map's.
 template <class Real>
 bool rounded_norm_once(Graph<Real>& graph) {
   using Norm = std::shared_ptr<const ResidualNorm<Real>>;

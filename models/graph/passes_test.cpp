@@ -298,7 +298,8 @@ TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
   }
 }
 
-// Between maps and an attention in whole heads everything has half the columns, unless somebody else reads some of it.
+// Between maps and an attention in whole heads everything has half the columns, unless somebody else reads
+// some of it.
 TEST(Passes, OperandsLieBetweenMapsAndAttention) {
   for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
     ParameterBlock<float> block(Device::cpu, 1);
@@ -329,7 +330,8 @@ TEST(Passes, OperandsLieBetweenMapsAndAttention) {
   }
 }
 
-// A norm that maps alone read, all of its rows or picked ones, gives operands; the gradient of its branch is one of the map before.
+// A norm that maps alone read, all of its rows or picked ones, gives operands; the gradient of its branch is
+// one of the map before.
 TEST(Passes, OperandsLieBetweenNormsAndMaps) {
   for (const bool beside : {false, true}) {
     ParameterBlock<float> block(Device::cpu, 1);
