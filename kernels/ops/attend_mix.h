@@ -26,6 +26,9 @@ struct AttendMix {
   double eps = 0, scale = 1;
   int window = 0;
   Precision products = Precision::full;  ///< of the operands; CUDA, float
+  /// x, k, v, o and their gradients are operands in bf16, two in the place of a float: they have half the
+  /// columns (CUDA, float, fits_whole(); a pass sees to it).
+  bool rounded = false;
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries
   In<Real> k;          ///< [R,B,T,H,K]
@@ -50,11 +53,19 @@ struct AttendMix {
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }
   CT_HD int H() const { return k.value.dim(2); }
-  CT_HD int K() const { return k.value.dim(3); }
+  CT_HD int K() const { return k.value.dim(3) * (rounded ? 2 : 1); }
   CT_HD int Q() const { return x.value.dim(1); }
-  CT_HD int V() const { return v.value.dim(3); }
+  CT_HD int V() const { return v.value.dim(3) * (rounded ? 2 : 1); }
   /// Heads that floats on a GPU read by products on the tensor cores; wider ones, and doubles, a warp a row.
   CT_HD bool fits_tiles() const { return K() <= 128 && V() <= 128; }
+  /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
+  static constexpr int kWholeRows = 256;  ///< most of them
+  bool fits_whole() const {
+    constexpr int kFewestHeads = 64, kNarrow = 32;
+    return sizeof(Real) == sizeof(float) && products == Precision::bf16 && !biased() && fits_tiles() &&
+           Q() <= kWholeRows && T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 &&
+           V() % 4 == 0 && B() * H() >= kFewestHeads;
+  }
   CT_HD bool biased() const { return log_decay || slope; }
   /// log(eps + e^sink) of a head: what stands in a row's sum beside the tokens; -inf: nothing.
   CT_HD double beside(int r, int h) const {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attend_mix_rows.cuh"
 #include "kernels/ops/attend_mix_tiles.cuh"
-#include "kernels/ops/attend_mix_whole.cuh"
+#include "kernels/ops/attend_mix_wide.cuh"
 
 namespace crosstalk {
 namespace {
@@ -174,52 +174,47 @@ void launch_tiles(const Exec& exec, const AttendMix<float>& op, Kernel kernel, i
            stream_of(exec)>>>(op);
 }
 
-/// Whether heads are many and a block holds one (attend_mix_whole.cuh).
+/// Whether a block holds a head, and memory is as it wants it.
 bool in_whole_heads(const AttendMix<float>& op) {
-  constexpr int kFewestHeads = 64;
-  const int D = op.K() > op.V() ? op.K() : op.V();
-  const auto aligned = [](const Tensor<float>& t) {
-    return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
-  };
-  if (op.products != Precision::bf16 || op.biased() || op.Q() > kWholeQueries || D <= 32 || op.K() % 4 != 0 ||
-      op.V() % 4 != 0 || op.B() * op.H() < kFewestHeads)
-    return false;
+  bool good = op.fits_whole();
   for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,
-                                 op.k.gradient, op.v.gradient}) {
-    if (!aligned(t)) return false;
-  }
-  return true;
+                                 op.k.gradient, op.v.gradient})
+    good = good &&
+           (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
+  for (const In<float>* field : {&op.x, &op.k, &op.v})
+    good = good && (!op.rounded || field->write != Write::add);
+  if (op.rounded && !good) throw std::logic_error("[attend_mix] rounded operands need whole heads");
+  return good;
 }
 
-/// Whether gradients are variables of their own; else the order of writing matters.
-bool apart(const AttendMix<float>& op) {
-  return op.x.gradient.data != op.k.gradient.data && op.x.gradient.data != op.v.gradient.data &&
-         op.k.gradient.data != op.v.gradient.data;
-}
-
-/// Calls launch(tile, threads, cut): what runs in whole heads.
+/// Calls f with how whole heads of the op's sizes are cut.
 template <class F>
-void with_whole_tile(const AttendMix<float>& op, const F& launch) {
-  using Whole = std::integral_constant<int, kWholeThreads>;
-  using Half = std::integral_constant<int, kHalfThreads>;
-  const bool narrow = op.K() <= 64 && op.V() <= 64,
-             few = op.Q() <= kHalfQueries && op.T() <= 2 * kHalfQueries;
-  const WholeCut cut(op.Q(), op.T(), narrow && few ? kHalfThreads : kWholeThreads);
-  if (narrow && few) {
-    launch(Tile<Precision::bf16, 64>{}, Half{}, cut);
-  } else if (narrow) {
-    launch(Tile<Precision::bf16, 64>{}, Whole{}, cut);
+void with_whole_heads(const AttendMix<float>& op, const F& f) {
+  using Narrow = Tile<Precision::bf16, 64>;
+  constexpr int kFew = 64;
+  if (op.K() > 64 || op.V() > 64) {
+    f(Whole<Tile<Precision::bf16, 128>, 8>(op.Q(), op.T()));
+  } else if (op.Q() > kFew || op.T() > kFew) {
+    f(Whole<Narrow, 8>(op.Q(), op.T()));
   } else {
-    launch(Tile<Precision::bf16, 128>{}, Whole{}, cut);
+    f(Whole<Narrow, 4>(op.Q(), op.T()));
   }
 }
 
-template <class Kernel>
-void launch_whole(const Exec& exec, const AttendMix<float>& op, Kernel kernel, unsigned threads,
-                  const WholeCut& cut, int bytes) {
+template <class Cut>
+void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(AttendMix<float>), const Cut&,
+                  int bytes) {
   allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
-  kernel<<<grid_of(op, 1, 1, true), threads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(
-      op, cut.query_warps, cut.chunk);
+  kernel<<<grid_of(op, 1, 1, true), Cut::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
+}
+
+/// Gradients of heads that are wide (attend_mix_wide.cuh).
+template <int D>
+void launch_wide(const Exec& exec, const AttendMix<float>& op) {
+  const int bytes = Wide<D>(op.Q(), op.T()).bytes();
+  allow_shared_memory(wide_gradient<D>, static_cast<std::size_t>(bytes));
+  wide_gradient<D>
+      <<<grid_of(op, 1, 1, true), Wide<D>::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
 }
 
 template <class Real>
@@ -242,9 +237,10 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (in_whole_heads(op)) {
-      with_whole_tile(op, [&](auto tile, auto threads, const WholeCut& cut) {
-        launch_whole(exec, op, whole_read<decltype(tile), threads.value>, threads.value, cut,
-                     cut.read_bytes<decltype(tile)>());
+      with_whole_heads(op, [&](auto cut) {
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
+        op.rounded ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
       });
       check_launch("attend_mix");
       return;
@@ -268,11 +264,16 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   const int rows = op.Q() > op.T() ? op.Q() : op.T();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
-    if ((done = in_whole_heads(op) && apart(op)))
-      with_whole_tile(op, [&](auto tile, auto threads, const WholeCut& cut) {
-        launch_whole(exec, op, whole_gradient<decltype(tile), threads.value>, threads.value, cut,
-                     cut.gradient_bytes<decltype(tile)>());
+    done = in_whole_heads(op);
+    if (done && op.rounded && op.Q() > kWgmmaRows) {
+      op.K() > 64 || op.V() > 64 ? launch_wide<128>(exec, op) : launch_wide<64>(exec, op);
+    } else if (done) {
+      with_whole_heads(op, [&](auto cut) {
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
+        op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
       });
+    }
   }
   if (!done) {
     row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);

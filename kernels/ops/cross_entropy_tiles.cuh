@@ -17,7 +17,7 @@
 
 namespace crosstalk::device {
 
-constexpr int kEntropyThreads = 256, kEntropyStages = 3;
+constexpr int kEntropyThreads = 256, kEntropyStages = 4;
 constexpr float kEntropyLog2E = 1.44269504088896340736f, kEntropyLn2 = 0.69314718055994530942f;
 static_assert(kEntropyThreads / 32 * 16 == EntropyTiles::kRows);
 
@@ -78,15 +78,15 @@ struct EntropySide {
   }
 };
 
-/// Logits of the warp's 16 rows and of a step's, laid out as by scores().
+/// Logits of the warp's 16 rows and of a step's, laid out as by scores(); queued where there is wgmma, until
+/// wgmma_end().
 template <int D>
-__device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
-                                               float (&c)[EntropyTiles::kStep / 8][4]) {
+__device__ __forceinline__ void entropy_queue(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
+                                              float (&c)[EntropyTiles::kStep / 8][4]) {
 #if CROSSTALK_WGMMA
   wgmma_begin();
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) wgmma_bf16<false>(c, a[k], wgmma_columns(y + 2 * k * kWgmmaLine), k > 0);
-  wgmma_end(c);
 #else
   constexpr int kStep = EntropyTile<D>::kStep;
   const int lane = threadIdx.x % 32;
@@ -107,6 +107,13 @@ __device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], c
     }
   }
 #endif
+}
+
+template <int D>
+__device__ __forceinline__ void entropy_logits(const unsigned (&a)[D / 16][4], const std::uint16_t* y,
+                                               float (&c)[EntropyTiles::kStep / 8][4]) {
+  entropy_queue<D>(a, y, c);
+  wgmma_end(c);
 }
 
 /// sums += p y: weights p as entropy_logits() lays them, by a step's rows.
@@ -175,8 +182,9 @@ __device__ __forceinline__ int2 entropy_steps(int rows, int part, int parts) {
                    static_cast<int>(static_cast<std::int64_t>(steps) * (part + 1) / parts));
 }
 
-/// Calls use(step, stage) for each, the next two on their way; request(step, stage) copies one.
-template <class Request, class Use>
+/// Calls use(step, stage) for each, when it and the kAhead next are there and others on their way;
+/// request(step, stage) copies one.
+template <int kAhead, class Request, class Use>
 __device__ __forceinline__ void walk(int2 steps, const Request& request, const Use& use) {
   const auto next = [&](int step, int stage) {
     if (step < steps.y) request(step, stage);
@@ -187,7 +195,7 @@ __device__ __forceinline__ void walk(int2 steps, const Request& request, const U
   int stage = 0;
 #pragma unroll 1
   for (int step = steps.x; step < steps.y; ++step) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kEntropyStages - 2) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(kEntropyStages - 2 - kAhead) : "memory");
     fence_async();
     __syncthreads();
     // The stage before is free.
@@ -227,7 +235,7 @@ __global__ void __launch_bounds__(kEntropyThreads, 2)
   for (int half = 0; half < 2; ++half)
     target[half] = row + 8 * half < view.x.rows ? op.target.value.at(r)[row + 8 * half] : -1;
   const auto stage_at = [&](int stage) { return stages + stage * kStep * EntropyTile<D>::kStep; };
-  walk(
+  walk<0>(
       entropy_steps(view.w.rows, part, tiles.parts),
       [&](int step, int stage) { view.w.copy(step * kStep, stage_at(stage)); },
       [&](int step, int stage) {
@@ -343,8 +351,10 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
   for (int half = 0; half < 2 && !kWords; ++half) mine[half] = view.row[min(row + 8 * half, own.rows - 1)];
   float sums[D / 8][4] = {};
   const auto stage_at = [&](int stage) { return stages + stage * kStep * EntropyTile<D>::kStep; };
-  walk(
-      entropy_steps(other.rows, part, parts),
+  const int2 steps = entropy_steps(other.rows, part, parts);
+  float y[kCount][4];
+  walk<1>(
+      steps,
       [&](int step, int stage) {
         other.copy(step * kStep, stage_at(stage));
         if (kWords && threadIdx.x < kStep) {
@@ -356,20 +366,48 @@ __global__ void __launch_bounds__(kEntropyThreads, 1)
         }
       },
       [&](int step, int stage) {
-        float y[kCount][4];
-        entropy_logits<D>(a, stage_at(stage), y);
+        if (step == steps.x) entropy_logits<D>(a, stage_at(stage), y);
+        // Logits of the next step are made while this one's are worked on; after the last, its own once more.
+        float next[kCount][4];
+        const int then = step + 1 == steps.y ? stage : stage + 1 < kEntropyStages ? stage + 1 : 0;
+        entropy_queue<D>(a, stage_at(then), next);
+#pragma unroll
+        for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(y[n][e]));  // not before
+        }
+        // The warps that share a product take the same way to it: no branch on what one of them sees.
+        const int column = 2 * (lane % 4);
+        int ahead[2];  // how far ahead of this lane's first column a row's target is
+#pragma unroll
+        for (int half = 0; half < 2 && !kWords; ++half)
+          ahead[half] = __float_as_int(mine[half].y) - step * kStep - column;
 #pragma unroll
         for (int n = 0; n < kCount; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const int column = n * 8 + 2 * (lane % 4) + e % 2, at = step * kStep + column;
-            const float2 of = kWords ? others[stage * kStep + column] : mine[e / 2];
-            float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
-            if ((kWords ? row + e / 2 * 8 : at) == __float_as_int(of.y)) p -= share;
-            y[n][e] = at < other.rows ? p : 0;
+            const float2 of = kWords ? others[stage * kStep + n * 8 + column + e % 2] : mine[e / 2];
+            const bool hit = kWords ? row + e / 2 * 8 == __float_as_int(of.y) : ahead[e / 2] == n * 8 + e % 2;
+            const float p = entropy_power(fmaf(y[n][e], kEntropyLog2E, -of.x));
+            y[n][e] = hit ? p - share : p;
+          }
+        }
+        if ((step + 1) * kStep > other.rows) {
+#pragma unroll
+          for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              if (step * kStep + n * 8 + column + e % 2 >= other.rows) y[n][e] = 0;
+            }
           }
         }
         entropy_mix<D>(y, stage_at(stage), sums);
+        wgmma_end(next);
+#pragma unroll
+        for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) y[n][e] = next[n][e];
+        }
       });
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -51,6 +51,9 @@ struct JoinedLinear {
   Precision precision = Precision::full;
   Device device = Device::cpu;  ///< whose workspace plan() asks for
   int outputs = 0;
+  /// x and its gradient, outputs and gradients of outputs that are operands in bf16, two in the place of a
+  /// float: they have half the columns (CUDA, float, the form in tiles; a pass sees to it).
+  bool rounded_x = false, rounded_y[kMost] = {}, rounded_d_y[kMost] = {};
   In<Real> x;          ///< [R,N..,I]
   In<Real> w[kMost];   ///< [R,O_i,I]
   In<Real> b[kMost];   ///< [R,O_i]; may be absent
@@ -70,7 +73,7 @@ struct JoinedLinear {
   /// The form in tiles; none (count 0) where the sizes are not for it.
   LinearSlabs slabs() const {
     LinearSlabs s;
-    s.inputs = x.value.columns();
+    s.inputs = w[0].value.columns();
     const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs % 4 == 0 &&
                       s.inputs > 0 && s.inputs <= LinearSlabs::kMostInputs && x.value.rows() < 1 << 30;
     for (int i = 0; i < outputs; ++i) {

@@ -10,7 +10,7 @@
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/ops/joined_linear.h"
-#include "kernels/ops/tensor_core.cuh"
+#include "kernels/ops/operand_pairs.cuh"
 
 namespace crosstalk::device {
 
@@ -32,12 +32,21 @@ struct JoinedTile {
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
   /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its places in shared
-  /// memory, in the background; anything outside.
-  __device__ static void request(const float* from, int ld, int first, int width, int n0, int N,
+  /// memory, in the background; anything outside. rounded: two operands in the place of a float.
+  __device__ static void request(const float* from, bool rounded, int ld, int first, int width, int n0, int N,
                                  float* shared) {
     const int c = column();
     Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
-    if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
+    if (rounded) {
+      const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i)
+        asm volatile(
+            "cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(
+                reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads))),
+            "l"(pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
+            : "memory");
+    } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
       from += first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
@@ -54,11 +63,32 @@ struct JoinedTile {
       }
     }
   }
-  /// What was requested, once it is there.
-  __device__ static void collect(const float* shared, Numbers& x) {
+  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N,
+  /// anything beyond `width`.
+  __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
+                              std::uint16_t* tile) {
+    constexpr int kAcross = kColumns / 8;
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
+    for (int i = 0; i < kJoinedRows * kAcross / kJoinedThreads; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads, n = at / kAcross,
+                c = at % kAcross * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(tile + n * kStep + c))),
+                   "l"(from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0)),
+                   "r"(n0 + n < N ? 16 : 0)
+                   : "memory");
+    }
+  }
+  /// What was requested, once it is there.
+  __device__ static void collect(const float* shared, bool rounded, Numbers& x) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      if (rounded) {
+        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
+      } else {
+        x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
+      }
+    }
   }
   /// What is inside, zeros for the rest.
   __device__ static void clear(int width, int n0, int N, Numbers& x) {
@@ -151,9 +181,18 @@ std::size_t joined_bytes(const LinearSlabs& s) {
          static_cast<std::size_t>(joined_depth(s) * T::kRaw + s.columns) * sizeof(float);
 }
 
-/// Four neighbours of a row, as far as there are columns.
-__device__ __forceinline__ void put_four(Write mode, float* row, int column, int columns, bool aligned,
-                                         const float (&v)[4]) {
+/// Four neighbours of row n, as far as there are columns; `rounded`: as operands.
+__device__ __forceinline__ void put_four(Write mode, float* rows, bool rounded, std::int64_t n, int column,
+                                         int columns, bool aligned, const float (&v)[4]) {
+  if (rounded) {
+    auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
+    if (column >= columns) return;
+    const Four<float> old = mode == Write::add ? four_of(*to) : Four<float>{};
+    *to =
+        make_uint2(bf16_pair(v[0] + old.v[0], v[1] + old.v[1]), bf16_pair(v[2] + old.v[2], v[3] + old.v[3]));
+    return;
+  }
+  float* const row = rows + n * columns;
   if (aligned && column < columns) {
     Four<float>* to = reinterpret_cast<Four<float>*>(row + column);
     Four<float> sum = {{v[0], v[1], v[2], v[3]}};
@@ -187,7 +226,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const float* const x = a.x.value.at(r);
   int tile = blockIdx.x;
   const auto request = [&](int t, int place) {
-    if (t < tiles) X::request(x, s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
+    if (t < tiles)
+      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
     copies_end();
   };
   for (int i = 0; i < depth; ++i) request(tile + i * walkers, i);
@@ -208,7 +248,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     std::uint16_t* const xs = tiles_at + place * X::kSize;
     typename X::Numbers now;
     copies_wait(depth);
-    X::collect(raw + copy * X::kRaw, now);
+    X::collect(raw + copy * X::kRaw, a.rounded_x, now);
     request(tile + depth * walkers, copy);
     X::clear(s.inputs, n0, N, now);
     X::keep(now, xs);
@@ -230,7 +270,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       }
       const int2 of = list[j];
       const Tensor<float>& y = a.y[of.x].value;
-      const int columns = y.columns(), column = of.y + 4 * (lane % 4);
+      const int columns = a.w[of.x].value.dim(0), column = of.y + 4 * (lane % 4);
       const Four<float> add = *reinterpret_cast<const Four<float>*>(bias + j * 16 + 4 * (lane % 4));
       const bool aligned = columns % 4 == 0 && is_aligned16(y.at(r));
 #pragma unroll
@@ -238,9 +278,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
         const int n = n0 + r0 + lane / 4 + 8 * half;
         const float v[4] = {sums[0][2 * half] + add.v[0], sums[0][2 * half + 1] + add.v[1],
                             sums[1][2 * half] + add.v[2], sums[1][2 * half + 1] + add.v[3]};
-        if (n < N)
-          put_four(Write::overwrite, y.at(r) + static_cast<std::int64_t>(n) * columns, column, columns,
-                   aligned, v);
+        if (n < N) put_four(Write::overwrite, y.at(r), a.rounded_y[of.x], n, column, columns, aligned, v);
       }
     }
   }
@@ -266,9 +304,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const auto request = [&](int place) {
     if (ahead_tile < tiles) {
       const LinearSlabs::Slab& slab = s.slab[ahead_slab];
-      const Tensor<float>& d_y = a.y[slab.output].gradient;
-      Y::request(d_y.at(r), d_y.columns(), slab.first, slab.width, ahead_tile * kJoinedRows, N,
-                 raw + place * Y::kRaw);
+      Y::request(a.y[slab.output].gradient.at(r), a.rounded_d_y[slab.output], a.w[slab.output].value.dim(0),
+                 slab.first, slab.width, ahead_tile * kJoinedRows, N, raw + place * Y::kRaw);
       if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
     }
     copies_end();
@@ -291,7 +328,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
       copies_wait(depth);
-      Y::collect(raw + copy * Y::kRaw, now);
+      Y::collect(raw + copy * Y::kRaw, a.rounded_d_y[slab.output], now);
       request(copy);
       Y::clear(slab.width, n0, N, now);
       Y::keep(now, ys);
@@ -319,15 +356,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       for (int j = 0; j < kOwn / 8; j += 2) {
         const float v[4] = {sums[j][2 * half], sums[j][2 * half + 1], sums[j + 1][2 * half],
                             sums[j + 1][2 * half + 1]};
-        put_four(a.x.write, d_x + static_cast<std::int64_t>(n) * s.inputs, c0 + j * 8 + 4 * (lane % 4),
-                 s.inputs, aligned, v);
+        put_four(a.x.write, d_x, a.rounded_x, n, c0 + j * 8 + 4 * (lane % 4), s.inputs, aligned, v);
       }
     }
   }
 }
 
-/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece.
-template <int D>
+/// Tiles of operands that come as such, one of them in use.
+constexpr int kOperandPlaces = 4;
+
+/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
+/// rounded already.
+template <int D, bool kOperands>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   using X = JoinedTile<D>;
@@ -336,7 +376,10 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
                 kOwnRows = LinearSlabs::kWidth / (kJoinedThreads / 32 / kColumnGroups);
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const raw = reinterpret_cast<float*>(memory);
-  auto* const tiles_at = reinterpret_cast<std::uint16_t*>(raw + kJoinedDepth * (Y::kRaw + X::kRaw));
+  auto* const tiles_at =
+      reinterpret_cast<std::uint16_t*>(raw + (kOperands ? 0 : kJoinedDepth * (Y::kRaw + X::kRaw)));
+  constexpr int kDepth = kOperands ? kOperandPlaces - 1 : kJoinedDepth,
+                kPlaces = kOperands ? kOperandPlaces : kJoinedDepth;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
@@ -344,12 +387,18 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const int end = static_cast<int>(static_cast<std::int64_t>(tiles) * (piece + 1) / s.pieces);
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
-  const int ld = d_y.columns();
+  const int ld = a.w[slab.output].value.dim(0);
+  const bool rounded_y = a.rounded_d_y[slab.output];
   const auto request = [&](int t, int place) {
-    float* const to = raw + place * (Y::kRaw + X::kRaw);
-    if (t < end) {
-      Y::request(g, ld, slab.first, slab.width, t * kJoinedRows, N, to);
-      X::request(x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
+    if (kOperands && t < end) {
+      std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
+      Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N, to);
+      X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
+              to + Y::kSize);
+    } else if (t < end) {
+      float* const to = raw + place * (Y::kRaw + X::kRaw);
+      Y::request(g, rounded_y, ld, slab.first, slab.width, t * kJoinedRows, N, to);
+      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
     }
     copies_end();
   };
@@ -358,32 +407,45 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
 #pragma unroll
-  for (int i = 0; i < kJoinedDepth; ++i) request(tile + i, i);
+  for (int i = 0; i < kDepth; ++i) request(tile + i, i);
 #pragma unroll 1
-  for (int place = 0; tile < end; ++tile, place = (place + 1) % kJoinedDepth) {
+  for (int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
     const int n0 = tile * kJoinedRows;
     const float* const from = raw + place * (Y::kRaw + X::kRaw);
     std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
-    copies_wait(kJoinedDepth);
-    {
-      typename Y::Numbers now;
-      Y::collect(from, now);
-      Y::clear(slab.width, n0, N, now);
+    if constexpr (kOperands) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kDepth - 1) : "memory");
+      __syncthreads();
+      request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
 #pragma unroll
       for (int i = 0; i < Y::kTurns; ++i) {
+        const Four<float> now =
+            four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
 #pragma unroll
-        for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        for (int e = 0; e < 4; ++e) side[e] += now.v[e];
       }
-      Y::keep(now, ys);
+    } else {
+      copies_wait(kJoinedDepth);
+      {
+        typename Y::Numbers now;
+        Y::collect(from, rounded_y, now);
+        Y::clear(slab.width, n0, N, now);
+#pragma unroll
+        for (int i = 0; i < Y::kTurns; ++i) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        }
+        Y::keep(now, ys);
+      }
+      {
+        typename X::Numbers now;
+        X::collect(from + Y::kRaw, a.rounded_x, now);
+        X::clear(s.inputs, n0, N, now);
+        X::keep(now, xs);
+      }
+      request(tile + kDepth, place);
+      __syncthreads();
     }
-    {
-      typename X::Numbers now;
-      X::collect(from + Y::kRaw, now);
-      X::clear(s.inputs, n0, N, now);
-      X::keep(now, xs);
-    }
-    request(tile + kJoinedDepth, place);
-    __syncthreads();
     if (o0 >= slab.width) continue;
 #pragma unroll
     for (int k = 0; k < kJoinedRows; k += 16) {
@@ -404,6 +466,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       }
     }
   }
+  asm volatile("cp.async.wait_all;" ::: "memory");
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
 #pragma unroll
   for (int m = 0; m < kOwnRows / 16; ++m) {

@@ -21,37 +21,59 @@ using namespace device;
 constexpr int kThreads = 256;
 
 template <class Real>
+__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[1]) {
+  x[0] = *p;
+}
+template <class Real>
+__device__ __forceinline__ void load_piece(const Real* p, Real (&x)[4]) {
+  load4(p, 4, true, x);
+}
+
+// kBatch pieces of rows a thread, all on their way at once: 4 columns each where kWide, else 1.
+constexpr int kBatch = 4;
+template <class Real, bool kWide>
 __global__ void __launch_bounds__(kThreads) gather_rows(const __grid_constant__ Lookup<Real> a) {
+  constexpr int kColumns = kWide ? 4 : 1;
   const int d = a.y.value.columns(), c = a.ids.value.columns(), r = blockIdx.y;
-  const bool wide = d % 4 == 0;
-  const int quads = wide ? d / 4 : d;                      // pieces of a row: 4 columns or 1
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;  // pieces of a replica: fewer than 2^32
-  const unsigned n = i / static_cast<unsigned>(quads);
-  if (n >= a.y.value.rows()) return;
-  const std::int64_t row = n;
-  const int j = static_cast<int>(i % static_cast<unsigned>(quads));
-  const std::int32_t* ids = a.ids.value.at(r) + row * c;
-  const Real* bias =
-      a.bias.value ? a.bias.value.at(r) + n % static_cast<unsigned>(a.bias_rows()) * d : nullptr;
-  if (!wide) {
-    Real sum = bias ? bias[j] : Real(0);
-    for (int t = 0; t < a.tables; ++t) {
-      const std::int32_t id = ids[a.channel[t]];
-      if (id >= 0) sum += a.table[t].value.at(r)[static_cast<std::int64_t>(id) * d + j];
-    }
-    a.y.value.at(r)[row * d + j] = sum;
-    return;
-  }
-  Real sum[4] = {}, x[4];
-  if (bias) load4(bias + 4 * j, 4, true, sum);
-  for (int t = 0; t < a.tables; ++t) {
-    const std::int32_t id = ids[a.channel[t]];
-    if (id < 0) continue;
-    load4(a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d + 4 * j, 4, true, x);
+  const unsigned quads = static_cast<unsigned>(d / kColumns);  // pieces of a replica: fewer than 2^32
+  const auto rows = static_cast<unsigned>(a.y.value.rows());
+  Real sum[kBatch][kColumns] = {};
+  unsigned n[kBatch];
+  int j[kBatch];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) sum[k] += x[k];
+  for (int m = 0; m < kBatch; ++m) {
+    const unsigned i = (blockIdx.x * kBatch + static_cast<unsigned>(m)) * kThreads + threadIdx.x;
+    n[m] = i / quads, j[m] = static_cast<int>(i % quads) * kColumns;
+    if (a.bias.value && n[m] < rows)
+      load_piece(a.bias.value.at(r) + n[m] % static_cast<unsigned>(a.bias_rows()) * d + j[m], sum[m]);
   }
-  *reinterpret_cast<Four<Real>*>(a.y.value.at(r) + row * d + 4 * j) = {{sum[0], sum[1], sum[2], sum[3]}};
+  for (int t = 0; t < a.tables; ++t) {
+    std::int32_t id[kBatch];
+    Real x[kBatch][kColumns] = {};
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m)
+      id[m] = n[m] < rows ? a.ids.value.at(r)[static_cast<std::int64_t>(n[m]) * c + a.channel[t]]
+                          : std::int32_t(-1);
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m) {
+      if (id[m] >= 0) load_piece(a.table[t].value.at(r) + static_cast<std::int64_t>(id[m]) * d + j[m], x[m]);
+    }
+#pragma unroll
+    for (int m = 0; m < kBatch; ++m) {
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) sum[m][k] += x[m][k];
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < kBatch; ++m) {
+    if (n[m] >= rows) continue;
+    Real* y = a.y.value.at(r) + static_cast<std::int64_t>(n[m]) * d + j[m];
+    if constexpr (kWide) {
+      *reinterpret_cast<Four<Real>*>(y) = {{sum[m][0], sum[m][1], sum[m][2], sum[m][3]}};
+    } else {
+      *y = sum[m][0];
+    }
+  }
 }
 
 /// One table's gradient.
@@ -249,8 +271,9 @@ void forward_cuda(const Exec& exec, const Lookup<Real>& a) {
   const int d = a.y.value.columns();
   const std::int64_t pieces = a.y.value.rows() * (d % 4 == 0 ? d / 4 : d);
   if (pieces == 0 || a.y.value.R == 0) return;
-  gather_rows<<<dim3(blocks_for(pieces, kThreads), static_cast<unsigned>(a.y.value.R)), kThreads, 0,
-                stream_of(exec)>>>(a);
+  const dim3 grid(blocks_for(pieces, kBatch * kThreads), static_cast<unsigned>(a.y.value.R));
+  (d % 4 == 0 ? gather_rows<Real, true>
+              : gather_rows<Real, false>)<<<grid, kThreads, 0, stream_of(exec)>>>(a);
   check_launch("lookup");
 }
 

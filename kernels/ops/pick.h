@@ -14,6 +14,9 @@ namespace crosstalk {
 
 template <class Real>
 struct Pick {
+  /// x, y and their gradients are operands in bf16, two in the place of a float: they have half the columns
+  /// (CUDA, float; a pass sees to it).
+  bool rounded = false;
   In<Real> x;    ///< [R,B,T,H,N]
   Ids position;  ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = 1, which sees all
   Out<Real> y;   ///< [R,B,Q,H,N]

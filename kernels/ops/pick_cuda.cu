@@ -1,15 +1,39 @@
-// A thread a number; backward a warp a query, the first of those at a token, whose lanes look for the others.
+// A warp a query; backward the first of those at a token, whose lanes look for the others.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "kernels/ops/each.cuh"
+#include "kernels/ops/operand_pairs.cuh"
 #include "kernels/ops/pick.h"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 128, kColumns = 4;  ///< of a lane at once
+
+/// sum += x, or of two operands in its place sum the first and other the second.
+template <class Real>
+__device__ __forceinline__ void add_to(bool rounded, Real x, Real& sum, Real& other) {
+  if constexpr (std::is_same_v<Real, float>) {
+    const unsigned pair = __float_as_uint(x);
+    if (rounded) other += __uint_as_float(pair & 0xffff0000), x = __uint_as_float(pair << 16);
+  }
+  sum += x;
+}
+
+/// A warp a query.
+template <class Real>
+__global__ void __launch_bounds__(kThreads) pick_rows(const __grid_constant__ Pick<Real> op) {
+  const std::int64_t query = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = op.columns();
+  if (query >= static_cast<std::int64_t>(op.x.value.dim(0)) * Q) return;
+  const int b = static_cast<int>(query / Q), t = op.token(r, b, static_cast<int>(query % Q));
+  const Real* from = op.x.value.at(r) + (static_cast<std::int64_t>(b) * op.T() + max(t, 0)) * N;
+  Real* to = op.y.value.at(r) + query * N;
+#pragma unroll 4
+  for (int i = lane; i < N; i += 32) to[i] = t < 0 ? Real(0) : from[i];
+}
 
 /// Adds to the gradient of tokens at which queries stand.
 template <class Real>
@@ -27,15 +51,28 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
   for (int q0 = 0; q0 <= first; q0 += 32) {  // an earlier query at this token has them all
     if (const unsigned found = here(q0); found && q0 + __ffs(static_cast<int>(found)) - 1 < first) return;
   }
-  for (int i = lane; i - lane < N; i += 32) {
-    Real sum = 0;
-    for (int q0 = first / 32 * 32; q0 < Q; q0 += 32) {
-      for (unsigned found = here(q0); found; found &= found - 1) {
-        const int q = q0 + __ffs(static_cast<int>(found)) - 1;
-        if (i < N) sum += d_y[static_cast<std::int64_t>(q) * N + i];
+  const int q_first = first / 32 * 32;
+  const unsigned found_first = here(q_first);
+  for (int i0 = lane; i0 - lane < N; i0 += 32 * kColumns) {
+    Real sum[kColumns] = {}, other[kColumns] = {};
+    const auto add_row = [&](const Real* row) {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        if (i0 + 32 * c < N) add_to(op.rounded, row[i0 + 32 * c], sum[c], other[c]);
       }
+    };
+    add_row(d_x);
+    for (int q0 = q_first; q0 < Q; q0 += 32) {
+      for (unsigned found = q0 == q_first ? found_first : here(q0); found; found &= found - 1)
+        add_row(d_y + static_cast<std::int64_t>(q0 + __ffs(static_cast<int>(found)) - 1) * N);
     }
-    if (i < N) d_x[i] += sum;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      if constexpr (std::is_same_v<Real, float>) {
+        if (op.rounded) sum[c] = __uint_as_float(bf16_pair(sum[c], other[c]));
+      }
+      if (i0 + 32 * c < N) d_x[i0 + 32 * c] = sum[c];
+    }
   }
 }
 
@@ -43,12 +80,11 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
 
 template <class Real>
 void forward_cuda(const Exec& exec, const Pick<Real>& op) {
-  const int Q = op.Q(), T = op.T(), N = op.columns();
-  each(exec, "pick", op.x.value.R, op.y.value.size(), [=] __device__(int r, std::int64_t i) {
-    const int b = static_cast<int>(i / N / Q), t = op.token(r, b, static_cast<int>(i / N % Q));
-    op.y.value.at(r)[i] =
-        t < 0 ? Real(0) : op.x.value.at(r)[(static_cast<std::int64_t>(b) * T + t) * N + i % N];
-  });
+  const std::int64_t queries = static_cast<std::int64_t>(op.x.value.dim(0)) * op.Q();
+  if (queries == 0 || op.x.value.R == 0) return;
+  pick_rows<<<dim3(blocks_for(queries, kThreads / 32), static_cast<unsigned>(op.x.value.R)), kThreads, 0,
+              stream_of(exec)>>>(op);
+  check_launch("pick");
 }
 
 template <class Real>

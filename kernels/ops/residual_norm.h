@@ -18,6 +18,10 @@ template <class Real>
 struct ResidualNorm {
   RowNorm norm = RowNorm::layer;  ///< layer or rms
   double eps = 0;
+  /// y and its gradient, and the gradient of the branch, are operands in bf16, two in the place of a float:
+  /// they have half the columns (CUDA, float, rows of up to kMostRounded; a pass sees to it).
+  bool rounded = false, rounded_branch = false;
+  static constexpr int kMostRounded = 128;
   In<Real> x;           ///< [R,N..,D]
   In<Real> branch;      ///< like x; may be absent
   In<Real> gain;        ///< [R,D]
@@ -39,8 +43,8 @@ struct ResidualNorm {
   static int pieces(std::int64_t rows) {
     return static_cast<int>(std::max<std::int64_t>(1, (rows + piece(rows) - 1) / piece(rows)));
   }
-  CT_HD int D() const { return y.value.columns(); }
-  CT_HD std::int64_t rows() const { return y.value.rows(); }
+  CT_HD int D() const { return x.value.columns(); }
+  CT_HD std::int64_t rows() const { return x.value.rows(); }
   /// s of all rows.
   CT_HD const Tensor<Real>& total() const { return branch ? sum.value : x.value; }
   void plan() {

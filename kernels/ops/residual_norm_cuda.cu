@@ -1,14 +1,14 @@
-// Sum and norm of rows: a warp a row. Backward, a block has a piece of the rows and adds up what they give gain and bias.
+// Sum and norm of rows: a warp a row, where they are no fours of floats. Backward, a block has a piece of the
+// rows and adds up what they give gain and bias.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/base/cuda_launch.cuh"
-#include "kernels/ops/residual_norm.h"
+#include "kernels/ops/residual_norm_fours.cuh"
 
 namespace crosstalk {
 namespace {
 using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kAddColumns = 32, kAddRows = 16;  // threads that add up pieces: columns times parts
+constexpr int kAddColumns = 8, kAddRows = 64;  // threads that add up pieces: columns times parts
 
 // f(j, i) for every entry j of this lane, its i-th: N in registers, or (N = 0) any number.
 template <int N, class F>
@@ -135,6 +135,7 @@ __global__ void __launch_bounds__(kAddColumns* kAddRows)
   const int e = static_cast<int>(blockIdx.x) * kAddColumns + column;
   Real sum = 0;
   if (e < 2 * D) {
+#pragma unroll 8
     for (int p = row; p < pieces; p += kAddRows)
       sum += op.part.value.at(r)[static_cast<std::int64_t>(p) * 2 * D + e];
   }
@@ -152,6 +153,15 @@ template <class Real>
 void forward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   if (op.rows() == 0 || op.x.value.R == 0) return;
   const int D = op.D();
+  if constexpr (std::is_same_v<Real, float>) {
+    if (in_fours(op)) {
+      const int lanes = D <= 64 ? 16 : 32, rows = kFoursWarps * 4 * (32 / lanes);
+      const dim3 grid(blocks_for(op.rows(), rows), static_cast<unsigned>(op.x.value.R));
+      (lanes == 16 ? norm_fours<16> : norm_fours<32>)<<<grid, kFoursThreads, 0, stream_of(exec)>>>(op);
+      check_launch("residual_norm");
+      return;
+    }
+  }
   const auto kernel = D <= 128   ? residual_norm<Real, 4>
                       : D <= 512 ? residual_norm<Real, 16>
                                  : residual_norm<Real, 0>;
@@ -170,7 +180,13 @@ void backward_cuda(const Exec& exec, const ResidualNorm<Real>& op) {
   const int most = sizeof(Real) == 4 ? 512 : 256;
   const auto kernel = D <= 128 ? residual_norm_backward<Real, 4> : D <= most ? residual_norm_backward < Real,
              sizeof(Real) == 4 ? 16 : 8 > : residual_norm_backward<Real, 0>;
-  kernel<<<dim3(P, R), kThreads, 0, stream_of(exec)>>>(op, piece);
+  bool done = false;
+  if constexpr (std::is_same_v<Real, float>) {
+    if ((done = in_fours(op)))
+      (D <= 64 ? norm_fours_backward<16>
+               : norm_fours_backward<32>)<<<dim3(P, R), kFoursThreads, 0, stream_of(exec)>>>(op, piece);
+  }
+  if (!done) kernel<<<dim3(P, R), kThreads, 0, stream_of(exec)>>>(op, piece);
   check_launch("residual_norm backward");
   if (!op.gain.wanted() && !op.bias.wanted()) return;
   if (D > most) {

@@ -60,6 +60,9 @@ std::vector<OpCase> cases() {
     all.push_back(make(word + "FirstWithoutBias", norm, 5, 7, false, false));
     all.push_back(make(word + "OneColumn", norm, 4, 1, true, true, 0.5));
     all.push_back(make(word + "Pieces", norm, 131, 67, true, true));
+    all.push_back(make(word + "Fours", norm, 131, 64, true, true));
+    all.push_back(make(word + "FoursFirst", norm, 69, 100, false, true));
+    all.push_back(make(word + "FoursWithoutBias", norm, 67, 128, true, false));
     all.push_back(make(word + "Wide", norm, 35, 300, true, true));
     all.push_back(make(word + "MoreThanRegisters", norm, 35, 531, true, true));
   }

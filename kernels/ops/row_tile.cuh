@@ -165,6 +165,33 @@ __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int
   }
 }
 
+/// Rows r0 .. r0 + 16 of x as operands in registers, and the scores of those (bf16).
+template <class Tile>
+__device__ __forceinline__ void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k)
+    load_matrices<false>(rows[k], x.numbers + (r0 + lane % 16) * Tile::kStep + lane / 16 * 8 + 16 * k);
+}
+template <class Tile, int kCount>
+__device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4], const Tile& y, int n0,
+                                       float (&c)[kCount][4]) {
+  const int lane = threadIdx.x % 32;
+  const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * Tile::kStep + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k) {
+    unsigned b[4];
+#pragma unroll
+    for (int n = 0; n < kCount; n += 2) {
+      load_matrices<false>(b, ys + n * 8 * Tile::kStep + 16 * k);
+      mma_bf16(c[n], rows[k], b[0], b[1]);
+      mma_bf16(c[n + 1], rows[k], b[2], b[3]);
+    }
+  }
+}
+
 /// sums += w y: weights w as scores() lays them by rows n0 .. of y. Lanes of `sums` as of scores.
 template <class Tile, int kCount>
 __device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, int n0,
@@ -228,4 +255,33 @@ __device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, i
   }
 }
 
+/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a
+/// lane, which the four lanes of a row exchange.
+template <int kCount>
+__device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
+                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+  const int lane = threadIdx.x % 32;
+  const bool odd = lane % 2 == 1, high = lane % 4 > 1;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = n0 + lane / 4 + 8 * half;
+#pragma unroll
+    for (int n = 0; n < kCount; n += 4) {
+      unsigned v[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        v[i] = bf16_pair(factor[half] * sums[n + i][2 * half], factor[half] * sums[n + i][2 * half + 1]);
+      const unsigned a = __shfl_xor_sync(kFullWarp, odd ? v[0] : v[1], 1),
+                     b = __shfl_xor_sync(kFullWarp, odd ? v[2] : v[3], 1);
+      const uint2 low = odd ? make_uint2(a, v[1]) : make_uint2(v[0], a),
+                  top = odd ? make_uint2(b, v[3]) : make_uint2(v[2], b);
+      const unsigned x = __shfl_xor_sync(kFullWarp, high ? low.x : top.x, 2),
+                     y = __shfl_xor_sync(kFullWarp, high ? low.y : top.y, 2);
+      const int c = (n + lane % 4) * 8;
+      if (row < N && c < C)
+        *reinterpret_cast<uint4*>(rows(row) + c) =
+            high ? make_uint4(x, y, top.x, top.y) : make_uint4(low.x, low.y, x, y);
+    }
+  }
+}
 }  // namespace crosstalk::device

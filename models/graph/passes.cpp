@@ -9,6 +9,8 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/attend_mix.h"
 #include "kernels/ops/joined_linear.h"
+#include "kernels/ops/pick.h"
+#include "kernels/ops/residual_norm.h"
 #include "kernels/ops/table_features.h"
 #include "kernels/ops/table_scores.h"
 #include "models/graph/nodes.h"
@@ -40,6 +42,10 @@ class Links {
     const auto found = made_by_.find(x->root());
     if (found == made_by_.end() || readers_.at(x->root()) != 1 || x->root()->kept) return nullptr;
     return std::any_cast<Info>(&found->second->info);
+  }
+  int readers(Variable<Real>* x) const {
+    const auto found = readers_.find(x->root());
+    return found == readers_.end() ? 0 : found->second;
   }
   Node* maker(Variable<Real>* x) const { return made_by_.at(x->root()); }
   bool made(Variable<Real>* x) const { return made_by_.count(x->root()) != 0; }
@@ -257,11 +263,124 @@ bool joined_linear_once(Graph<Real>& graph) {
   return false;
 }
 
+/// Half the columns: two operands in the place of a float. In every view that somebody reads.
+template <class Real>
+void halve(const std::set<Variable<Real>*>& variables, bool values) {
+  for (Variable<Real>* v : variables) {
+    if (values) v->value.dims[v->value.rank - 1] /= 2;
+    v->gradient.dims[v->gradient.rank - 1] /= 2;
+  }
+}
+
+/// What lies between linear maps and an attention in whole heads, and nobody else reads, as the operands that
+/// both make of it.
+template <class Real>
+bool rounded_once(Graph<Real>& graph) {
+  using Reads = std::shared_ptr<const AttendMix<Real>>;
+  using Maps = std::shared_ptr<const JoinedLinear<Real>>;
+  constexpr int kUnit = 8;  // numbers that move at once
+  const Links<Real> links(graph);
+  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
+  for (auto& node : graph.nodes()) {
+    const auto* reads = std::any_cast<Reads>(&node.info);
+    if (!reads || (*reads)->rounded || !(*reads)->fits_whole()) continue;
+    auto& op = const_cast<AttendMix<Real>&>(**reads);
+    if (op.K() % kUnit != 0 || op.V() % kUnit != 0) continue;
+    struct Place {
+      JoinedLinear<Real>* maps;
+      int output;  ///< none: their input
+    };
+    std::vector<Place> places;
+    for (void* v : {op.x.variable, op.k.variable, op.v.variable}) {
+      const Maps* maps = links.template alone<Maps>(variable(v));
+      for (int i = 0; maps && i < (*maps)->outputs; ++i) {
+        if (variable((*maps)->y[i].variable)->root() == variable(v)->root())
+          places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), i});
+      }
+    }
+    Variable<Real>* o = out(op.o)->root();
+    for (auto& other : graph.nodes()) {
+      const Maps* maps = std::any_cast<Maps>(&other.info);
+      if (maps && variable((*maps)->x.variable)->root() == o && links.readers(o) == 1 && !o->kept &&
+          (*maps)->w[0].value.columns() % kUnit == 0)
+        places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), -1});
+    }
+    if (places.size() != 4) continue;
+    op.rounded = true;
+    std::set<Variable<Real>*> halved;
+    for (void* v : {op.x.variable, op.k.variable, op.v.variable, op.o.variable})
+      halved.insert(variable(v)), halved.insert(variable(v)->root());
+    for (const Place& place : places) {
+      if (place.output < 0) {
+        place.maps->rounded_x = true, halved.insert(variable(place.maps->x.variable));
+      } else {
+        place.maps->rounded_y[place.output] = place.maps->rounded_d_y[place.output] = true;
+      }
+    }
+    halve(halved, true);
+    return true;
+  }
+  return false;
+}
+
+/// What a norm makes, if linear maps alone read it, all of its rows or picked ones; and the gradient that it
+/// gives to its branch, if that is a linear map's.
+template <class Real>
+bool rounded_norm_once(Graph<Real>& graph) {
+  using Norm = std::shared_ptr<const ResidualNorm<Real>>;
+  using Picked = std::shared_ptr<const Pick<Real>>;
+  using Maps = std::shared_ptr<const JoinedLinear<Real>>;
+  if (sizeof(Real) != sizeof(float)) return false;
+  const Links<Real> links(graph);
+  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
+  const auto is = [&](void* v, Variable<Real>* root) { return variable(v)->root() == root; };
+  for (auto& node : graph.nodes()) {
+    const auto* norm = std::any_cast<Norm>(&node.info);
+    if (!norm || (*norm)->rounded || (*norm)->D() % 8 != 0 || (*norm)->D() > (*norm)->kMostRounded) continue;
+    auto& op = const_cast<ResidualNorm<Real>&>(**norm);
+    std::vector<JoinedLinear<Real>*> maps;
+    std::vector<Pick<Real>*> picks;
+    std::set<Variable<Real>*> halved;
+    // Whether maps alone read a variable; `all` counts readers, those of picked rows apart.
+    const auto read_by_maps = [&](Variable<Real>* y, bool may_pick, const auto& self) -> bool {
+      int found = 0;
+      halved.insert(y);
+      for (auto& other : graph.nodes()) {
+        if (const auto* map = std::any_cast<Maps>(&other.info); map && is((*map)->x.variable, y)) {
+          maps.push_back(const_cast<JoinedLinear<Real>*>(map->get())), ++found;
+          halved.insert(variable((*map)->x.variable));
+        }
+        const auto* pick = std::any_cast<Picked>(&other.info);
+        if (!may_pick || !pick || !is((*pick)->x.variable, y)) continue;
+        halved.insert(variable((*pick)->x.variable)), ++found;
+        picks.push_back(const_cast<Pick<Real>*>(pick->get()));
+        halved.insert(variable((*pick)->y.variable));
+        if (!self(out((*pick)->y)->root(), false, self)) return false;
+      }
+      return found > 0 && found == links.readers(y) && !y->kept;
+    };
+    if (!read_by_maps(out(op.y)->root(), true, read_by_maps)) continue;
+    op.rounded = true;
+    for (JoinedLinear<Real>* map : maps) map->rounded_x = true;
+    for (Pick<Real>* pick : picks) pick->rounded = true;
+    halve(halved, true);
+    const Maps* from = op.branch ? links.template alone<Maps>(variable(op.branch.variable)) : nullptr;
+    for (int i = 0; from && i < (*from)->outputs; ++i) {
+      Variable<Real>* branch = variable(op.branch.variable);
+      if (!is((*from)->y[i].variable, branch->root())) continue;
+      op.rounded_branch = const_cast<JoinedLinear<Real>&>(**from).rounded_d_y[i] = true;
+      halve(std::set<Variable<Real>*>{branch, branch->root()}, false);
+    }
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const std::vector<std::string>& pass_names() {
   static const std::vector<std::string> names = {"table_scores", "table_features", "attend_mix",
-                                                 "joined_linear"};
+                                                 "joined_linear", "rounded"};
   return names;
 }
 
@@ -279,6 +398,9 @@ int run_pass(Graph<Real>& graph, const std::string& name) {
     while (attend_mix_once(graph)) ++count;
   } else if (name == "joined_linear") {
     while (joined_linear_once(graph)) ++count;
+  } else if (name == "rounded") {
+    while (rounded_once(graph)) ++count;
+    while (rounded_norm_once(graph)) ++count;
   } else {
     throw std::logic_error("[passes] there is no pass " + name);
   }

@@ -13,6 +13,8 @@
 #include "kernels/ops/attend.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/lookup.h"
+#include "kernels/ops/pick.h"
+#include "kernels/ops/residual_norm.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
 
@@ -293,6 +295,70 @@ TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
     linear(graph, linear(graph, x, graph.parameter(block, 1), none), graph.parameter(block, 3), none);
     EXPECT_EQ(run_pass(graph, "joined_linear"), precision == Precision::bf16 ? 1 : 0);
     EXPECT_EQ(graph.forms(), precision == Precision::bf16 ? "linear joined_linear" : "linear");
+  }
+}
+
+// Between maps and an attention in whole heads everything has half the columns, unless somebody else reads
+// some of it.
+TEST(Passes, OperandsLieBetweenMapsAndAttention) {
+  for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {B, 5, 48}, Init::normal(1));
+    for (const char* name : {"q", "k", "v", "o"}) block.add(name, {48, 48}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, true);
+    graph.set_products(Precision::bf16);
+    Variable<float>* none = nullptr;
+    Variable<float>* heads[3];
+    for (int i = 0; i < 3; ++i)
+      heads[i] = graph.view(linear(graph, graph.parameter(block, 0), graph.parameter(block, i + 1), none),
+                            {B, 5, 1, 48});
+    if (beside) graph.keep(heads[1]);
+    Attend<float> attend;
+    attend.x = in(heads[0]), attend.k = in(heads[1]);
+    Mix<float> mix;
+    mix.a = in(out(graph.add(attend).a)), mix.v = in(heads[2]);
+    Variable<float>* o = out(graph.add(mix).o);
+    Variable<float>* y = linear(graph, graph.view(o, {B, 5, 48}), graph.parameter(block, 4), none);
+    EXPECT_EQ(run_pass(graph, "attend_mix"), 1);
+    EXPECT_EQ(run_pass(graph, "joined_linear"), 2);
+    EXPECT_EQ(run_pass(graph, "rounded"), count);
+    for (Variable<float>* v : {heads[0], heads[1], heads[2], o, heads[0]->root(), o->root()})
+      EXPECT_EQ(v->value.columns(), count ? 24 : 48);
+    EXPECT_EQ(y->value.columns(), 48);
+    graph.plan();
+  }
+}
+
+// A norm that maps alone read, all of its rows or picked ones, gives operands; the gradient of its branch is
+// one of the map before.
+TEST(Passes, OperandsLieBetweenNormsAndMaps) {
+  for (const bool beside : {false, true}) {
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {2, 5, 48}, Init::normal(1)), block.add("gain", {48}, Init::normal(1));
+    for (const char* name : {"before", "all", "some"}) block.add(name, {48, 48}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, true);
+    graph.set_products(Precision::bf16);
+    Variable<float>*none = nullptr, *x = graph.parameter(block, 0);
+    Variable<float>* branch = linear(graph, x, graph.parameter(block, 2), none);
+    ResidualNorm<float> norm;
+    norm.x = in(x), norm.branch = in(branch), norm.gain = in(graph.parameter(block, 1));
+    const ResidualNorm<float>& added = graph.add(norm);
+    Variable<float>* y = out(added.y);
+    linear(graph, y, graph.parameter(block, 3), none);
+    Pick<float> pick;
+    pick.x = in(graph.view(y, {2, 5, 1, 48}));
+    Variable<float>* picked = out(graph.add(pick).y);
+    linear(graph, graph.view(picked, {2, 1, 48}), graph.parameter(block, 4), none);
+    if (beside) graph.keep(picked);
+    EXPECT_EQ(run_pass(graph, "joined_linear"), 3);
+    EXPECT_EQ(run_pass(graph, "rounded"), beside ? 0 : 1);
+    for (Variable<float>* v : {y, picked}) EXPECT_EQ(v->value.columns(), beside ? 48 : 24);
+    EXPECT_EQ(branch->value.columns(), 48);
+    EXPECT_EQ(branch->gradient.columns(), beside ? 48 : 24);
+    EXPECT_EQ(out(added.sum)->gradient.columns(), 48);
+    graph.plan();
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
+#include "models/graph/passes.h"
 #include "models/testing/language.h"
 
 namespace crosstalk::checks {
@@ -13,13 +14,14 @@ namespace {
 struct LanguageResult {
   std::vector<double> losses, gradients;
   std::vector<std::int32_t> correct;
+  std::size_t bytes = 0;
 };
 
 /// Parameters as they start and a batch, by seed; replica `place` of R.
 template <class Real>
 LanguageResult run_language(Device device, const Options& options, const ModelShape& shape, int R, int place,
-                            std::uint64_t seed) {
-  const auto model = make_model<Real>(options, shape.vocabulary(), device, R);
+                            std::uint64_t seed, Precision products = Precision::full) {
+  const auto model = make_model<Real>(options, shape.vocabulary(), device, R, products);
   const auto graph = model->graph(shape.B, shape.sequence, true);
   const auto fill = [&](const Tensor<std::int32_t>* to, int r, const std::vector<std::int32_t>& from) {
     const std::size_t bytes = from.size() * sizeof(std::int32_t);
@@ -50,6 +52,7 @@ LanguageResult run_language(Device device, const Options& options, const ModelSh
     copy_to_host(device, host.data(), tensor.at(place), host.size() * sizeof host[0]);
     to.insert(to.end(), host.begin(), host.end());
   };
+  result.bytes = graph->graph.bytes();
   read(graph->loss.query_loss->value, result.losses);
   read(graph->loss.loss->value, result.losses);
   read(*graph->loss.correct, result.correct);
@@ -122,6 +125,34 @@ TEST_F(LanguageOnCuda, SizesOfAStudy) {
   LanguageResult single = run_language<float>(Device::cuda, options, shape, 1, 0, 3);
   single.correct = want.correct;  // of nearly equal logits either may be the larger
   expect_the_same(single, want, 2e-3);
+}
+
+// What lies between maps and attention as operands: they would be rounded where they are read anyway.
+TEST_F(LanguageOnCuda, RoundedBetweenMapsAndAttention) {
+  for (const auto& [width, heads, T, B] :
+       {std::tuple{64, 1, 40, 65}, {128, 1, 70, 64}, {128, 2, 150, 33}, {128, 1, 256, 160}}) {
+    SCOPED_TRACE(fmt::format("width {} heads {} T {}", width, heads, T));
+    const ModelShape shape{0, 300, false, B, {T, 1, 12}, 300};
+    const Options options = language_options_of("softmax",
+                                                {{"model.width", std::int64_t{width}},
+                                                 {"model.heads", std::int64_t{heads}},
+                                                 {"model.layers", std::int64_t{2}},
+                                                 {"model.bias", true},
+                                                 {"model.weight_deviation", 0.1}},
+                                                shape.vocabulary());
+    const auto result = [&] {
+      return run_language<float>(Device::cuda, options, shape, 2, 1, 3, Precision::bf16);
+    };
+    const LanguageResult got = result();
+    EXPECT_EQ(got.gradients, result().gradients);
+    switch_off_passes({"rounded"});
+    LanguageResult want = result();
+    switch_off_passes({});
+    EXPECT_LT(got.bytes, want.bytes);
+    const auto n = static_cast<std::int64_t>(want.losses.size());
+    EXPECT_TRUE(close("losses", got.losses.data(), want.losses.data(), n, 1e-5));
+    expect_the_same(got, want, 2e-2);
+  }
 }
 
 TEST_P(MemoryInLanguageOnCuda, IsTheCpus) {
