@@ -118,7 +118,8 @@ def check_broken(tree, made):
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk")
     said = subprocess.run([str(made / "crosstalk"), "describe", "fading_delta"], capture_output=True, text=True)
     print(said.stderr, end="")
-    if said.returncode != 2 or "memory fading_delta (models/memories/fading_delta.cpp): the law of the input beta" not in said.stderr:
+    right = "memory fading_delta (models/memories/fading_delta.cpp): the law of the input beta"
+    if said.returncode != 2 or right not in said.stderr:
         sys.exit(f"describe of a broken memory ended with {said.returncode}")
 
 

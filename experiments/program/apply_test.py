@@ -388,7 +388,8 @@ class Files(Folder):
                 self.refused(r"\bq\.npy")
 
     def test_a_decay_that_grows(self):
-        for memory, name, good, bad in (("gated_delta", "log_decay", -0.5, 0.25), ("complex_kda", "signed_decay", -1.0, -1.25)):
+        for memory, name, good, bad in (("gated_delta", "log_decay", -0.5, 0.25),
+                                        ("complex_kda", "signed_decay", -1.0, -1.25)):
             with self.subTest(memory=memory):
                 shape = (2, 7, 3, 5) if memory == "complex_kda" else (2, 7, 3)
                 decay = np.full(shape, good)

@@ -151,7 +151,8 @@ void print_json(const Status& status, Console& console) {
   const StateCounts total = total_of(status);
   nlohmann::ordered_json json = {{"store", status.target.store.string()}};
   if (status.target.study) json["study"] = status.target.study->name;
-  json["count"] = total.total();
+  json["count"] =
+      status.target.study ? total.total() : total.total() - total.missing;  // of a store: what it holds
   json["states"] = to_json(total);
   json["half_way"] = count_half_way(status);
   json["labels"] = nlohmann::ordered_json::object();

@@ -43,7 +43,9 @@ std::string to_text(const OptionValue& value) {
 
 const OptionValue& Options::at(const std::string& key) const {
   const auto it = values_.find(key);
-  if (it == values_.end()) throw std::logic_error(fmt::format("[options] {} was never set: no option of this name is declared", key));
+  if (it == values_.end())
+    throw std::logic_error(
+        fmt::format("[options] {} was never set: no option of this name is declared", key));
   return it->second;
 }
 
