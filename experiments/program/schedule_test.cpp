@@ -176,6 +176,7 @@ TEST(Schedule, ManyGpusShareTheSectionOf2021) {
   // DPFP-1 FWM at 200 associations: 1.3 ms a step, however few replicas there are.
   EXPECT_NEAR(bound, 12.5, 0.5);
   EXPECT_LE(seconds[64], 1.2 * bound);
+  // Two took 113.7 s (1.86 times), with a second for the start of the processes: the simulation is 4 % too good.
   // What is lost by eight: nobody knows before how many steps a run takes, and towards the end a few runs of the FWM rule
   // are left on each GPU, of which each takes a sixth of it at most.
   EXPECT_GE(seconds[1] / seconds[2], 1.9);
