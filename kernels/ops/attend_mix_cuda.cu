@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/attend_mix_rows.cuh"
 #include "kernels/ops/attend_mix_tiles.cuh"
-#include "kernels/ops/attend_mix_wide.cuh"
+#include "kernels/ops/attend_mix_whole.cuh"
 
 namespace crosstalk {
 namespace {
@@ -208,15 +208,6 @@ void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(A
   kernel<<<grid_of(op, 1, 1, true), Cut::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
 }
 
-/// Gradients of heads that are wide (attend_mix_wide.cuh).
-template <int D>
-void launch_wide(const Exec& exec, const AttendMix<float>& op) {
-  const int bytes = Wide<D>(op.Q(), op.T()).bytes();
-  allow_shared_memory(wide_gradient<D>, static_cast<std::size_t>(bytes));
-  wide_gradient<D>
-      <<<grid_of(op, 1, 1, true), Wide<D>::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
-}
-
 template <class Real>
 bool empty(const AttendMix<Real>& op) {
   return op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0;
@@ -264,16 +255,12 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   const int rows = op.Q() > op.T() ? op.Q() : op.T();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
-    done = in_whole_heads(op);
-    if (done && op.rounded && op.Q() > kWgmmaRows) {
-      op.K() > 64 || op.V() > 64 ? launch_wide<128>(exec, op) : launch_wide<64>(exec, op);
-    } else if (done) {
+    if ((done = in_whole_heads(op)))
       with_whole_heads(op, [&](auto cut) {
         using Cut = decltype(cut);
         const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
         op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
       });
-    }
   }
   if (!done) {
     row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);

@@ -11,9 +11,7 @@ namespace {
 constexpr int kListThreads = 256;
 /// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones (filler tokens)
 /// to a cluster of blocks.
-constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 512, kLongBlocks = 8;
-/// Lanes that read an entry, four columns each: few where a list is long, so that more blocks share it.
-constexpr int kListLanes = 16, kLongLanes = 4;
+constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
 template <class Real>
@@ -25,28 +23,27 @@ struct Sums {
   Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// Gradient of one row of a table from its list: kPieces warps own 4 kLanes columns of it; each adds its
-/// piece of the list. A group of kLanes lanes reads an entry (four columns a lane), the groups of a warp take
-/// turns, and kDepth entries of each are under way at once; the sums of groups, pieces and blocks are added
-/// in their order. With kPieces > 1 the whole block, and all `blocks` of the cluster of which this is number
-/// `rank`, must call it.
-template <class Real, int kPieces, int kLanes>
+/// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of the list. Half a
+/// warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each are under way at once; the
+/// sums of halves, pieces and blocks are added in their order. With kPieces > 1 the whole block, and all `blocks` of the
+/// cluster of which this is number `rank`, must call it.
+template <class Real, int kPieces>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
-                         Real (*parts)[4 * kLanes], int blocks = 1, int rank = 0) {
-  constexpr int kDepth = 8, kGroups = 32 / kLanes;
+                         Real (*parts)[64], int blocks = 1, int rank = 0) {
+  constexpr int kDepth = 8;
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32, group = lane / kLanes, c0 = lane % kLanes * 4;
+            warp = static_cast<int>(threadIdx.x) / 32, half = lane / 16;
   const int d = a.d_y.columns();
   const bool aligned = d % 4 == 0;
   const std::int32_t* listed = a.order[table].at(r);
   const Real* x = a.d_y.at(r) + column;
   Real sum[4] = {};
-  for (int i0 = begin; i0 < end; i0 += kGroups * kDepth) {
+  for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
     int at[kDepth];
     Real v[kDepth][4];
 #pragma unroll
     for (int k = 0; k < kDepth; ++k) {
-      const int i = i0 + kGroups * k + group;
+      const int i = i0 + 2 * k + half;
       at[k] = i < end ? listed[i] : -1;
     }
 #pragma unroll
@@ -60,32 +57,29 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
     }
   }
 #pragma unroll
-  for (int offset = kLanes; offset < 32; offset *= 2) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], offset);
-  }
+  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
   if constexpr (kPieces > 1) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) parts[warp][c0 + c] = sum[c];
+    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
     __syncthreads();
     if (warp == 0) {
 #pragma unroll
       for (int i = 1; i < kPieces; ++i) {
 #pragma unroll
-        for (int c = 0; c < 4; ++c) sum[c] += parts[i][c0 + c];
+        for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
       }
     }
     if (blocks > 1) {
-      if (warp == 0 && group == 0) {
+      if (warp == 0 && half == 0) {
 #pragma unroll
-        for (int c = 0; c < 4; ++c) parts[0][c0 + c] = sum[c];
+        for (int c = 0; c < 4; ++c) parts[0][lane * 4 + c] = sum[c];
       }
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], c0 + c, blocks, rank);
+      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
     }
     if (warp > 0 || rank > 0) return;
   }
-  if (group > 0) return;
+  if (half > 0) return;
   Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
@@ -99,18 +93,18 @@ __global__ void __launch_bounds__(kListThreads)
     sum_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
   constexpr int kWarps = kListThreads / 32;
   static_assert(kPieces == 1 || kPieces == kWarps);
-  __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][4 * kListLanes];
+  __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
             warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
   const int table = static_cast<int>(blockIdx.y) / columns,
-            column = static_cast<int>(blockIdx.y) % columns * 4 * kListLanes + lane % kListLanes * 4;
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
   const int row = (static_cast<int>(blockIdx.x) * kWarps + warp) / kPieces;
   if (row >= static_cast<int>(start.size()) - 1) return;
   const int from = start.at(r)[row], count = start.at(r)[row + 1] - from;
   if (count > most) return;
-  sum_list<Real, kPieces, kListLanes>(a, table, row, column, from + count * piece / kPieces,
-                                      from + count * (piece + 1) / kPieces, parts);
+  sum_list<Real, kPieces>(a, table, row, column, from + count * piece / kPieces,
+                          from + count * (piece + 1) / kPieces, parts);
 }
 
 /// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first block add one up,
@@ -119,36 +113,28 @@ template <class Real>
 __global__ void __launch_bounds__(kLongThreads)
     sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int most) {
   constexpr int kWarps = kLongThreads / 32;
-  static_assert(kLongRows % 64 == 0);
-  __shared__ __align__(16) Real parts[kWarps][4 * kLongLanes];
+  static_assert(kLongRows == 64);
+  __shared__ __align__(16) Real parts[kWarps][64];
   const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
             warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster;
   const int table = static_cast<int>(blockIdx.y) / columns,
-            column = static_cast<int>(blockIdx.y) % columns * 4 * kLongLanes + lane % kLongLanes * 4;
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
   const Tensor<std::int32_t>& start = a.start[table];
   const int rows = static_cast<int>(start.size()) - 1,
             first = static_cast<int>(blockIdx.x) / cluster * kLongRows;
   const auto count_of = [&](int row) { return row < rows ? start.at(r)[row + 1] - start.at(r)[row] : 0; };
-  std::uint64_t longer[kLongRows / 64];  // where such rows are
-#pragma unroll
-  for (int i = 0; i < kLongRows / 64; ++i)
-    longer[i] =
-        __ballot_sync(kFullWarp, count_of(first + 64 * i + lane) > most) |
-        static_cast<std::uint64_t>(__ballot_sync(kFullWarp, count_of(first + 64 * i + 32 + lane) > most))
-            << 32;
-#pragma unroll 1
-  for (int i = 0; i < kLongRows / 64; ++i) {
-    for (std::uint64_t found = longer[i]; found; found &= found - 1) {
-      const int row = first + 64 * i + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
-      const std::int64_t count = count_of(row);
-      const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
-                piece = (blocks > 1 ? rank * kWarps : 0) + warp;
-      if (blocks == 1 && rank > 0) continue;
-      sum_list<Real, kWarps, kLongLanes>(
-          a, table, row, column, from + static_cast<int>(count * piece / pieces),
-          from + static_cast<int>(count * (piece + 1) / pieces), parts, blocks, blocks > 1 ? rank : 0);
-      __syncthreads();
-    }
+  const std::uint64_t low = __ballot_sync(kFullWarp, count_of(first + lane) > most),
+                      high = __ballot_sync(kFullWarp, count_of(first + 32 + lane) > most);
+  for (std::uint64_t found = low | high << 32; found; found &= found - 1) {
+    const int row = first + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
+    const std::int64_t count = count_of(row);
+    const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
+              piece = (blocks > 1 ? rank * kWarps : 0) + warp;
+    if (blocks == 1 && rank > 0) continue;
+    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * piece / pieces),
+                           from + static_cast<int>(count * (piece + 1) / pieces), parts, blocks,
+                           blocks > 1 ? rank : 0);
+    __syncthreads();
   }
 }
 
@@ -179,8 +165,7 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   const int d = sums.d_y.columns();
   if (rows == 0 || d == 0 || sums.d_y.R == 0) return;
   constexpr int kWarps = kListThreads / 32;
-  const bool longer = !many && d >= 8 && sums.d_y.rows() > kLongList;
-  const unsigned columns = d < 8 ? 1 : blocks_for(d, 4 * kListLanes), narrow = blocks_for(d, 4 * kLongLanes);
+  const unsigned columns = d < 8 ? 1 : blocks_for(d, 64);
   const auto launch = [&](auto kernel, int threads, std::int64_t blocks, auto... more) {
     const dim3 grid(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
                     static_cast<unsigned>(sums.d_y.R));
@@ -192,15 +177,16 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   } else if (many) {
     launch(sum_lists<Real, kWarps>, kListThreads, rows, each, any);
   } else {
+    const bool longer = sums.d_y.rows() > kLongList;
     launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
       check_launch("lookup backward (lists)");
       static const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
       launch_clusters(sum_long_lists<Real>,
-                      dim3(cluster * blocks_for(rows, kLongRows), narrow * static_cast<unsigned>(sums.tables),
-                           static_cast<unsigned>(sums.d_y.R)),
-                      kLongThreads, 0, cluster, stream_of(exec), sums, static_cast<int>(cluster),
-                      static_cast<int>(narrow), kLongList);
+                      dim3(cluster * blocks_for(rows, kLongRows),
+                           columns * static_cast<unsigned>(sums.tables), static_cast<unsigned>(sums.d_y.R)),
+                      kLongThreads, 0, cluster, stream_of(exec), sums, static_cast<int>(cluster), each,
+                      kLongList);
     }
   }
   check_launch("lookup backward (lists)");

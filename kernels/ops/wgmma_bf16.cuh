@@ -104,23 +104,6 @@ __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[16][4],
 #endif
 }
 
-/// Queues d (+)= a b of 64 x 32 sums, both factors of wgmma_columns().
-__device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
-                                           [[maybe_unused]] std::uint64_t a, [[maybe_unused]] std::uint64_t b,
-                                           [[maybe_unused]] bool add) {
-#if CROSSTALK_WGMMA
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %18, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15 "
-      "}, %16, %17, p, 1, 1, 0, 0;}"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-#endif
-}
-
 /// Before products that add to d, which is made before they begin.
 template <int kCount>
 __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCount][4]) {
@@ -134,14 +117,14 @@ __device__ __forceinline__ void wgmma_begin_with([[maybe_unused]] float (&d)[kCo
   wgmma_begin();
 }
 
-/// d (+)= a b, 16 numbers of a sum from k on; b: rows of a block from `rows`, of which columns are summed
+/// d += a b, 16 numbers of a sum from k on; b: rows of a block from `rows`, of which columns are summed
 /// over, or (kTurned) rows. Where there is no wgmma, by mma.
 template <bool kTurned, int kCount>
 __device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsigned (&a)[4],
-                                               const std::uint16_t* rows, int k, bool add = true) {
+                                               const std::uint16_t* rows, int k) {
 #if CROSSTALK_WGMMA
   wgmma_bf16<kTurned>(d, a, kTurned ? wgmma_rows(rows + k * 8) : wgmma_columns(rows + k / 8 * kWgmmaLine),
-                      add);
+                      true);
 #else
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -153,28 +136,9 @@ __device__ __forceinline__ void multiply_block(float (&d)[kCount][4], const unsi
       load_matrices<false>(
           b, rows + (k / 8 + lane / 8 % 2) * kWgmmaLine + (n * 8 + lane % 8 + lane / 16 * 8) * 8);
     }
-    if (!add) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) d[n][e] = d[n + 1][e] = 0;
-    }
     mma_bf16(d[n], a, b[0], b[1]);
     mma_bf16(d[n + 1], a, b[2], b[3]);
   }
-#endif
-}
-/// The same with rows r0 .. of this warp in a block of 64 as the left factor.
-__device__ __forceinline__ void block_operands(const std::uint16_t* block, int r0, int k, unsigned (&a)[4]) {
-  const int lane = threadIdx.x % 32;
-  load_matrices<false>(a, block + (k / 8 + lane / 16) * kWgmmaLine + (r0 + lane % 16) * 8);
-}
-__device__ __forceinline__ void multiply_blocks(float (&d)[4][4], const std::uint16_t* left,
-                                                const std::uint16_t* rows, int k, bool add) {
-#if CROSSTALK_WGMMA
-  wgmma_bf16(d, wgmma_columns(left + k / 8 * kWgmmaLine), wgmma_columns(rows + k / 8 * kWgmmaLine), add);
-#else
-  unsigned a[4];
-  block_operands(left, static_cast<int>(threadIdx.x) / 32 % 4 * 16, k, a);
-  multiply_block<false>(d, a, rows, k, add);
 #endif
 }
 
