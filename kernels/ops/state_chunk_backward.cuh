@@ -168,7 +168,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
   using Memory = BackwardMemory<Tile>;
   using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
   constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
-  constexpr bool kSent = StateWalk<Tile>::kShortRows;
+  constexpr bool kShortRows = StateWalk<Tile>::kShortRows;
   const int K = walk.K, V = walk.V, chunks = walk.chunks;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
@@ -182,16 +182,6 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
   }
   const int last_first = (chunks - 1) * (Tile::kMapped ? walk.step : C);
   auto gains = walk.gains(op, last_first, walk.T - last_first);
-  // What is kept as operands comes to its place while the chunk after it ends.
-  const auto send_kept = [&](int chunk, int first, int valid) {
-    if constexpr (kSent) {
-      Eights<Tile, D, D>::send(memory.state, kRow, walk.short_state(op, chunk));
-      if (!walk.solves) return;
-      Eights<Tile, C, C>::send(memory.inverse, kSide, walk.short_inverse(op, chunk));
-      Eights<Tile, C, D>::send(memory.written, kRow, walk.shortened(walk.written(op, first, valid)));
-    }
-  };
-  send_kept(chunks - 1, last_first, walk.T - last_first);
   for (int chunk = chunks - 1; chunk >= 0; --chunk) {
     const int step = Tile::kMapped ? walk.step : C;
     const int first = chunk * step, valid = min(step, walk.T - first);
@@ -201,13 +191,18 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       walk.fill_queries(op, first, valid);
       __syncthreads();
     }
-    const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
     {
-      Guarded<Tile> q_in, k_in, d_o_in, written_in;
+      Guarded<Tile> q_in, k_in, d_o_in;
+      std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
       q_in.fetch(walk.queries(op, first, valid), K);
       k_in.fetch(walk.keys(op, first, valid), K);
       d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
-      if constexpr (!kSent) written_in.fetch(walk.written(op, first, valid), V);
+      const auto rows = walk.written(op, first, valid);
+      if constexpr (!kShortRows) {
+        written_in.fetch(rows, V);
+      } else if (walk.solves) {
+        written_in.fetch(walk.shortened(rows));
+      }
       if (threadIdx.x < 32) {
         walk.fill(gates, op, gains);
         gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
@@ -215,16 +210,18 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       q_in.put(memory.q, valid);
       k_in.put(memory.k, valid);
       d_o_in.put(memory.d_o, valid);
-      if constexpr (!kSent) written_in.put(memory.written, valid, kRow, gain);
+      const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
+      if constexpr (!kShortRows) {
+        written_in.put(memory.written, valid, kRow, gain);
+      } else if (walk.solves) {
+        written_in.put(memory.written, kRow);
+      } else {
+        Guarded<Tile> values;
+        values.fetch(rows, V);
+        values.put(memory.written, valid, kRow, gain);
+      }
     }
-    if (kSent && !walk.solves) {
-      Guarded<Tile> written_in;
-      written_in.fetch(walk.written(op, first, valid), V);
-      written_in.put(memory.written, valid, kRow, gain);
-    }
-    if constexpr (kSent) {
-      Eights<Tile, D, D>::wait();
-    } else if constexpr (StateWalk<Tile>::kShort) {
+    if constexpr (StateWalk<Tile>::kShort) {
       Eights<Tile, D, D> state_in;
       state_in.fetch(walk.short_state(op, chunk));
       state_in.put(memory.state, kRow);
@@ -233,7 +230,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       state_in.fetch(kept, K);
       state_in.put(memory.state, V);
     }
-    if (!kSent && walk.solves) {
+    if (walk.solves) {
       if constexpr (StateWalk<Tile>::kShort) {
         Eights<Tile, C, C> inverse_in;
         inverse_in.fetch(walk.short_inverse(op, chunk));
@@ -248,6 +245,21 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       Guarded<Tile> look_in;
       look_in.fetch(walk.looks(op, first, valid), K);
       look_in.put(memory.x, valid);
+    }
+    if (chunk > 0) {
+      const int before = first - step;
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
+      walk.prefetch_state(4, op, chunk - 1);
+      if (walk.solves) {
+        prefetch_rows<Tile, (kShortRows ? 2 : 4) * D>(5, walk.of_erases(op.solved.value, before, step, V),
+                                                      step);
+        prefetch_rows<Tile, 4 * C>(
+            6, PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), 4 * C, C},
+            StateWalk<Tile>::kShort ? C / 2 : C);
+      }
     }
     __syncthreads();
 
@@ -431,7 +443,6 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
             d_erase);
       }
     }
-    if (chunk > 0) send_kept(chunk - 1, first - step, step);
     d_state.template add<true, true, C>(d_o, q);
     if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
     __syncthreads();

@@ -86,9 +86,10 @@ struct PlainRows {
   __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
-/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
-/// that are not there are not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way,
-/// which is faster forward by 3 to 5 % (measured on an H200).
+/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of
+/// them are fetched before the first is put, so that they wait for memory together. kGuarded: rows that are not there are
+/// not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way, which is faster forward by
+/// 3 to 5 % (measured on an H200).
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
 struct Fetched {
   static constexpr bool kGuarded = kGuarded_ || Tile::kMapped;
@@ -169,18 +170,6 @@ struct Eights {
   __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
     each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
   }
-  /// From global to shared memory in the background, until wait().
-  template <class Where>
-  __device__ __forceinline__ static void send(std::uint16_t* to, int line, const Where& rows) {
-    each([&](int, int row, int c) {
-      const bool there = rows.has(row);
-      const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to + row * line + c));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at),
-                   "l"(rows.start(there ? row : 0) + c), "r"(there ? 16 : 0)
-                   : "memory");
-    });
-  }
-  __device__ __forceinline__ static void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
   /// From shared to global memory.
   template <class Where>
   __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
