@@ -77,7 +77,7 @@ std::string without_series(std::string_view line, bool provenance) {
     if (depth != 1) return at;
     const std::size_t end = end_of_value(line, at);
     const bool unwanted = key == "curves" || key == "profiles" || (key == "provenance" && !provenance);
-    if (!unwanted || line[at] != '{') return end;
+    if (!unwanted || at >= line.size() || line[at] != '{') return end;
     out.append(line.substr(copied, at - copied)).append("{}");
     copied = end;
     return end;

@@ -21,9 +21,14 @@ work_in() {
   cd "$BATS_TEST_TMPDIR/${1:-work}" || return
 }
 
+sanitized() { ASAN_OPTIONS=help=1 "$crosstalk" --version 2>&1 | grep -q AddressSanitizer; }
+
+# patient SECONDS: for how long a test waits; ten times as long under AddressSanitizer.
+patient() { if sanitized; then echo $(($1 * 10)); else echo "$1"; fi; }
+
 # without_sanitizer: for tests that limit memory or processes.
 without_sanitizer() {
-  if ASAN_OPTIONS=help=1 "$crosstalk" --version 2>&1 | grep -q AddressSanitizer; then
+  if sanitized; then
     skip "AddressSanitizer reserves terabytes of addresses and starts a thread at its end: with a limit on these it ends by itself"
   fi
 }

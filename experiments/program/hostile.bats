@@ -194,7 +194,7 @@ open("blocks.toml", "w").write(text + '[[grid]]\n"task.associations" = [3, 4]\n'
 open("key.toml", "w").write(text + "x" * 1000000 + " = 1\n")
 PY
   for study in blocks key; do
-    run -2 --separate-stderr timeout 20 "$crosstalk" plan $study.toml
+    run -2 --separate-stderr timeout "$(patient 20)" "$crosstalk" plan $study.toml
     [ "${#stderr}" -lt 10000 ]
   done
 }
