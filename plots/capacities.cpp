@@ -30,19 +30,6 @@ struct Measured {
 
 enum class Against { d_dot, state, parameters };
 
-std::vector<RecordLine> lines_by_size(const FigureInput& input, const char* figure) {
-  auto lines = make_lines(
-      input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad,
-      Apart::d_dot_and_d_key);
-  if (lines.empty())
-    throw std::invalid_argument(
-        fmt::format("{} needs records with {} (tasks recall and reassign); {}. Of other tasks, show "
-                    "accuracy (crosstalk plot accuracy, crosstalk table final)",
-                    figure, kLoad, what_they_are(input.records)));
-  sort_lines(lines, input.styles);
-  return lines;
-}
-
 double size_of(const Record& record, Against against) {
   if (against == Against::d_dot) return static_cast<double>(record.d_dot);
   if (against == Against::state) return static_cast<double>(record.state_size);
@@ -213,7 +200,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
 }  // namespace
 
 Drawing draw_capacity_vs_ddot(const FigureInput& input) {
-  auto lines = lines_by_size(input, "capacity-vs-ddot");
+  auto lines = lines_over_loads(input, "capacity-vs-ddot", Apart::d_dot_and_d_key);
   const auto without = std::stable_partition(lines.begin(), lines.end(),
                                              [](const RecordLine& line) { return line.d_dot > 0; });
   std::set<std::string> dropped;
@@ -227,7 +214,7 @@ Drawing draw_capacity_vs_ddot(const FigureInput& input) {
 }
 
 Drawing draw_capacity_vs_state(const FigureInput& input) {
-  auto lines = lines_by_size(input, "capacity-vs-state");
+  auto lines = lines_over_loads(input, "capacity-vs-state", Apart::d_dot_and_d_key);
   std::erase_if(lines, [](const RecordLine& line) {
     return std::any_of(line.points.begin(), line.points.end(),
                        [](const auto& point) { return point.second.front()->state_size <= 0; });
@@ -238,7 +225,7 @@ Drawing draw_capacity_vs_state(const FigureInput& input) {
 }
 
 Drawing draw_capacity_vs_parameters(const FigureInput& input) {
-  auto lines = lines_by_size(input, "capacity-vs-parameters");
+  auto lines = lines_over_loads(input, "capacity-vs-parameters", Apart::d_dot_and_d_key);
   std::erase_if(lines, [](const RecordLine& line) {
     return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
       const double size = size_of(*point.second.front(), Against::parameters);

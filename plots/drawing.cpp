@@ -214,6 +214,19 @@ std::string what_they_are(const RecordList& records) {
   return fmt::format("they have task.name = {}", fmt::join(tasks, ", "));
 }
 
+std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* figure, Apart apart) {
+  const char* load = "task.associations";
+  auto lines = make_lines(
+      input.records, [&](const Record& record) { return config_number(record, load); }, load, apart);
+  if (lines.empty())
+    throw std::invalid_argument(
+        fmt::format("{} needs records with {} (tasks recall and reassign); {}. Of other tasks, show "
+                    "accuracy (crosstalk plot accuracy, crosstalk table final)",
+                    figure, load, what_they_are(input.records)));
+  sort_lines(lines, input.styles);
+  return lines;
+}
+
 std::string what_series_they_have(const RecordList& records) {
   for (const Record* record : records)
     if (!record->curves.empty() || !record->profiles.empty()) return what_they_are(records);

@@ -133,7 +133,10 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
 
 /// "they have task.name = swap": what the records are, for messages about what a figure lacks.
 std::string what_they_are(const RecordList& records);
-/// The same, where curves or profiles were missed.
+/// Lines over the numbers of associations, in the legend's order; `figure` is refused where no record has any.
+std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* figure,
+                                         Apart apart = Apart::d_dot);
+/// The same as what_they_are(), where curves or profiles were missed.
 std::string what_series_they_have(const RecordList& records);
 
 /// A dotted key as figures write it: "$\beta_{\max}$", "learning rate".

@@ -17,18 +17,6 @@ namespace {
 
 constexpr const char* kLoad = "task.associations";
 
-std::vector<RecordLine> lines_over_loads(const FigureInput& input, const char* figure) {
-  auto lines = make_lines(
-      input.records, [](const Record& record) { return config_number(record, kLoad); }, kLoad);
-  if (lines.empty())
-    throw std::invalid_argument(
-        fmt::format("{} needs records with {} (tasks recall and reassign); {}. Of other tasks, show "
-                    "accuracy (crosstalk plot accuracy, crosstalk table final)",
-                    figure, kLoad, what_they_are(input.records)));
-  sort_lines(lines, input.styles);
-  return lines;
-}
-
 void add_final_values(Drawing& drawing, const std::vector<RecordLine>& lines, const Metric& metric) {
   for (const RecordLine& line : lines)
     for (const auto& [load, records] : line.points)
