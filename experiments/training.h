@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,15 @@ struct TrainingEvents {
   /// Asked before a run begins and at each of its evaluations, by several threads at once: whether to train
   /// it here. If not (somebody else does, or has), it is left without a word. Empty: yes.
   std::function<bool(const std::string& id)> wanted;
+  /// Asked now and then, by one thread at a time, while fewer packs train than could side by side: what else there is
+  /// to train, without the runs that are `here` already. Empty: nothing.
+  std::function<std::vector<const Run*>(const std::set<std::string>& here)> more;
   /// Asked at each evaluation of a run that goes on, by several threads at once: whether another process goes on
   /// with it from here. If so it has kept `state`, and the run is left without a word. Empty: no.
   std::function<bool(const std::string& id, const std::function<std::string()>& state)> give_away;
 };
 
-/// Trains `runs` (any mix of shapes). Returns true if all that are wanted ended, false if it was stopped.
+/// Trains `runs` (any mix of shapes), and what `more` gives. Returns true if all that are wanted ended, false if it was stopped.
 /// Equal runs give equal records whatever the pack, the order and the number of threads.
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions& options,
                 const TrainingEvents& events);

@@ -93,7 +93,8 @@ ClaimRequest request_of(const fs::path& path, const std::string& holder) {
     const nlohmann::json& asks = json.at("asks");
     if (asks.value("worker", "") != holder) return {};
     return {path.filename().string(), asks.at("ids").get<std::set<std::string>>(),
-            asks.at("room").get<std::int64_t>(), asks.at("kind").get<std::string>()};
+            asks.at("room").get<std::int64_t>(), asks.at("kind").get<std::string>(),
+            asks.at("load").get<double>()};
   } catch (const nlohmann::json::exception&) {
     return {};
   }
@@ -331,7 +332,11 @@ void Claims::ask(const ClaimRequest& request) {
   if (request.worker.empty()) return;
   std::vector<std::string> ids(request.ids.begin(), request.ids.end());
   ids.resize(std::min(ids.size(), kMostAskedFor));
-  impl_->asks = {{"worker", request.worker}, {"ids", ids}, {"room", request.room}, {"kind", request.kind}};
+  impl_->asks = {{"worker", request.worker},
+                 {"ids", ids},
+                 {"room", request.room},
+                 {"kind", request.kind},
+                 {"load", request.load}};
 }
 
 std::vector<ClaimRequest> Claims::requests() {

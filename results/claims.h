@@ -7,7 +7,7 @@
 //   STORE/claims/NAME.worker  a process that trains: who it is, its heartbeat, what it does
 //   STORE/claims/RUN_ID       a symbolic link to the NAME.worker that trains this run
 //
-// A process with nothing left to train asks the one that holds most of what it waits for (in its own file), which may
+// A process with little left to train asks the one that holds most of what it waits for (in its own file), which may
 // pass runs on: their links then lead to who asked, without a moment in which they lead nowhere.
 //
 // A process is dead if its machine says so, or if its heartbeat, a counter, has not moved for the length of a
@@ -47,12 +47,13 @@ struct ClaimingWorker {
   bool lives = true;        ///< as far as the watcher can tell by now
 };
 
-/// What a worker with nothing to train asks of the holder of runs that it waits for.
+/// What a worker with little to train asks of the holder of runs that it waits for.
 struct ClaimRequest {
   std::string worker;         ///< name of the file of who is asked; of who asks, where requests are read
   std::set<std::string> ids;  ///< what it could train
   std::int64_t room = 0;      ///< how many of them side by side
   std::string kind;           ///< of its devices
+  double load = 0;            ///< estimated cost of what it trains already
 };
 
 /// Looks at the workers of a store and judges whether they live. Changes nothing. Not thread-safe.

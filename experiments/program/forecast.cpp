@@ -50,7 +50,7 @@ std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads)
   std::size_t read = 0;
   for (const Run& run : runs) {
     if (heads.contents.records.count(run.id) == 0) {
-      missing += estimated_cost(run);
+      missing += estimated_work(run);
       continue;
     }
     if (read == most_records || heads.places.count(run.id) == 0) continue;
@@ -61,7 +61,7 @@ std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads)
     const double begin = seconds_of(started), end = seconds_of(text_in(provenance, "finished"));
     if (!(end >= begin)) continue;
     Sitting& one = sittings[{text_in(provenance, "device"), text_in(provenance, "host"), started}];
-    one = {begin, std::max(one.end, end), one.cost + estimated_cost(run), one.runs + 1};
+    one = {begin, std::max(one.end, end), one.cost + estimated_work(run), one.runs + 1};
   }
   if (missing == 0) return "none";
   double cost = 0, elapsed = 0;

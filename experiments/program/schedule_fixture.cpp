@@ -220,7 +220,7 @@ MeasuredSection::MeasuredSection() {
   for (const Run& run : runs) queued.push_back(&run);
   TrainingOptions training;
   training.device = Device::cuda;
-  for (const QueuedPack& pack : make_packs(queued, runs_of_a_pack(training), {}))
+  for (const QueuedPack& pack : make_packs(queued, training, {}))
     packs_.at(keys.at(pack.runs[0].run->id)).urgency = pack.urgency;
   misfit = fit_work(all);
 }

@@ -25,9 +25,9 @@
 namespace crosstalk::program {
 
 inline constexpr double kNever = 1e18;
-/// From the question of a GPU without work to its first step of what it is given: the question is read twice a second, the
-/// runs are kept at their next evaluations, and a model is made for them.
-inline constexpr double kHandover = 1.5;
+/// From the question of a GPU with little to train to its first step of what it is given: the question is read twice a
+/// second, the runs are kept at their next evaluations, and a model is made for them. And until it may ask again.
+inline constexpr double kHandovers[] = {1, 1.2, 1.4, 1.6, 1.8, 2}, kAnswer = 0.5;
 
 struct MeasuredPack {
   double begin = 0;                              ///< in seconds since the first pack began

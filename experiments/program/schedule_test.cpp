@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -19,7 +20,8 @@ namespace {
 
 class Fleet {
  public:
-  Fleet(const MeasuredSection& section, int gpus) : section_(section), gpus_(static_cast<std::size_t>(gpus)) {
+  Fleet(const MeasuredSection& section, int gpus, double handover)
+      : section_(section), handover_(handover), gpus_(static_cast<std::size_t>(gpus)) {
     options_.device = Device::cuda;
     if (gpus > 1) shares_ = share_out(section.runs, gpus, options_);
     for (const Run& run : section.runs) {
@@ -52,10 +54,11 @@ class Fleet {
     std::vector<QueuedPack> queue;
     std::vector<PackInFlight> packs;
     std::vector<PackInFlight> coming;  ///< from another GPU
-    double comes = 0;                  ///< when
+    double comes = 0, asks = 0;        ///< when; and not before when it asks again
   };
 
-  /// As a session does: a round of runs that nobody has claimed, the longest packs first, as many as go side by side.
+  /// As a session does: its own share first, the longest packs first, as many as go side by side; then what others have
+  /// not begun.
   void fill(std::size_t g) {
     Gpu& gpu = gpus_[g];
     const auto at_once = static_cast<std::size_t>(packs_at_once(options_));
@@ -70,45 +73,47 @@ class Fleet {
         }
         if (measured) {
           gpu.packs.push_back(begin_pack(*measured, steps, gpu.queue.back().urgency));
-          gpu.packs.back().cost = estimated_cost(*gpu.queue.back().runs[0].run);
+          gpu.packs.back().cost = estimated_cost(*gpu.queue.back().runs[0].run, options_.device);
           gpu.packs.back().began = now_;
         }
         gpu.queue.pop_back();
       }
-      if (!gpu.packs.empty() || free_.empty()) return;
-      std::vector<const Run*> round;
+      // All begin at the same time: nobody finds what another is about to begin.
+      if (gpu.packs.size() >= at_once || free_.empty() || (now_ == 0 && !gpu.packs.empty())) return;
+      std::vector<const Run*> next;
       if (shares_.empty()) {
-        for (const Run& run : section_.runs) round.push_back(&run);
+        for (const Run& run : section_.runs)
+          if (free_.count(run.id) != 0) next.push_back(&run);
       } else {
         const auto taken = [&](const std::string& id) { return free_.count(id) == 0; };
-        for (const std::string& id : next_round(shares_, g, at_once, taken)) round.push_back(by_id_.at(id));
+        for (const std::string& id : next_round(shares_, g, at_once, taken)) next.push_back(by_id_.at(id));
       }
-      ASSERT_FALSE(round.empty());
-      gpu.queue = make_packs(round, runs_of_a_pack(options_), {});
+      ASSERT_FALSE(next.empty());
+      gpu.queue = make_packs(next, options_, {});
     }
   }
 
-  /// A GPU without work asks the one with most runs, which gives what the program would give. Returns in how many seconds
-  /// to look again.
+  /// A GPU with little to train asks the one that has most, which gives what the program would give. Returns in how many
+  /// seconds to look again.
   double ask(std::size_t g) {
     Gpu& gpu = gpus_[g];
     if (!gpu.coming.empty()) {
       if (now_ < gpu.comes - 1e-9) return gpu.comes - now_;
-      gpu.packs = std::exchange(gpu.coming, {});
+      std::move(gpu.coming.begin(), gpu.coming.end(), std::back_inserter(gpu.packs));
+      gpu.coming.clear();
     }
-    if (!gpu.packs.empty()) return kNever;
-    Gpu& most = *std::max_element(gpus_.begin(), gpus_.end(), [](const Gpu& a, const Gpu& b) {
-      return runs_in_flight(a).size() < runs_in_flight(b).size();
-    });
-    if (runs_in_flight(most).size() < 2) return kNever;
+    if (now_ < gpu.asks - 1e-9) return gpu.asks - now_;
+    Gpu& most = *std::max_element(gpus_.begin(), gpus_.end(),
+                                  [](const Gpu& a, const Gpu& b) { return load_of(a) < load_of(b); });
+    std::vector<RunInFlight> runs = runs_in_flight(most);
+    if (runs.size() < 2 || load_of(gpu) > kLittle * load_of(most)) return kNever;
     std::set<std::string> wanted;
-    std::vector<RunInFlight> old;
-    for (const RunInFlight& run : runs_in_flight(most)) {
+    for (RunInFlight& run : runs) {
       wanted.insert(run.id);
-      if (now_ - most.packs[pack_of(run.id)].began >= kLeastAge) old.push_back(run);
+      run.stays = now_ - most.packs[pack_of(run.id)].began < kLeastAge;
     }
     const std::map<std::string, std::string> given =
-        part_in_flight(old, {{"g", wanted, static_cast<std::int64_t>(wanted.size()), ""}});
+        part_in_flight(runs, {{"g", wanted, static_cast<std::int64_t>(wanted.size()), "", load_of(gpu)}});
     for (std::size_t p = 0; p < most.packs.size(); ++p) {
       PackInFlight part = most.packs[p];
       part.ends.clear();
@@ -117,13 +122,20 @@ class Fleet {
         (given.count(fmt::format("{}.{}", p, r)) ? part.ends : stay).push_back(most.packs[p].ends[r]);
       most.packs[p].ends = stay;
       part.whole = part.ends.size();
-      part.began = now_ + kHandover;
+      part.began = now_ + handover_;
       if (!part.ends.empty()) gpu.coming.push_back(part);
     }
     std::erase_if(most.packs, [](const PackInFlight& pack) { return pack.ends.empty(); });
     share_device(most.packs);
-    gpu.comes = now_ + kHandover;
-    return given.empty() ? 0.5 : kHandover;
+    gpu.comes = now_ + handover_;
+    gpu.asks = now_ + (given.empty() ? kAnswer : handover_);
+    return gpu.asks - now_;
+  }
+  static double load_of(const Gpu& gpu) {
+    double load = 0;
+    for (const std::vector<PackInFlight>* packs : {&gpu.packs, &gpu.coming})
+      for (const PackInFlight& pack : *packs) load += pack.cost * static_cast<double>(pack.ends.size());
+    return load;
   }
   static std::vector<RunInFlight> runs_in_flight(const Gpu& gpu) {
     std::vector<RunInFlight> runs;
@@ -135,6 +147,7 @@ class Fleet {
   static std::size_t pack_of(const std::string& id) { return static_cast<std::size_t>(std::stoi(id)); }
 
   const MeasuredSection& section_;
+  const double handover_;
   TrainingOptions options_;
   std::vector<Share> shares_;
   std::map<std::string, const Run*> by_id_;
@@ -142,6 +155,13 @@ class Fleet {
   std::vector<Gpu> gpus_;
   double now_ = 0;
 };
+
+/// The mean over handovers of different length: which GPU gets which run, and so the end, hangs on the last digit.
+double seconds_of(const MeasuredSection& section, int gpus) {
+  double sum = 0;
+  for (const double handover : kHandovers) sum += Fleet(section, gpus, handover).seconds();
+  return sum / static_cast<double>(std::size(kHandovers));
+}
 
 /// What no number of GPUs goes below: the run that takes longest, in a pack of its own on a GPU of its own.
 double longest_run_alone(const MeasuredSection& section) {
@@ -161,13 +181,13 @@ TEST(Schedule, TheSimulationTakesWhatOneGpuTook) {
   ASSERT_EQ(section().runs.size(), 1600u);
   ASSERT_EQ(section().steps.size(), 1600u);
   EXPECT_LT(section().misfit, 0.04);
-  EXPECT_NEAR(Fleet(section(), 1).seconds(), 211.5, 2);
+  EXPECT_NEAR(seconds_of(section(), 1), 211.5, 2);
 }
 
 TEST(Schedule, ManyGpusShareTheSectionOf2021) {
   std::map<int, double> seconds;
   for (const int gpus : {1, 2, 4, 8, 64}) {
-    seconds[gpus] = Fleet(section(), gpus).seconds();
+    seconds[gpus] = seconds_of(section(), gpus);
     std::printf("%d GPUs: %.1f s, %.2f times\n", gpus, seconds[gpus], seconds[1] / seconds[gpus]);
     RecordProperty("times_" + std::to_string(gpus), std::to_string(seconds[1] / seconds[gpus]));
   }
@@ -176,12 +196,11 @@ TEST(Schedule, ManyGpusShareTheSectionOf2021) {
   // DPFP-1 FWM at 200 associations: 1.3 ms a step, however few replicas there are.
   EXPECT_NEAR(bound, 12.5, 0.5);
   EXPECT_LE(seconds[64], 1.2 * bound);
-  // Two took 113.7 s (1.86 times), with a second for the start of the processes: the simulation is 4 % too good.
   // What is lost by eight: nobody knows before how many steps a run takes, and towards the end a few runs of the FWM rule
   // are left on each GPU, of which each takes a sixth of it at most.
   EXPECT_GE(seconds[1] / seconds[2], 1.9);
   EXPECT_GE(seconds[1] / seconds[4], 3.5);
-  EXPECT_GE(seconds[1] / seconds[8], 6.4);
+  EXPECT_GE(seconds[1] / seconds[8], 6.2);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class Session {
         path_(path),
         options_(options),
         console_(console),
-        by_id_(by_id(runs)),
+        by_id_(by_id(runs, options.training.device)),
         plan_(plan_of(by_id_, runs)),
         writer_(open_store(path)),
         work_(path, runs, options.since, options.lease, options.training),
@@ -91,6 +91,9 @@ class Session {
       }
     };
     events.wanted = [this](const std::string& id) { return work_.wanted(id); };
+    events.more = [this](const std::set<std::string>& here) {
+      return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
+    };
     events.give_away = [this](const std::string& id, const std::function<std::string()>& state) {
       return work_.give_away(id, state);
     };
@@ -135,10 +138,10 @@ class Session {
   };
   using ById = std::unordered_map<std::string, Costed>;
 
-  static ById by_id(const std::vector<Run>& runs) {
+  static ById by_id(const std::vector<Run>& runs, Device device) {
     ById known;
     known.reserve(runs.size());
-    for (const Run& run : runs) known.emplace(run.id, Costed{&run, estimated_cost(run)});
+    for (const Run& run : runs) known.emplace(run.id, Costed{&run, estimated_cost(run, device)});
     return known;
   }
   static ProgressPlan plan_of(const ById& known, const std::vector<Run>& runs) {
@@ -148,39 +151,45 @@ class Session {
   }
   double cost_of(const std::string& id) const { return by_id_.at(id).cost; }
 
-  /// Takes what is free until everything is recorded, by this process or by others; false: stopped.
+  /// What to begin beside the runs that are `here`: what others passed on, or what is free. Nothing: others train what
+  /// is left, and the one that holds most of it is asked. The larger the store, the more seldom it is looked at.
+  std::vector<const Run*> next_runs(const std::set<std::string>& here) {
+    const double now = steady_seconds();
+    std::set<std::string> free = work_.free_runs();
+    for (const std::string& id : here) free.erase(id);
+    std::vector<const Run*> next;  // no copies: a study may be large
+    for (const std::string& id : work_.given())
+      if (here.count(id) == 0) next.push_back(by_id_.at(id).run);
+    if (!next.empty()) {
+      // together, as others passed them on
+    } else if (options_.shares.empty()) {
+      for (const Run& run : runs_)
+        if (free.count(run.id) != 0) next.push_back(&run);
+    } else {
+      const auto at_once = static_cast<std::size_t>(packs_at_once(options_.training));
+      for (const std::string& id : next_round(options_.shares, options_.share, at_once,
+                                              [&](const std::string& run) { return free.count(run) == 0; }))
+        next.push_back(by_id_.at(id).run);
+    }
+    if (next.empty()) work_.ask([this](const std::string& id) { return cost_of(id); });
+    next_look_ = steady_seconds() + std::max(0.1, 10 * (steady_seconds() - now));
+    return next;
+  }
+
+  /// Takes what there is until everything is recorded, by this process or by others; false: stopped.
   bool train_rounds(const TrainingEvents& events) {
-    const auto at_once = static_cast<std::size_t>(packs_at_once(options_.training));
     bool told = false;
     while (!stop_flag()) {
-      const double before = steady_seconds();
-      const std::set<std::string> free = work_.free_runs();
-      if (work_.unrecorded() == 0) return true;
-      if (stop_flag()) break;
-      std::vector<const Run*> round;  // no copies: a study may be large
-      const std::set<std::string> given = work_.given();
-      for (const std::string& id : given) round.push_back(by_id_.at(id).run);
-      if (!given.empty()) {
-        // together, as others passed them on
-      } else if (options_.shares.empty()) {
-        for (const Run& run : runs_)
-          if (free.count(run.id) != 0) round.push_back(&run);
-      } else {
-        for (const std::string& id : next_round(options_.shares, options_.share, at_once,
-                                                [&](const std::string& run) { return free.count(run) == 0; }))
-          round.push_back(by_id_.at(id).run);
-      }
+      const std::vector<const Run*> round = next_runs({});
       const std::size_t left = work_.unrecorded();
+      if (left == 0) return true;
       if (!round.empty() && !train_runs(study_.name, round, options_.training, events)) return false;
-      if (!round.empty() && work_.unrecorded() < left) continue;
-      if (round.empty()) work_.ask();
+      if (work_.unrecorded() < left) continue;
       if (round.empty() && !told) tell_that_it_waits();
       told = told || round.empty();
-      // Others train what is left. The larger the store, the more seldom it is looked at.
-      const double pause = std::max(0.1, 10 * (steady_seconds() - before));
+      const double pause = round.empty() ? next_look_ - steady_seconds() : 0.1;
       std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, std::chrono::duration<double>(round.empty() ? pause : 0.1),
-                     [] { return stop_flag().load(); });
+      wake_.wait_for(lock, std::chrono::duration<double>(pause), [] { return stop_flag().load(); });
     }
     return work_.unrecorded() == 0;
   }
@@ -248,7 +257,7 @@ class Session {
       return;
     }
     progress_.finished(record.status, cost_of(record.id));
-    cost_ended_here_ += cost_of(record.id);
+    work_ended_here_ += estimated_work(*by_id_.at(record.id).run);
     if (record.status != RunStatus::failed) return;
     progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
                                    record.label, record.seed, record.message, options_.reproduce(record)));
@@ -319,7 +328,7 @@ class Session {
                {"ended", progress_.ended()},
                {"failed", progress_.count(RunStatus::failed)},
                {"steps", progress_.steps()},
-               {"cost", cost_ended_here_}});
+               {"cost", work_ended_here_}});
     if (!problem_told_ && !work_.problem().empty()) {
       problem_told_ = true;
       progress_.announce(fmt::format("crosstalk: warning: {}\n", work_.problem()));
@@ -353,7 +362,7 @@ class Session {
   const ProgressPlan plan_;
   std::unique_ptr<StoreWriter> writer_;
   SharedWork work_;
-  double next_news_ = 0;
+  double next_news_ = 0, next_look_ = 0;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   Progress progress_;
@@ -361,7 +370,7 @@ class Session {
   std::exception_ptr store_error_;
   std::int64_t saved_ = 0;  ///< unfinished runs whose state was kept
   std::int64_t failed_elsewhere_ = 0;
-  double cost_ended_here_ = 0;
+  double work_ended_here_ = 0;
   bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false,
        black_hole_ = false;
 };

@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kAllHaveCome(50);
 // Runs of a GPU are not given to cores, which would take fifty times as long, nor more of them than there are cores.
 ClaimRequest offers_of(const TrainingOptions& training) {
   const std::int64_t packs = packs_at_once(training);
-  return {"", {}, packs * slots_of_a_pack(training), training.device == Device::cuda ? "cuda" : "cpu"};
+  return {"", {}, packs * slots_of_a_pack(training), training.device == Device::cuda ? "cuda" : "cpu", 0};
 }
 
 double seconds() {
@@ -139,20 +139,28 @@ void SharedWork::beat() {
   for (const std::string& id : claims_.beat(activity_)) ours_.erase(id);
 }
 
-void SharedWork::ask() {
+void SharedWork::ask(const CostOf& cost_of) {
   const std::lock_guard lock(mutex_);
   if (asked_ > 0 && seconds() - asked_ < kAskAgain) return;
-  std::map<std::string, std::set<std::string>> held;
-  for (const auto& [id, holder] : claims_.holders())
-    if (ids_.count(id) != 0 && ended_.count(id) == 0) held[holder].insert(id);
-  const auto most = std::max_element(held.begin(), held.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  if (most == held.end() || most->second.size() < 2) return stop_asking();
-  asked_ = seconds();
+  struct Held {
+    std::set<std::string> ids;
+    double load = 0;
+  };
+  std::map<std::string, Held> held;
+  for (const auto& [id, holder] : claims_.holders()) {
+    if (ids_.count(id) == 0 || ended_.count(id) != 0) continue;
+    held[holder].ids.insert(id);
+    held[holder].load += cost_of(id);
+  }
+  const auto most = std::max_element(
+      held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second.load < b.second.load; });
   ClaimRequest request = offers_;
+  for (const auto& [id, since] : ours_) request.load += cost_of(id);
+  if (most == held.end() || most->second.ids.size() < 2 || request.load > kLittle * most->second.load)
+    return stop_asking();
+  asked_ = seconds();
   request.worker = most->first;
-  request.ids = most->second;
+  request.ids = most->second.ids;
   claims_.ask(request);
   beat();
 }
@@ -177,7 +185,7 @@ std::set<std::string> SharedWork::given() {
   return ids;
 }
 
-void SharedWork::answer(const std::function<double(const std::string&)>& cost_of) {
+void SharedWork::answer(const CostOf& cost_of) {
   std::vector<ClaimRequest> requests = claims_.requests();
   std::erase_if(requests, [this](const ClaimRequest& request) { return request.kind != offers_.kind; });
   const std::lock_guard lock(mutex_);
@@ -188,8 +196,7 @@ void SharedWork::answer(const std::function<double(const std::string&)>& cost_of
   promised_.clear();  // who asked may have found something else meanwhile
   std::vector<RunInFlight> runs;
   if (!requests.empty()) {
-    for (const auto& [id, since] : ours_)
-      if (seconds() - since >= least_age_) runs.push_back({id, cost_of(id)});
+    for (const auto& [id, since] : ours_) runs.push_back({id, cost_of(id), seconds() - since < least_age_});
     promised_ = part_in_flight(std::move(runs), requests);
   }
   gives_ = !promised_.empty();

@@ -50,14 +50,15 @@ class SharedWork {
   /// What others recorded since the last call.
   std::vector<RecordHead> news();
 
-  // Towards the end some processes have nothing left to train while others hold many runs. Those ask, these give: a
+  using CostOf = std::function<double(const std::string& id)>;
+  // Towards the end some processes have little left to train while others hold many runs. Those ask, these give: a
   // run's state is kept at an evaluation, and the claim is passed on.
-  /// Nothing is free here: asks whoever holds most of what this session waits for.
-  void ask();
+  /// Nothing is free: asks whoever holds most of what this session waits for, if that is much more than is trained here.
+  void ask(const CostOf& cost_of);
   /// Runs that this process asked for and was given, all that came at once; it asks no longer then.
   std::set<std::string> given();
   /// Reads what others ask; decides which runs they go on with, and passes on those whose states are kept.
-  void answer(const std::function<double(const std::string& id)>& cost_of);
+  void answer(const CostOf& cost_of);
   /// TrainingEvents::give_away. Any thread.
   bool give_away(const std::string& id, const std::function<std::string()>& state);
 

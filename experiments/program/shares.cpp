@@ -53,7 +53,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   for (const Run& run : runs) by_key[pack_key(run.config)].push_back(&run);
   std::vector<Group> groups;
   for (auto& [key, members] : by_key) {
-    Group group{estimated_cost(*members[0]), {}};
+    Group group{estimated_cost(*members[0], options.device), {}};
     for (const Run* run : members) group.ids.push_back(run->id);
     // Ids are hashes: in their order, no share has all runs of one seed or rate.
     std::sort(group.ids.begin(), group.ids.end());
@@ -140,18 +140,33 @@ std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
   std::sort(runs.begin(), runs.end(), [](const RunInFlight& a, const RunInFlight& b) {
     return a.cost != b.cost ? a.cost > b.cost : a.id < b.id;
   });
-  const bool one_pack = !runs.empty() && runs.front().cost == runs.back().cost;
   std::map<std::string, std::string> given;
-  std::vector<std::int64_t> given_to(requests.size());
-  std::size_t part = 0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i > 0 && (one_pack || runs[i].cost != runs[i - 1].cost)) part = (part + 1) % (requests.size() + 1);
-    if (part == 0) continue;  // stays
-    const ClaimRequest& request = requests[part - 1];
-    if (request.ids.count(runs[i].id) == 0 || given_to[part - 1] >= request.room) continue;
-    given[runs[i].id] = request.worker;
-    ++given_to[part - 1];
+  std::vector<double> load;
+  std::vector<std::int64_t> room;
+  for (const ClaimRequest& request : requests) load.push_back(request.load), room.push_back(request.room);
+  double here = 0;
+  for (const RunInFlight& run : runs) here += run.cost;
+  using At = std::vector<RunInFlight>::const_iterator;
+  const auto give = [&](At begin, At end) {  // to whom has least
+    const auto least = static_cast<std::size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    const auto size = static_cast<std::int64_t>(end - begin);
+    const double cost = begin->cost * static_cast<double>(size);
+    if (size > room[least] || load[least] + cost > here - cost) return;
+    if (std::any_of(begin, end, [&](const RunInFlight& run) {
+          return run.stays || given.count(run.id) != 0 || requests[least].ids.count(run.id) == 0;
+        }))
+      return;
+    for (At run = begin; run != end; ++run) given[run->id] = requests[least].worker;
+    room[least] -= size, load[least] += cost, here -= cost;
+  };
+  if (requests.empty()) return given;
+  for (At begin = runs.begin(); begin != runs.end();) {
+    const At end =
+        std::find_if(begin, runs.cend(), [&](const RunInFlight& run) { return run.cost != begin->cost; });
+    give(begin, end);
+    begin = end;
   }
+  for (At run = runs.begin(); run != runs.end(); ++run) give(run, run + 1);
   return given;
 }
 

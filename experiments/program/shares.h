@@ -44,13 +44,17 @@ std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_
 /// comparison. Younger ones are not given away.
 inline constexpr double kLeastAge = 4;
 
+/// Who has less in flight than this part of what another has asks for some of that.
+inline constexpr double kLittle = 0.5;
+
 /// A run that is trained here, and what it is estimated to cost; runs of one pack cost the same.
 struct RunInFlight {
   std::string id;
   double cost = 0;
+  bool stays = false;  ///< too young
 };
-/// Which of these runs others go on with: id -> who asked. Of whoever holds `runs`, and of each that asks, about equal
-/// parts: whole packs, or, of a single pack, runs; and no more than it has room for. Something stays here.
+/// Which of these runs others go on with: id -> who asked. Whoever asks gets whole packs as long as it has less then
+/// than stays here, then single runs, and no more than it has room for. Something stays here.
 std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
                                                   const std::vector<ClaimRequest>& requests);
 

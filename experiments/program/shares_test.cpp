@@ -30,12 +30,12 @@ std::vector<crosstalk::Run> runs_of(const std::string& loads, const std::string&
       .runs;
 }
 
-double cost_of(const Share& share, const std::vector<Run>& runs) {
+double cost_of(const Share& share, const std::vector<Run>& runs, const TrainingOptions& options) {
   double cost = 0;
   for (const Unit& unit : share)
     for (const std::string& id : unit)
-      cost +=
-          estimated_cost(*std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.id == id; }));
+      cost += estimated_cost(
+          *std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.id == id; }), options.device);
   return cost;
 }
 
@@ -50,8 +50,8 @@ TEST(Shares, HoldEveryRunOnceInAboutEqualAmounts) {
     double most = 0, total = 0;
     for (const Share& share : shares) {
       for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
-      most = std::max(most, cost_of(share, runs));
-      total += cost_of(share, runs);
+      most = std::max(most, cost_of(share, runs, options));
+      total += cost_of(share, runs, options);
     }
     EXPECT_EQ(ids.size(), runs.size());
     for (const crosstalk::Run& run : runs) EXPECT_EQ(ids.count(run.id), 1u);
@@ -82,7 +82,7 @@ TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
     EXPECT_EQ(count_of(share), 20u);
   const std::vector<crosstalk::Run> runs = runs_of("[20, 60, 100]", "[1, 2, 3, 4, 5]");
   double total = 0;
-  for (const crosstalk::Run& run : runs) total += estimated_cost(run);
+  for (const crosstalk::Run& run : runs) total += estimated_cost(run, options.device);
   for (const Share& share : share_out(runs, 2, options)) {
     std::ptrdiff_t largest = 0;
     for (const crosstalk::Run& run : runs) {
@@ -90,7 +90,7 @@ TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
       for (const Unit& unit : share) largest += std::count(unit.begin(), unit.end(), run.id);
     }
     EXPECT_NEAR(static_cast<double>(largest), 5, 1);  // 10 of either memory
-    EXPECT_NEAR(cost_of(share, runs), total / 2, total / 20);
+    EXPECT_NEAR(cost_of(share, runs, options), total / 2, total / 20);
   }
 }
 
@@ -144,26 +144,44 @@ std::vector<RunInFlight> in_flight(const std::vector<int>& packs) {
   return runs;
 }
 
+using Given = std::map<std::string, std::string>;
+
 TEST(Shares, OfRunsInFlightWholePacksAreGivenAway) {
   const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
-  using Given = std::map<std::string, std::string>;
-  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {}), Given());
+  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  EXPECT_EQ(part_in_flight(runs, {}), Given());
   EXPECT_EQ(part_in_flight({}, {{"x", all, 64, ""}}), Given());
-  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 64, ""}}),
-            (Given{{"b1", "x"}, {"b2", "x"}, {"d1", "x"}}));
-  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
-            (Given{{"b1", "x"}, {"b2", "x"}, {"c1", "y"}, {"c2", "y"}}));
-  EXPECT_EQ(part_in_flight(in_flight({3, 2, 2, 1}), {{"x", all, 2, ""}}), (Given{{"b1", "x"}, {"b2", "x"}}));
-  // What somebody did not ask for stays.
-  EXPECT_EQ(part_in_flight(in_flight({3, 2}), {{"x", {"a1", "b2"}, 64, ""}}), (Given{{"b2", "x"}}));
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}}));
+  // Of several each gets about as much as stays.
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}, {"y", all, 64, ""}}),
+            (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}, {"b1", "y"}, {"b2", "y"}}));
+  // Neither more than there is room for, nor what somebody did not ask for.
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 2, ""}}), (Given{{"b1", "x"}, {"b2", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3, 2}), {{"x", {"a1", "b2"}, 64, ""}}),
+            (Given{{"a1", "x"}, {"b2", "x"}}));
+}
+
+TEST(Shares, WhoeverTrainsAlreadyGetsLess) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 250}}), (Given{{"b1", "x"}, {"b2", "x"}}));
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}}), Given());
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}, {"y", all, 64, "", 590}}), (Given{{"d1", "y"}}))
+      << "who has least comes first";
+}
+
+TEST(Shares, YoungRunsStay) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  for (RunInFlight& run : runs) run.stays = run.id != "a1" && run.id != "c1" && run.id != "c2";
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"c1", "x"}, {"c2", "x"}}));
 }
 
 TEST(Shares, OfOnePackInFlightRunsAreGivenAway) {
   const std::set<std::string> all = {"a1", "a2", "a3"};
-  using Given = std::map<std::string, std::string>;
-  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}}), (Given{{"a2", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}}), (Given{{"a1", "x"}}));
   EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
-            (Given{{"a2", "x"}, {"a3", "y"}}));
+            (Given{{"a1", "x"}, {"a2", "y"}}));
   EXPECT_EQ(part_in_flight(in_flight({1}), {{"x", all, 64, ""}}), Given()) << "something stays";
 }
 

@@ -244,7 +244,7 @@ void print_text(const Status& status, Console& console) {
 
 void find_asked(Status& status, Console& console) {
   const auto add = [&](const Study& study) {
-    for (const Run& run : study.runs) status.asked[run.id] = {estimated_cost(run), run.labels};
+    for (const Run& run : study.runs) status.asked[run.id] = {estimated_work(run), run.labels};
   };
   if (status.target.study) return add(*status.target.study);
   try {

@@ -88,7 +88,7 @@ class Parent {
         options_(options),
         follower_(path, options.since),
         progress_(console.err, options.style, plan_of(runs), steady_seconds, terminal_width) {
-    for (const Run& run : runs) missing_.emplace(run.id, estimated_cost(run));
+    for (const Run& run : runs) missing_.emplace(run.id, estimated_work(run));
   }
 
   ~Parent() {  // something threw: nobody is left behind
@@ -147,7 +147,7 @@ class Parent {
  private:
   static ProgressPlan plan_of(const std::vector<Run>& runs) {
     ProgressPlan plan{static_cast<std::int64_t>(runs.size()), 0};
-    for (const Run& run : runs) plan.cost += estimated_cost(run);
+    for (const Run& run : runs) plan.cost += estimated_work(run);
     return plan;
   }
 

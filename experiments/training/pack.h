@@ -16,8 +16,10 @@ namespace crosstalk {
 /// to stop) have equal keys.
 std::string pack_key(const Options& config);
 
-/// Estimated work of a run, in arbitrary units: for the order of packs (longest first).
-double estimated_cost(const Run& run);
+/// Estimated operations of a run, for forecasts wherever it is trained; and the same with what small steps take on a
+/// device of this kind beyond them, for the order of packs there (longest first).
+double estimated_work(const Run& run);
+double estimated_cost(const Run& run, Device device);
 
 /// Weights of the projections and MLPs of a language model, without embedding and head.
 double language_weights(const Options& config);

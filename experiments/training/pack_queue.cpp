@@ -51,8 +51,9 @@ int runs_of_a_pack(const TrainingOptions& options) {
   return slots_of_a_pack(options) * (options.device == Device::cuda ? refills : 1);
 }
 
-std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size,
+std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    const TrainingEvents& events) {
+  const auto size = static_cast<std::size_t>(runs_of_a_pack(options));
   const auto stopped = [&] { return events.stop && events.stop->load(); };
   std::map<std::string, std::vector<QueuedRun>> groups;
   for (const Run* run : runs) {
@@ -69,9 +70,9 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size
   std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
   for (auto& [key, group] : groups) {
     if (stopped()) return {};
-    const double cost = estimated_cost(*group[0].run);
-    for (std::size_t begin = 0; begin < group.size(); begin += static_cast<std::size_t>(size)) {
-      const std::size_t end = std::min(group.size(), begin + static_cast<std::size_t>(size));
+    const double cost = estimated_cost(*group[0].run, options.device);
+    for (std::size_t begin = 0; begin < group.size(); begin += size) {
+      const std::size_t end = std::min(group.size(), begin + size);
       packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
       std::move(group.begin() + static_cast<std::ptrdiff_t>(begin),
                 group.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(packs.back().second));

@@ -23,9 +23,9 @@ struct QueuedPack {
 int slots_of_a_pack(const TrainingOptions& options);
 int runs_of_a_pack(const TrainingOptions& options);
 
-/// Packs of at most `size` runs, the longest last. Runs of one pack have equal keys and, where they go on from a
+/// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
 /// saved state, are in phase. Empty if a stop cut it short.
-std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, int size,
+std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    const TrainingEvents& events);
 
 }  // namespace crosstalk
