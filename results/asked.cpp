@@ -28,7 +28,8 @@ std::string text_of(const Asked& asked) {
                        {"title", asked.title},
                        {"labels", ordered_json::array()}};
   for (const AskedLabel& label : asked.labels)
-    json["labels"].push_back({{"label", label.label}, {"title", label.title}, {"runs", label.runs}});
+    json["labels"].push_back(
+        {{"label", label.label}, {"title", label.title}, {"runs", label.runs}, {"work", label.work}});
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -45,7 +46,8 @@ Asked parse(const std::string& text) {
   asked.title = json.at("title").get<std::string>();
   for (const nlohmann::json& label : json.at("labels"))
     asked.labels.push_back({label.at("label").get<std::string>(), label.at("title").get<std::string>(),
-                            label.at("runs").get<std::vector<std::string>>()});
+                            label.at("runs").get<std::vector<std::string>>(),
+                            label.value("work", std::vector<double>())});
   return asked;
 }
 

@@ -19,6 +19,7 @@ namespace crosstalk {
 struct AskedLabel {
   std::string label, title;
   std::vector<std::string> runs;  ///< ids
+  std::vector<double> work = {};  ///< of each: estimated operations, to three digits; empty: not known
 };
 
 /// One version of a study.

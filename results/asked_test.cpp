@@ -80,6 +80,17 @@ TEST(Asked, KeepingTheLatestVersionAgainWritesNothing) {
   EXPECT_EQ(read_asked(store).size(), 1u);
 }
 
+TEST(Asked, TheWorkOfRunsIsKept) {
+  const TemporaryFolder folder;
+  const auto store = folder.path() / "s";
+  StoreWriter{store};
+  Asked asked{"s", "", {{"a", "A", {id(0), id(1)}, {1.23e12, 4e9}}, {"b", "", {id(2)}}}, 0, ""};
+  keep_asked(store, asked);
+  const Asked read = read_asked(store).at(0);
+  EXPECT_EQ(read.labels.at(0).work, (std::vector<double>{1.23e12, 4e9}));
+  EXPECT_TRUE(read.labels.at(1).work.empty());
+}
+
 // Labels and ids have a checksum, the study's name stands in the file's.
 TEST(Asked, DamagedVersionsArePassedOver) {
   const TemporaryFolder folder;

@@ -380,6 +380,16 @@ assert status["half_way"] > 0 and missing >= status["half_way"], status
 assert missing == sum(label["missing"] for label in status["labels"].values()), status
 assert status["count"] == sum(status["states"].values()) - (0 if "study" in status else missing), status'
   done
+  # The same where nothing was written down of what the request asks for.
+  "$crosstalk" status runs/long >with
+  python3 - <<'PYTHON'
+import glob, json
+for path in glob.glob("runs/long/studies/*.request-*.json"):
+    request = json.load(open(path))
+    assert request.pop("version"), request
+    json.dump(request, open(path, "w"))
+PYTHON
+  "$crosstalk" status runs/long | diff with -
 }
 
 @test "while a large study expands, a signal and the time limit end at once what has not begun" {

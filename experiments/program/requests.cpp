@@ -22,7 +22,7 @@ constexpr const char* kMark = ".request-";
 
 std::string text_of(const Request& request) {
   const nlohmann::ordered_json json = {
-      {"study", request.study}, {"set", request.set}, {"text", request.text}};
+      {"study", request.study}, {"set", request.set}, {"text", request.text}, {"version", request.version}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -54,7 +54,7 @@ std::vector<Request> read_requests(const fs::path& store, std::vector<std::strin
     try {
       const nlohmann::json json = nlohmann::json::parse(read_file(FileSystem::real(), path));
       requests.push_back({json.at("study").get<std::string>(), json.at("text").get<std::string>(),
-                          json.at("set").get<std::vector<std::string>>()});
+                          json.at("set").get<std::vector<std::string>>(), json.value("version", "")});
     } catch (const std::exception& problem) {
       warnings.push_back(fmt::format("{}: left out: {}", path.string(), problem.what()));
     }

@@ -18,6 +18,7 @@ namespace crosstalk::program {
 struct Request {
   std::string study, text;
   std::vector<std::string> set;
+  std::string version = "";  ///< Asked::version of what it asks for; "": not known
 };
 
 /// The store must exist. Throws StoreError.

@@ -45,8 +45,12 @@ void keep_study(StoreWriter& writer, const Study& study, const std::filesystem::
                 const SessionOptions& options) {
   if (!options.keeps_study) return;
   writer.keep_study(study.name, study.text);
-  keep_asked(path, asked_of(study));
-  if (options.request) keep_request(path, *options.request);
+  const Asked asked = asked_of(study);
+  keep_asked(path, asked);
+  if (!options.request) return;
+  Request request = *options.request;
+  request.version = asked.checksum();
+  keep_request(path, request);
 }
 
 class Session {

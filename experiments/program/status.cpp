@@ -242,15 +242,40 @@ void print_text(const Status& status, Console& console) {
   print_workers(status, console);
 }
 
+/// What a request asks for, as it was written down when it was made. False: it was not.
+bool add_asked(AskedRuns& runs, const std::vector<Asked>& versions, const Request& request) {
+  const auto asked = std::find_if(versions.begin(), versions.end(), [&](const Asked& version) {
+    return version.study == request.study && version.version == request.version;
+  });
+  if (asked == versions.end() ||
+      std::any_of(asked->labels.begin(), asked->labels.end(),
+                  [](const AskedLabel& label) { return label.work.size() != label.runs.size(); }))
+    return false;
+  AskedRuns asks;
+  for (const AskedLabel& label : asked->labels)
+    for (std::size_t i = 0; i < label.runs.size(); ++i) {
+      AskedRun& run = asks[label.runs[i]];
+      run.cost = label.work[i];
+      run.labels.push_back(label.label);
+    }
+  runs.merge(asks);  // what two ask for counts under the labels of the first
+  return true;
+}
+
 void find_asked(Status& status, Console& console) {
   const auto add = [&](const Study& study) {
-    for (const Run& run : study.runs) status.asked[run.id] = {estimated_work(run), run.labels};
+    for (const Run& run : study.runs)
+      status.asked.try_emplace(run.id, AskedRun{estimated_work(run), run.labels});
   };
   if (status.target.study) return add(*status.target.study);
   try {
     std::vector<std::string> warnings;
+    std::vector<Request> unknown;  // to be expanded, which takes a while
+    const std::vector<Asked> versions = read_asked(status.target.store);
+    for (const Request& request : read_requests(status.target.store, warnings))
+      if (!add_asked(status.asked, versions, request)) unknown.push_back(request);
     std::map<std::string, std::string> names;
-    add(joint_study(read_requests(status.target.store, warnings), status.target.store, names));
+    add(joint_study(unknown, status.target.store, names));
     for (const std::string& warning : warnings) print_warning(console, warning);
   } catch (const std::exception& error) {
     print_warning(console, fmt::format("what is missing is not known: {}", error.what()));

@@ -7,6 +7,7 @@
 #include "results/printable.h"
 
 #include "experiments/program/text.h"
+#include "experiments/training/pack.h"
 #include "results/import.h"
 #include "results/select.h"
 #include "results/weights.h"
@@ -114,8 +115,14 @@ Asked asked_of(const Study& study) {
     places[label.label] = asked.labels.size();
     asked.labels.push_back({label.label, label.title, {}});
   }
-  for (const Run& run : study.runs)
-    for (const std::string& label : run.labels) asked.labels[places.at(label)].runs.push_back(run.id);
+  for (const Run& run : study.runs) {
+    const double work = std::stod(fmt::format("{:.2e}", estimated_work(run)));
+    for (const std::string& label : run.labels) {
+      AskedLabel& to = asked.labels[places.at(label)];
+      to.runs.push_back(run.id);
+      to.work.push_back(work);
+    }
+  }
   return asked;
 }
 
