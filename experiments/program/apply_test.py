@@ -201,6 +201,9 @@ def cases_of(memory):
     if memory == "fast_weights":  # relu behind LayerNorm, in every one
         for case in cases:
             case.budget = "fp64 only"
+    if memory == "alibi":  # a slope's gradient adds up all pairs of tokens, of both signs
+        for case in cases:
+            case.budget = "gates"
     return cases + hard_cases(memory)
 
 
