@@ -60,6 +60,10 @@ struct TrainingEvents {
   /// Asked now and then, by one thread at a time, while fewer packs train than could side by side: what else there is
   /// to train, without the runs that are `here` already. Empty: nothing.
   std::function<std::vector<const Run*>(const std::set<std::string>& here)> more;
+  /// Asked every so many seconds, also while packs wait: what another process had begun and left (it was killed, say).
+  /// Such runs take their place among those that wait, the longest first. Empty: nothing.
+  std::function<std::vector<const Run*>(const std::set<std::string>& here)> freed;
+  double freed_every = 5;
   /// Asked at each evaluation of a run that goes on, by several threads at once: whether another process goes on
   /// with it from here. If so it has kept `state`, and the run is left without a word. Empty: no.
   std::function<bool(const std::string& id, const std::function<std::string()>& state)> give_away;

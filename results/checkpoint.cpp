@@ -21,8 +21,8 @@ std::filesystem::path file_of(const std::filesystem::path& store, const std::str
   return store / "checkpoints" / (id + ".state");
 }
 
-/// The run that a file belongs to: ID.state, or what was being written, .ID.state.HOST-PID-N.tmp and
-/// .ID.npz.HOST-PID-N.tmp; "" if none.
+/// The run that a file belongs to: ID.state, or what was being written, .ID.state.PROCESS-N.tmp and
+/// .ID.npz.PROCESS-N.tmp; "" if none.
 std::string run_of(const std::string& name) {
   constexpr std::string_view end = ".state", part = ".tmp";
   if (name.size() > end.size() && name.front() != '.' && name.ends_with(end))

@@ -116,6 +116,9 @@ std::string new_name() {
 
 }  // namespace
 
+/// Beats that a worker may be late.
+constexpr double kBeatsUntilSilent = 2;
+
 WorkerWatch::WorkerWatch(fs::path store, ClaimOptions options)
     : folder_(std::move(store) / "claims"), options_(std::move(options)) {
   if (!options_.clock) options_.clock = machine_seconds;
@@ -155,6 +158,8 @@ std::vector<ClaimingWorker> WorkerWatch::workers() {
     if (!worker) continue;
     worker->claims = counts[name];
     worker->lives = lives(name);
+    const double silent = options_.clock() - seen_.at(name).moved;
+    if (silent > kBeatsUntilSilent * worker->every) worker->silent = silent;
     workers.push_back(std::move(*worker));
   }
   std::sort(workers.begin(), workers.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

@@ -45,6 +45,7 @@ struct ClaimingWorker {
   nlohmann::json activity;  ///< what it said of its work; an object
   std::int64_t claims = 0;  ///< runs that it holds
   bool lives = true;        ///< as far as the watcher can tell by now
+  double silent = 0;        ///< seconds since the watcher saw its heartbeat move; 0: it beats as it said
 };
 
 /// What a worker with little to train asks of the holder of runs that it waits for.

@@ -12,6 +12,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "results/store.h"
@@ -130,7 +131,9 @@ std::string process_name() {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '_';
   }
   if (name.front() == '.') name.front() = '_';
-  return fmt::format("{}-{}", name, ::getpid());
+  // Containers often have equal names and pids.
+  static const std::uint32_t chance = std::random_device()();
+  return fmt::format("{}-{}-{:08x}", name, ::getpid(), chance);
 }
 
 void write_whole(FileSystem& system, const std::filesystem::path& path, std::string_view bytes) {

@@ -53,7 +53,7 @@ void sync_folder(FileSystem& system, const std::filesystem::path& folder);
 /// Creates the folder and those above it that are missing.
 void make_folders(FileSystem& system, const std::filesystem::path& folder);
 
-/// A name that no other process uses: "host-pid".
+/// A name that no other process uses: "host-pid-chance".
 std::string process_name();
 
 /// Puts a file in place as a whole or not at all: temporary file, fsync, rename, fsync of the folder.

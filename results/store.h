@@ -5,7 +5,7 @@
 //   STORE/store.json               format version
 //   STORE/studies/NAME.toml        verbatim copy of the study
 //   STORE/studies/NAME@*.json      which runs it asks for, under which labels (asked.h)
-//   STORE/shards/HOST-PID-N.jsonl  one line a record
+//   STORE/shards/HOST-PID-CHANCE-N.jsonl  one line a record
 //   STORE/weights/RUN_ID.npz       final weights (weights.h), of runs with train.keep_weights
 //   STORE/quarantine/              lines that failed their checksum
 // SPDX-License-Identifier: Apache-2.0

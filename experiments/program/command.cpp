@@ -61,8 +61,10 @@ po::options_description describe_options(const Command& command) {
   for (const CommandOption& option : all_options(command))
     if (!option.help.empty()) names.push_back(long_name(option));
   const std::string near = nearest_name(bare, names);
-  usage_error(command, fmt::format("unknown option {}{}", given,
-                                   near.empty() ? "" : fmt::format("; did you mean --{}?", near)));
+  std::string hint = near.empty() ? "" : fmt::format("; did you mean --{}?", near);
+  if (near.empty() && !command.beyond.empty())
+    hint = fmt::format("; options of {0} stand behind '--': ... -- {1}", command.beyond, given);
+  usage_error(command, fmt::format("unknown option {}{}", given, hint));
 }
 
 void check_choice(const Command& command, const CommandOption& option, const std::string& value) {

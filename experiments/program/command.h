@@ -54,6 +54,7 @@ struct Command {
   std::string missing;  ///< what to say if there are too few: "needs a study file, for example ..."
   std::vector<CommandOption> options;
   int (*run)(const Arguments& arguments, Console& console) = nullptr;
+  std::string beyond = "";  ///< the program whose options stand behind "--"
 };
 
 /// All commands, in the order of `crosstalk --help`.

@@ -63,15 +63,20 @@ std::vector<Request> read_requests(const fs::path& store, std::vector<std::strin
 }
 
 Study joint_study(const std::vector<Request>& requests, const fs::path& store,
-                  std::map<std::string, std::string>& names) {
+                  std::map<std::string, std::string>& names, std::vector<std::string>& problems) {
   Study joint;
   std::map<std::string, std::size_t> places;
   for (const Request& request : requests) {
     StudyOptions options;
     options.set = request.set;
     options.max_runs = std::numeric_limits<std::int64_t>::max();  // it was allowed when it was asked
-    const Study study =
-        parse_study(request.text, (store / "studies" / (request.study + ".toml")).string(), options);
+    Study study;
+    try {
+      study = parse_study(request.text, (store / "studies" / (request.study + ".toml")).string(), options);
+    } catch (const ConfigError& error) {
+      problems.emplace_back(error.what());
+      continue;
+    }
     if (joint.name.find(study.name) == std::string::npos)
       joint.name += (joint.name.empty() ? "" : " + ") + study.name;
     for (const Run& run : study.runs) {

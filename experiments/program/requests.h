@@ -28,8 +28,9 @@ void keep_request(const std::filesystem::path& store, const Request& request);
 std::vector<Request> read_requests(const std::filesystem::path& store, std::vector<std::string>& warnings);
 
 /// All that the requests ask for as one study: each run once, with all its labels. `names`: of the study that
-/// asks for a run, by id. Throws ConfigError.
+/// asks for a run, by id. `problems`: of studies that cannot be read here (a folder of data that is not on this
+/// machine, say), which are left out.
 Study joint_study(const std::vector<Request>& requests, const std::filesystem::path& store,
-                  std::map<std::string, std::string>& names);
+                  std::map<std::string, std::string>& names, std::vector<std::string>& problems);
 
 }  // namespace crosstalk::program

@@ -98,6 +98,7 @@ class Session {
     events.more = [this](const std::set<std::string>& here) {
       return steady_seconds() < next_look_ ? std::vector<const Run*>() : next_runs(here);
     };
+    events.freed = [this](const std::set<std::string>& here) { return freed_runs(here); };
     events.give_away = [this](const std::string& id, const std::function<std::string()>& state) {
       return work_.give_away(id, state);
     };
@@ -178,6 +179,14 @@ class Session {
     if (next.empty()) work_.ask([this](const std::string& id) { return cost_of(id); });
     next_look_ = steady_seconds() + std::max(0.1, 10 * (steady_seconds() - now));
     return next;
+  }
+
+  /// What others had begun and left comes before what nobody has begun: it would end last otherwise.
+  std::vector<const Run*> freed_runs(const std::set<std::string>& here) {
+    std::vector<const Run*> freed;
+    for (const std::string& id : work_.freed_runs())
+      if (here.count(id) == 0) freed.push_back(by_id_.at(id).run);
+    return freed;
   }
 
   /// Takes what there is until everything is recorded, by this process or by others; false: stopped.
@@ -328,6 +337,7 @@ class Session {
     }
     work_.say({{"study", study_.name},
                {"device", options_.device},
+               {"job", options_.job},
                {"seconds", progress_.elapsed()},
                {"ended", progress_.ended()},
                {"failed", progress_.count(RunStatus::failed)},

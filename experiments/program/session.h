@@ -28,7 +28,8 @@ struct SessionOptions {
   double grace = 20;                  ///< seconds that a stop may take
   std::string command;                ///< for provenance
   std::string device = "cpu";
-  std::string resume;                                   ///< command that goes on after a stop
+  std::string job;     ///< of the cluster's scheduler, as its queue shows it; "": none
+  std::string resume;  ///< command that goes on after a stop
   std::function<std::string(const Record&)> reproduce;  ///< command that trains one run alone
 
   /// What to keep in the store of the study: its text and labels, unless the store had them before (`work`);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 
 #include "experiments/program/devices.h"
 #include "experiments/program/text.h"
@@ -13,6 +14,7 @@
 namespace crosstalk::program {
 
 double seconds_of(const std::string& text, const std::string& option) {
+  const std::size_t dash = text.find('-', 1);  // "-1" is no day
   const auto wrong = [&]() -> UsageError {
     return UsageError(
         fmt::format("{} takes seconds (90), 30m, 2h, HH:MM:SS or D-HH:MM:SS, not '{}'", option, text));
@@ -24,16 +26,15 @@ double seconds_of(const std::string& text, const std::string& option) {
       throw wrong();
     return value;
   };
-  const std::size_t dash = text.find('-', 1);  // "-1" is no day
-  if (dash != std::string::npos && text.find(':') != std::string::npos)
-    return 86400 * number(text.substr(0, dash)) + seconds_of(text.substr(dash + 1), option);
   double seconds = 0;
   if (text.find(':') != std::string::npos) {
-    for (std::size_t at = 0; at <= text.size();) {
+    const bool has_days = dash != std::string::npos;
+    for (std::size_t at = has_days ? dash + 1 : 0; at <= text.size();) {
       const std::size_t colon = std::min(text.find(':', at), text.size());
       seconds = seconds * 60 + number(text.substr(at, colon - at));
       at = colon + 1;
     }
+    if (has_days) seconds += 86400 * number(text.substr(0, dash));
   } else {
     const char unit = text.empty() ? 's' : text.back();
     const double factor = unit == 'h' ? 3600 : unit == 'm' ? 60 : 1;
@@ -77,6 +78,21 @@ std::string command_line(const Console& console) {
   return shell_quote(words);
 }
 
+namespace {
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// "7_2" as squeue shows it; "" outside of Slurm.
+std::string slurm_job() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID"), task = variable("SLURM_ARRAY_TASK_ID");
+  return array.empty() || task.empty() ? variable("SLURM_JOB_ID") : array + "_" + task;
+}
+
+}  // namespace
+
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
                                const Console& console) {
   SessionOptions options;
@@ -86,6 +102,7 @@ SessionOptions session_options(const Arguments& arguments, const std::vector<std
   choose_device(workers.empty() ? arguments.get("device", "auto") : workers[0], options.training);
   choose_passes(arguments.all("no-pass"));
   options.device = device_name(options.training);
+  options.job = slurm_job();
   options.max_failures = arguments.integer("max-failures", 0, 1);
   options.grace = arguments.number("grace", 20, 0);
   options.lease = arguments.number("lease", options.lease, 0.1);

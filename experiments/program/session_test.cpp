@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
 #include "kernels/base/error.h"
+#include "results/claims.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -28,6 +30,7 @@ struct Script {
   bool device_error = false;
   bool deaf = false;  ///< does not look at the stop flag
   std::vector<std::string> trained;
+  std::function<void(const std::vector<const Run*>& runs, const TrainingEvents&)> before;
 } script;
 
 }  // namespace
@@ -36,6 +39,7 @@ struct Script {
 bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions&,
                 const TrainingEvents& events) {
   if (script.device_error) throw DeviceError("the device was lost");
+  if (script.before) script.before(runs, events);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (i == script.signal_after) std::raise(SIGTERM);
     while (script.deaf) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -111,6 +115,25 @@ TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
   EXPECT_EQ(call({"run", "--set", "seeds=5,6"}), exit_done);
   EXPECT_EQ(script.trained.size(), 1u);
   EXPECT_EQ(read_store(store()).records.size(), 6u);
+}
+
+TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
+  bool looked = false;
+  script.before = [&](const std::vector<const Run*>& runs, const TrainingEvents& events) {
+    Claims other(store(), {});
+    ASSERT_TRUE(other.take(runs[2]->id));
+    EXPECT_TRUE(events.freed({}).empty());
+    EXPECT_FALSE(events.wanted(runs[2]->id));
+    other.release(runs[2]->id);
+    EXPECT_TRUE(events.freed({runs[2]->id}).empty()) << "it waits here";
+    const std::vector<const Run*> freed = events.freed({});
+    ASSERT_EQ(freed.size(), 1u);
+    EXPECT_EQ(freed[0]->id, runs[2]->id);
+    looked = true;
+  };
+  EXPECT_EQ(call({"run"}), exit_done) << err_;
+  EXPECT_TRUE(looked);
+  EXPECT_EQ(read_store(store()).records.size(), 5u);
 }
 
 TEST_F(SessionTest, DryRunTouchesNothing) {

@@ -113,11 +113,19 @@ void SharedWork::refresh() {
 std::set<std::string> SharedWork::free_runs() {
   const std::lock_guard lock(mutex_);
   const std::set<std::string> others = claims_.of_others();
+  begun_elsewhere_.insert(others.begin(), others.end());
   read_added();  // in this order, who ended in between is seen
   std::set<std::string> free;
   for (const std::string& id : ids_)
     if (ended_.count(id) == 0 && others.count(id) == 0 && kept_.count(id) == 0) free.insert(id);
   return free;
+}
+
+std::set<std::string> SharedWork::freed_runs() {
+  std::set<std::string> freed = free_runs();
+  const std::lock_guard lock(mutex_);
+  std::erase_if(freed, [this](const std::string& id) { return begun_elsewhere_.count(id) == 0; });
+  return freed;
 }
 
 std::size_t SharedWork::unrecorded() const {

@@ -45,6 +45,8 @@ class SharedWork {
   void refresh();
   /// Runs of this session that nobody has recorded and nobody else trains.
   std::set<std::string> free_runs();
+  /// Those of free_runs() that another process had claimed at an earlier look: it died, or stopped.
+  std::set<std::string> freed_runs();
   /// Runs of this session that nobody has recorded.
   std::size_t unrecorded() const;
   /// What others recorded since the last call.
@@ -82,11 +84,12 @@ class SharedWork {
   mutable std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   StoreFollower follower_;
-  std::unordered_set<std::string> ended_;          ///< recorded, by us or by others
-  std::unordered_map<std::string, double> ours_;   ///< claimed and not recorded yet: since when
-  std::unordered_set<std::string> own_records_;    ///< so that they are no news
-  std::unordered_map<std::string, bool> planned_;  ///< whether there was a saved state
-  std::map<std::string, std::string> promised_;    ///< runs whose next evaluation others wait for: who
+  std::unordered_set<std::string> ended_;            ///< recorded, by us or by others
+  std::unordered_map<std::string, double> ours_;     ///< claimed and not recorded yet: since when
+  std::unordered_set<std::string> begun_elsewhere_;  ///< others had claimed these at some look
+  std::unordered_set<std::string> own_records_;      ///< so that they are no news
+  std::unordered_map<std::string, bool> planned_;    ///< whether there was a saved state
+  std::map<std::string, std::string> promised_;      ///< runs whose next evaluation others wait for: who
   std::map<std::string, std::string> kept_;  ///< those whose state is kept, until they are passed on: to whom
   std::atomic<bool> gives_ = false;          ///< something is promised
   double kept_since_ = 0, asked_ = 0;        ///< when; 0: nothing is

@@ -199,6 +199,50 @@ run_many() {
   [[ $stderr == *"nothing is left; trained 0 runs here"* ]]
 }
 
+@test "a worker trains what is asked for while it works" {
+  steps 1500
+  "$crosstalk" run s.toml --out two --quiet --threads 1 --time-limit 0.01 || [ $? -eq 75 ]
+  "$crosstalk" work two --threads 1 2>err.1 &
+  worker=$!
+  wait_for_records two 5
+  sed 's/^name  = "s"/name = "t"/; s/\[1, 10\]/[31, 33]/' s.toml >t.toml
+  "$crosstalk" run t.toml --out two --quiet --threads 1 --time-limit 0.01 || [ $? -eq 75 ]
+  [ "$(records two)" -lt 60 ]
+  wait "$worker"
+  cat err.1
+  [ "$(records two)" -eq 78 ]
+  [ "$("$crosstalk" status t.toml --out two --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["states"]["missing"])')" -eq 0 ]
+  grep -q 's + t: nothing is left; trained [0-9]* runs here' err.1
+}
+
+@test "a study that cannot be read here is left out, and the others are trained" {
+  steps 50
+  "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
+  cp two/studies/s.request-*.json request
+  python3 - <<'PY'
+import json
+request = json.load(open("request"))
+request["study"], request["text"] = "f", request["text"].replace('name  = "s"', 'name = "f"').replace('"recall"', '"no task"')
+json.dump(request, open("two/studies/f.request-00000000.json", "w"))
+PY
+  run -1 --separate-stderr "$crosstalk" work two
+  [[ $stderr == *"warning: "*"f.toml:"*"no task"* ]]
+  [[ $stderr == *"nothing is left"*"one study cannot be read here and was left out"* ]]
+  [ "$(records two)" -eq 60 ]
+  rm two/studies/s.request-*.json
+  run -2 --separate-stderr "$crosstalk" work two
+  [[ $stderr == *"error: "*"f.toml:"*"no task"* ]]
+}
+
+@test "shards of processes with equal names and pids differ" {
+  steps 50
+  for i in 1 2; do "$crosstalk" run s.toml --shard $i/2 --out "part$i" --quiet; done
+  name=$(hostname | tr -c 'A-Za-z0-9.\n-' _)
+  for i in 1 2; do find "part$i/shards" -name '*.jsonl' -printf '%f\n'; done | tee names
+  [ "$(grep -cxE -- "$name-[0-9]+-[0-9a-f]{8}-0.jsonl" names)" -eq 2 ]
+  [ "$(sed -E 's/.*-([0-9a-f]{8})-0.jsonl/\1/' names | sort -u | wc -l)" -eq 2 ]
+}
+
 @test "an edited study asks for what it says now" {
   steps 100000
   "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
@@ -217,7 +261,7 @@ run_many() {
   [ "$(cat part*/shards/*.jsonl | wc -l)" -eq 60 ]
   for i in 1 2 3; do [ "$(records "part$i")" -ge 15 ]; done
   # Parts are put together by copying them.
-  cp -n part2/shards/* part3/shards/* part1/shards/
+  cp -rn part2/. part3/. part1
   cmp <("$crosstalk" export one) <("$crosstalk" export part1)
   for wrong in 0/3 4/3 1 a/3 1/x 1/3x; do
     run -2 --separate-stderr "$crosstalk" run s.toml "--shard=$wrong" --out none
@@ -280,4 +324,20 @@ assert status["seconds_left"] > 0 and status["states"]["missing"] > 0, status'
   wait "$first" "$second"
   run -0 "$crosstalk" status two
   [[ $output != *workers* ]]
+}
+
+@test "status knows the job of Slurm, and who is silent" {
+  steps 200000
+  SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 "$crosstalk" run s.toml --out two --quiet --threads 1 --lease 8 2>err.1 >out.1 &
+  worker=$!
+  for _ in $(seq 100); do
+    if "$crosstalk" status two 2>/dev/null | grep -qE '^7_2 +.* cpu +works'; then break; fi
+    sleep 0.1
+  done
+  "$crosstalk" status two | grep -qE '^7_2 +.* cpu +works'
+  kill -STOP "$worker"
+  timeout 6 "$crosstalk" status two --watch --every 0.5 >seen || true
+  kill -KILL "$worker"
+  grep -qE '^7_2 +.* cpu +silent [0-9]+' seen
+  grep -q '^0 workers: 0 runs/s' seen
 }

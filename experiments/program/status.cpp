@@ -121,14 +121,14 @@ double said(const ClaimingWorker& worker, const char* key) {
   return found != worker.activity.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-std::string said_text(const ClaimingWorker& worker, const char* key) {
+std::string said_text(const ClaimingWorker& worker, const char* key, const char* otherwise = "-") {
   const auto found = worker.activity.find(key);
-  return found != worker.activity.end() && found->is_string() ? found->get<std::string>() : "-";
+  return found != worker.activity.end() && found->is_string() ? found->get<std::string>() : otherwise;
 }
 
 double rate_of(const ClaimingWorker& worker, const char* key) {
   const double seconds = said(worker, "seconds");
-  return worker.lives && seconds > 0 ? said(worker, key) / seconds : 0;
+  return worker.lives && worker.silent <= 0 && seconds > 0 ? said(worker, key) / seconds : 0;
 }
 
 /// What is left of the costs at the rate of all workers that live; nothing where nobody has ended a run yet.
@@ -170,11 +170,13 @@ void print_json(const Status& status, Console& console) {
     json["workers"].push_back({{"name", worker.name},
                                {"host", worker.process.host},
                                {"pid", worker.process.pid},
+                               {"job", said_text(worker, "job", "")},
                                {"lives", worker.lives},
+                               {"silent", worker.silent},
                                {"claims", worker.claims},
                                {"device", said_text(worker, "device")},
-                               {"ended", said(worker, "ended")},
-                               {"failed", said(worker, "failed")},
+                               {"ended", static_cast<std::int64_t>(said(worker, "ended"))},
+                               {"failed", static_cast<std::int64_t>(said(worker, "failed"))},
                                {"steps_per_second", rate_of(worker, "steps")}});
   const std::optional<double> left = seconds_left(status);
   json["seconds_left"] = left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json(nullptr);
@@ -192,20 +194,31 @@ void print_workers(const Status& status, Console& console) {
   if (status.workers.empty()) return;
   std::vector<std::vector<std::string>> cells = {
       {"host", "pid", "device", "", "trained", "failed", "claims", "runs/s", "steps/s"}};
+  const bool has_jobs =
+      std::any_of(status.workers.begin(), status.workers.end(),
+                  [](const ClaimingWorker& worker) { return !said_text(worker, "job", "").empty(); });
+  if (has_jobs) cells[0].insert(cells[0].begin(), "job");
   double runs = 0, steps = 0;
+  std::int64_t working = 0;
   for (const ClaimingWorker& worker : status.workers) {
     runs += rate_of(worker, "ended"), steps += rate_of(worker, "steps");
+    const bool works = worker.lives && worker.silent <= 0;
+    working += works ? 1 : 0;
     cells.push_back({printable_line(worker.process.host), fmt::format("{}", worker.process.pid),
-                     printable_line(said_text(worker, "device")), worker.lives ? "works" : "lost",
+                     printable_line(said_text(worker, "device")),
+                     works          ? "works"
+                     : worker.lives ? fmt::format("silent {}", duration(worker.silent))
+                                    : "lost",
                      fmt::format("{:.0f}", said(worker, "ended")),
                      fmt::format("{:.0f}", said(worker, "failed")), fmt::format("{}", worker.claims),
                      fmt::format("{:.3g}", rate_of(worker, "ended")),
                      fmt::format("{:.0f}", rate_of(worker, "steps"))});
+    if (has_jobs) cells.back().insert(cells.back().begin(), printable_line(said_text(worker, "job", "")));
   }
   console.out << "\n" << table(cells);
   const std::optional<double> left = seconds_left(status);
   console.out << fmt::format(
-      "\n{}: {:.3g} runs/s, {:.0f} steps/s{}\n", plural(std::ssize(status.workers), "worker"), runs, steps,
+      "\n{}: {:.3g} runs/s, {:.0f} steps/s{}\n", plural(working, "worker"), runs, steps,
       left ? fmt::format("; {} left, about {}", plural(runs_left(status), "run"), duration(*left)) : "");
 }
 
@@ -275,7 +288,7 @@ void find_asked(Status& status, Console& console) {
     for (const Request& request : read_requests(status.target.store, warnings))
       if (!add_asked(status.asked, versions, request)) unknown.push_back(request);
     std::map<std::string, std::string> names;
-    add(joint_study(unknown, status.target.store, names));
+    add(joint_study(unknown, status.target.store, names, warnings));
     for (const std::string& warning : warnings) print_warning(console, warning);
   } catch (const std::exception& error) {
     print_warning(console, fmt::format("what is missing is not known: {}", error.what()));

@@ -15,7 +15,7 @@ setup() {
 @test "the script is a whole one, and --print makes nothing" {
   run -0 --separate-stderr "$crosstalk" submit slurm s.toml --gpus 16 --at-once 4 --time 4:00:00 --print \
     -- --partition=gpu --mem=8G
-  [ -z "$stderr" ]
+  [[ $stderr == *"its store is not made yet"*"runs/s/s.sbatch"* ]]
   [ ! -e runs ]
   bash -n <<<"$output"
   for line in '--array=0-15%4' '--gpus-per-task=1' '--time=4:00:00' '--requeue' '--open-mode=append' \
@@ -26,6 +26,8 @@ setup() {
   run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 2 --cores 3 --time 1-02:00:00 --print
   [[ $output == *"#SBATCH --cpus-per-task=3"*"--device cpu --threads 3 --time-limit 93480s"* ]]
   [[ $output != *gpus* ]]
+  run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 2 --time 2-00:00:00 --print
+  [[ $output == *"#SBATCH --time=48:00:00"* ]]
 }
 
 @test "it asks the store, and hands the script to sbatch" {
@@ -40,6 +42,24 @@ setup() {
   cd /
   SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=1 SLURM_ARRAY_JOB_ID=7 run -0 bash "$BATS_TEST_TMPDIR/got"
   [ "$("$crosstalk" export "$BATS_TEST_TMPDIR/work folder/my store" | wc -l)" -eq 4 ]
+  # More seeds need workers, what is recorded needs none.
+  cd "$BATS_TEST_TMPDIR/work folder"
+  rm "$BATS_TEST_TMPDIR/got"
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h \
+    --set seeds=1,2,3 --out "my store"
+  [[ $stderr == *": 0 to train"*"no worker is needed"* ]]
+  [ ! -e "$BATS_TEST_TMPDIR/got" ]
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h \
+    --set seeds=1,2,3,4,5 --out "my store"
+  [[ $stderr == *": 2 to train"* ]]
+  [ -e "$BATS_TEST_TMPDIR/got" ]
+}
+
+@test "what sbatch refuses is told, with what to do" {
+  printf '#!/bin/bash\necho "sbatch: error: no such partition" >&2; exit 1\n' >"$BATS_TEST_TMPDIR/bin/sbatch"
+  chmod +x "$BATS_TEST_TMPDIR/bin/sbatch"
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH run -2 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h
+  [[ $stderr == *"sbatch refused (exit code 1), so no worker was started."*"/runs/s/s.sbatch and sbatch that"* ]]
 }
 
 @test "exit codes of the worker are the job's, and its own limit requeues it" {
@@ -81,7 +101,9 @@ setup() {
   refused "needs --gpus N" slurm s.toml --time 1h
   refused "needs --gpus N" slurm s.toml --gpus 1 --cpus 1 --time 1h
   refused "needs --time" slurm s.toml --gpus 1
-  refused "give at least 240 s" slurm s.toml --gpus 1 --time 60
+  refused "--time 1:00 is 1 min 0 s, of which a worker needs 2 min 0 s at its end; give at least 4 min 0 s" \
+    slurm s.toml --gpus 1 --time 1:00
+  refused "options of sbatch stand behind '--': ... -- --partition=low" slurm s.toml --gpus 1 --time 1h --partition=low
   refused "--time takes" slurm s.toml --gpus 1 --time 1:x
   refused "is no option of sbatch" slurm s.toml --gpus 1 --time 1h -- gpu
   refused "takes one study file" slurm s.toml t.toml --gpus 1 --time 1h

@@ -106,6 +106,16 @@ int call_sbatch(const fs::path& script) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+/// Of the study's runs in its store.
+StateCounts states_of(const Study& study, const fs::path& store, Console& console) {
+  const StoreContents contents = load_heads(store, console).contents;
+  const std::set<std::string> again = lacking_weights(study.runs, contents, store);
+  StateCounts counts;
+  for (const Run& run : study.runs)
+    counts.add(again.count(run.id) != 0 ? "missing" : state_of(run, contents));
+  return counts;
+}
+
 /// What stands behind "--" on the command line is sbatch's.
 std::vector<std::string> behind_dashes(const Console& console) {
   const auto dashes = std::find(console.arguments.begin(), console.arguments.end(), "--");
@@ -140,8 +150,10 @@ int run_submit(const Arguments& arguments, Console& console) {
   if (!arguments.has("time")) throw UsageError("submit slurm needs --time, such as --time 4:00:00");
   job.time = seconds_of(arguments.get("time"), "--time");
   if (job.time < 2 * kSignalBefore)
-    throw UsageError(fmt::format("--time {}: a worker needs {} s at its end; give at least {} s",
-                                 arguments.get("time"), kSignalBefore, 2 * kSignalBefore));
+    throw UsageError(fmt::format(
+        "--time {} is {}, of which a worker needs {} at its end; give at least {} (a number without "
+        "a unit is seconds)",
+        arguments.get("time"), duration(job.time), duration(kSignalBefore), duration(2 * kSignalBefore)));
 
   Arguments of_study = arguments;
   of_study.positional = {arguments.positional[1]};
@@ -157,6 +169,11 @@ int run_submit(const Arguments& arguments, Console& console) {
   const std::string script = script_of(job);
   if (arguments.has("print")) {
     console.out << script;
+    if (!fs::exists(job.store, ignored))
+      print_note(console,
+                 fmt::format("its store is not made yet; without --print this makes {0} and writes the "
+                             "script to {0}/{1}.sbatch, where you may edit it and sbatch it again",
+                             job.store.string(), job.name));
     return exit_done;
   }
 
@@ -167,14 +184,27 @@ int run_submit(const Arguments& arguments, Console& console) {
   make_folders(FileSystem::real(), job.store / "logs");
   const fs::path path = job.store / (study.name + ".sbatch");
   write_whole(FileSystem::real(), path, script);
-  print_note(console, fmt::format("{} in {}", study.product, job.store.string()));
+  const StateCounts counts = states_of(study, job.store, console);
+  print_note(console,
+             fmt::format("{} in {}: {} to train{}", study.product, job.store.string(), counts.missing,
+                         counts.failed > 0
+                             ? fmt::format("; {} failed before, which only 'crosstalk retry' trains again",
+                                           counts.failed)
+                             : ""));
+  if (counts.missing == 0) {
+    print_note(console, fmt::format("no worker is needed; the script is {}", path.string()));
+    return exit_done;
+  }
   const int code = call_sbatch(path);
   if (code == 127)
     throw UsageError(
         fmt::format("sbatch is not here; the store and its script are made, so where it is: sbatch {}",
                     shell_quote(path.string())));
   if (code != 0)
-    throw UsageError(fmt::format("sbatch refused (exit code {}); the script is {}", code, path.string()));
+    throw UsageError(
+        fmt::format("sbatch refused (exit code {}), so no worker was started. Mend what stands behind "
+                    "'--' and submit again, or edit {} and sbatch that",
+                    code, path.string()));
   print_note(console, fmt::format("watch it: crosstalk status {} --watch", shell_quote(job.store.string())));
   return exit_done;
 }
@@ -185,7 +215,8 @@ extern const Command submit_command;
 const Command submit_command = {
     "submit",
     "train a study on a cluster: an array of workers on one store",
-    "slurm STUDY.toml --gpus N --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH OPTIONS]",
+    "slurm STUDY.toml (--gpus N | --cpus N) --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH "
+    "OPTIONS]",
     "Makes the store on the shared folder, writes a script for sbatch into it and submits that: an\n"
     "array of N workers ('crosstalk work STORE'), one GPU each. Workers that Slurm starts later,\n"
     "preempts, loses with their node or ends at their time change no result: what they saved goes\n"
@@ -218,6 +249,7 @@ const Command submit_command = {
       return options;
     }(),
     run_submit,
+    "sbatch",
 };
 
 }  // namespace crosstalk::program

@@ -46,6 +46,44 @@ Place place_among_workers(const Arguments& arguments) {
   return place;
 }
 
+/// What the studies of a store ask for, and what is missing of it.
+struct Left {
+  Study study;
+  std::map<std::string, std::string> names;  ///< of the study that asks for a run, by id
+  std::vector<Run> runs;                     ///< missing
+  std::int64_t failed = 0;
+  std::vector<std::string> warnings, problems;  ///< problems: of studies that cannot be read here
+};
+
+Left read_left(const fs::path& store) {
+  Left left;
+  const StoreContents contents = read_heads(store).contents;
+  left.study = joint_study(read_requests(store, left.warnings), store, left.names, left.problems);
+  left.warnings.insert(left.warnings.end(), contents.warnings.begin(), contents.warnings.end());
+  const std::set<std::string> again = lacking_weights(left.study.runs, contents, store);
+  for (const Run& run : left.study.runs) {
+    const std::string state = state_of(run, contents);
+    if (state == "missing" || again.count(run.id) != 0) left.runs.push_back(run);
+    if (state == "failed") ++left.failed;
+  }
+  return left;
+}
+
+void require_something(const Left& left, const fs::path& store) {
+  if (!left.study.runs.empty()) return;
+  if (!left.problems.empty()) throw UsageError(left.problems[0]);
+  throw UsageError(fmt::format(
+      "nothing was asked of '{}' yet; 'crosstalk submit' and 'crosstalk run STUDY --out STORE' do",
+      store.string()));
+}
+
+/// Whether there are runs that were not there to be trained before; they are from now on.
+bool has_new(const std::vector<Run>& runs, std::set<std::string>& known) {
+  bool any = false;
+  for (const Run& run : runs) any |= known.insert(run.id).second;
+  return any;
+}
+
 int run_work(const Arguments& arguments, Console& console) {
   catch_stop_signals();
   const double start = steady_seconds();
@@ -61,75 +99,79 @@ int run_work(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format(
         "'{}' does not exist; 'crosstalk submit' and 'crosstalk run STUDY --out STORE' make a store",
         store.string()));
-  const StoreContents before = read_heads(store).contents;
-  std::vector<std::string> warnings;
-  std::map<std::string, std::string> names;
-  const Study study = joint_study(read_requests(store, warnings), store, names);
-  warnings.insert(warnings.end(), before.warnings.begin(), before.warnings.end());
-  if (!arguments.has("worker"))
-    for (const std::string& warning : warnings) print_warning(console, warning);
-  if (study.runs.empty())
-    throw UsageError(
-        fmt::format("nothing was asked of '{}' yet; 'crosstalk submit' and 'crosstalk run STUDY "
-                    "--out STORE' do",
-                    store.string()));
+  Left left = read_left(store);
+  require_something(left, store);
   options.keeps_study = false;
-  options.study_names = names;
   options.black_hole = kBlackHole;
   options.reproduce = [&](const Record& record) {
-    return shell_quote({console.program, "retry", (store / "studies" / (names[record.id] + ".toml")).string(),
-                        "--out", store.string(), "--only", record.id});
+    return shell_quote({console.program, "retry",
+                        (store / "studies" / (left.names[record.id] + ".toml")).string(), "--out",
+                        store.string(), "--only", record.id});
   };
+  options.study_names = left.names;
   if (arguments.has("worker")) {
     nothing_begun.reset();
-    return run_worker(study, store, options, arguments, console);
+    return run_worker(left.study, store, options, arguments, console);
   }
 
-  std::vector<Run> runs;
-  const std::set<std::string> again = lacking_weights(study.runs, before, store);
-  std::int64_t failed = 0;
-  for (const Run& run : study.runs) {
-    const std::string state = state_of(run, before);
-    if (state == "missing" || again.count(run.id) != 0) runs.push_back(run);
-    if (state == "failed") ++failed;
-  }
   options.started = start;
   options.begins = [&] { nothing_begun.reset(); };
+  options.share = static_cast<std::size_t>(place.i - 1);
   const bool quiet = arguments.has("quiet");
-  if (!quiet)
-    print_note(console, fmt::format("{}: {} to train into {}, as worker {} of {} on {}", study.name,
-                                    plural(std::ssize(runs), "run"), full_path(store), place.i, place.n,
-                                    options.device));
-  SessionResult result;
-  if (!runs.empty()) {
-    if (place.n > 1) options.shares = share_out(runs, place.n, options.training);
-    options.share = static_cast<std::size_t>(place.i - 1);
-    result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
-                                : train_session(study, runs, store, options, console);
+  std::int64_t ended = 0, elsewhere = 0;
+  std::set<std::string> known, told;
+  for (bool is_first = true;; is_first = false) {  // a study may be asked for meanwhile
+    for (const std::vector<std::string>* texts : {&left.warnings, &left.problems})
+      for (const std::string& text : *texts)
+        if (told.insert(text).second) print_warning(console, text);
+    const bool goes_on = has_new(left.runs, known);
+    if (!quiet && (goes_on || is_first))
+      print_note(console,
+                 fmt::format("{}: {} to train into {} on {}{}", left.study.name,
+                             plural(std::ssize(left.runs), "run"), full_path(store), options.device,
+                             place.n > 1 ? fmt::format(", as worker {} of {}", place.i, place.n) : ""));
+    if (!goes_on) break;
+    options.shares.clear();
+    if (place.n > 1) options.shares = share_out(left.runs, place.n, options.training);
+    const SessionResult result =
+        workers.size() > 1
+            ? train_with_workers(left.study, left.runs, store, options, workers, arguments, console)
+            : train_session(left.study, left.runs, store, options, console);
+    ended += result.done + result.diverged + result.failed;
+    elsewhere += result.elsewhere;
+    if (result.stopped) {
+      print_note(console,
+                 fmt::format("stopped{} after {}{}; a worker goes on: crosstalk work {}",
+                             result.reason.empty() ? "" : " by " + result.reason, plural(ended, "run"),
+                             result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "",
+                             shell_quote(full_path(store))));
+      return exit_stopped;
+    }
+    if (result.too_many_failures) {
+      print_error(console, fmt::format("{} failed (--max-failures {})", plural(result.failed, "run"),
+                                       options.max_failures));
+      return exit_some_failed;
+    }
+    options.since = shard_positions(store);
+    left = read_left(store);
+    options.study_names = left.names;
   }
   nothing_begun.reset();  // also where nothing was missing
-  const std::int64_t ended = result.done + result.diverged + result.failed;
-  failed += result.failed + result.failed_elsewhere;
-  if (result.stopped) {
-    print_note(console,
-               fmt::format("stopped{} after {} runs{}; the same command goes on",
-                           result.reason.empty() ? "" : " by " + result.reason, ended,
-                           result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : ""));
-    return exit_stopped;
-  }
-  if (result.too_many_failures) {
-    print_error(console, fmt::format("{} failed (--max-failures {})", plural(result.failed, "run"),
-                                     options.max_failures));
-    return exit_some_failed;
-  }
   if (!quiet)
     print_note(console,
-               fmt::format("{}: nothing is left; trained {} here, {} by other processes{}", study.name,
-                           plural(ended, "run"), result.elsewhere,
-                           failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
-                                                    plural(failed, "run"))
-                                      : ""));
-  return failed > 0 ? exit_some_failed : exit_done;
+               fmt::format("{}: nothing is left; trained {} here, {} by other processes{}", left.study.name,
+                           plural(ended, "run"), elsewhere,
+                           left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
+                                                         plural(left.failed, "run"))
+                                           : ""));
+  if (!left.problems.empty()) {
+    print_error(console, left.problems.size() == 1
+                             ? std::string("one study cannot be read here and was left out, see above")
+                             : fmt::format("{} studies cannot be read here and were left out, see above",
+                                           left.problems.size()));
+    return exit_some_failed;
+  }
+  return left.failed > 0 ? exit_some_failed : exit_done;
 }
 
 }  // namespace

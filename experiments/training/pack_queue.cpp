@@ -51,6 +51,13 @@ int runs_of_a_pack(const TrainingOptions& options) {
   return slots_of_a_pack(options) * (options.device == Device::cuda ? refills : 1);
 }
 
+void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) {
+  if (packs.empty()) return;
+  std::move(packs.begin(), packs.end(), std::back_inserter(waiting));
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](const QueuedPack& x, const QueuedPack& y) { return x.cost < y.cost; });
+}
+
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    const TrainingEvents& events) {
   const auto size = static_cast<std::size_t>(runs_of_a_pack(options));
@@ -83,7 +90,7 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const Tr
   std::vector<QueuedPack> result;
   for (auto& [cost, pack] : packs) {
     const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
-    result.push_back({kMostUrgent * (1 - rank), std::move(pack)});
+    result.push_back({cost, kMostUrgent * (1 - rank), std::move(pack)});
   }
   return result;
 }

@@ -15,6 +15,7 @@ struct QueuedRun {
 };
 
 struct QueuedPack {
+  double cost = 0;     ///< of all runs, as it is estimated
   double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
   std::vector<QueuedRun> runs;
 };
@@ -22,6 +23,9 @@ struct QueuedPack {
 /// Replicas of a pack at most, and runs that they train one after the other.
 int slots_of_a_pack(const TrainingOptions& options);
 int runs_of_a_pack(const TrainingOptions& options);
+
+/// Adds packs to those that wait, the longest last.
+void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs);
 
 /// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
 /// saved state, are in phase. Empty if a stop cut it short.

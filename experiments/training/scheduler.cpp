@@ -27,6 +27,8 @@
 namespace crosstalk {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Of whoever calls, and for threads of OpenMP that end a little after others have begun.
 constexpr int spare_threads = 4;
 
@@ -37,6 +39,7 @@ struct Queue {
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
   int working = 0;
   bool asking = false, interrupted = false;
+  Clock::time_point freed_asked = Clock::now();
 };
 
 /// Between two questions for more runs.
@@ -65,6 +68,10 @@ class Scheduler {
   }
 
  private:
+  static double since(Clock::time_point when) {
+    return std::chrono::duration<double>(Clock::now() - when).count();
+  }
+
   bool stopped() const { return (events_.stop && events_.stop->load()) || failed_.load(); }
 
   void work() {
@@ -96,6 +103,11 @@ class Scheduler {
         queue_.interrupted |= !queue_.packs.empty();
         return std::nullopt;
       }
+      if (events_.freed && !queue_.asking && since(queue_.freed_asked) >= events_.freed_every) {
+        const Clock::time_point begin = Clock::now();
+        ask(lock, events_.freed);
+        queue_.freed_asked = Clock::now() + 20 * (Clock::now() - begin);  // a large store is looked at seldom
+      }
       if (!queue_.packs.empty()) {
         std::optional<QueuedPack> pack = std::move(queue_.packs.back());
         queue_.packs.pop_back();
@@ -104,18 +116,22 @@ class Scheduler {
         return pack;
       }
       if (queue_.working == 0 || !events_.more) return std::nullopt;
-      if (!queue_.asking) ask_for_more(lock);
+      if (!queue_.asking) ask(lock, events_.more);
       if (queue_.packs.empty()) queue_.changed.wait_for(lock, kAskAgain);
     }
   }
 
-  void ask_for_more(std::unique_lock<std::mutex>& lock) {
+  using MoreRuns = std::function<std::vector<const Run*>(const std::set<std::string>& here)>;
+
+  void ask(std::unique_lock<std::mutex>& lock, const MoreRuns& more) {
     queue_.asking = true;
-    const std::set<std::string> here(queue_.trained.begin(), queue_.trained.end());
+    std::set<std::string> here(queue_.trained.begin(), queue_.trained.end());
+    for (const QueuedPack& pack : queue_.packs)
+      for (const QueuedRun& run : pack.runs) here.insert(run.run->id);
     lock.unlock();
-    std::vector<QueuedPack> packs = make_packs(events_.more(here), options_, events_);
+    std::vector<QueuedPack> packs = make_packs(more(here), options_, events_);
     lock.lock();
-    std::move(packs.begin(), packs.end(), std::back_inserter(queue_.packs));
+    add_packs(queue_.packs, std::move(packs));
     queue_.asking = false;
     queue_.changed.notify_all();
   }
@@ -198,8 +214,8 @@ class Scheduler {
     if (rest.size() > 1) {
       const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
       const std::lock_guard lock(queue_.mutex);
-      queue_.packs.push_back({0, {rest.begin(), middle}});
-      queue_.packs.push_back({0, {middle, rest.end()}});
+      queue_.packs.push_back({0, 0, {rest.begin(), middle}});
+      queue_.packs.push_back({0, 0, {middle, rest.end()}});
     } else if (!rest.empty()) {
       report_failure(*rest[0].run, message);
     }
@@ -217,8 +233,8 @@ class Scheduler {
     const Run* run = found->run;
     rest.erase(found);
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({0, {{run, ""}}});
-    if (!rest.empty()) queue_.packs.push_back({0, std::move(rest)});
+    queue_.packs.push_back({0, 0, {{run, ""}}});
+    if (!rest.empty()) queue_.packs.push_back({0, 0, std::move(rest)});
   }
 
   struct StopTraining {};
