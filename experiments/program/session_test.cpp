@@ -119,14 +119,14 @@ TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
 
 TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
   bool looked = false;
-  script.before = [&](const std::vector<const Run*>& runs, const TrainingEvents& events) {
+  script.before = [&](const std::vector<const crosstalk::Run*>& runs, const TrainingEvents& events) {
     Claims other(store(), {});
     ASSERT_TRUE(other.take(runs[2]->id));
     EXPECT_TRUE(events.freed({}).empty());
     EXPECT_FALSE(events.wanted(runs[2]->id));
     other.release(runs[2]->id);
     EXPECT_TRUE(events.freed({runs[2]->id}).empty()) << "it waits here";
-    const std::vector<const Run*> freed = events.freed({});
+    const std::vector<const crosstalk::Run*> freed = events.freed({});
     ASSERT_EQ(freed.size(), 1u);
     EXPECT_EQ(freed[0]->id, runs[2]->id);
     looked = true;
