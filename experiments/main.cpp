@@ -10,11 +10,13 @@
 #include "experiments/program/command.h"
 #include "experiments/program/exit_codes.h"
 #include "kernels/base/cuda_runtime.h"
+#include "kernels/base/memory_reserve.h"
 
 int main(int argc, char** argv) {
   using namespace crosstalk::program;
   crosstalk::cuda_prepare_process();
   ensure_standard_descriptors();
+  crosstalk::keep_memory_reserve();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
   std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: the write fails, and says so, instead
   DescriptorBuffer out_buffer(1, true), err_buffer(2);

@@ -23,6 +23,7 @@
 #include "experiments/training/threads.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/memory_reserve.h"
 
 namespace crosstalk {
 namespace {
@@ -150,6 +151,7 @@ class Scheduler {
   void train(QueuedPack queued) {
     const std::vector<QueuedRun> kept = wanted(std::move(queued.runs));
     if (kept.empty()) return;
+    keep_memory_reserve();  // another pack may have let it go
     std::vector<PackRun> pack;
     for (const QueuedRun& run : kept) pack.push_back({*run.run, run.state});
     std::vector<std::string> finished;
@@ -260,6 +262,7 @@ class Scheduler {
   template <class Give>
   void hand_over(const Give& give) {
     const std::lock_guard lock(event_mutex_);
+    keep_memory_reserve();
     try {
       give();
     } catch (...) {

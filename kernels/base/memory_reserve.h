@@ -1,0 +1,11 @@
+// Memory that is let go when there is none: what handles std::bad_alloc has destructors and messages that allocate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace crosstalk {
+
+/// From now on the first allocation that fails frees the reserve before it throws std::bad_alloc. Call it again, from
+/// any thread, to put a reserve back that was let go; costs nothing otherwise.
+void keep_memory_reserve();
+
+}  // namespace crosstalk
