@@ -55,7 +55,6 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   ::close(number.file);
   options.command = options.resume = plan.command;
   options.since = plan.since;
-  options.shares = plan.shares;
   options.share = number.i;
   options.has_parent = true;
   options.style = ProgressStyle::quiet;
@@ -65,9 +64,13 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   std::unordered_map<std::string, const Run*> by_id;
   for (const Run& run : study.runs) by_id[run.id] = &run;
   std::vector<Run> runs;
-  for (const Share& share : plan.shares)
-    for (const Unit& unit : share)
+  options.shares = plan.shares;
+  for (Share& share : options.shares)
+    for (Unit& unit : share) {
+      // What was asked of a store may have changed since the parent read it.
+      std::erase_if(unit, [&](const std::string& id) { return by_id.count(id) == 0; });
       for (const std::string& id : unit) runs.push_back(*by_id.at(id));
+    }
   return train_session(study, runs, path, options, console).stopped ? exit_stopped : exit_done;
 }
 

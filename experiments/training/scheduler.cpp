@@ -104,7 +104,8 @@ class Scheduler {
         queue_.interrupted |= !queue_.packs.empty();
         return std::nullopt;
       }
-      if (events_.freed && !queue_.asking && since(queue_.freed_asked) >= events_.freed_every) {
+      if (events_.freed && !queue_.packs.empty() && !queue_.asking &&
+          since(queue_.freed_asked) >= events_.freed_every) {
         const Clock::time_point begin = Clock::now();
         ask(lock, events_.freed);
         queue_.freed_asked = Clock::now() + 20 * (Clock::now() - begin);  // a large store is looked at seldom
