@@ -108,7 +108,9 @@ class Scheduler {
           since(queue_.freed_asked) >= events_.freed_every) {
         const Clock::time_point begin = Clock::now();
         ask(lock, events_.freed);
-        queue_.freed_asked = Clock::now() + 20 * (Clock::now() - begin);  // a large store is looked at seldom
+        queue_.freed_asked = Clock::now();
+        // A large store is looked at seldom.
+        if (events_.freed_every > 0) queue_.freed_asked += 20 * (queue_.freed_asked - begin);
       }
       if (!queue_.packs.empty()) {
         std::optional<QueuedPack> pack = std::move(queue_.packs.back());
