@@ -60,7 +60,8 @@ struct TrainingEvents {
   /// Asked now and then, by one thread at a time, while fewer packs train than could side by side: what else there is
   /// to train, without the runs that are `here` already. Empty: nothing.
   std::function<std::vector<const Run*>(const std::set<std::string>& here)> more;
-  /// Asked every so many seconds, also while packs wait: what another process had begun and left (it was killed, say).
+  /// Asked before a pack begins while others wait, every so many seconds at most: what another process had begun and
+  /// left (it was killed, say).
   /// Such runs take their place among those that wait, the longest first. Empty: nothing.
   std::function<std::vector<const Run*>(const std::set<std::string>& here)> freed;
   double freed_every = 5;  ///< 0: before every pack

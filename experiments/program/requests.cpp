@@ -26,6 +26,20 @@ std::string text_of(const Request& request) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+/// By name.
+std::vector<fs::path> request_files(const fs::path& store) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(store / "studies", error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.front() != '.' && name.find(kMark) != std::string::npos && at->path().extension() == ".json")
+      paths.push_back(at->path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 }  // namespace
 
 void keep_request(const fs::path& store, const Request& request) {
@@ -39,18 +53,19 @@ void keep_request(const fs::path& store, const Request& request) {
   write_whole(FileSystem::real(), path, text);
 }
 
-std::vector<Request> read_requests(const fs::path& store, std::vector<std::string>& warnings) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator at(store / "studies", error); !error && at != fs::directory_iterator();
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.front() != '.' && name.find(kMark) != std::string::npos && at->path().extension() == ".json")
-      paths.push_back(at->path());
+std::string requests_stamp(const fs::path& store) {
+  std::string stamp;
+  for (const fs::path& path : request_files(store)) {
+    std::error_code ignored;
+    const auto time = fs::last_write_time(path, ignored).time_since_epoch().count();
+    stamp += fmt::format("{} {} {}\n", path.filename().string(), time, fs::file_size(path, ignored));
   }
-  std::sort(paths.begin(), paths.end());
+  return stamp;
+}
+
+std::vector<Request> read_requests(const fs::path& store, std::vector<std::string>& warnings) {
   std::vector<Request> requests;
-  for (const fs::path& path : paths) {
+  for (const fs::path& path : request_files(store)) {
     try {
       const nlohmann::json json = nlohmann::json::parse(read_file(FileSystem::real(), path));
       requests.push_back({json.at("study").get<std::string>(), json.at("text").get<std::string>(),

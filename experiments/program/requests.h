@@ -27,6 +27,9 @@ void keep_request(const std::filesystem::path& store, const Request& request);
 /// All requests of a store, by file name; what cannot be understood is told in `warnings`.
 std::vector<Request> read_requests(const std::filesystem::path& store, std::vector<std::string>& warnings);
 
+/// Changes when a request is added, replaced or withdrawn.
+std::string requests_stamp(const std::filesystem::path& store);
+
 /// All that the requests ask for as one study: each run once, with all its labels. `names`: of the study that
 /// asks for a run, by id. `problems`: of studies that cannot be read here (a folder of data that is not on this
 /// machine, say), which are left out.

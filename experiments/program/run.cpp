@@ -198,6 +198,13 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
                                      std::ssize(runs) - ended, std::ssize(runs)));
     return exit_some_failed;
   }
+  if (result.left_out > 0) {
+    print_error(console,
+                fmt::format("the study was changed while its workers began: {} of {} were not trained; the "
+                            "same command trains what it asks for now",
+                            result.left_out, plural(std::ssize(runs), "run")));
+    return exit_some_failed;
+  }
   // A study that was relabelled has nothing to train, and its store should know the labels.
   if (runs.empty() && !before.records.empty()) {
     try {

@@ -29,6 +29,9 @@
 namespace crosstalk::program {
 namespace {
 
+/// Between two looks whether anything else was asked of the store, in seconds.
+constexpr double kAskedAgain = 1;
+
 /// A store that cannot even be made is a wrong --out: nothing was created.
 std::unique_ptr<StoreWriter> open_store(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -181,7 +184,7 @@ class Session {
     return next;
   }
 
-  /// What others had begun and left comes before what nobody has begun: it would end last otherwise.
+  /// What others had begun and left takes its place by length: behind all that nobody has begun, it would end last.
   std::vector<const Run*> freed_runs(const std::set<std::string>& here) {
     std::vector<const Run*> freed;
     for (const std::string& id : work_.freed_runs())
@@ -189,7 +192,7 @@ class Session {
     return freed;
   }
 
-  /// Takes what there is until everything is recorded, by this process or by others; false: stopped.
+  /// Takes what there is until everything is recorded, by this process or by others; false: stopped, or asked anew.
   bool train_rounds(const TrainingEvents& events) {
     bool told = false;
     while (!stop_flag()) {
@@ -200,6 +203,10 @@ class Session {
       if (work_.unrecorded() < left) continue;
       if (round.empty() && !told) tell_that_it_waits();
       told = told || round.empty();
+      if (round.empty() && options_.asked_anew && steady_seconds() >= next_asked_) {
+        if (options_.asked_anew()) return asked_anew_ = true, false;
+        next_asked_ = steady_seconds() + kAskedAgain;
+      }
       const double pause = round.empty() ? next_look_ - steady_seconds() : 0.1;
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, std::chrono::duration<double>(pause), [] { return stop_flag().load(); });
@@ -358,7 +365,8 @@ class Session {
     result.failed = progress_.count(RunStatus::failed);
     result.seconds = progress_.elapsed();
     result.too_many_failures = too_many_failures_ && !ended;
-    result.stopped = !ended && !too_many_failures_;
+    result.asked_anew = asked_anew_;
+    result.stopped = !ended && !too_many_failures_ && !asked_anew_;
     result.elsewhere = progress_.ended_elsewhere();
     result.failed_elsewhere = failed_elsewhere_;
     result.saved = saved_;
@@ -376,7 +384,7 @@ class Session {
   const ProgressPlan plan_;
   std::unique_ptr<StoreWriter> writer_;
   SharedWork work_;
-  double next_news_ = 0, next_look_ = 0;
+  double next_news_ = 0, next_look_ = 0, next_asked_ = 0;
   std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   Progress progress_;
@@ -386,7 +394,7 @@ class Session {
   std::int64_t failed_elsewhere_ = 0;
   double work_ended_here_ = 0;
   bool over_ = false, too_many_failures_ = false, time_is_up_ = false, problem_told_ = false,
-       black_hole_ = false;
+       black_hole_ = false, asked_anew_ = false;
 };
 
 }  // namespace

@@ -93,15 +93,18 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
 }
 
 std::string to_text(const WorkerPlan& plan) {
-  return nlohmann::json{{"command", plan.command}, {"since", plan.since}, {"shares", plan.shares}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json{{"command", plan.command},
+                        {"since", plan.since},
+                        {"black_hole", plan.black_hole},
+                        {"shares", plan.shares}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 WorkerPlan worker_plan(const std::string& text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     return {json.at("command").get<std::string>(), json.at("since").get<ShardPositions>(),
-            json.at("shares").get<std::vector<Share>>()};
+            json.at("black_hole").get<std::int64_t>(), json.at("shares").get<std::vector<Share>>()};
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(std::string("the workers' plan cannot be read: ") + error.what());
   }

@@ -25,8 +25,9 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
 
 /// What all workers of one launch know.
 struct WorkerPlan {
-  std::string command;   ///< as the user gave it
-  ShardPositions since;  ///< SessionOptions::since
+  std::string command;          ///< as the user gave it
+  ShardPositions since;         ///< SessionOptions::since
+  std::int64_t black_hole = 0;  ///< SessionOptions::black_hole
   std::vector<Share> shares;
 };
 std::string to_text(const WorkerPlan& plan);

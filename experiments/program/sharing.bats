@@ -215,6 +215,55 @@ run_many() {
   grep -q 's + t: nothing is left; trained [0-9]* runs here' err.1
 }
 
+@test "a worker that waits for others trains what is asked for meanwhile" {
+  steps 100000000
+  sed 's/\[1, 10\]/[1, 1]/; s/\[4, 6, 8\]/[4]/; /memories.delta/,+1d' s.toml >one.toml
+  "$crosstalk" run one.toml --out two --quiet --threads 1 2>err.0 &
+  first=$!
+  for _ in $(seq 200); do [ -n "$(ls two/claims 2>/dev/null)" ] && break; sleep 0.05; done
+  "$crosstalk" work two --threads 1 2>err.1 &
+  second=$!
+  for _ in $(seq 200); do grep -q waiting err.1 && break; sleep 0.05; done
+  steps 50
+  sed 's/^name  = "s"/name = "t"/' s.toml >t.toml
+  before=$(records two)
+  "$crosstalk" run t.toml --out two --quiet --threads 1 --time-limit 0.01 || [ $? -eq 75 ]
+  wait_for_records two $((before + 60))
+  kill -0 "$first"
+  kill "$first" "$second"
+  wait "$first" || [ $? -eq 75 ]
+  wait "$second" || [ $? -eq 75 ]
+  cat err.*
+}
+
+@test "weights that are asked for while a worker trains without them are kept in the end" {
+  steps 1500
+  "$crosstalk" run s.toml --out two --quiet --threads 1 --time-limit 0.01 || [ $? -eq 75 ]
+  "$crosstalk" work two --threads 1 2>err.1 &
+  worker=$!
+  wait_for_records two 5
+  "$crosstalk" run s.toml --set train.keep_weights=true --out two --quiet --threads 1 --time-limit 0.01 || [ $? -eq 75 ]
+  wait "$worker"
+  cat err.1
+  [ "$(find two/weights -name '*.npz' | wc -l)" -eq 60 ]
+}
+
+@test "a request may be withdrawn at any time" {
+  steps 50
+  for delay in $(seq 0 12 240); do
+    "$crosstalk" run s.toml --out "two$delay" --quiet --time-limit 0.01 || [ $? -eq 75 ]
+    "$crosstalk" work "two$delay" --device cpu:all:2 2>"err.$delay" &
+    worker=$!
+    sleep "0.$(printf %03d "$delay")"
+    rm "two$delay"/studies/s.request-*.json
+    status=0
+    wait "$worker" || status=$?
+    echo "$delay ms: $status"
+    cat "err.$delay"
+    [ "$status" -eq 0 ] || { [ "$status" -eq 2 ] && grep -q "nothing was asked" "err.$delay"; }
+  done
+}
+
 @test "a study that cannot be read here is left out, and the others are trained" {
   steps 50
   "$crosstalk" run s.toml --out two --quiet --time-limit 0.01 || [ $? -eq 75 ]
@@ -231,7 +280,7 @@ PY
   [ "$(records two)" -eq 60 ]
   rm two/studies/s.request-*.json
   run -2 --separate-stderr "$crosstalk" work two
-  [[ $stderr == *"error: "*"f.toml:"*"no task"* ]]
+  [[ $stderr == *"warning: "*"f.toml:"*"no task"*"error: nothing that was asked of 'two' can be read here"* ]]
 }
 
 @test "shards of processes with equal names and pids differ" {
@@ -261,7 +310,7 @@ PY
   [ "$(cat part*/shards/*.jsonl | wc -l)" -eq 60 ]
   for i in 1 2 3; do [ "$(records "part$i")" -ge 15 ]; done
   # Parts are put together by copying them.
-  cp -rn part2/. part3/. part1
+  cp -r part2/shards part3/shards part1
   cmp <("$crosstalk" export one) <("$crosstalk" export part1)
   for wrong in 0/3 4/3 1 a/3 1/x 1/3x; do
     run -2 --separate-stderr "$crosstalk" run s.toml "--shard=$wrong" --out none

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "experiments/program/stores.h"
 #include "experiments/program/text.h"
 #include "experiments/program/workers.h"
+#include "kernels/base/error.h"
 #include "results/printable.h"
 
 namespace crosstalk::program {
@@ -48,39 +50,48 @@ Place place_among_workers(const Arguments& arguments) {
 
 /// What the studies of a store ask for, and what is missing of it.
 struct Left {
+  std::string stamp;  ///< of the requests, before they were read
   Study study;
   std::map<std::string, std::string> names;  ///< of the study that asks for a run, by id
   std::vector<Run> runs;                     ///< missing
+  std::set<std::string> again;               ///< of them: recorded, but without the weights that are wanted
   std::int64_t failed = 0;
   std::vector<std::string> warnings, problems;  ///< problems: of studies that cannot be read here
 };
 
 Left read_left(const fs::path& store) {
   Left left;
+  left.stamp = requests_stamp(store);
   const StoreContents contents = read_heads(store).contents;
   left.study = joint_study(read_requests(store, left.warnings), store, left.names, left.problems);
   left.warnings.insert(left.warnings.end(), contents.warnings.begin(), contents.warnings.end());
-  const std::set<std::string> again = lacking_weights(left.study.runs, contents, store);
+  left.again = lacking_weights(left.study.runs, contents, store);
   for (const Run& run : left.study.runs) {
     const std::string state = state_of(run, contents);
-    if (state == "missing" || again.count(run.id) != 0) left.runs.push_back(run);
+    if (state == "missing" || left.again.count(run.id) != 0) left.runs.push_back(run);
     if (state == "failed") ++left.failed;
   }
   return left;
 }
 
-void require_something(const Left& left, const fs::path& store) {
+void require_something(const Left& left, const fs::path& store, Console& console) {
   if (!left.study.runs.empty()) return;
-  if (!left.problems.empty()) throw UsageError(left.problems[0]);
+  std::vector<std::string> texts = left.warnings;
+  texts.insert(texts.end(), left.problems.begin(), left.problems.end());
+  for (const std::string& text : texts) print_warning(console, text);
+  if (!texts.empty())
+    throw UsageError(
+        fmt::format("nothing that was asked of '{}' can be read here, see above", store.string()));
   throw UsageError(fmt::format(
       "nothing was asked of '{}' yet; 'crosstalk submit' and 'crosstalk run STUDY --out STORE' do",
       store.string()));
 }
 
-/// Whether there are runs that were not there to be trained before; they are from now on.
-bool has_new(const std::vector<Run>& runs, std::set<std::string>& known) {
+/// Whether there are runs that were not there to be trained before (or not for their weights); they are from now on.
+bool has_new(const Left& left, std::set<std::string>& known) {
   bool any = false;
-  for (const Run& run : runs) any |= known.insert(run.id).second;
+  for (const Run& run : left.runs)
+    any |= known.insert(left.again.count(run.id) != 0 ? run.id + " weights" : run.id).second;
   return any;
 }
 
@@ -90,8 +101,8 @@ int run_work(const Arguments& arguments, Console& console) {
   auto nothing_begun = std::make_unique<NothingBegun>(words_before_training(arguments, command_line(console)),
                                                       patience(arguments));
   const fs::path store = arguments.positional.at(0);
-  const std::vector<std::string> workers = worker_devices(arguments.get("device", "auto"));
-  SessionOptions options = session_options(arguments, workers, console);
+  std::vector<std::string> devices = worker_devices(arguments.get("device", "auto"));
+  SessionOptions options = session_options(arguments, devices, console);
   const Place place = place_among_workers(arguments);
   options.since = shard_positions(store);
   std::error_code ignored;
@@ -100,7 +111,8 @@ int run_work(const Arguments& arguments, Console& console) {
         "'{}' does not exist; 'crosstalk submit' and 'crosstalk run STUDY --out STORE' make a store",
         store.string()));
   Left left = read_left(store);
-  require_something(left, store);
+  const bool is_worker = arguments.has("worker");
+  if (!is_worker) require_something(left, store, console);  // what its parent read may be withdrawn by now
   options.keeps_study = false;
   options.black_hole = kBlackHole;
   options.reproduce = [&](const Record& record) {
@@ -109,36 +121,42 @@ int run_work(const Arguments& arguments, Console& console) {
                         store.string(), "--only", record.id});
   };
   options.study_names = left.names;
-  if (arguments.has("worker")) {
+  if (is_worker) {
     nothing_begun.reset();
     return run_worker(left.study, store, options, arguments, console);
   }
 
   options.started = start;
   options.begins = [&] { nothing_begun.reset(); };
+  options.asked_anew = [&] { return requests_stamp(store) != left.stamp; };
   options.share = static_cast<std::size_t>(place.i - 1);
   const bool quiet = arguments.has("quiet");
-  std::int64_t ended = 0, elsewhere = 0;
+  const bool has_workers = devices.size() > 1;
+  std::int64_t ended = 0, elsewhere = 0, failed = 0;
+  bool others_train = false;
   std::set<std::string> known, told;
   for (bool is_first = true;; is_first = false) {  // a study may be asked for meanwhile
     for (const std::vector<std::string>* texts : {&left.warnings, &left.problems})
       for (const std::string& text : *texts)
         if (told.insert(text).second) print_warning(console, text);
-    const bool goes_on = has_new(left.runs, known);
-    if (!quiet && (goes_on || is_first))
+    const bool is_new = has_new(left, known);
+    if (!quiet && (is_new || is_first))
       print_note(console,
                  fmt::format("{}: {} to train into {} on {}{}", left.study.name,
                              plural(std::ssize(left.runs), "run"), full_path(store), options.device,
                              place.n > 1 ? fmt::format(", as worker {} of {}", place.i, place.n) : ""));
-    if (!goes_on) break;
+    if (!is_new && (!others_train || left.runs.empty())) break;
+    if (has_workers && devices.empty())
+      throw DeviceError("every device of this worker was left out, see above; runs are left");
     options.shares.clear();
     if (place.n > 1) options.shares = share_out(left.runs, place.n, options.training);
     const SessionResult result =
-        workers.size() > 1
-            ? train_with_workers(left.study, left.runs, store, options, workers, arguments, console)
-            : train_session(left.study, left.runs, store, options, console);
+        has_workers ? train_with_workers(left.study, left.runs, store, options, devices, arguments, console)
+                    : train_session(left.study, left.runs, store, options, console);
     ended += result.done + result.diverged + result.failed;
     elsewhere += result.elsewhere;
+    failed += result.failed;
+    others_train = result.asked_anew;
     if (result.stopped) {
       print_note(console,
                  fmt::format("stopped{} after {}{}; a worker goes on: crosstalk work {}",
@@ -148,10 +166,15 @@ int run_work(const Arguments& arguments, Console& console) {
       return exit_stopped;
     }
     if (result.too_many_failures) {
-      print_error(console, fmt::format("{} failed (--max-failures {})", plural(result.failed, "run"),
-                                       options.max_failures));
+      print_error(console, fmt::format("{} failed (--max-failures {})", plural(failed, "run"),
+                                       arguments.get("max-failures")));
       return exit_some_failed;
     }
+    // Limits hold for all that it trains, whenever that was asked for.
+    if (options.max_failures > 0) options.max_failures -= result.failed;
+    if (ended > failed) options.black_hole = 0;
+    for (const std::string& device : result.lost)
+      devices.erase(std::find(devices.begin(), devices.end(), device));
     options.since = shard_positions(store);
     left = read_left(store);
     options.study_names = left.names;

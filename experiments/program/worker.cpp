@@ -55,6 +55,7 @@ int run_worker(const Study& study, const std::filesystem::path& path, SessionOpt
   ::close(number.file);
   options.command = options.resume = plan.command;
   options.since = plan.since;
+  options.black_hole = plan.black_hole;
   options.share = number.i;
   options.has_parent = true;
   options.style = ProgressStyle::quiet;

@@ -255,12 +255,21 @@ class Parent {
     result.diverged = progress_.count(RunStatus::diverged);
     result.failed = progress_.count(RunStatus::failed);
     result.seconds = progress_.elapsed();
+    const auto ended_with = [](int code) {
+      return [code](const Worker& worker) {
+        return WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == code;
+      };
+    };
+    for (const Worker& worker : workers_)
+      if (ended_with(exit_device)(worker)) result.lost.push_back(worker.device);
     if (missing_.empty()) return result;
+    if (std::all_of(workers_.begin(), workers_.end(), ended_with(exit_done))) {
+      result.left_out = std::ssize(missing_);
+      return result;
+    }
 
     if (store_failed_) throw StoreError("a worker could not write to the store; the same command goes on");
-    const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-                         return WIFEXITED(worker.status) && WEXITSTATUS(worker.status) == exit_stopped;
-                       });
+    const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
     if (!asked)
       throw DeviceError(fmt::format(
           "every worker was lost; {} of {} are not in the store, and the same command trains them:"
@@ -298,6 +307,7 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
   WorkerPlan plan;
   plan.command = options.command;
   plan.since = options.since;
+  plan.black_hole = options.black_hole;
   // Of several launches that share the work, each has as many shares as this one has workers.
   const int launches = std::max(1, static_cast<int>(options.shares.size()));
   const int first = static_cast<int>(options.share) * workers;

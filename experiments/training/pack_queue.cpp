@@ -52,6 +52,11 @@ int runs_of_a_pack(const TrainingOptions& options) {
 }
 
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) {
+  for (QueuedPack& pack : packs) {  // as urgent as what takes about as long
+    const auto longer = std::find_if(waiting.begin(), waiting.end(),
+                                     [&](const QueuedPack& x) { return x.cost >= pack.cost; });
+    if (!waiting.empty()) pack.urgency = (longer == waiting.end() ? longer - 1 : longer)->urgency;
+  }
   if (packs.empty()) return;
   std::move(packs.begin(), packs.end(), std::back_inserter(waiting));
   std::stable_sort(waiting.begin(), waiting.end(),

@@ -119,7 +119,7 @@ class Scheduler {
         ++queue_.working;
         return pack;
       }
-      if (queue_.working == 0 || !events_.more) return std::nullopt;
+      if (!events_.more || (queue_.working == 0 && !queue_.asking)) return std::nullopt;
       if (!queue_.asking) ask(lock, events_.more);
       if (queue_.packs.empty()) queue_.changed.wait_for(lock, kAskAgain);
     }
@@ -152,6 +152,7 @@ class Scheduler {
   }
 
   void train(QueuedPack queued) {
+    const double cost = queued.cost / static_cast<double>(queued.runs.size());
     const std::vector<QueuedRun> kept = wanted(std::move(queued.runs));
     if (kept.empty()) return;
     keep_memory_reserve();  // another pack may have let it go
@@ -187,10 +188,12 @@ class Scheduler {
       };
     }
     const auto unfinished = [&] {
-      std::vector<QueuedRun> rest;
+      QueuedPack rest{cost, queued.urgency, {}};
       for (const QueuedRun& run : kept) {
-        if (std::find(finished.begin(), finished.end(), run.run->id) == finished.end()) rest.push_back(run);
+        if (std::find(finished.begin(), finished.end(), run.run->id) == finished.end())
+          rest.runs.push_back(run);
       }
+      rest.cost *= static_cast<double>(rest.runs.size());
       return rest;
     };
     try {
@@ -210,24 +213,26 @@ class Scheduler {
     } catch (const StopTraining&) {
       return;  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      for (const QueuedRun& run : unfinished()) report_failure(*run.run, error.what());
+      for (const QueuedRun& run : unfinished().runs) report_failure(*run.run, error.what());
     }
   }
 
   // A pack that does not fit is halved; a run that does not fit alone has failed.
-  void out_of_memory(std::vector<QueuedRun> rest, const std::string& message) {
+  void out_of_memory(const QueuedPack& pack, const std::string& message) {
+    const auto& rest = pack.runs;
     if (rest.size() > 1) {
       const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
       const std::lock_guard lock(queue_.mutex);
-      queue_.packs.push_back({0, 0, {rest.begin(), middle}});
-      queue_.packs.push_back({0, 0, {middle, rest.end()}});
+      queue_.packs.push_back({pack.cost / 2, pack.urgency, {rest.begin(), middle}});
+      queue_.packs.push_back({pack.cost / 2, pack.urgency, {middle, rest.end()}});
     } else if (!rest.empty()) {
       report_failure(*rest[0].run, message);
     }
   }
 
   // The run starts anew, in a pack of its own: it no longer stands where the others do.
-  void reject(std::vector<QueuedRun> rest, const MisfitState& error) {
+  void reject(QueuedPack pack, const MisfitState& error) {
+    std::vector<QueuedRun>& rest = pack.runs;
     const auto found =
         std::find_if(rest.begin(), rest.end(), [&](const QueuedRun& run) { return run.run->id == error.id; });
     if (found == rest.end()) throw std::logic_error("a state that fits no run of its pack");
@@ -236,10 +241,12 @@ class Scheduler {
       if (events_.reject) events_.reject(error.id, error.what());
     }
     const Run* run = found->run;
+    const double cost = pack.cost / static_cast<double>(rest.size());
     rest.erase(found);
+    pack.cost -= cost;
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({0, 0, {{run, ""}}});
-    if (!rest.empty()) queue_.packs.push_back({0, 0, std::move(rest)});
+    queue_.packs.push_back({cost, pack.urgency, {{run, ""}}});
+    if (!rest.empty()) queue_.packs.push_back(std::move(pack));
   }
 
   struct StopTraining {};
@@ -265,14 +272,14 @@ class Scheduler {
   template <class Give>
   void hand_over(const Give& give) {
     const std::lock_guard lock(event_mutex_);
-    keep_memory_reserve();
     try {
-      give();
+      give();  // may need the reserve
     } catch (...) {
       if (!error_) error_ = std::current_exception();
       failed_.store(true);
       throw StopTraining();
     }
+    keep_memory_reserve();
   }
 
   const std::string& study_;
