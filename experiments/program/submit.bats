@@ -47,7 +47,7 @@ setup() {
   rm "$BATS_TEST_TMPDIR/got"
   PATH=$BATS_TEST_TMPDIR/bin:$PATH run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h \
     --set seeds=1,2,3 --out "my store"
-  [[ $stderr == *": 0 to train"*"no worker is needed"* ]]
+  [[ $stderr == *": 0 to train"*"no worker is started for it"* ]]
   [ ! -e "$BATS_TEST_TMPDIR/got" ]
   PATH=$BATS_TEST_TMPDIR/bin:$PATH run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h \
     --set seeds=1,2,3,4,5 --out "my store"

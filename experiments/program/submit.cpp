@@ -192,7 +192,7 @@ int run_submit(const Arguments& arguments, Console& console) {
                                            counts.failed)
                              : ""));
   if (counts.missing == 0) {
-    print_note(console, fmt::format("no worker is needed; the script is {}", path.string()));
+    print_note(console, fmt::format("no worker is started for it; the script is {}", path.string()));
     return exit_done;
   }
   const int code = call_sbatch(path);

@@ -181,12 +181,13 @@ int run_work(const Arguments& arguments, Console& console) {
   }
   nothing_begun.reset();  // also where nothing was missing
   if (!quiet)
-    print_note(console,
-               fmt::format("{}: nothing is left; trained {} here, {} by other processes{}", left.study.name,
-                           plural(ended, "run"), elsewhere,
-                           left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
-                                                         plural(left.failed, "run"))
-                                           : ""));
+    print_note(
+        console,
+        fmt::format("{}nothing is left; trained {} here, {} by other processes{}",
+                    left.study.name.empty() ? "" : left.study.name + ": ", plural(ended, "run"), elsewhere,
+                    left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
+                                                  plural(left.failed, "run"))
+                                    : ""));
   if (!left.problems.empty()) {
     print_error(console, left.problems.size() == 1
                              ? std::string("one study cannot be read here and was left out, see above")
