@@ -18,6 +18,8 @@ namespace {
 
 /// 1 is for what is left of a pack when most of its runs have ended (train_pack).
 constexpr double kMostUrgent = 0.8;
+/// Where all runs cost less than so many of the costliest, that one decides when all have ended (see scheduler.cpp).
+constexpr double kFewRuns = 20;
 
 std::string misfit(const std::string& bytes, const Run& run) {
   if (bytes.empty()) return "";
@@ -80,9 +82,12 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const Tr
     groups[pack_key(run->config) + place].push_back({run, std::move(state)});
   }
   std::vector<std::pair<double, std::vector<QueuedRun>>> packs;
+  double whole = 0, costliest = 0;
   for (auto& [key, group] : groups) {
     if (stopped()) return {};
     const double cost = estimated_cost(*group[0].run, options.device);
+    whole += cost * static_cast<double>(group.size());
+    costliest = std::max(costliest, cost);
     for (std::size_t begin = 0; begin < group.size(); begin += size) {
       const std::size_t end = std::min(group.size(), begin + size);
       packs.emplace_back(cost * static_cast<double>(end - begin), std::vector<QueuedRun>());
@@ -95,7 +100,8 @@ std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const Tr
   std::vector<QueuedPack> result;
   for (auto& [cost, pack] : packs) {
     const double rank = static_cast<double>(result.size()) / static_cast<double>(packs.size());
-    result.push_back({cost, kMostUrgent * (1 - rank), std::move(pack)});
+    const double urgency = whole <= kFewRuns * costliest ? rank : 1 - rank;
+    result.push_back({cost, kMostUrgent * urgency, std::move(pack)});
   }
   return result;
 }
