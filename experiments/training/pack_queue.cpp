@@ -16,9 +16,10 @@
 namespace crosstalk {
 namespace {
 
-/// 1 is for what is left of a pack when most of its runs have ended (train_pack).
+/// 1 is for what is left of a pack when some of its runs have ended (train_pack).
 constexpr double kMostUrgent = 0.8;
-/// Where all runs cost less than so many of the costliest, that one decides when all have ended (see scheduler.cpp).
+/// Where all runs cost no more than so many of the costliest, the heaviest packs go first: measured from 6 to 11 (they gain
+/// 5 to 12 %) and with 28 (they lose 4 %).
 constexpr double kFewRuns = 20;
 
 std::string misfit(const std::string& bytes, const Run& run) {

@@ -16,7 +16,7 @@ struct QueuedRun {
 
 struct QueuedPack {
   double cost = 0;     ///< of all runs, as it is estimated
-  double urgency = 0;  ///< kMostUrgent for the lightest pack of a study, 0 for the heaviest
+  double urgency = 0;  ///< from 0 to kMostUrgent: by cost, see scheduler.cpp
   std::vector<QueuedRun> runs;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "experiments/training/pack.h"
+#include "experiments/training/pack_queue.h"
 #include "experiments/training/training_fixture.h"
 #include "models/memory.h"
 #include "tasks/file_example.h"
@@ -157,6 +158,29 @@ TEST(Packs, RunsThatOthersLeftTakeTheirPlaceAmongThoseThatWait) {
   options.threads = 1;
   EXPECT_TRUE(train_runs("test", here, options, events));
   EXPECT_EQ(ended, (std::vector<std::string>{runs[0].id, runs[1].id, left, runs[3].id}));
+}
+
+TEST(Packs, TheHeaviestGoFirstWhereThereIsLittleToTrain) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  for (const int seeds : {1, 100}) {
+    std::string list = "[1";
+    for (int seed = 2; seed <= seeds; ++seed) list += ", " + std::to_string(seed);
+    const auto runs = runs_of("train.max_steps = 20\neval.every = 20", "name = \"linear_attention\"",
+                              list + "]", "\"task.associations\" = [100, 200, 400]");
+    std::vector<const crosstalk::Run*> all;
+    for (const crosstalk::Run& run : runs) all.push_back(&run);
+    std::vector<QueuedPack> packs = make_packs(all, options, {});
+    ASSERT_EQ(packs.size(), 3u);
+    EXPECT_LT(packs[0].cost, packs[2].cost);
+    EXPECT_EQ(packs[0].urgency < packs[2].urgency, seeds == 1);
+    EXPECT_EQ(packs[0].urgency > packs[2].urgency, seeds == 100);
+    // What comes later is as urgent as what takes about as long.
+    QueuedPack late{packs[1].cost, 0.123, {}};
+    add_packs(packs, {late});
+    ASSERT_EQ(packs.size(), 4u);
+    EXPECT_EQ(packs[2].urgency, packs[1].urgency);
+  }
 }
 
 TEST(Packs, AStudyThatNobodyWantsHereEndsAtOnce) {
