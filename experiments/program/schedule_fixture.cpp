@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -221,13 +220,9 @@ MeasuredSection::MeasuredSection() {
   for (const Run& run : runs) queued.push_back(&run);
   TrainingOptions training;
   training.device = Device::cuda;
-  const std::string keep = getenv("CT_POLICY") ? getenv("CT_POLICY") : "light";
-  setenv("CT_POLICY", "light", 1);
   for (const QueuedPack& pack : make_packs(queued, training, {}))
     packs_.at(keys.at(pack.runs[0].run->id)).urgency = pack.urgency;
-  setenv("CT_POLICY", keep.c_str(), 1);
   misfit = fit_work(all);
-  if (const char* n = getenv("CT_SEEDS")) std::erase_if(runs, [&](const Run& run) { return run.seed > atoi(n); });
 }
 
 }  // namespace crosstalk::program
