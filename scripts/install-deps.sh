@@ -41,6 +41,7 @@ if ! $minimal; then
   packages+=(
     git libgtest-dev libgmock-dev librapidcheck-dev                     # to test
     python3-pandas bats clang-format-14
+    ccache                                                              # what two presets share is compiled once
   )
 fi
 
