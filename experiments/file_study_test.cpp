@@ -13,10 +13,10 @@ namespace crosstalk::checks {
 namespace {
 
 using testing::example_files;
-using testing::TemporaryFolder;
+using testing::ExampleFolder;
 using testing::write_example;
 
-void write_splits(const TemporaryFolder& folder, std::uint64_t seed) {
+void write_splits(const ExampleFolder& folder, std::uint64_t seed) {
   write_example(folder.path(), "train", example_files(seed, 60, 8));
   write_example(folder.path(), "eval", example_files(seed + 1, 20, 8));
   write_example(folder.path(), "test", example_files(seed + 2, 20, 8));
@@ -40,7 +40,7 @@ std::string refusal(const std::string& folder, const std::string& more) {
 }
 
 TEST(FileStudy, ARunIsWhatTheFilesHoldNotWhereTheyLie) {
-  const TemporaryFolder a, b;
+  const ExampleFolder a, b;
   write_splits(a, 1), write_splits(b, 1);
   const std::string id = runs_on(a.path())[0].id;
   EXPECT_EQ(runs_on(b.path())[0].id, id);
@@ -54,7 +54,7 @@ TEST(FileStudy, ARunIsWhatTheFilesHoldNotWhereTheyLie) {
 }
 
 TEST(FileStudy, WhatTheFilesCannotGiveIsRefusedWhereItStands) {
-  const TemporaryFolder folder;
+  const ExampleFolder folder;
   write_splits(folder, 1);
   EXPECT_EQ(refusal(folder.path(), ""), "read");
   const std::string many = refusal(folder.path(), "\neval.sequences = 21");
@@ -72,7 +72,7 @@ TEST(FileStudy, WhatTheFilesCannotGiveIsRefusedWhereItStands) {
 }
 
 TEST(FileStudy, TrainsAloneAsInAPackAndEachSeedInAnOrderOfItsOwn) {
-  const TemporaryFolder folder;
+  const ExampleFolder folder;
   write_splits(folder, 1);
   const auto runs = runs_on(folder.path(), "", "[1, 2, 3]");
   const Records packed = train(runs, 3);
@@ -93,7 +93,7 @@ TEST(FileStudy, TrainsAloneAsInAPackAndEachSeedInAnOrderOfItsOwn) {
 }
 
 TEST(FileStudy, FilesThatChangeAfterThePlanTrainNothing) {
-  const TemporaryFolder folder;
+  const ExampleFolder folder;
   write_splits(folder, 1);
   const auto runs = runs_on(folder.path());
   write_splits(folder, 4);

@@ -60,8 +60,8 @@ set_target_properties(crosstalk PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BIN
 
 crosstalk_test(program_test
   SOURCES program/bench_test.cpp program/command_test.cpp program/forecast_test.cpp program/progress_test.cpp
-          program/row_stream_test.cpp program/schedule_fixture.cpp program/schedule_test.cpp program/shares_test.cpp
-          program/text_test.cpp program/verify_test.cpp
+          program/row_stream_test.cpp program/schedule_fixture.cpp program/schedule_test.cpp
+          program/shared_work_test.cpp program/shares_test.cpp program/text_test.cpp program/verify_test.cpp
   LIBS crosstalk_program)
 # Brings a trainer of its own: must not link the real one's scheduler (the archive gives way).
 crosstalk_test(program_session_test SOURCES program/session_test.cpp LIBS crosstalk_program)

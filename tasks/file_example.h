@@ -16,16 +16,16 @@
 namespace crosstalk::testing {
 
 /// A folder that goes with the process.
-class TemporaryFolder {
+class ExampleFolder {
  public:
-  TemporaryFolder() {
+  ExampleFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "crosstalk_file_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = name;
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
+  ExampleFolder(const ExampleFolder&) = delete;
+  ExampleFolder& operator=(const ExampleFolder&) = delete;
+  ~ExampleFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -88,7 +88,7 @@ inline void write_example(const std::string& folder, const std::string& split, c
 
 /// The folder, written at the first call.
 inline const std::string& example_folder() {
-  static const TemporaryFolder folder;
+  static const ExampleFolder folder;
   static const bool written = [] {
     write_example(folder.path(), "train", example_files(1, 96, 12));
     write_example(folder.path(), "eval", example_files(2, 64, 16));

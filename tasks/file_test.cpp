@@ -47,7 +47,7 @@ class File : public ::testing::Test {
     EXPECT_EQ(refusal(), "read");
   }
 
-  testing::TemporaryFolder folder_;
+  testing::ExampleFolder folder_;
 };
 
 // Which of a file's rows sequence n is, by its tokens.
@@ -147,7 +147,7 @@ TEST_F(File, SizesAndVocabularyFollowFromTheFiles) {
 
 TEST_F(File, TheContentIsWhatTheNumbersAreNotHowOrWhereTheyLie) {
   const std::string content = FileData(folder_.path()).content();
-  const testing::TemporaryFolder other;
+  const testing::ExampleFolder other;
   for (const char* split : {"train", "eval", "test"})
     testing::write_example(other.path(), split, testing::example_files(7, 20, 8));
   const ExampleFiles files = testing::example_files(7, 20, 8);

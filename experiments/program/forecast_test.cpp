@@ -23,7 +23,7 @@ Study four_runs(const std::string& keys = "0") {
 
 TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
   const Study study = four_runs();
-  const crosstalk::testing::TemporaryFolder folder;
+  const crosstalk::testing::ExampleFolder folder;
   const std::string store = folder.path() + "/store";
   {
     StoreWriter writer(store);
@@ -56,7 +56,7 @@ TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
 
 TEST(Forecast, TimesThatAreNoneAreLeftOut) {
   const Study study = four_runs();
-  const crosstalk::testing::TemporaryFolder folder;
+  const crosstalk::testing::ExampleFolder folder;
   const std::string store = folder.path() + "/store";
   StoreWriter writer(store);
   for (int i = 0; i < 2; ++i) {

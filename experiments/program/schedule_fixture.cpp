@@ -164,14 +164,20 @@ void share_device(std::vector<PackInFlight>& packs) {
 double next_end(const std::vector<PackInFlight>& packs) {
   double next = kNever;
   for (const PackInFlight& pack : packs)
-    if (pack.speed > 0) next = std::min(next, (pack.ends.back() - pack.done) / pack.speed);
+    if (pack.speed > 0) {
+      next = std::min(next, (pack.ends.back() - pack.done) / pack.speed);
+      if (!pack.leaving.empty()) next = std::min(next, (pack.leaves - pack.done) / pack.speed);
+    }
   return next;
 }
 
 void train(std::vector<PackInFlight>& packs, double seconds) {
   for (PackInFlight& pack : packs) {
     pack.done += seconds * pack.speed;
-    while (!pack.ends.empty() && pack.ends.back() - pack.done < 1e-6) pack.ends.pop_back();
+    while (!pack.ends.empty() && pack.ends.back() - pack.done < 1e-6) {
+      std::erase_if(pack.leaving, [&](const auto& run) { return run.first == pack.ends.back(); });
+      pack.ends.pop_back();
+    }
   }
 }
 

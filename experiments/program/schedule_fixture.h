@@ -25,9 +25,12 @@
 namespace crosstalk::program {
 
 inline constexpr double kNever = 1e18;
-/// From the question of a GPU with little to train to its first step of what it is given: the question is read twice a
-/// second, the runs are kept at their next evaluations, and a model is made for them. And until it may ask again.
-inline constexpr double kHandovers[] = {1, 1.2, 1.4, 1.6, 1.8, 2}, kAnswer = 0.5;
+/// A GPU with little to train asks for runs of another, which reads that a moment later and trains on until the packs of what
+/// it gives are evaluated: every kEvaluated steps, and it waits for no pack longer than kLongestWait from the first on. What
+/// is given begins kMove after that, in seconds (two processes on one H200: 0.25 to 0.35 from the question to the first of
+/// 100 steps where an evaluation was near). Who was given nothing asks again.
+inline constexpr double kRead = 0.1, kMoves[] = {0.15, 0.2, 0.25, 0.3, 0.35, 0.4}, kEvaluated = 100,
+                        kLongestWait = 0.3, kAskAgain = 1;
 
 struct MeasuredPack {
   double begin = 0;                              ///< in seconds since the first pack began
@@ -49,12 +52,14 @@ struct PackInFlight {
   double began = 0;  ///< seconds
   double done = 0;   ///< steps
   double speed = 0, weight = 0;
+  std::vector<std::pair<double, std::size_t>> leaving;  ///< of `ends`, to which GPU
+  double leaves = 0;                                    ///< steps, when they do
 };
 
 PackInFlight begin_pack(const MeasuredPack& measured, std::vector<double> steps, double urgency);
 /// Gives each pack its speed, in steps a second, until one of them ends or begins.
 void share_device(std::vector<PackInFlight>& packs);
-/// Seconds until the next run ends; kNever without packs.
+/// Seconds until the next run ends, or leaves at an evaluation; kNever without packs.
 double next_end(const std::vector<PackInFlight>& packs);
 void train(std::vector<PackInFlight>& packs, double seconds);
 

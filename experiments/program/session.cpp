@@ -31,6 +31,8 @@ namespace {
 
 /// Between two looks whether anything else was asked of the store, in seconds.
 constexpr double kAskedAgain = 1;
+/// Between two looks at what others do: where somebody waits for an answer, or will soon; and else.
+constexpr double kSoon = 0.05, kNowAndThen = 0.5;
 
 /// A store that cannot even be made is a wrong --out: nothing was created.
 std::unique_ptr<StoreWriter> open_store(const std::filesystem::path& path) {
@@ -179,6 +181,7 @@ class Session {
                                               [&](const std::string& run) { return free.count(run) == 0; }))
         next.push_back(by_id_.at(id).run);
     }
+    nothing_free_ = next.empty();
     if (next.empty()) work_.ask([this](const std::string& id) { return cost_of(id); });
     next_look_ = steady_seconds() + std::max(0.1, 10 * (steady_seconds() - now));
     return next;
@@ -334,9 +337,10 @@ class Session {
     const double now = steady_seconds();
     if (now < next_news_) return;
     work_.refresh();
-    work_.answer([this](const std::string& id) { return cost_of(id); });
+    const bool asked = work_.answer([this](const std::string& id) { return cost_of(id); });
     const std::vector<RecordHead> news = work_.news();
-    next_news_ = steady_seconds() + std::max(0.5, 10 * (steady_seconds() - now));
+    const double took = steady_seconds() - now;
+    next_news_ = steady_seconds() + std::max(asked || nothing_free_ ? kSoon : kNowAndThen, 20 * took);
     const std::lock_guard lock(mutex_);
     for (const RecordHead& head : news) {
       progress_.elsewhere(cost_of(head.id));
@@ -385,7 +389,8 @@ class Session {
   std::unique_ptr<StoreWriter> writer_;
   SharedWork work_;
   double next_news_ = 0, next_look_ = 0, next_asked_ = 0;
-  std::mutex mutex_;  ///< guards all below
+  std::atomic<bool> nothing_free_ = false;  ///< when it was looked at last
+  std::mutex mutex_;                        ///< guards all below
   std::condition_variable wake_;
   Progress progress_;
   nlohmann::json provenance_;

@@ -22,9 +22,10 @@ ClaimOptions claim_options(double lease) {
 
 /// A short lease is for tests.
 constexpr double kAgesOfALease = 15;
-/// Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long at most.
-constexpr double kLongestWait = 2;
-constexpr double kAskAgain = 2;
+/// Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long at most:
+/// nobody trains it meanwhile.
+constexpr double kLongestWait = 0.3;
+constexpr double kAskAgain = 1;
 /// From the first of the runs that are passed on together to the last.
 constexpr std::chrono::milliseconds kAllHaveCome(50);
 
@@ -193,21 +194,29 @@ std::set<std::string> SharedWork::given() {
   return ids;
 }
 
-void SharedWork::answer(const CostOf& cost_of) {
+bool SharedWork::answer(const CostOf& cost_of) {
   std::vector<ClaimRequest> requests = claims_.requests();
   std::erase_if(requests, [this](const ClaimRequest& request) { return request.kind != offers_.kind; });
+  const bool asked = !requests.empty();
   const std::lock_guard lock(mutex_);
   if (!kept_.empty()) {
     if (seconds() - kept_since_ > kLongestWait) pass_on();
-    return;
+    return asked;
   }
+  // Who was given something asks no longer, but its file may still say so: it would get twice what it can use.
+  std::erase_if(requests, [this](const ClaimRequest& request) {
+    const auto answered = answered_.find(request.worker);
+    return answered != answered_.end() && answered->second == request.ids;
+  });
   promised_.clear();  // who asked may have found something else meanwhile
   std::vector<RunInFlight> runs;
   if (!requests.empty()) {
     for (const auto& [id, since] : ours_) runs.push_back({id, cost_of(id), seconds() - since < least_age_});
     promised_ = part_in_flight(std::move(runs), requests);
+    for (ClaimRequest& request : requests) requested_[request.worker] = std::move(request.ids);
   }
   gives_ = !promised_.empty();
+  return asked;
 }
 
 bool SharedWork::give_away(const std::string& id, const std::function<std::string()>& state) {
@@ -236,6 +245,7 @@ bool SharedWork::give_away(const std::string& id, const std::function<std::strin
 void SharedWork::pass_on() {
   for (const auto& [id, to] : kept_) {
     if (!claims_.pass(id, to)) claims_.release(id);
+    answered_[to] = requested_[to];
     ours_.erase(id);
     planned_.erase(id);
   }

@@ -59,8 +59,9 @@ class SharedWork {
   void ask(const CostOf& cost_of);
   /// Runs that this process asked for and was given, all that came at once; it asks no longer then.
   std::set<std::string> given();
-  /// Reads what others ask; decides which runs they go on with, and passes on those whose states are kept.
-  void answer(const CostOf& cost_of);
+  /// Reads what others ask; decides which runs they go on with, and passes on those whose states are kept. Whether
+  /// anybody asks.
+  bool answer(const CostOf& cost_of);
   /// TrainingEvents::give_away. Any thread.
   bool give_away(const std::string& id, const std::function<std::string()>& state);
 
@@ -91,8 +92,9 @@ class SharedWork {
   std::unordered_map<std::string, bool> planned_;    ///< whether there was a saved state
   std::map<std::string, std::string> promised_;      ///< runs whose next evaluation others wait for: who
   std::map<std::string, std::string> kept_;  ///< those whose state is kept, until they are passed on: to whom
-  std::atomic<bool> gives_ = false;          ///< something is promised
-  double kept_since_ = 0, asked_ = 0;        ///< when; 0: nothing is
+  std::map<std::string, std::set<std::string>> requested_, answered_;  ///< who -> which runs it asked for
+  std::atomic<bool> gives_ = false;                                    ///< something is promised
+  double kept_since_ = 0, asked_ = 0;                                  ///< when; 0: nothing is
   std::vector<RecordHead> news_;
   nlohmann::json activity_ = nlohmann::json::object();
   bool over_ = false;
