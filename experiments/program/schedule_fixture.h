@@ -29,8 +29,7 @@ inline constexpr double kNever = 1e18;
 /// it gives are evaluated: every kEvaluated steps, and it waits for no pack longer than kLongestWait from the first on. What
 /// is given begins kMove after that, in seconds (traced on an H200, two processes: 0.16 to 0.57 from the question to the start
 /// where no pack was waited for). Who was given nothing asks again.
-inline constexpr double kRead = 0.1, kMoves[] = {0.15, 0.2, 0.25, 0.3, 0.35, 0.4}, kEvaluated = 100,
-                        kLongestWait = 0.3, kAskAgain = 1;
+inline constexpr double kRead = 0.1, kMoves[] = {0.15, 0.2, 0.25, 0.3, 0.35, 0.4}, kEvaluated = 100;
 
 struct MeasuredPack {
   double begin = 0;                              ///< in seconds since the first pack began

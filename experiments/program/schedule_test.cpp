@@ -35,9 +35,7 @@ class Fleet {
   double seconds() {
     for (;;) {
       double next = kNever;
-      for (std::size_t g = 0; g < gpus_.size(); ++g) {
-        fill(g);
-      }
+      for (std::size_t g = 0; g < gpus_.size(); ++g) fill(g);
       if (free_.empty() && gpus_.size() > 1) next = hand_over();
       for (Gpu& gpu : gpus_) {
         share_device(gpu.packs);

@@ -22,10 +22,6 @@ ClaimOptions claim_options(double lease) {
 
 /// A short lease is for tests.
 constexpr double kAgesOfALease = 15;
-/// Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long at most:
-/// nobody trains it meanwhile.
-constexpr double kLongestWait = 0.3;
-constexpr double kAskAgain = 1;
 /// From the first of the runs that are passed on together to the last.
 constexpr std::chrono::milliseconds kAllHaveCome(50);
 

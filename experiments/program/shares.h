@@ -47,6 +47,11 @@ inline constexpr double kLeastAge = 4;
 
 /// Who has less in flight than this part of what another has asks for some of that.
 inline constexpr double kLittle = 0.5;
+/// In seconds, until who asks asks anew.
+inline constexpr double kAskAgain = 1;
+/// In seconds. Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long
+/// at most: nobody trains it meanwhile.
+inline constexpr double kLongestWait = 0.3;
 
 /// A run that is trained here, and what it is estimated to cost; runs of one pack cost the same.
 struct RunInFlight {

@@ -164,10 +164,9 @@ TEST(Packs, TheHeaviestGoFirstWhereThereIsLittleToTrain) {
   TrainingOptions options;
   options.device = Device::cuda;
   for (const int seeds : {1, 100}) {
-    std::string list = "[1";
-    for (int seed = 2; seed <= seeds; ++seed) list += ", " + std::to_string(seed);
-    const auto runs = runs_of("train.max_steps = 20\neval.every = 20", "name = \"linear_attention\"",
-                              list + "]", "\"task.associations\" = [100, 200, 400]");
+    const auto runs =
+        runs_of("train.max_steps = 20\neval.every = 20", "name = \"linear_attention\"",
+                "{ range = [1, " + std::to_string(seeds) + "] }", "\"task.associations\" = [100, 200, 400]");
     std::vector<const crosstalk::Run*> all;
     for (const crosstalk::Run& run : runs) all.push_back(&run);
     std::vector<QueuedPack> packs = make_packs(all, options, {});
