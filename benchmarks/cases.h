@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 
 namespace crosstalk::benchmarks {
 

@@ -17,8 +17,8 @@
 
 #include "benchmarks/cases.h"
 #include "benchmarks/peak.h"
-#include "experiments/program/version.h"
-#include "experiments/training.h"
+#include "experiments/common/version.h"
+#include "experiments/training/training.h"
 
 namespace crosstalk::benchmarks {
 namespace {

@@ -1,5 +1,5 @@
 # Stamps commit, compiler and flags into version.cpp (looked at in every build, written only if changed, so that a
-# build without changes links nothing anew). Target crosstalk_version; header experiments/program/version.h.
+# build without changes links nothing anew). Target crosstalk_version; header experiments/common/version.h.
 #
 # This file is also the script that each build runs, with the names below given by -D.
 if(CMAKE_SCRIPT_MODE_FILE)

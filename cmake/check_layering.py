@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: kernels <- models, tasks <- experiments; results <- plots <- experiments.
+"""Checks who includes whom: kernels <- models, tasks <- experiments; results <- plots <- experiments; and the rooms
+of kernels/ and experiments/ among themselves.
 
     check_layering.py ROOT          checks the sources under ROOT
     check_layering.py --self-test   checks that each kind of violation is caught
@@ -21,11 +22,38 @@ ALLOWED = {
     "plots": ["results/", "plots/"],
     "experiments": ["kernels/", "models/", "tasks/", "results/", "experiments/", "plots/figure.h"],
 }
+# Room -> the other rooms that its files may include; kernels/base and experiments/study may be included everywhere.
+# Tests may include any room: some hold two ops of different rooms against each other. Files that stand in no room
+# (kernels/all.h) may include all, and no room includes them.
+ROOMS = {
+    "kernels/base": [],
+    "kernels/matmul": [],
+    "kernels/conv": [],
+    "kernels/optimizer": [],
+    "kernels/linear": ["kernels/matmul"],
+    "kernels/embedding": ["kernels/matmul"],
+    "kernels/feature_map": ["kernels/matmul"],
+    "kernels/elementwise": ["kernels/matmul"],
+    "kernels/norm": ["kernels/matmul"],
+    "kernels/loss": ["kernels/matmul", "kernels/linear", "kernels/norm"],
+    "kernels/attention": ["kernels/matmul"],
+    "kernels/recurrence": ["kernels/matmul"],
+    "kernels/law": ["kernels/recurrence"],
+    "kernels/fused": ["kernels/embedding", "kernels/feature_map", "kernels/norm"],
+    "experiments/study": [],
+    "experiments/training": [],
+    "experiments/inspect": ["experiments/training"],
+    "experiments/common": ["experiments/training"],
+    "experiments/sharing": ["experiments/common", "experiments/training"],
+    "experiments/program": ["experiments/common", "experiments/inspect", "experiments/sharing", "experiments/training"],
+}
+EVERYWHERE = ["kernels/base", "experiments/study"]
+IN_TESTS = re.compile(r"_test\.cpp$|_fixture\.|^kernels/testing/|_case\.h$")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 # These do not compile under nvcc, or warn there.
 NOT_ON_DEVICE = re.compile(r"^(Eigen|unsupported/Eigen|fmt|boost|toml\+\+|nlohmann)/")
 # Its compile time is 5 s and its asserts need a guard: one file includes it.
-ONLY_IN = {re.compile(r"^toml\+\+/"): "experiments/toml_reader.cpp"}
+ONLY_IN = {re.compile(r"^toml\+\+/"): "experiments/study/toml_reader.cpp"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -55,7 +83,7 @@ def judge(root, name, folder, allowed, bracket, target):
             return f'{folder} must not include "{target}" (allowed: {", ".join(allowed)})'
         if not (root / target).is_file():
             return f'"{target}" does not exist'
-        return None
+        return judge_room(name, target)
     if bracket == '"':
         return f'"{target}" is not a path from the repository\'s root; other libraries stand in <...>'
     if name.endswith((".cu", ".cuh")) and NOT_ON_DEVICE.match(target):
@@ -64,6 +92,31 @@ def judge(root, name, folder, allowed, bracket, target):
         if pattern.match(target) and name != owner:
             return f"<{target}> belongs into {owner} alone"
     return None
+
+
+def room_of(name):
+    return "/".join(name.split("/")[:2])
+
+
+def judge_room(name, target):
+    here, there = room_of(name), room_of(target)
+    if here == there or here not in ROOMS or name.split("/")[0] != target.split("/")[0] or IN_TESTS.search(name):
+        return None
+    if there in ROOMS and (there in EVERYWHERE or there in ROOMS[here]):
+        return None
+    allowed = ", ".join(EVERYWHERE[:1] + ROOMS[here]) if here.startswith("kernels") else ", ".join(ROOMS[here])
+    return f'{here} must not include "{target}" (allowed: {allowed}; cmake/check_layering.py lists the rooms)'
+
+
+def rooms_in_circle():
+    """Rooms that cannot be put in an order in which each includes earlier ones only."""
+    left = {room: set(others) - {room} for room, others in ROOMS.items()}
+    while True:
+        free = [room for room, others in left.items() if not others & left.keys()]
+        if not free:
+            return sorted(left)
+        for room in free:
+            del left[room]
 
 
 def self_test():
@@ -93,17 +146,30 @@ def self_test():
         ("experiments/a.cpp", '#include "b.h"', False),
         ("experiments/a.cpp", "#include <vector>", True),
         ("experiments/a.cpp", "#include <toml++/toml.h>", False),
-        ("experiments/toml_reader.cpp", "#include <toml++/toml.h>", True),
+        ("experiments/study/toml_reader.cpp", "#include <toml++/toml.h>", True),
         ("kernels/a_cuda.cu", "#include <Eigen/Core>", False),
         ("kernels/a.cuh", "#include <fmt/format.h>", False),
         ("kernels/a_cuda.cu", "#include <cuda_runtime.h>", True),
         ("kernels/a_cpu.cpp", "#include <Eigen/Core>", True),
+        ("kernels/base/a.h", '#include "kernels/linear/b.h"', False),
+        ("kernels/loss/a.cuh", '#include "kernels/linear/b.h"', True),
+        ("kernels/linear/a.cuh", '#include "kernels/loss/b.h"', False),
+        ("kernels/linear/a.h", '#include "kernels/base/b.h"', True),
+        ("kernels/linear/a.h", '#include "kernels/b.h"', False),
+        ("kernels/linear/a_test.cpp", '#include "kernels/loss/b.h"', True),
+        ("experiments/training/a.cpp", '#include "experiments/study/b.h"', True),
+        ("experiments/study/a.cpp", '#include "experiments/training/b.h"', False),
+        ("experiments/sharing/a.cpp", '#include "experiments/program/b.h"', False),
+        ("experiments/sharing/a.cpp", '#include "kernels/linear/b.h"', True),
     ]
     wrong = 0
+    if rooms_in_circle():
+        wrong += 1
+        print(f"self-test: these rooms include each other in a circle: {', '.join(rooms_in_circle())}")
     for name, line, fine in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for top in ALLOWED:
+            for top in list(ALLOWED) + list(ROOMS):
                 (root / top).mkdir()
                 (root / top / "b.h").touch()
             (root / "plots/figure.h").touch()

@@ -4,11 +4,11 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/ops/pick.h"
-#include "kernels/ops/read_weights.h"
-#include "kernels/ops/rescaled_read.h"
-#include "kernels/ops/rotate.h"
-#include "kernels/ops/scan.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/elementwise/rotate.h"
+#include "kernels/law/rescaled_read.h"
+#include "kernels/recurrence/read_weights.h"
+#include "kernels/recurrence/scan.h"
 #include "models/graph/nodes.h"
 #include "models/tokens.h"
 

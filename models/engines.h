@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/attend.h"
-#include "kernels/ops/state_read.h"
+#include "kernels/attention/attend.h"
+#include "kernels/recurrence/state_read.h"
 #include "models/mixer.h"
 
 namespace crosstalk {
@@ -73,7 +73,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r);
 
-/// How scores become weights (kernels/ops/attend.h).
+/// How scores become weights (kernels/attention/attend.h).
 struct Attention {
   Kernel kernel = Kernel::exp;
   bool normalised = true;
@@ -97,7 +97,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, Var<Real> log_decay = {},
                  Var<Real> slope = {}, bool between_tokens = false);
-/// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/ops/fwm.h):
+/// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/law/fwm.h):
 /// [B,Q,H,V].
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
@@ -108,7 +108,7 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
 /// Weights a [B,H,Q,T] times rows x [B,T,H,C] -> [B,Q,H,C].
 template <class Real>
 Var<Real> weighted(Var<Real> a, Var<Real> x);
-/// x [B,Q,H,K] turned by the position of the token at which each row stands (kernels/ops/rotate.h): that of the query,
+/// x [B,Q,H,K] turned by the position of the token at which each row stands (kernels/elementwise/rotate.h): that of the query,
 /// or the row's own where x holds `keys`.
 template <class Real>
 Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys);

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
-#include "kernels/ops/gated_conv.h"
-#include "kernels/ops/pick.h"
-#include "kernels/ops/residual_norm.h"
+#include "kernels/conv/gated_conv.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/norm/residual_norm.h"
 #include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
-#include "kernels/ops/attend.h"
-#include "kernels/ops/diagonal_read.h"
-#include "kernels/ops/network_read.h"
-#include "kernels/ops/ridge_read.h"
-#include "kernels/ops/wkv_read.h"
+#include "kernels/attention/attend.h"
+#include "kernels/law/diagonal_read.h"
+#include "kernels/law/network_read.h"
+#include "kernels/law/ridge_read.h"
+#include "kernels/law/wkv_read.h"
 
 namespace crosstalk {
 namespace {

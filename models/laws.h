@@ -6,13 +6,13 @@
 
 namespace crosstalk {
 
-/// MesaNet's read of the ridge regression of values on keys (kernels/ops/ridge_read.h), [B,Q,H,V]: gain and
+/// MesaNet's read of the ridge regression of values on keys (kernels/law/ridge_read.h), [B,Q,H,V]: gain and
 /// log_decay [B,T,H,1], ridge [1,1,H,K]. States S and H.
 template <class Real>
 Var<Real> ridge_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> gain, Var<Real> log_decay,
                      Var<Real> ridge, int iterations);
 
-/// A state whose entries fade on their own (kernels/ops/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and
+/// A state whose entries fade on their own (kernels/law/diagonal_read.h), [B,Q,H,V]: step [B,T,H,V] and
 /// log_rate [1,1,H,V*K] or with dimensions of 1. With angle, read and read_imag, like log_rate, it is
 /// complex. States S and S_imag.
 template <class Real>
@@ -27,12 +27,12 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
 template <class Real>
 Var<Real> product(Var<Real> a, Var<Real> v);
 
-/// RWKV-4's average of values for every channel (kernels/ops/wkv_read.h), [B,Q,H,V]: k [B,T,H,V], log_decay
+/// RWKV-4's average of values for every channel (kernels/law/wkv_read.h), [B,Q,H,V]: k [B,T,H,V], log_decay
 /// and bonus [1,1,H,V] or with dimensions of 1; bonus counts where queries stand at tokens. States y and L.
 template <class Real>
 Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus);
 
-/// A network that is trained while it reads (kernels/ops/network_read.h), [B,Q,H,V].
+/// A network that is trained while it reads (kernels/law/network_read.h), [B,Q,H,V].
 template <class Real>
 struct NetworkLaw {
   int hidden = 0;  ///< 0: linear

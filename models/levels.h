@@ -1,10 +1,10 @@
 // Log-linear attention: a state for every level of a Fenwick tree over the tokens, and a gain of the query for each
 // (Guo et al. 2025, arXiv 2506.04761). The states are never formed: what a query gives to a token depends on their level
-// alone (kernels/ops/level_gain.h), so that the weights of any recurrence are multiplied by it.
+// alone (kernels/attention/level_gain.h), so that the weights of any recurrence are multiplied by it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "kernels/attention/level_gain.h"
 #include "kernels/base/error.h"
-#include "kernels/ops/level_gain.h"
 #include "models/engines.h"
 
 namespace crosstalk {

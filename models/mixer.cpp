@@ -4,9 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernels/ops/attend.h"
-#include "kernels/ops/pick.h"
-#include "kernels/ops/scan.h"
+#include "kernels/attention/attend.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/recurrence/scan.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/ops/elementwise.h"
+#include "kernels/elementwise/elementwise.h"
 #include "models/graph/graph.h"
 #include "models/graph/nodes.h"
 #include "models/memory.h"

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/ops/lookup.h"
+#include "kernels/embedding/lookup.h"
 #include "models/language_model.h"
 #include "models/language_options.h"
 #include "models/memory.h"

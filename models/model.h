@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/batch.h"
 #include "kernels/base/options.h"
-#include "kernels/batch.h"
 #include "models/graph/nodes.h"
 #include "models/memory.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
-#include "kernels/ops/short_conv.h"
+#include "kernels/conv/short_conv.h"
 #include "models/parts.h"
 
 namespace crosstalk {

@@ -3,7 +3,7 @@
 //
 //   token_shift   x_t + mu * (x_{t-1} - x_t), a mu for every channel (RWKV: Peng et al. 2023, arXiv 2305.13048; of keys and
 //                 values: Xu et al. 2024, arXiv 2411.19574)
-//   short_conv    kernels/ops/short_conv.h, after the shift
+//   short_conv    kernels/conv/short_conv.h, after the shift
 //   out_norm      gain * rms(o); gain * layernorm(o) + bias over all heads (layer) or head by head (group)
 //   out_gate      f(W x) * o, after the norm: x what asks, f sigmoid or SiLU (Qiu et al. 2025, arXiv 2505.06708; RetNet)
 //

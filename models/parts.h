@@ -15,7 +15,7 @@ struct Part {
   std::function<void(Options&)> resolve = {};
 };
 
-/// feature_map with this default, the options of all maps (kernels/maps/) and d_dot.
+/// feature_map with this default, the options of all maps (kernels/feature_map/maps/) and d_dot.
 Part feature_map(const std::string& default_map);
 /// key_norm none | sum | l2: what phi(k) and phi(q) are divided by.
 Part key_norm(const std::string& default_norm);

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "kernels/base/random.h"
-#include "kernels/ops/lookup.h"
+#include "kernels/embedding/lookup.h"
 #include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/model_parts.h"

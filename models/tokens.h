@@ -1,7 +1,7 @@
 // Of what tokens have, one token's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/ops/pick.h"
+#include "kernels/elementwise/pick.h"
 #include "models/graph/graph.h"
 
 namespace crosstalk {

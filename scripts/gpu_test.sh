@@ -48,7 +48,7 @@ step "CUDA against CPU" 200 "$folder/cuda_ops_test"
 if [ -x "$folder/kernels_ops_test" ]; then
   step "ops against their oracles" 60 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
 fi
-for more in tasks/tasks_cuda_test experiments/experiments_training_cuda_test; do
+for more in tasks/tasks_cuda_test experiments/training/experiments_training_cuda_test; do
   if [ -x "$build/$more" ]; then step "$(basename "$more")" 120 "$build/$more"; fi
 done
 export CROSSTALK_FEW_REPLICAS=1

@@ -7,9 +7,9 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/base/batch.h"
 #include "kernels/base/host_device.h"
 #include "kernels/base/random.h"
-#include "kernels/batch.h"
 
 namespace crosstalk {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/batch.h"
 #include "kernels/base/exec.h"
 #include "kernels/base/options.h"
-#include "kernels/batch.h"
 
 namespace crosstalk {
 

@@ -12,12 +12,12 @@
 #include <numeric>
 #include <optional>
 
-#include "experiments/program/command.h"
-#include "experiments/program/devices.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
-#include "experiments/study.h"
-#include "experiments/toml_reader.h"
+#include "experiments/common/command.h"
+#include "experiments/common/devices.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
+#include "experiments/study/toml_reader.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/npy.h"

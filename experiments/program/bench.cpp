@@ -17,11 +17,11 @@
 #include <thread>
 #include <unordered_map>
 
-#include "experiments/program/devices.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/progress.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/devices.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/sharing/progress.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
 #include "models/probe_model.h"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "experiments/study.h"
-#include "experiments/training.h"
+#include "experiments/study/study.h"
+#include "experiments/training/training.h"
 
 namespace crosstalk::program {
 

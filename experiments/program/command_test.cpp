@@ -1,6 +1,6 @@
 // Command lines: what is parsed, what is refused and how.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/program/command.h"
+#include "experiments/common/command.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

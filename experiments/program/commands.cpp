@@ -1,6 +1,6 @@
 // The table of commands.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/program/command.h"
+#include "experiments/common/command.h"
 
 namespace crosstalk::program {
 

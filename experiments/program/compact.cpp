@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
 #include "results/store.h"
 
 namespace crosstalk::program {

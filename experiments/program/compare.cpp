@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/stores.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
 #include "results/published.h"
 
 namespace crosstalk::program {

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <optional>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
 #include "experiments/program/topics.h"
-#include "experiments/schema.h"
-#include "experiments/training.h"
+#include "experiments/study/schema.h"
+#include "experiments/training/training.h"
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
 #include "models/apply_model.h"

@@ -11,10 +11,10 @@
 #include <optional>
 #include <sstream>
 
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
-#include "experiments/program/version.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/common/version.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/program/command.h"
+#include "experiments/common/command.h"
 #include "plots/figure.h"
 
 namespace crosstalk::program {

@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "experiments/program/exit_codes.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
 #include "experiments/program/row_stream.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
 
 namespace crosstalk::program {
 namespace {

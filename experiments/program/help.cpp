@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {

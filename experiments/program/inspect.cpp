@@ -1,6 +1,6 @@
 // crosstalk inspect: looks inside a trained memory.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/inspect.h"
+#include "experiments/inspect/inspect.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,12 +11,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/inspect/sample.h"
 #include "experiments/program/verify.h"
-#include "experiments/sample.h"
 #include "kernels/base/error.h"
 #include "kernels/base/npy.h"
 #include "plots/figure.h"

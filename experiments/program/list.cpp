@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
-#include "experiments/study.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
 #include "kernels/base/options.h"
 #include "models/memory.h"
 #include "plots/figure.h"

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
-#include "experiments/study.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {

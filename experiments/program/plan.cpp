@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/forecast.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/sharing/forecast.h"
 
 namespace crosstalk::program {
 namespace {

@@ -3,8 +3,8 @@
 #pragma once
 #include <filesystem>
 
-#include "experiments/program/command.h"
-#include "experiments/study.h"
+#include "experiments/common/command.h"
+#include "experiments/study/study.h"
 #include "results/store.h"
 
 namespace crosstalk::program {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <sstream>
 
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
 #include "experiments/program/draw.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
 #include "kernels/base/options.h"
 #include "plots/figure.h"
 

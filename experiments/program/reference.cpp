@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cctype>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/common/version.h"
 #include "experiments/program/topics.h"
-#include "experiments/program/version.h"
-#include "experiments/training.h"
+#include "experiments/training/training.h"
 #include "kernels/base/options.h"
 #include "models/memory.h"
 #include "plots/figure.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "experiments/program/stores.h"
+#include "experiments/common/stores.h"
 #include "results/printable.h"
 #include "results/record_scan.h"
 #include "results/select.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/program/command.h"
+#include "experiments/common/command.h"
 #include "results/asked.h"
 #include "results/export.h"
 

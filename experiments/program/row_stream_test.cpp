@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "experiments/program/stores.h"
+#include "experiments/common/stores.h"
 #include "results/record_io.h"
 #include "results/record_scan.h"
 #include "results/shard.h"

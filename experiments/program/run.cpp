@@ -8,18 +8,18 @@
 #include <memory>
 #include <set>
 
-#include "experiments/program/devices.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/forecast.h"
+#include "experiments/common/devices.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
 #include "experiments/program/plan.h"
-#include "experiments/program/progress.h"
-#include "experiments/program/session.h"
-#include "experiments/program/session_options.h"
-#include "experiments/program/shares.h"
-#include "experiments/program/signals.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
-#include "experiments/program/workers.h"
+#include "experiments/sharing/forecast.h"
+#include "experiments/sharing/progress.h"
+#include "experiments/sharing/session.h"
+#include "experiments/sharing/session_options.h"
+#include "experiments/sharing/shares.h"
+#include "experiments/sharing/signals.h"
+#include "experiments/sharing/workers.h"
 #include "results/checkpoint.h"
 
 namespace crosstalk::program {

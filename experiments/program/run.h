@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "experiments/program/command.h"
+#include "experiments/common/command.h"
 
 namespace crosstalk::program {
 

@@ -1,16 +1,16 @@
 // crosstalk sample: what a model sees and must answer.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/sample.h"
+#include "experiments/inspect/sample.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
-#include "experiments/study.h"
-#include "experiments/toml_reader.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
+#include "experiments/study/toml_reader.h"
 #include "kernels/base/error.h"
 #include "results/store.h"
 

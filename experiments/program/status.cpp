@@ -10,12 +10,12 @@
 #include <thread>
 #include <unordered_map>
 
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/progress.h"
-#include "experiments/program/requests.h"
-#include "experiments/program/signals.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/sharing/progress.h"
+#include "experiments/sharing/requests.h"
+#include "experiments/sharing/signals.h"
 #include "experiments/training/pack.h"
 #include "results/checkpoint.h"
 #include "results/claims.h"

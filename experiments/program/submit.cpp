@@ -9,12 +9,12 @@
 #include <cstring>
 #include <filesystem>
 
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/requests.h"
-#include "experiments/program/session.h"
-#include "experiments/program/session_options.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/sharing/requests.h"
+#include "experiments/sharing/session.h"
+#include "experiments/sharing/session_options.h"
 #include "results/files.h"
 
 namespace crosstalk::program {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
 #include "experiments/program/draw.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {

@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/program/devices.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/provenance.h"
-#include "experiments/program/stores.h"
-#include "experiments/program/text.h"
-#include "experiments/program/version.h"
-#include "experiments/schema.h"
-#include "experiments/training.h"
+#include "experiments/common/devices.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/provenance.h"
+#include "experiments/common/stores.h"
+#include "experiments/common/text.h"
+#include "experiments/common/version.h"
+#include "experiments/study/schema.h"
+#include "experiments/training/training.h"
 #include "results/record_io.h"
 
 namespace crosstalk::program {

@@ -1,7 +1,7 @@
 // Records trained again: from a record back to its run, and how far two records agree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "results/record.h"
 
 namespace crosstalk::program {

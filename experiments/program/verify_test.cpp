@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "experiments/training.h"
 #include "experiments/training/record_of.h"
+#include "experiments/training/training.h"
 #include "results/record_io.h"
 
 namespace crosstalk::program {

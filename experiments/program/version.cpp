@@ -1,13 +1,13 @@
 // crosstalk version: what this binary was built from.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/program/version.h"
+#include "experiments/common/version.h"
 
 #include <fmt/format.h>
 
-#include "experiments/program/command.h"
-#include "experiments/program/exit_codes.h"
-#include "experiments/program/text.h"
-#include "experiments/study.h"
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
 #include "kernels/base/cuda_runtime.h"
 
 namespace crosstalk::program {

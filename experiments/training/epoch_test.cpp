@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/training/rhythm.h"
-#include "kernels/ops/book_keeping.h"
+#include "kernels/optimizer/book_keeping.h"
 #include "tasks/testing.h"
 
 namespace crosstalk::checks {

@@ -24,7 +24,7 @@ struct EvalSummary {
 };
 
 /// Means over all used queries (the protocol "uniform"). The evaluations during training are summed up where
-/// the training runs (kernels/ops/book_keeping.h), whatever their protocol.
+/// the training runs (kernels/optimizer/book_keeping.h), whatever their protocol.
 EvalSummary summarise(const QueryResults& results);
 /// Of the parts of a mixture: means over the sequences of all, each of the mean over its queries.
 EvalSummary summarise_mixture(const std::vector<QueryResults>& parts);

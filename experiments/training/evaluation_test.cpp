@@ -11,7 +11,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/error.h"
 #include "kernels/base/random.h"
-#include "kernels/ops/book_keeping.h"
+#include "kernels/optimizer/book_keeping.h"
 
 namespace crosstalk::checks {
 namespace {

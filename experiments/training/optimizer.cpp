@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/optimizer.h"
 
-#include "kernels/ops/clip.h"
+#include "kernels/optimizer/clip.h"
 
 namespace crosstalk {
 

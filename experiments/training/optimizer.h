@@ -4,7 +4,7 @@
 #pragma once
 #include "experiments/training/epoch.h"
 #include "experiments/training/replicas.h"
-#include "kernels/ops/adam.h"
+#include "kernels/optimizer/adam.h"
 
 namespace crosstalk {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/training.h"
+#include "experiments/training/training.h"
 #include "kernels/base/exec.h"
 #include "tasks/task.h"
 

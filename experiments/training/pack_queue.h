@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/training.h"
+#include "experiments/training/training.h"
 
 namespace crosstalk {
 

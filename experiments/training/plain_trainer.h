@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/buffer.h"
-#include "kernels/ops/adam.h"
+#include "kernels/optimizer/adam.h"
 #include "models/model.h"
 #include "results/record.h"
 #include "tasks/task.h"

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "experiments/training/slot.h"
 #include "results/record.h"
 

@@ -9,7 +9,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/precision.h"
-#include "kernels/ops/book_keeping.h"
+#include "kernels/optimizer/book_keeping.h"
 #include "models/model.h"
 #include "tasks/task.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "kernels/ops/book_keeping.h"
+#include "kernels/optimizer/book_keeping.h"
 #include "results/json_depth.h"
 
 namespace crosstalk {

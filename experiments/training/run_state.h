@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "results/record.h"
 
 namespace crosstalk {
@@ -19,7 +19,7 @@ struct RunState {
   std::int64_t steps = 0, evaluations = 0, strikes = 0;
   double best = 0;                       ///< best evaluation loss so far, in this stage
   std::vector<std::int64_t> promotions;  ///< steps at which a stage of a curriculum was left
-  std::vector<double> report;            ///< counts since the last evaluation (kernels/ops/book_keeping.h)
+  std::vector<double> report;  ///< counts since the last evaluation (kernels/optimizer/book_keeping.h)
   std::map<std::string, Series> curves;
   std::string parameters;  ///< bytes of parameters and Adam's moments, in the run's precision
 };

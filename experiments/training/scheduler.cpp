@@ -18,12 +18,12 @@
 #include <system_error>
 #include <thread>
 
-#include "experiments/training.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/pack_queue.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/run_state.h"
 #include "experiments/training/threads.h"
+#include "experiments/training/training.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/memory_reserve.h"

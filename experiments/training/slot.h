@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "experiments/training/evaluation.h"
 #include "results/record.h"
 

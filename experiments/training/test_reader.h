@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "experiments/study.h"
+#include "experiments/study/study.h"
 #include "experiments/training/profiles.h"
 
 namespace crosstalk {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/study.h"
-#include "experiments/training.h"
+#include "experiments/study/study.h"
+#include "experiments/training/training.h"
 #include "results/record.h"
 #include "results/record_io.h"
 

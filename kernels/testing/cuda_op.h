@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/all.h"
 #include "kernels/base/buffer.h"
 #include "kernels/base/random.h"
-#include "kernels/ops/all.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
 

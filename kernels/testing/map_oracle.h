@@ -1,12 +1,12 @@
 // What a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The checks that all
-// maps pass are in ops/feature_map_test.cpp.
+// maps pass are in feature_map/feature_map_test.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
-#include "kernels/ops/feature_map.h"
+#include "kernels/feature_map/feature_map.h"
 #include "kernels/testing/op_check.h"
 
 namespace crosstalk::checks {

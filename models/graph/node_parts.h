@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/all.h"
+#include "kernels/all.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {

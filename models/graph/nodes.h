@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/ops/feature_map.h"
-#include "kernels/ops/normalize.h"
+#include "kernels/feature_map/feature_map.h"
+#include "kernels/norm/normalize.h"
 #include "models/graph/graph.h"
 
 namespace crosstalk {
 
-/// The integer tensors of a batch inside a graph (see kernels/batch.h), as nodes read them.
+/// The integer tensors of a batch inside a graph (see kernels/base/batch.h), as nodes read them.
 struct BatchIds {
   const Tensor<std::int32_t>*tokens = nullptr, *query = nullptr, *position = nullptr, *target = nullptr;
   int B = 0, T = 0, C = 0, Q = 0;

@@ -6,13 +6,13 @@
 #include <map>
 #include <stdexcept>
 
-#include "kernels/ops/attend.h"
-#include "kernels/ops/attend_mix.h"
-#include "kernels/ops/joined_linear.h"
-#include "kernels/ops/pick.h"
-#include "kernels/ops/residual_norm.h"
-#include "kernels/ops/table_features.h"
-#include "kernels/ops/table_scores.h"
+#include "kernels/attention/attend.h"
+#include "kernels/attention/attend_mix.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/fused/table_features.h"
+#include "kernels/fused/table_scores.h"
+#include "kernels/linear/joined_linear.h"
+#include "kernels/norm/residual_norm.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk {

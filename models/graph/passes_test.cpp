@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/attention/attend.h"
 #include "kernels/base/random.h"
-#include "kernels/ops/attend.h"
-#include "kernels/ops/elementwise.h"
-#include "kernels/ops/lookup.h"
-#include "kernels/ops/pick.h"
-#include "kernels/ops/residual_norm.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/embedding/lookup.h"
+#include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
 

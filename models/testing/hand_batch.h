@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "kernels/base/batch.h"
 #include "kernels/base/random.h"
-#include "kernels/batch.h"
 
 namespace crosstalk::checks {
 

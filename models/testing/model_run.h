@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/base/buffer.h"
-#include "kernels/ops/adam.h"
-#include "kernels/ops/favor_features.h"
+#include "kernels/feature_map/favor_features.h"
+#include "kernels/optimizer/adam.h"
 #include "models/model.h"
 #include "models/testing/hand_batch.h"
 #include "models/testing/oracle.h"

@@ -37,7 +37,7 @@ inline Options resolved(const MemoryKind& kind, Options options) {
 }
 
 /// Maps that models/testing/oracle.h knows, varied with everything else. The others have oracles of their own
-/// (kernels/maps/NAME_test.cpp), and one memory takes each of them here.
+/// (kernels/feature_map/maps/NAME_test.cpp), and one memory takes each of them here.
 inline const std::vector<OptionValue>& maps_of_2021() {
   static const std::vector<OptionValue> maps = {std::string("identity"), std::string("elu1"),
                                                 std::string("relu"),     std::string("tanh"),

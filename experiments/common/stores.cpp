@@ -1,0 +1,217 @@
+// Study files and stores as commands name them.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/common/stores.h"
+
+#include <fmt/format.h>
+
+#include "results/printable.h"
+
+#include "experiments/common/text.h"
+#include "experiments/training/pack.h"
+#include "results/import.h"
+#include "results/select.h"
+#include "results/weights.h"
+
+namespace crosstalk::program {
+
+namespace fs = std::filesystem;
+
+std::vector<CommandOption> study_options() {
+  return {
+      {"set",
+       "KEY=VALUE",
+       "Replace a key of [base] and of every grid; KEY=A,B makes an axis; seeds=1,2,3 replaces the seeds",
+       true,
+       {}},
+      {"max-runs", "N", "Refuse a study of more runs than this (default 100000, at most 250000)", false, {}},
+  };
+}
+
+namespace {
+
+/// A run takes up to 10 KB of memory while it is planned and trained.
+constexpr std::int64_t kMostRuns = 250000;
+
+std::int64_t max_runs_of(const Arguments& arguments, std::int64_t fallback) {
+  const std::int64_t most = arguments.integer("max-runs", fallback, 1);
+  if (most <= kMostRuns) return most;
+  throw UsageError(fmt::format(
+      "--max-runs {}: at most {}, for all runs of a study are held in memory. Split the study: several "
+      "files, or parts by --set, go into one store (--out)",
+      most, kMostRuns));
+}
+
+}  // namespace
+
+Study study_of(const Arguments& arguments) {
+  StudyOptions options;
+  options.set = arguments.all("set");
+  options.max_runs = max_runs_of(arguments, options.max_runs);
+  return read_study(arguments.positional.at(0), options);
+}
+
+fs::path store_path_of(const Arguments& arguments, const Study& study) {
+  if (arguments.has("out")) return arguments.get("out");
+  return fs::path("runs") / study.name;
+}
+
+std::string full_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  return error ? path.string() : full.lexically_normal().string();
+}
+
+StoreHeads load_heads(const fs::path& path, Console& console) {
+  std::error_code error;
+  if (!fs::exists(path / "store.json", error)) {
+    check_store_path(path);
+    return {};
+  }
+  StoreHeads heads = read_heads(path);
+  for (const std::string& warning : heads.contents.warnings) print_warning(console, warning);
+  return heads;
+}
+
+Target find_target(const std::string& name, const Arguments& arguments) {
+  std::error_code error;
+  const fs::file_status status = fs::status(name, error);
+  if (fs::is_directory(status)) return {name, std::nullopt};
+  if (!fs::exists(status) && fs::path(name).extension() != ".toml")
+    throw UsageError(fmt::format(
+        "'{}' does not exist; give a store (a folder that 'crosstalk run' wrote) or a study file", name));
+  StudyOptions options;
+  options.set = arguments.all("set");
+  Study study = read_study(name, options);
+  fs::path store = fs::path("runs") / study.name;
+  return {std::move(store), std::move(study)};
+}
+
+namespace {
+
+void require_store(const Target& target, const std::string& name) {
+  std::error_code error;
+  if (target.study && !fs::exists(target.store, error))
+    throw UsageError(
+        fmt::format("study '{0}' has no store at {1} yet; make it with 'crosstalk run {0}', or give the "
+                    "store's path if it lies elsewhere",
+                    name, target.store.string()));
+}
+
+}  // namespace
+
+StoreContents load_target(const Target& target, const std::string& name, Console& console) {
+  require_store(target, name);
+  StoreContents contents = read_store(target.store);
+  for (const std::string& warning : contents.warnings) print_warning(console, warning);
+  return contents;
+}
+
+Asked asked_of(const Study& study) {
+  Asked asked;
+  asked.study = study.name;
+  asked.title = study.title;
+  std::map<std::string, std::size_t> places;
+  for (const StudyLabel& label : study.labels) {
+    places[label.label] = asked.labels.size();
+    asked.labels.push_back({label.label, label.title, {}});
+  }
+  for (const Run& run : study.runs) {
+    const double work = std::stod(fmt::format("{:.2e}", estimated_work(run)));
+    for (const std::string& label : run.labels) {
+      AskedLabel& to = asked.labels[places.at(label)];
+      to.runs.push_back(run.id);
+      to.work.push_back(work);
+    }
+  }
+  return asked;
+}
+
+CommandOption where_option() {
+  return {"where",
+          "KEY=VALUE",
+          "Only runs that match; KEY is a dotted key, label, study or status; VALUE may be A,B and may hold "
+          "* and ?",
+          true,
+          {}};
+}
+
+std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
+  std::map<std::string, std::string> conditions;
+  for (const std::string& condition : arguments.all("where")) {
+    const auto equals = condition.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--where {}: needs KEY=VALUE, for example model.d_key=64", condition));
+    const std::string key = condition.substr(0, equals);
+    if (!conditions.emplace(key, condition.substr(equals + 1)).second)
+      throw UsageError(fmt::format(
+          "--where {}: the key is given twice; several values go with commas: {}=A,B", condition, key));
+  }
+  return conditions;
+}
+
+LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
+                          const std::function<const StoreContents&(const fs::path& store)>& read) {
+  LabelledRecords rows;
+  for (const std::string& name : names) {
+    if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
+      try {
+        rows.merge(read_export(name));
+      } catch (const std::invalid_argument& error) {
+        throw UsageError(error.what());
+      }
+      continue;
+    }
+    const Target target = find_target(name, arguments);
+    require_store(target, name);
+    const StoreContents& contents = read(target.store);
+    for (const std::string& warning : contents.warnings) print_warning(console, warning);
+    if (!target.study) {
+      rows.merge(all_rows(contents.records, read_asked(target.store)));
+      continue;
+    }
+    std::int64_t others = 0;
+    rows.merge(asked_rows(contents.records, asked_of(*target.study), &others));
+    if (others > 0)
+      print_note(console,
+                 fmt::format("{}: {} in {} that this study does not ask for; left out ({} names them all)",
+                             name, plural(others, "run"), target.store.string(), target.store.string()));
+  }
+  return rows;
+}
+
+LabelledRecords load_rows(const std::vector<std::string>& names, const Arguments& arguments,
+                          Console& console) {
+  StoreContents contents;
+  LabelledRecords rows =
+      join_rows(names, arguments, console,
+                [&](const fs::path& store) -> const StoreContents& { return contents = read_store(store); });
+  try {
+    keep_matching(rows.rows, conditions_of(arguments));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return rows;
+}
+
+std::set<std::string> lacking_weights(const std::vector<Run>& runs, const StoreContents& contents,
+                                      const fs::path& store) {
+  std::set<std::string> lacking;
+  std::optional<std::set<std::string>> kept;  // the folder is read if anybody wants weights
+  for (const Run& run : runs) {
+    if (!run.keep_weights || state_of(run, contents) != "done") continue;
+    if (!kept) kept = kept_weights(store);
+    if (kept->count(run.id) == 0) lacking.insert(run.id);
+  }
+  return lacking;
+}
+
+std::string state_of(const Run& run, const StoreContents& contents) {
+  const auto found = contents.records.find(run.id);
+  return found == contents.records.end() ? "missing" : to_text(found->second.status);
+}
+
+void StateCounts::add(const std::string& state) {
+  ++(state == "done" ? done : state == "diverged" ? diverged : state == "failed" ? failed : missing);
+}
+
+}  // namespace crosstalk::program

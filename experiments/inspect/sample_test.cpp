@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/inspect/sample.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "kernels/base/npy.h"
+#include "tasks/file_example.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/testing.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::whole;
+
+class Sample : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "crosstalk_sample_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::string& directory, const std::string& name, const testing::Settings& settings = {},
+             Split split = Split::eval, int count = 3) const {
+    const TaskKind& kind = *find_task(name);
+    const Options options = testing::resolved_options(kind, settings);
+    write_sample(directory, *kind.make(options), {name, options, split, 42, count});
+  }
+
+  std::string refusal(const std::string& directory) const {
+    try {
+      write(directory, "recall");
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "written";
+  }
+
+  static std::string text_of(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Sample, FilesHoldTheSequencesOfEveryTask) {
+  for (const TaskKind& kind : task_kinds()) {
+    const fs::path out = folder_ / kind.name;
+    const auto task = testing::make_task(kind.name);
+    if (task->vocabulary().tokens > 0) continue;
+    write(out.string(), kind.name);
+    const SequenceShape shape = task->shape(Split::eval);
+    const auto load = [&](const char* name) { return read_npy<std::int64_t>((out / name).string()); };
+    const auto keys = load("keys.npy"), values = load("values.npy"), operations = load("operations.npy");
+    const auto query = load("query.npy"), position = load("query_position.npy"), answer = load("answer.npy");
+    const std::vector<std::int64_t> per_token{3, shape.T}, per_query{3, shape.Q};
+    for (const auto* array : {&keys, &values, &operations}) EXPECT_EQ(array->shape, per_token);
+    for (const auto* array : {&query, &position, &answer}) EXPECT_EQ(array->shape, per_query);
+    EXPECT_EQ(fs::exists(out / "second_keys.npy"), shape.C == 3);
+    SequenceBuffer buffer(*task, Split::eval);
+    for (int n = 0; n < 3; ++n) {
+      const SequenceView s = buffer.draw(42, static_cast<std::uint64_t>(n));
+      for (int t = 0; t < shape.T; ++t) {
+        const auto i = static_cast<std::size_t>(n * shape.T + t);
+        const std::int32_t* token = s.tokens + t * shape.C;
+        ASSERT_EQ(keys.data[i], token[channel_key]);
+        ASSERT_EQ(values.data[i], token[channel_value]);
+        ASSERT_EQ(operations.data[i], s.role[t]);
+        if (shape.C == 3) {
+          ASSERT_EQ(load("second_keys.npy").data[i], token[channel_second_key]);
+        }
+      }
+      for (int q = 0; q < shape.Q; ++q) {
+        const auto i = static_cast<std::size_t>(n * shape.Q + q);
+        ASSERT_EQ(query.data[i], s.query[q]);
+        ASSERT_EQ(position.data[i], s.query_position[q]);
+        ASSERT_EQ(answer.data[i], s.target[q]);
+      }
+    }
+  }
+}
+
+TEST_F(Sample, FilesHoldTheSequencesOfEveryTaskOfSingleTokens) {
+  int tasks = 0;
+  for (const TaskKind& kind : task_kinds()) {
+    const fs::path out = folder_ / kind.name;
+    const auto task = testing::make_task(kind.name);
+    if (task->vocabulary().tokens == 0) continue;
+    ++tasks;
+    write(out.string(), kind.name);
+    const SequenceShape shape = task->shape(Split::eval);
+    const auto load = [&](const char* name) { return read_npy<std::int64_t>((out / name).string()); };
+    const auto tokens = load("tokens.npy"), positions = load("positions.npy"), targets = load("targets.npy");
+    EXPECT_EQ(tokens.shape, (std::vector<std::int64_t>{3, shape.T}));
+    EXPECT_EQ(positions.shape, (std::vector<std::int64_t>{3, shape.Q}));
+    EXPECT_EQ(targets.shape, positions.shape);
+    EXPECT_FALSE(fs::exists(out / "keys.npy"));
+    SequenceBuffer buffer(*task, Split::eval);
+    for (int n = 0; n < 3; ++n) {
+      const SequenceView s = buffer.draw(42, static_cast<std::uint64_t>(n));
+      for (int t = 0; t < shape.T; ++t)
+        ASSERT_EQ(tokens.data[static_cast<std::size_t>(n * shape.T + t)], s.tokens[t]);
+      for (int q = 0; q < shape.Q; ++q) {
+        const auto i = static_cast<std::size_t>(n * shape.Q + q);
+        ASSERT_EQ(positions.data[i], s.query_position[q] - 1);
+        ASSERT_EQ(targets.data[i], s.target[q]);
+      }
+    }
+  }
+  EXPECT_GE(tasks, 3);
+}
+
+TEST_F(Sample, AMixtureIsShownSegmentBySegment) {
+  const testing::Settings mixture = {{"segments", std::string("16:2:5 32:4:5")}};
+  const std::string text = sample_text(*testing::make_task("mqar", mixture), Split::train, 3, 2);
+  for (const char* heading : {"train sequence 0 of segment 16:2 (data seed 3)\n",
+                              "\ntrain sequence 1 of segment 32:4 (data seed 3)\n"})
+    EXPECT_NE(text.find(heading), std::string::npos) << text;
+  EXPECT_THROW(write((folder_ / "out").string(), "mqar", mixture), std::runtime_error);
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+TEST_F(Sample, ReadmeSaysWhatEachFileIs) {
+  write((folder_ / "out/").string(), "swap", {{"operations", whole(7)}}, Split::train);
+  const std::string text = text_of(folder_ / "out" / "README.txt");
+  for (const char* part :
+       {"task.name = \"swap\"\n", "task.operations = 7\n", "task.keys = 5\n", "task.query_at = \"every\"\n",
+        "data seed: 42\n", "split: train\n", "keys.npy            [3, 12]", "second_keys.npy     [3, 12]",
+        "answer.npy          [3, 7]", "1 write", "2 swap", "3 identity", "-1 means absent"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+}
+
+TEST_F(Sample, ALaterSampleReplacesAnEarlierOne) {
+  const std::string out = (folder_ / "out").string();
+  write(out, "swap");
+  EXPECT_TRUE(fs::exists(folder_ / "out" / "second_keys.npy"));
+  write(out, "recall");
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "second_keys.npy"));
+  EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("\"recall\""), std::string::npos);
+  write(out, "mqar");
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "keys.npy"));
+  EXPECT_NE(text_of(folder_ / "out" / "README.txt").find("tokens.npy          [3, 64]  token ids, 0 .. 8191"),
+            std::string::npos);
+}
+
+TEST_F(Sample, RefusesBeforeCreatingAnything) {
+  std::ofstream(folder_ / "file") << "mine";
+  EXPECT_NE(refusal((folder_ / "file").string()).find("exists and is not a directory"), std::string::npos);
+  EXPECT_NE(refusal((folder_ / "file" / "below").string()).find("is no directory"), std::string::npos);
+  EXPECT_NE(refusal((folder_ / "no" / "such").string()).find("make it first"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "no"));
+  EXPECT_NE(refusal("").find("name is empty"), std::string::npos);
+  EXPECT_EQ(text_of(folder_ / "file"), "mine");
+  EXPECT_THROW(write((folder_ / "none").string(), "recall", {}, Split::eval, 0), std::runtime_error);
+  EXPECT_FALSE(fs::exists(folder_ / "none"));
+
+  fs::create_directory(folder_ / "project");
+  std::ofstream(folder_ / "project" / "README.txt") << "My thesis\n";
+  EXPECT_NE(refusal((folder_ / "project").string()).find("README.txt that is not a sample's"),
+            std::string::npos);
+  EXPECT_EQ(text_of(folder_ / "project" / "README.txt"), "My thesis\n");
+  EXPECT_FALSE(fs::exists(folder_ / "project" / "keys.npy"));
+}
+
+TEST_F(Sample, RefusesADirectoryWithoutPermission) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::create_directory(folder_ / "locked");
+  fs::permissions(folder_ / "locked", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_NE(refusal((folder_ / "locked").string()).find("may not be written"), std::string::npos);
+  EXPECT_NE(refusal((folder_ / "locked" / "new").string()).find("may not be written"), std::string::npos);
+  fs::permissions(folder_ / "locked", fs::perms::owner_all);
+}
+
+TEST_F(Sample, TextShowsEachSequenceOnceAndTheSameEveryTime) {
+  const auto task = testing::make_task("swap");
+  const std::string text = sample_text(*task, Split::train, 7, 2);
+  EXPECT_EQ(text, sample_text(*task, Split::train, 7, 2));
+  EXPECT_EQ(text.find("train sequence 0 (data seed 7)\n"), 0u);
+  EXPECT_NE(text.find("\ntrain sequence 1 (data seed 7)\n"), std::string::npos);
+  EXPECT_NE(text.find("<>"), std::string::npos);
+  EXPECT_NE(text, sample_text(*task, Split::train, 8, 2));
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,41 @@
+// The program `crosstalk`.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/memory_reserve.h"
+
+int main(int argc, char** argv) {
+  using namespace crosstalk::program;
+  crosstalk::cuda_prepare_process();
+  ensure_standard_descriptors();
+  crosstalk::keep_memory_reserve();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
+  std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: the write fails, and says so, instead
+  DescriptorBuffer out_buffer(1, true), err_buffer(2);
+  std::ostream out(&out_buffer), err(&err_buffer);
+
+  Console console{out, err, error_terminal(), false, "crosstalk", {}};
+  console.color = use_color(ColorChoice::automatic, console.err_terminal);
+  if (argc > 0) console.program = argv[0];
+  console.arguments.assign(argv + (argc > 0), argv + argc);
+
+  int code = run_program(console);
+  out.flush();
+  if (out_buffer.error() != 0 && out_buffer.error() != EPIPE && code == exit_done) {
+    print_error(console,
+                fmt::format("cannot write to standard output: {}", std::strerror(out_buffer.error())));
+    code = exit_store;
+  }
+  err.flush();
+  // Whoever asked for a stop does not wait for the memory of 200,000 runs to be put in order, which takes a second.
+  if (code == exit_stopped) ::_exit(code);
+  return code;
+}

@@ -1,0 +1,25 @@
+// What the missing runs of a study will take: time, by what the store has seen, and memory, by their parameters.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/study/study.h"
+#include "results/store.h"
+
+namespace crosstalk::program {
+
+/// "about 12 min, at the rate of 36 runs on cpu of HOST", or how to find out where the store has no run of these.
+std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads);
+
+/// Bytes that the parameters of `run` need in training at least: values, gradients and two moments of Adam.
+double parameter_bytes(const Run& run);
+
+/// Which of `runs` cannot fit into `available` bytes, and by how much; "" if all may.
+std::string memory_shortage(const std::vector<const Run*>& runs, std::uint64_t available);
+
+/// Bytes that this process may still get (the machine's, or its control group's).
+std::uint64_t available_memory();
+
+}  // namespace crosstalk::program

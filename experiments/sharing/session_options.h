@@ -1,0 +1,38 @@
+// Options that every command which trains has, and what they come to.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/common/command.h"
+#include "experiments/sharing/session.h"
+
+namespace crosstalk::program {
+
+/// --threads, --pack, --device, --time-limit, ...
+std::vector<CommandOption> session_option_list();
+
+/// `workers`: their devices, if there are any. Without `reproduce`. Throws UsageError, DeviceError.
+SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
+                               const Console& console);
+
+/// What is said where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
+/// worker process.
+std::string words_before_training(const Arguments& arguments, const std::string& resume);
+/// How long that may take: --time-limit, and a moment more, in which small studies begin. 0: without limit.
+double patience(const Arguments& arguments);
+
+/// "90", "90s", "30m", "2h", "HH:MM:SS" or "D-HH:MM:SS" in seconds. Throws UsageError that names `option`.
+double seconds_of(const std::string& text, const std::string& option);
+
+/// The I-th of N, from 1.
+struct Place {
+  int i = 1, n = 1;
+};
+/// "I/N". Throws UsageError that names `option`.
+Place place_of(const std::string& text, const std::string& option);
+
+/// What the user called.
+std::string command_line(const Console& console);
+
+}  // namespace crosstalk::program

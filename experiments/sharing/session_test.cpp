@@ -1,0 +1,264 @@
+// `run` and `retry` in this process, with a trainer of the test's own in place of the real one: failures,
+// stops and limits on demand.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/sharing/session.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "kernels/base/error.h"
+#include "results/claims.h"
+#include "results/store.h"
+
+namespace crosstalk {
+namespace {
+
+/// What the trainer below does. Runs are named by their place in the study, from 0.
+struct Script {
+  std::set<std::size_t> failing, diverging;
+  std::size_t signal_after = 1000;  ///< raises SIGTERM after so many runs
+  bool device_error = false;
+  bool deaf = false;  ///< does not look at the stop flag
+  std::vector<std::string> trained;
+  std::function<void(const std::vector<const Run*>& runs, const TrainingEvents&)> before;
+} script;
+
+}  // namespace
+
+/// Stands in for experiments/training/scheduler.cpp, which is then not linked.
+bool train_runs(const std::string& study, const std::vector<const Run*>& runs, const TrainingOptions&,
+                const TrainingEvents& events) {
+  if (script.device_error) throw DeviceError("the device was lost");
+  if (script.before) script.before(runs, events);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i == script.signal_after) std::raise(SIGTERM);
+    while (script.deaf) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (events.stop->load()) return false;
+    const Run& run = *runs[i];
+    script.trained.push_back(run.id);
+    Record record;
+    record.id = run.id;
+    record.study = study;
+    record.label = run.label;
+    record.seed = run.seed;
+    record.config = nlohmann::json::object();
+    record.status = script.failing.count(i)     ? RunStatus::failed
+                    : script.diverging.count(i) ? RunStatus::diverged
+                                                : RunStatus::done;
+    if (record.status == RunStatus::failed) record.message = "out of luck";
+    record.provenance = {{"wall_s", 0.5}};
+    events.progressed(10);
+    events.finished(std::move(record));
+  }
+  return true;
+}
+
+namespace program {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "crosstalk_session_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    script = {};
+    std::ofstream(folder_ / "s.toml") << "[study]\nname = \"s\"\nseeds = [1, 2, 3, 4, 5]\n[base]\n"
+                                         "task.name = \"recall\"\ntask.associations = 4\nmodel.d_key = 4\n"
+                                         "[memories.linear]\nname = \"linear_attention\"\n";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path store() const { return folder_ / "store"; }
+
+  int call(std::vector<std::string> words) {
+    words.insert(words.begin() + 1, (folder_ / "s.toml").string());
+    words.insert(words.end(), {"--out", store().string()});
+    return call_program(std::move(words));
+  }
+
+  int call_program(std::vector<std::string> words) {
+    std::ostringstream out, err;
+    Console console{out, err, false, false, "crosstalk", {}};
+    console.arguments = std::move(words);
+    script.trained.clear();
+    const int code = run_program(console);
+    out_ = out.str();
+    err_ = err.str();
+    return code;
+  }
+
+  fs::path folder_;
+  std::string out_, err_;
+};
+
+TEST_F(SessionTest, TrainsWhatIsMissingOnce) {
+  EXPECT_EQ(call({"run"}), exit_done) << err_;
+  EXPECT_EQ(script.trained.size(), 5u);
+  EXPECT_EQ(out_, store().string() + "\n");
+  EXPECT_NE(err_.find("trained 5 runs"), std::string::npos) << err_;
+  EXPECT_EQ(call({"run"}), exit_done);
+  EXPECT_EQ(script.trained.size(), 0u);
+  EXPECT_NE(err_.find("nothing to train"), std::string::npos) << err_;
+  EXPECT_EQ(call({"run", "--set", "seeds=5,6"}), exit_done);
+  EXPECT_EQ(script.trained.size(), 1u);
+  EXPECT_EQ(read_store(store()).records.size(), 6u);
+}
+
+TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
+  bool looked = false;
+  script.before = [&](const std::vector<const crosstalk::Run*>& runs, const TrainingEvents& events) {
+    Claims other(store(), {});
+    ASSERT_TRUE(other.take(runs[2]->id));
+    EXPECT_TRUE(events.freed({}).empty());
+    EXPECT_FALSE(events.wanted(runs[2]->id));
+    other.release(runs[2]->id);
+    EXPECT_TRUE(events.freed({runs[2]->id}).empty()) << "it waits here";
+    const std::vector<const crosstalk::Run*> freed = events.freed({});
+    ASSERT_EQ(freed.size(), 1u);
+    EXPECT_EQ(freed[0]->id, runs[2]->id);
+    looked = true;
+  };
+  EXPECT_EQ(call({"run"}), exit_done) << err_;
+  EXPECT_TRUE(looked);
+  EXPECT_EQ(read_store(store()).records.size(), 5u);
+}
+
+TEST_F(SessionTest, DryRunTouchesNothing) {
+  EXPECT_EQ(call({"run", "--dry-run"}), exit_done);
+  EXPECT_FALSE(fs::exists(store()));
+  EXPECT_TRUE(script.trained.empty());
+}
+
+TEST_F(SessionTest, RecordsCarryProvenance) {
+  ASSERT_EQ(call({"run"}), exit_done);
+  for (const auto& [id, record] : read_store(store()).records) {
+    for (const char* key : {"host", "cpu", "os", "device", "threads", "version", "commit", "dirty",
+                            "compiler", "build_type", "started", "finished", "command", "wall_s"})
+      EXPECT_TRUE(record.provenance.contains(key)) << key;
+    EXPECT_EQ(record.provenance["wall_s"], 0.5);
+  }
+}
+
+TEST_F(SessionTest, FailuresAreToldAtOnceAndRetriedOnRequestOnly) {
+  script.failing = {1, 3};
+  EXPECT_EQ(call({"run"}), exit_some_failed);
+  const std::string failed = script.trained[1];
+  EXPECT_NE(err_.find(failed + " (linear, seed 2) failed: out of luck"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("--only " + failed), std::string::npos) << err_;
+  EXPECT_EQ(out_, store().string() + "\n");
+
+  script.failing = {};
+  EXPECT_EQ(call({"run"}), exit_some_failed) << "a run with failures in the store is not all done";
+  EXPECT_TRUE(script.trained.empty());
+  EXPECT_EQ(call({"retry", "--only", failed.substr(0, 12)}), exit_done);
+  EXPECT_EQ(script.trained, std::vector<std::string>{failed});
+  EXPECT_EQ(call({"retry"}), exit_done);
+  EXPECT_EQ(script.trained.size(), 1u);
+  EXPECT_EQ(call({"retry"}), exit_done);
+  EXPECT_TRUE(script.trained.empty());
+  EXPECT_EQ(call({"run"}), exit_done);
+}
+
+TEST_F(SessionTest, DivergedIsAResult) {
+  script.diverging = {0};
+  EXPECT_EQ(call({"run"}), exit_done);
+  EXPECT_NE(err_.find("4 done, 1 diverged"), std::string::npos) << err_;
+  EXPECT_EQ(call({"run"}), exit_done);
+  EXPECT_TRUE(script.trained.empty());
+}
+
+TEST_F(SessionTest, MaxFailuresEndsTheRun) {
+  script.failing = {0, 1, 2, 3, 4};
+  EXPECT_EQ(call({"run", "--max-failures", "2"}), exit_some_failed);
+  EXPECT_EQ(script.trained.size(), 2u);
+  EXPECT_NE(err_.find("3 of 5 were not trained"), std::string::npos) << err_;
+}
+
+// A node whose GPU is broken fails every run within seconds, and would eat the whole study.
+TEST_F(SessionTest, AWorkerOnABrokenDeviceLeaves) {
+  script.signal_after = 0;
+  EXPECT_EQ(call({"run", "--set", "seeds=1,2,3,4,5,6,7,8,9,10,11,12"}), exit_stopped);
+  script.signal_after = 1000;
+  for (std::size_t i = 0; i < 12; ++i) script.failing.insert(i);
+  EXPECT_EQ(call_program({"work", store().string()}), exit_device);
+  EXPECT_EQ(script.trained.size(), 8u);
+  EXPECT_NE(err_.find("the first 8 runs on cpu of "), std::string::npos) << err_;
+  EXPECT_NE(err_.find("this device is left out"), std::string::npos) << err_;
+  script.failing = {1, 2};
+  EXPECT_EQ(call_program({"work", store().string()}), exit_some_failed);
+  EXPECT_EQ(script.trained.size(), 4u);
+  EXPECT_NE(err_.find("10 runs failed"), std::string::npos) << err_;
+}
+
+TEST_F(SessionTest, ASignalStopsAndTheSameCommandGoesOn) {
+  script.signal_after = 2;
+  EXPECT_EQ(call({"run"}), exit_stopped);
+  EXPECT_EQ(script.trained.size(), 2u);
+  EXPECT_NE(err_.find("stopped by SIGTERM after 2 of 5 runs"), std::string::npos) << err_;
+  EXPECT_EQ(out_, "");
+  script.signal_after = 1000;
+  EXPECT_EQ(call({"run"}), exit_done);
+  EXPECT_EQ(script.trained.size(), 3u);
+}
+
+TEST_F(SessionTest, ADeafTrainerIsLeftAfterTheGrace) {
+  script.signal_after = 2;
+  script.deaf = false;
+  EXPECT_EXIT(
+      {
+        script.deaf = true;
+        call({"run", "--time-limit", "0.3", "--grace", "0.3"});
+      },
+      testing::ExitedWithCode(exit_stopped), "");
+}
+
+TEST_F(SessionTest, TimeLimitsAreChecked) {
+  for (const char* bad : {"", "x", "-1", "0", "1:2x", "5d", "::", "nan"}) {
+    EXPECT_EQ(call({"run", std::string("--time-limit=") + bad}), exit_usage) << bad;
+    EXPECT_FALSE(fs::exists(store()));
+  }
+  EXPECT_EQ(call({"run", "--time-limit", "01:00:00"}), exit_done) << err_;
+  EXPECT_EQ(call({"run", "--time-limit", "2h"}), exit_done) << err_;
+}
+
+TEST_F(SessionTest, OnlyNeedsOneRunOfTheStudy) {
+  EXPECT_EQ(call({"run", "--only", "ct-"}), exit_usage);
+  EXPECT_NE(err_.find("5 runs begin so"), std::string::npos) << err_;
+  EXPECT_EQ(call({"run", "--only", "ct-xyz"}), exit_usage);
+  EXPECT_FALSE(fs::exists(store()));
+}
+
+TEST_F(SessionTest, ADeviceErrorIsExitCode4) {
+  script.device_error = true;
+  EXPECT_EQ(call({"run"}), exit_device);
+  EXPECT_NE(err_.find("the device was lost"), std::string::npos) << err_;
+}
+
+TEST_F(SessionTest, CudaIsRefusedBeforeAnythingIsMade) {
+  EXPECT_EQ(call({"run", "--device", "cuda"}), exit_device);
+  EXPECT_NE(err_.find("built without CUDA"), std::string::npos) << err_;
+  EXPECT_FALSE(fs::exists(store()));
+}
+
+TEST_F(SessionTest, QuietSaysNothingButThePath) {
+  EXPECT_EQ(call({"run", "--quiet"}), exit_done);
+  EXPECT_EQ(err_, "");
+  EXPECT_EQ(out_, store().string() + "\n");
+}
+
+}  // namespace
+}  // namespace program
+}  // namespace crosstalk

@@ -1,0 +1,67 @@
+// How runs are shared out among worker processes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/study/study.h"
+#include "experiments/training/training.h"
+#include "results/claims.h"
+#include "results/follow.h"
+
+namespace crosstalk::program {
+
+/// What one process trains together: ids of runs with equal pack keys.
+using Unit = std::vector<std::string>;
+/// The units of one worker, longest first.
+using Share = std::vector<Unit>;
+
+/// Shares of about equal work, a pure function of its arguments. On a GPU runs that make one pack stay
+/// together (there they are cheapest) unless that pack is more than a quarter of a worker's share: then it is
+/// cut into as few parts as are not.
+std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const TrainingOptions& options);
+
+/// What all workers of one launch know.
+struct WorkerPlan {
+  std::string command;          ///< as the user gave it
+  ShardPositions since;         ///< SessionOptions::since
+  std::int64_t black_hole = 0;  ///< SessionOptions::black_hole
+  std::vector<Share> shares;
+};
+std::string to_text(const WorkerPlan& plan);
+/// Throws std::runtime_error.
+WorkerPlan worker_plan(const std::string& text);
+
+/// What worker `i` trains next: the front of what is left of its own share, half of it or what keeps it busy
+/// for a while; then, of the share of whom most is left, a part from the end, which its owner would begin
+/// last. Empty: `taken` (recorded, or claimed by another) holds for every run. `at_once`: packs that it
+/// trains side by side.
+std::vector<std::string> next_round(const std::vector<Share>& shares, std::size_t i, std::size_t at_once,
+                                    const std::function<bool(const std::string& id)>& taken);
+
+/// In seconds: a run that has been trained for so long may well go on as long again, and moving it costs little in
+/// comparison. Younger ones are not given away.
+inline constexpr double kLeastAge = 4;
+
+/// Who has less in flight than this part of what another has asks for some of that.
+inline constexpr double kLittle = 0.5;
+/// In seconds, until who asks asks anew.
+inline constexpr double kAskAgain = 1;
+/// In seconds. Runs are passed on together, for whoever gets them begins with all that it has; but the first waits so long
+/// at most: nobody trains it meanwhile.
+inline constexpr double kLongestWait = 0.3;
+
+/// A run that is trained here, and what it is estimated to cost; runs of one pack cost the same.
+struct RunInFlight {
+  std::string id;
+  double cost = 0;
+  bool stays = false;  ///< too young
+};
+/// Which of these runs others go on with: id -> who asked. Whoever asks gets whole packs as long as it has less then
+/// than stays here, then single runs, and no more than it has room for. Something stays here.
+std::map<std::string, std::string> part_in_flight(std::vector<RunInFlight> runs,
+                                                  const std::vector<ClaimRequest>& requests);
+
+}  // namespace crosstalk::program

@@ -1,0 +1,223 @@
+// Shares of runs and the rounds that workers take of them.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/sharing/shares.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "experiments/common/command.h"
+#include "experiments/common/devices.h"
+#include "experiments/training/pack.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk::program {
+namespace {
+
+std::vector<crosstalk::Run> runs_of(const std::string& loads, const std::string& seeds) {
+  return parse_study(
+             "[study]\nname = \"s\"\nseeds = " + seeds +
+                 "\n[base]\ntask.name = \"recall\"\nmodel.d_key = 8\n"
+                 "[memories.linear]\nname = \"linear_attention\"\n[memories.delta]\nname = \"delta\"\n"
+                 "[[grid]]\n\"task.associations\" = " +
+                 loads + "\n",
+             "s.toml")
+      .runs;
+}
+
+double cost_of(const Share& share, const std::vector<Run>& runs, const TrainingOptions& options) {
+  double cost = 0;
+  for (const Unit& unit : share)
+    for (const std::string& id : unit)
+      cost += estimated_cost(
+          *std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.id == id; }), options.device);
+  return cost;
+}
+
+TEST(Shares, HoldEveryRunOnceInAboutEqualAmounts) {
+  const std::vector<crosstalk::Run> runs = runs_of("{ range = [4, 100, 4] }", "[1, 2, 3]");
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    TrainingOptions options;
+    options.device = device;
+    const std::vector<Share> shares = share_out(runs, 3, options);
+    ASSERT_EQ(shares.size(), 3u);
+    std::multiset<std::string> ids;
+    double most = 0, total = 0;
+    for (const Share& share : shares) {
+      for (const Unit& unit : share) ids.insert(unit.begin(), unit.end());
+      most = std::max(most, cost_of(share, runs, options));
+      total += cost_of(share, runs, options);
+    }
+    EXPECT_EQ(ids.size(), runs.size());
+    for (const crosstalk::Run& run : runs) EXPECT_EQ(ids.count(run.id), 1u);
+    EXPECT_LT(most, 1.05 * total / 3);
+    EXPECT_EQ(share_out(runs, 3, options), shares);
+  }
+}
+
+std::size_t count_of(const Share& share) {
+  std::size_t count = 0;
+  for (const Unit& unit : share) count += unit.size();
+  return count;
+}
+
+TEST(Shares, KeepSmallPacksTogetherOnAGpu) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  const std::vector<crosstalk::Run> runs = runs_of("{ range = [20, 100, 2] }", "[1, 2, 3]");
+  for (const Share& share : share_out(runs, 2, options))
+    for (const Unit& unit : share) EXPECT_EQ(unit.size(), 3u);
+}
+
+// How many steps a shape takes is unknown: of a pack that is much of the work every worker has some runs.
+TEST(Shares, DealLargePacksToAllWorkersOfAGpu) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  for (const Share& share : share_out(runs_of("[4]", "{ range = [1, 30] }"), 3, options))
+    EXPECT_EQ(count_of(share), 20u);
+  const std::vector<crosstalk::Run> runs = runs_of("[20, 60, 100]", "[1, 2, 3, 4, 5]");
+  double total = 0;
+  for (const crosstalk::Run& run : runs) total += estimated_cost(run, options.device);
+  for (const Share& share : share_out(runs, 2, options)) {
+    std::ptrdiff_t largest = 0;
+    for (const crosstalk::Run& run : runs) {
+      if (run.config.get_int("task.associations") != 100) continue;
+      for (const Unit& unit : share) largest += std::count(unit.begin(), unit.end(), run.id);
+    }
+    EXPECT_NEAR(static_cast<double>(largest), 5, 1);  // 10 of either memory
+    EXPECT_NEAR(cost_of(share, runs, options), total / 2, total / 20);
+  }
+}
+
+std::vector<Share> plan_of(std::size_t workers, std::size_t units) {
+  std::vector<Share> shares(workers);
+  for (std::size_t w = 0; w < workers; ++w)
+    for (std::size_t u = 0; u < units; ++u) shares[w].push_back({fmt::format("w{}u{}", w, u)});
+  return shares;
+}
+
+TEST(Shares, APlanSurvivesItsText) {
+  const WorkerPlan plan{"crosstalk run 'ü.toml'", {{"host-1-0.jsonl", 12345678901}}, 8, plan_of(3, 2)};
+  const WorkerPlan read = worker_plan(to_text(plan));
+  EXPECT_EQ(read.since, plan.since);
+  EXPECT_EQ(read.command, plan.command);
+  EXPECT_EQ(read.shares, plan.shares);
+  EXPECT_THROW(worker_plan("{}"), std::runtime_error);
+  EXPECT_THROW(worker_plan(""), std::runtime_error);
+}
+
+TEST(Shares, OwnRunsComeFirstAndInOrder) {
+  const std::vector<Share> plan = plan_of(2, 20);
+  const std::vector<std::string> round = next_round(plan, 1, 1, [](const std::string&) { return false; });
+  EXPECT_EQ(round.size(), 10u);
+  EXPECT_EQ(round[0], "w1u0");
+  EXPECT_EQ(round[9], "w1u9");
+  const auto first_ten = [&](const std::string& id) {
+    return std::find(round.begin(), round.end(), id) != round.end();
+  };
+  EXPECT_EQ(next_round(plan, 1, 1, first_ten)[0], "w1u10");
+  EXPECT_EQ(next_round(plan, 1, 100, first_ten).size(), 10u);
+}
+
+TEST(Shares, HelpersTakeDifferentPartsFromTheEnd) {
+  const std::vector<Share> plan = plan_of(3, 12);
+  const auto only_first_is_left = [](const std::string& id) { return id[1] != '0'; };
+  const std::vector<std::string> one = next_round(plan, 1, 1, only_first_is_left),
+                                 two = next_round(plan, 2, 1, only_first_is_left);
+  EXPECT_EQ(one, (std::vector<std::string>{"w0u10", "w0u7"}));
+  EXPECT_EQ(two, (std::vector<std::string>{"w0u11", "w0u8"}));
+}
+
+// Whoever is left ends up with everything, whatever the others did not do.
+// Runs a1, a2, a3 of one pack, b1, b2 of a lighter one, and so on.
+std::vector<RunInFlight> in_flight(const std::vector<int>& packs) {
+  std::vector<RunInFlight> runs;
+  for (std::size_t p = 0; p < packs.size(); ++p)
+    for (int r = 1; r <= packs[p]; ++r)
+      runs.push_back({fmt::format("{}{}", static_cast<char>('a' + p), r), 100. - static_cast<double>(p)});
+  std::reverse(runs.begin(), runs.end());
+  return runs;
+}
+
+using Given = std::map<std::string, std::string>;
+
+TEST(Shares, OfRunsInFlightWholePacksAreGivenAway) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  EXPECT_EQ(part_in_flight(runs, {}), Given());
+  EXPECT_EQ(part_in_flight({}, {{"x", all, 64, ""}}), Given());
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}}));
+  // Of several each gets about as much as stays.
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}, {"y", all, 64, ""}}),
+            (Given{{"a1", "x"}, {"a2", "x"}, {"a3", "x"}, {"b1", "y"}, {"b2", "y"}}));
+  // Neither more than there is room for, nor what somebody did not ask for.
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 2, ""}}), (Given{{"b1", "x"}, {"b2", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3, 2}), {{"x", {"a1", "b2"}, 64, ""}}),
+            (Given{{"a1", "x"}, {"b2", "x"}}));
+}
+
+TEST(Shares, WhoeverTrainsAlreadyGetsLess) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  const std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 250}}), (Given{{"b1", "x"}, {"b2", "x"}}));
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}}), Given());
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, "", 780}, {"y", all, 64, "", 590}}), (Given{{"d1", "y"}}))
+      << "who has least comes first";
+}
+
+TEST(Shares, YoungRunsStay) {
+  const std::set<std::string> all = {"a1", "a2", "a3", "b1", "b2", "c1", "c2", "d1"};
+  std::vector<RunInFlight> runs = in_flight({3, 2, 2, 1});
+  for (RunInFlight& run : runs) run.stays = run.id != "a1" && run.id != "c1" && run.id != "c2";
+  EXPECT_EQ(part_in_flight(runs, {{"x", all, 64, ""}}), (Given{{"a1", "x"}, {"c1", "x"}, {"c2", "x"}}));
+}
+
+TEST(Shares, OfOnePackInFlightRunsAreGivenAway) {
+  const std::set<std::string> all = {"a1", "a2", "a3"};
+  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}}), (Given{{"a1", "x"}}));
+  EXPECT_EQ(part_in_flight(in_flight({3}), {{"x", all, 64, ""}, {"y", all, 64, ""}}),
+            (Given{{"a1", "x"}, {"a2", "y"}}));
+  EXPECT_EQ(part_in_flight(in_flight({1}), {{"x", all, 64, ""}}), Given()) << "something stays";
+}
+
+TEST(Shares, OneWorkerAloneGetsThroughEverything) {
+  const std::vector<Share> plan = plan_of(4, 7);
+  std::set<std::string> done;
+  const auto recorded = [&](const std::string& id) { return done.count(id) != 0; };
+  for (int round = 0;; ++round) {
+    ASSERT_LT(round, 100);
+    const std::vector<std::string> ids = next_round(plan, 2, 1, recorded);
+    if (ids.empty()) break;
+    for (const std::string& id : ids) EXPECT_TRUE(done.insert(id).second) << id << " twice";
+  }
+  EXPECT_EQ(done.size(), 28u);
+}
+
+TEST(Devices, AreParsed) {
+  EXPECT_EQ(worker_devices("cpu:all:3"), (std::vector<std::string>{"cpu", "cpu", "cpu"}));
+  for (const char* alone : {"auto", "cpu", "cuda", "cuda:0"}) EXPECT_TRUE(worker_devices(alone).empty());
+  for (const char* wrong : {"cpu:all:0", "cpu:all:", "cpu:all:x", "cpu:all:1000"})
+    EXPECT_THROW(worker_devices(wrong), UsageError) << wrong;
+  TrainingOptions options;
+  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cudaa", "cuda0"})
+    EXPECT_THROW(choose_device(wrong, options), UsageError) << wrong;
+  choose_device("cpu", options);
+  EXPECT_EQ(device_name(options), "cpu");
+  if (!built_with_cuda()) {
+    for (const char* text : {"cuda:all", "cuda:0,1"}) EXPECT_THROW(worker_devices(text), DeviceError) << text;
+    EXPECT_THROW(choose_device("cuda", options), DeviceError);
+  }
+  if (cuda_device_count() > 0) {
+    EXPECT_EQ(worker_devices("cuda:0,0"), (std::vector<std::string>{"cuda:0", "cuda:0"}));
+    EXPECT_THROW(worker_devices("cuda:0,"), UsageError);
+    EXPECT_THROW(worker_devices("cuda:0,4000"), DeviceError);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::program

@@ -1,0 +1,91 @@
+// The identity of a run: a hash of what was computed, and of nothing else.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#define XXH_VECTOR \
+  0  // scalar: some hundred bytes need no more, and g++ 12 warns about its own AVX-512 headers
+#include <xxhash.h>
+
+#include <map>
+#include <set>
+
+#include "experiments/study/schema.h"
+#include "experiments/study/study.h"
+
+namespace crosstalk {
+namespace {
+
+/// Neutral values, by "KIND.KEY" (KIND = task, memory, model, train or eval name that registers the option,
+/// or empty for the last three), of options whose default is no longer what it was when they were introduced.
+/// A key at its neutral value is not hashed, so that an option added later orphans no old result; therefore a
+/// neutral value never changes. It is the option's default until somebody changes that default: then the old
+/// default must be entered here, in the same commit.
+const std::map<std::string, OptionValue> kNeutralOverrides = {{".model.d_key", std::int64_t{64}}};
+
+/// Options that say where something lies ("KIND.KEY", as above): what lies there is hashed under another key.
+const std::set<std::string> kPlaces = {"file.task.folder", ".train.init_from"};
+
+bool always_hashed(const std::string& key) {
+  return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||
+         key == "data_seed" || key == "init_seed";
+}
+
+/// Equal values have equal texts and unequal values unequal ones, within and between types.
+std::string normal_text(const OptionValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    std::string text = fmt::format("{}", *number == 0 ? 0.0 : *number);  // -0 is 0
+    if (text.find_first_of(".en") == std::string::npos) text += ".0";
+    return text;
+  }
+  if (const auto* string = std::get_if<std::string>(&value)) {
+    std::string text = "\"";
+    for (const char c : *string) {
+      if (c == '"' || c == '\\') text += '\\';
+      if (static_cast<unsigned char>(c) < 0x20) {
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      } else {
+        text += c;
+      }
+    }
+    return text + '"';
+  }
+  return to_text(value);
+}
+
+std::string name_or_empty(const Options& config, const std::string& key) {
+  return config.has(key) ? config.get_string(key) : std::string();
+}
+
+}  // namespace
+
+std::string canonical_text(const Schema& schema, const Options& config) {
+  const std::string task = name_or_empty(config, "task.name"), memory = name_or_empty(config, "memory.name");
+  std::string text;
+  for (const auto& [key, value] : config.values()) {
+    if (!always_hashed(key)) {
+      const std::string kind = key.compare(0, 5, "task.") == 0     ? task
+                               : key.compare(0, 7, "memory.") == 0 ? memory
+                                                                   : std::string();
+      if (kPlaces.count(kind + "." + key) != 0) continue;
+      const OptionSpec* spec = find_option(schema, task, memory, key);
+      const auto override = kNeutralOverrides.find(kind + "." + key);
+      const OptionValue* neutral = override != kNeutralOverrides.end() ? &override->second
+                                   : spec                              ? &spec->default_value
+                                                                       : nullptr;
+      if (neutral && *neutral == value) continue;
+    }
+    text += fmt::format("{}={}\n", key, normal_text(value));
+  }
+  return text + fmt::format("semantics={}\n", kSemantics);
+}
+
+std::string run_id(const Schema& schema, const Options& config) {
+  const std::string text = canonical_text(schema, config);
+  XXH128_canonical_t digest;
+  XXH128_canonicalFromHash(&digest, XXH3_128bits(text.data(), text.size()));
+  std::string id = "ct-";
+  for (const unsigned char byte : digest.digest) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+}  // namespace crosstalk

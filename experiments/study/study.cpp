@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/study/study.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "experiments/study/study_expand.h"
+
+namespace crosstalk {
+
+std::string read_study_text(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    const std::string reason =
+        error && error != std::errc::no_such_file_or_directory ? error.message() : "no such file";
+    throw ConfigError(fmt::format("{}: {}; a study is a TOML file such as experiments/quickstart.toml",
+                                  path.string(), reason));
+  }
+  if (std::filesystem::is_directory(status)) {
+    throw ConfigError(fmt::format("{}: is a directory; name a study file (*.toml) in it", path.string()));
+  }
+  if (!std::filesystem::is_regular_file(status)) {  // a pipe may never end, nor ever begin
+    throw ConfigError(
+        fmt::format("{}: is no regular file; a study is a TOML file such as "
+                    "experiments/quickstart.toml",
+                    path.string()));
+  }
+  const auto fail = [&] {
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(errno)));
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!stream) fail();
+  std::string text;
+  char buffer[1 << 16];
+  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, stream.get())) {
+    text.append(buffer, got);
+    if (text.size() > (std::size_t{64} << 20)) break;  // the parser says what is too much
+  }
+  if (std::ferror(stream.get())) fail();
+  return text;
+}
+
+Study parse_study(const Schema& schema, const std::string& text, const std::string& path,
+                  const StudyOptions& options) {
+  const Blame blame{path, options.set};
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    blame.fail(Position{1, 1}, "the file is empty; a study begins with [study] and name = \"...\"");
+  }
+  TomlNode root;
+  try {
+    root = parse_toml(text);
+  } catch (const TomlError& error) {
+    blame.fail(error.at, error.what());
+  }
+  StudyFile file = read_study_file(schema, root, blame);
+  apply_sets(schema, blame, file);
+  check_keys_apply(schema, blame, file);
+  Study study;
+  study.name = file.name;
+  study.title = file.title;
+  study.text = text;
+  expand(schema, blame, file, options.max_runs, study);
+  return study;
+}
+
+}  // namespace crosstalk

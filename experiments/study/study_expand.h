@@ -1,0 +1,19 @@
+// From a checked study file to runs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "experiments/study/study.h"
+#include "experiments/study/study_file.h"
+
+namespace crosstalk {
+
+/// Fills product and runs of `study`. Counts before it expands: 10^12 runs are refused at once.
+void expand(const Schema& schema, const Blame& blame, const StudyFile& file, std::int64_t max_runs,
+            Study& study);
+
+/// One combination, resolved: every key of every schema that applies, without the seeds. `settings` are what
+/// [base], the memory's table, the grid and --set say, by dotted key; those that this task or memory does not
+/// have are passed over (check_keys_apply has seen to it that some other has them). Throws OptionError.
+Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& settings,
+                const std::string& memory);
+
+}  // namespace crosstalk

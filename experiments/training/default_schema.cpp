@@ -1,0 +1,53 @@
+// The registries of the program, as the reader of studies wants them. The only file of the reader that links
+// against tasks, models and the trainer.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/study/schema.h"
+#include "experiments/study/study.h"
+#include "experiments/training/training.h"
+#include "tasks/task.h"
+
+namespace crosstalk {
+namespace {
+
+SchemaTask schema_task(const TaskKind& kind) {
+  SchemaTask task;
+  task.name = kind.name;
+  task.options = kind.options;
+  task.resolve = kind.resolve;
+  task.sizes = [make = kind.make](const Options& options) {
+    const std::unique_ptr<Task> made = make(options);
+    return TaskSizes{made->vocabulary(), made->shape(Split::eval).T};
+  };
+  return task;
+}
+
+Schema registries() {
+  Schema schema;
+  for (const TaskKind& kind : task_kinds()) schema.tasks.push_back(schema_task(kind));
+  schema.memories = memory_kinds();
+  schema.model = model_options();
+  schema.train = train_options();
+  schema.eval = eval_options();
+  schema.resolve_model = resolve_model;
+  schema.resolve_training = resolve_training;
+  return schema;
+}
+
+}  // namespace
+
+const Schema& default_schema() {
+  static const Schema schema = registries();
+  return schema;
+}
+
+Study parse_study(const std::string& text, const std::string& path, const StudyOptions& options) {
+  return parse_study(default_schema(), text, path, options);
+}
+
+Study read_study(const std::filesystem::path& path, const StudyOptions& options) {
+  return parse_study(default_schema(), read_study_text(path), path.string(), options);
+}
+
+std::string run_id(const Options& config) { return run_id(default_schema(), config); }
+
+}  // namespace crosstalk

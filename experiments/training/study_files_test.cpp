@@ -1,0 +1,162 @@
+// The study files of this folder, against the registries.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "experiments/study/study.h"
+
+namespace crosstalk {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(CROSSTALK_SOURCE_DIR) / "experiments";
+
+Study read(const std::string& name, const std::vector<std::string>& sets = {}) {
+  StudyOptions options;
+  options.set = sets;
+  return read_study(kFolder / (name + ".toml"), options);
+}
+
+/// d_dot by label (0 = none); -1 where it differs between runs.
+std::map<std::string, std::int64_t> d_dots(const Study& study) {
+  std::map<std::string, std::int64_t> all;
+  for (const auto& run : study.runs) {
+    const auto [it, added] = all.emplace(run.label, run.d_dot);
+    if (!added && it->second != run.d_dot) it->second = -1;
+  }
+  return all;
+}
+
+using DDots = std::map<std::string, std::int64_t>;
+
+TEST(StudyFiles, AllAreReadAndNamedLikeTheirFile) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    if (entry.path().extension() != ".toml") continue;
+    ++files;
+    const Study study = read_study(entry.path());
+    EXPECT_EQ(study.name, entry.path().stem().string());
+    EXPECT_FALSE(study.title.empty());
+    for (const auto& run : study.runs) {
+      EXPECT_EQ(run.id, run_id(run.config));
+      EXPECT_GT(run.state_size, 0) << run.label;
+    }
+  }
+  EXPECT_GE(files, 7);
+}
+
+TEST(StudyFiles, Quickstart) {
+  const Study study = read("quickstart");
+  EXPECT_EQ(d_dots(study), (DDots{{"softmax", 0}, {"linear", 16}, {"dpfp1", 32}, {"dpfp2", 64}}));
+  std::set<std::int64_t> seeds;
+  std::map<std::string, std::set<std::int64_t>> loads;
+  for (const auto& run : study.runs) {
+    seeds.insert(run.seed);
+    loads[run.label].insert(run.config.get_int("task.associations"));
+  }
+  EXPECT_GE(seeds.size(), 3u);
+  for (const auto& [label, d_dot] : d_dots(study)) {  // the figure must show each memory break down
+    if (d_dot == 0) continue;
+    EXPECT_LT(*loads[label].begin(), d_dot);
+    EXPECT_GT(*loads[label].rbegin(), d_dot);
+  }
+}
+
+TEST(StudyFiles, SchlagCapacity) {
+  const Study study = read("schlag2021_capacity");
+  EXPECT_EQ(study.product, "8 memories x 30 associations x 1 seed = 240 runs");
+  EXPECT_EQ(d_dots(study), (DDots{{"softmax", 0},
+                                  {"linear", 64},
+                                  {"dpfp1", 128},
+                                  {"dpfp2", 256},
+                                  {"dpfp3", 384},
+                                  {"favor64", 128},
+                                  {"favor128", 256},
+                                  {"favor512", 1024}}));
+  const Options& last = study.runs.back().config;
+  EXPECT_EQ(last.get_int("task.associations"), 600);
+  EXPECT_EQ(last.get_int("task.keys"), 600);
+  EXPECT_EQ(last.get_int("model.embedding"), 1320);
+  EXPECT_EQ(last.get_string("eval.protocol"), "schlag2021");
+}
+
+TEST(StudyFiles, SchlagUpdates) {
+  const Study study = read("schlag2021_updates");
+  EXPECT_EQ(study.product, "8 memories x 10 associations x 1 seed = 80 runs");
+  for (const auto& run : study.runs) {
+    const bool tanh = run.label == "tanh_fwm";
+    EXPECT_EQ(run.config.get_double("train.learning_rate"), tanh ? 1e-4 : 1e-3);
+    EXPECT_EQ(run.config.get_int("train.batch"), tanh ? 128 : 32);
+    const std::int64_t load = run.config.get_int("task.associations");
+    EXPECT_EQ(run.config.get_int("task.length"), 2 * load);
+    EXPECT_EQ(run.config.get_int("task.eval_length"), load);
+  }
+}
+
+TEST(StudyFiles, DDotSweep) {
+  const Study study = read("ddot_sweep");
+  EXPECT_EQ(study.runs.size(), 460u);
+  std::map<std::pair<std::int64_t, std::string>, std::int64_t> pairs;
+  for (const auto& run : study.runs) {
+    const std::int64_t load = run.config.get_int("task.associations");
+    EXPECT_GE(2 * load, run.d_dot);
+    EXPECT_LE(load, 2 * run.d_dot);
+    pairs[{run.config.get_int("model.d_key"), run.label}] = run.d_dot;
+  }
+  ASSERT_EQ(pairs.size(), 16u);  // d_key {8, 16, 32, 64} x {linear, dpfp1, dpfp2, dpfp3}
+  EXPECT_EQ((pairs[{8, "linear"}]), 8);
+  EXPECT_EQ((pairs[{64, "dpfp3"}]), 384);
+  EXPECT_EQ(read("ddot_sweep", {"memory=dpfp3", "seeds=1"}).runs.size(), 6u * 3 + 4);
+}
+
+TEST(StudyFiles, DeltaNormalisation) {
+  const Study study = read("delta_normalisation");
+  EXPECT_EQ(study.product, "5 memories x 5 associations x 3 seeds = 75 runs");
+  std::set<std::string> seen;
+  for (const auto& run : study.runs) {
+    EXPECT_EQ(run.d_dot, 128);
+    seen.insert(run.config.get_string("memory.name") + " " + run.config.get_string("memory.key_norm") + " " +
+                run.config.get_string("memory.read_norm"));
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"delta none none", "delta sum none", "delta none attention",
+                                         "delta sum attention", "peng_gate none attention"}));
+}
+
+TEST(StudyFiles, SwapTrackingAndBeyondLength) {
+  const Study swap = read("swap_tracking");
+  EXPECT_EQ(swap.product, "3 memories x 3 seeds = 9 runs");
+  EXPECT_EQ(swap.runs[0].config.get_int("task.associations"), 5);
+  EXPECT_EQ(swap.runs[0].config.get_string("eval.length_factors"), "1 2 4");
+  const Study beyond = read("beyond_length");
+  EXPECT_EQ(beyond.product, "4 memories x 3 seeds = 12 runs");
+  for (const auto& run : beyond.runs) {
+    EXPECT_EQ(run.config.get_int("task.eval_length"), run.config.get_int("task.length"));
+  }
+}
+
+// Parts of the model make other runs; what they look back to is state.
+TEST(StudyFiles, PartsOfTheModel) {
+  const Study plain = read("quickstart"),
+              conv = read("quickstart", {"model.short_conv=k", "model.out_norm=rms"});
+  ASSERT_EQ(plain.runs.size(), conv.runs.size());
+  for (std::size_t i = 0; i < plain.runs.size(); ++i) {
+    EXPECT_NE(conv.runs[i].id, plain.runs[i].id);
+    EXPECT_EQ(conv.runs[i].state_size - plain.runs[i].state_size,
+              3 * plain.runs[i].config.get_int("model.d_key"));
+  }
+  EXPECT_THROW(read("quickstart", {"model.short_conv=q"}), ConfigError);
+}
+
+// Results lie in people's stores under these names. If this fails, a default or a name was changed: enter the
+// old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
+TEST(StudyFiles, PinnedIds) {
+  EXPECT_EQ(read("schlag2021_capacity", {"memory=dpfp1", "task.associations=100"}).runs[0].id,
+            "ct-28fc0c0de64e8577b71aeda9b6e440ea");
+  EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
+            "ct-e808a5a19550d96936afe290187ebe6b");
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "experiments/training/epoch.h"
+#include "experiments/training/length_factors.h"
+#include "experiments/training/training.h"
+#include "experiments/training/weights.h"
+#include "kernels/base/error.h"
+#include "models/probe_model.h"
+#include "tasks/task.h"
+
+namespace crosstalk {
+
+const std::vector<OptionSpec>& train_options() {
+  static const std::vector<OptionSpec> options = {
+      {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
+      {"optimizer",
+       std::string("adam"),
+       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step",
+       0,
+       0,
+       {"adam", "adamw"}},
+      {"weight_decay", 0.0, "AdamW's, of every parameter", 0, 1e3},
+      {"beta1", 0.9, "Adam's decay of the mean of gradients", 0, 0.999999},
+      {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
+      {"schedule",
+       std::string("constant"),
+       "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the "
+       "same "
+       "curve, but a new rate in each epoch only",
+       0,
+       0,
+       {"constant", "cosine", "cosine_epoch"}},
+      {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
+      {"clip_norm", 0.0, "gradients of a larger norm (over all parameters) are scaled down to it (0: never)",
+       0, 1e9},
+      {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
+      {"max_steps", std::int64_t{100000}, "steps at most", 0, 1e9},
+      {"epochs", std::int64_t{0},
+       "times that training goes through all training sequences, which decides max_steps (0: max_steps "
+       "does); "
+       "for tasks that have an end of them",
+       0, 1e9},
+      {"stop_loss", 1e-3, "stop when the evaluation loss is at most this (0: never)", 0, 1e9},
+      {"stop_accuracy", 0.0, "stop when the evaluation accuracy is at least this (0: never)", 0, 1},
+      {"patience", std::int64_t{10},
+       "stop after more than this many evaluations in a row without a new best loss", 0, 1e9},
+      {"promote_accuracy", 0.99,
+       "a run leaves a stage of the task's curriculum when its evaluation accuracy there is at least this", 0,
+       1},
+      {"precision",
+       std::string("fp32"),
+       "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear "
+       "maps "
+       "rounded to 11 or 8 bits",
+       0,
+       0,
+       {"fp32", "fp64", "tf32", "bf16"}},
+      {"keep_weights", false,
+       "keep the final weights of every run that is done, as STORE/weights/RUN.npz: numpy.load gives the "
+       "parameters that 'crosstalk describe MEMORY' lists. No part of a run's identity; where it is switched "
+       "on later, 'run' trains those runs again whose weights are not kept, to the same records"},
+      {"init_from", std::string(),
+       "start from kept weights: STORE:RUN (the beginning of an id is enough), STORE that keeps those of one "
+       "run, or a .npz file; names and shapes must be the model's"},
+      {"init_digest", std::string(),
+       "hash of the weights that init_from names, derived from them: it, not the path, is part of a run's "
+       "identity"},
+  };
+  return options;
+}
+
+const std::vector<OptionSpec>& eval_options() {
+  static const std::vector<OptionSpec> options = {
+      {"every", std::int64_t{100}, "steps between evaluations (0: an epoch)", 0, 1e9},
+      {"protocol",
+       std::string("uniform"),
+       "uniform: a fixed set of sequences, all queries of each, mean over queries; schlag2021: as the "
+       "released code, 20 fresh "
+       "sequences, at most 200 queries each, mean of the means of chunks of train.batch queries",
+       0,
+       0,
+       {"uniform", "schlag2021"}},
+      {"sequences", std::int64_t{64},
+       "evaluation sequences (schlag2021: always 20; a mixture: of each segment that does not say how many)",
+       1, 1 << 20},
+      {"length_factors", std::string(),
+       "lengths, as multiples of the training length, at which the trained memory is read once at the end, "
+       "such as \"1 2 4 8\""},
+  };
+  return options;
+}
+
+std::vector<int> length_factors(const std::string& text) {
+  std::vector<int> factors;
+  std::istringstream stream(text);
+  std::string word;
+  while (stream >> word) {
+    int factor = 0;
+    const bool digits = word.find_first_not_of("0123456789") == std::string::npos && word.size() <= 4;
+    if (digits) factor = std::stoi(word);
+    if (factor < 1 || (!factors.empty() && factor <= factors.back())) {
+      throw OptionError(
+          "eval.length_factors",
+          fmt::format(
+              "eval.length_factors = \"{}\": \"{}\" does not fit; want growing whole numbers of at least 1 "
+              "separated by spaces, such as \"1 2 4 8\"",
+              text, word));
+    }
+    factors.push_back(factor);
+  }
+  return factors;
+}
+
+namespace {
+
+/// What follows from the number of steps of an epoch.
+void resolve_epochs(Options& options) {
+  const std::int64_t epochs = options.get_int("train.epochs");
+  const bool by_epoch = options.get_string("train.schedule") == "cosine_epoch";
+  const bool evaluated_by_epoch = options.get_int("eval.every") == 0;
+  if (epochs == 0 && !by_epoch && !evaluated_by_epoch) return;
+  const std::string& name = options.get_string("task.name");
+  const auto task = find_task(name)->make(options);
+  const std::int64_t steps = Epoch(*task, static_cast<int>(options.get_int("train.batch"))).steps();
+  if (steps == 0 || !task->stages().empty()) {
+    const char* key = epochs > 0 ? "train.epochs" : by_epoch ? "train.schedule" : "eval.every";
+    const std::string value = epochs > 0 ? fmt::format("{}", epochs)
+                              : by_epoch ? "\"cosine_epoch\""
+                                         : "0 (once an epoch)";
+    throw OptionError(
+        key,
+        fmt::format("{} = {}, but task {} has no epochs: {}; give train.max_steps, eval.every "
+                    "and another schedule",
+                    key, value, name, steps == 0 ? "it draws new sequences without end" : "it has stages"));
+  }
+  constexpr std::int64_t most = 1000000000;
+  if (epochs > most / steps)
+    throw OptionError("train.epochs", fmt::format("train.epochs = {} of {} steps are more than {} steps",
+                                                  epochs, steps, most));
+  if (epochs > 0) options.set("train.max_steps", epochs * steps);
+  if (evaluated_by_epoch) options.set("eval.every", steps);
+}
+
+/// The released code of that paper knows one kind of sequence only.
+void check_protocol(const Options& options) {
+  if (options.get_string("eval.protocol") != "schlag2021") return;
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  if (task->segments(Split::eval).empty() && task->stages().empty()) return;
+  throw OptionError("eval.protocol",
+                    "eval.protocol = \"schlag2021\" has neither mixtures nor curricula; use \"uniform\"");
+}
+
+void check_optimizer(const Options& options) {
+  const double decay = options.get_double("train.weight_decay");
+  if (decay != 0 && options.get_string("train.optimizer") != "adamw")
+    throw OptionError("train.weight_decay",
+                      fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\"", decay));
+}
+
+/// What a probe, which learns nothing, cannot be asked for.
+void check_probe(const Options& options) {
+  if (!is_probe(options)) return;
+  if (const std::int64_t steps = options.get_int("train.max_steps"); steps > 0)
+    throw OptionError(
+        "train.max_steps",
+        fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
+  const std::string& task = options.get_string("task.name");
+  if (find_task(task)->make(options)->vocabulary().second_key)
+    throw OptionError("task.name",
+                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
+                                  "cannot show; use recall or reassign",
+                                  task));
+}
+
+}  // namespace
+
+void resolve_training(Options& options) {
+  resolve_init_from(options);
+  check_optimizer(options);
+  check_protocol(options);
+  resolve_epochs(options);
+  check_probe(options);
+  if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
+  const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
+  const TaskKind& kind = *find_task(options.get_string("task.name"));
+  if (factors.empty() && kind.drawn) return;
+  const auto task = kind.make(options);
+  const std::int64_t wanted = options.get_int("eval.sequences");
+  for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
+    const std::int64_t there = task->sequences(split);
+    if (there > 0 && there < wanted)
+      throw OptionError("eval.sequences",
+                        fmt::format("eval.sequences = {}, but the {} split has {} sequences; give at most {}",
+                                    wanted, name, there, there));
+  }
+  for (const int factor : factors) task->lengthened(factor);  // throws where there is no longer form
+}
+
+}  // namespace crosstalk

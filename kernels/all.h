@@ -1,0 +1,95 @@
+// Every op: CROSSTALK_OPS(X) expands X(Args) for each argument struct.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/attention/attend.h"
+#include "kernels/attention/attend_mix.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/level_gain.h"
+#include "kernels/conv/gated_conv.h"
+#include "kernels/conv/short_conv.h"
+#include "kernels/elementwise/dropout.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/pick.h"
+#include "kernels/elementwise/pointwise.h"
+#include "kernels/elementwise/rotate.h"
+#include "kernels/embedding/lookup.h"
+#include "kernels/feature_map/favor_features.h"
+#include "kernels/feature_map/feature_map.h"
+#include "kernels/fused/table_features.h"
+#include "kernels/fused/table_scores.h"
+#include "kernels/law/diagonal_read.h"
+#include "kernels/law/fwm.h"
+#include "kernels/law/network_read.h"
+#include "kernels/law/rescaled_read.h"
+#include "kernels/law/ridge_read.h"
+#include "kernels/law/wkv_read.h"
+#include "kernels/linear/joined_linear.h"
+#include "kernels/linear/linear.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/loss/readout.h"
+#include "kernels/norm/normalize.h"
+#include "kernels/norm/residual_norm.h"
+#include "kernels/optimizer/adam.h"
+#include "kernels/optimizer/book_keeping.h"
+#include "kernels/optimizer/clip.h"
+#include "kernels/recurrence/prefix_dot.h"
+#include "kernels/recurrence/read_weights.h"
+#include "kernels/recurrence/recurrence.h"
+#include "kernels/recurrence/scan.h"
+#include "kernels/recurrence/state_read.h"
+
+// clang-format off
+#define CROSSTALK_OPS(X)                                                       \
+  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep)             \
+  X(CountEvaluation)                                                           \
+  X(FavorFeatures)                                                             \
+  X(FeatureMapForward) X(FeatureMapBackward)                                   \
+  X(SquaredLossForward) X(SquaredLossBackward)                                 \
+  X(TableFeaturesForward) X(TableFeaturesBackward)                             \
+  X(TableScoresForward) X(TableScoresBackward)
+
+/// Ops of one struct (kernels/base/op.h), one a line.
+#define CROSSTALK_WHOLE_OPS(X) \
+  X(Attend) \
+  X(AttendMix) \
+  X(Combine) \
+  X(Constant) \
+  X(CrossEntropy) \
+  X(DiagonalRead) \
+  X(Dropout) \
+  X(EraseRatio) \
+  X(Expand) \
+  X(Fold) \
+  X(FwmRead) \
+  X(GatedConv) \
+  X(GatherValues) \
+  X(JoinedLinear) \
+  X(LevelGain) \
+  X(Linear) \
+  X(LogScan) \
+  X(Lookup) \
+  X(Map) \
+  X(Mix) \
+  X(NetworkRead) \
+  X(Normalize) \
+  X(OneHot) \
+  X(Pick) \
+  X(Pointwise) \
+  X(PrefixDot) \
+  X(ReadWeights) \
+  X(RecurrentRead) \
+  X(RescaledRead) \
+  X(ResidualNorm) \
+  X(RidgeRead) \
+  X(Rotate) \
+  X(RowDivide) \
+  X(Scan) \
+  X(Scores) \
+  X(ShortConv) \
+  X(Signs) \
+  X(Softmax) \
+  X(Solve) \
+  X(StateRead) \
+  X(Swap) \
+  X(WkvRead)
+// clang-format on

@@ -1,0 +1,364 @@
+// Attention as a matrix: scores as products, a warp a row for bias, kernel and sum; gradients by products again.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/score_kernel.h"
+#include "kernels/base/head_rows.h"
+#include "kernels/matmul/batched_product.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+
+/// Query i of sequence b and head h, for one warp.
+template <class Real>
+struct Row {
+  int r, b, h, i, T, K, lane;
+  std::int64_t row;
+  bool exists;
+  SeenTokens seen;
+  HeadRows<Real> k, g;
+  const Real* x;
+  const Real* extra;  ///< what is added to the scaled products, or null
+  Real slope;
+
+  __device__ explicit Row(const Attend<Real>& op) {
+    const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1);
+    row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+    exists = row < static_cast<std::int64_t>(B) * H * Q;
+    if (!exists) return;
+    T = op.k.value.dim(1), K = op.k.value.dim(3), lane = threadIdx.x % 32;
+    r = blockIdx.y, i = static_cast<int>(row % Q), h = static_cast<int>(row / Q % H),
+    b = static_cast<int>(row / Q / H);
+    seen = seen_tokens(op, r, b, i);
+    k = HeadRows<Real>(op.k.value, r, b, h, T, H, K),
+    g = HeadRows<Real>(op.log_decay.value, r, b, h, T, H, 1);
+    x = HeadRows<Real>(op.x.value, r, b, h, Q, H, K)(i);
+    extra = op.extra ? op.extra.value.at(r) + row * T : nullptr;
+    slope = op.slope ? op.slope.value.at(r)[h] : Real(0);
+  }
+
+  /// Calls f(j, bias) for the tokens seen, the last first, a token a lane.
+  template <class F>
+  __device__ void for_tokens(F&& f) const {
+    Real carry = 0;  // of the tokens behind: the sum of their g
+    for (int base = seen.own; base >= seen.first; base -= 32) {
+      const int j = base - lane;
+      Real decay = 0;
+      if (g) {
+        Real sum = j >= seen.first ? *g(j) : Real(0);
+#pragma unroll
+        for (int offset = 1; offset < 32; offset *= 2) {
+          const Real other = __shfl_up_sync(kFullWarp, sum, offset);
+          if (lane >= offset) sum += other;
+        }
+        const Real before = __shfl_up_sync(kFullWarp, sum, 1);
+        decay = carry + (lane > 0 ? before : Real(0));
+        carry += __shfl_sync(kFullWarp, sum, 31);
+      }
+      if (j >= seen.first && j < seen.last) f(j, decay - slope * static_cast<Real>(seen.own - j));
+    }
+  }
+  /// Zeroes what is not seen of a row.
+  __device__ void clear(Real* a) const {
+    for (int j = lane; j < T; j += 32) {
+      if (j < seen.first || j >= seen.last) a[j] = 0;
+    }
+  }
+  /// 1 / |x|, 0 of a zero; by the whole warp.
+  __device__ Real inverse_length() const {
+    const Real square = warp_dot(x, x, K);
+    return square > 0 ? 1 / sqrt(square) : Real(0);
+  }
+  /// 1 / |k_j|, by one lane.
+  __device__ Real inverse_length(int j) const {
+    Real square = 0;
+    for (int c = 0; c < K; ++c) square += k(j)[c] * k(j)[c];
+    return square > 0 ? 1 / sqrt(square) : Real(0);
+  }
+};
+
+/// Products of the row -> weights, in place.
+template <class Real>
+__global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend<Real> op) {
+  const Row<Real> row(op);
+  if (!row.exists) return;
+  const ScoreKernel<Real> kernel(op);
+  Real* a = op.a.value.at(row.r) + row.row * row.T;
+  row.clear(a);
+  if (op.kernel == Kernel::cosine_exp) {
+    const Real inverse = row.inverse_length();
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32)
+      a[j] *= inverse * row.inverse_length(j);
+    __syncwarp();
+  }
+  if (row.extra) {
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] += row.extra[j];
+    __syncwarp();
+  }
+  const Real sink = op.sink ? op.sink.value.at(row.r)[row.h] : -INFINITY;
+  Real largest = -INFINITY;
+  if (op.normalised) {
+    row.for_tokens([&](int j, Real bias) {
+      const Score<Real> score = kernel(a[j]);
+      if (score.factor != 0 && score.exponent + bias > largest) largest = score.exponent + bias;
+    });
+    largest = warp_max(largest);
+    if (sink > largest) largest = sink;
+  }
+  if (!isfinite(largest)) largest = 0;
+  Real total = 0, inverse = 1;
+  row.for_tokens([&](int j, Real bias) {
+    const Score<Real> score = kernel(a[j]);
+    a[j] = score.factor == 0 ? Real(0) : score.factor * exp(score.exponent + bias - largest);
+    total += a[j];
+  });
+  if (op.normalised) {
+    total = warp_sum(total);
+    if (op.eps > 0) total += static_cast<Real>(op.eps) * exp(-largest);
+    if (op.sink) total += exp(sink - largest);
+    inverse = total == 0 ? Real(0) : 1 / total;
+    __syncwarp();
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] *= inverse;
+  }
+  if (op.row && row.lane == 0) {
+    Real* kept = op.row.value.at(row.r) + 2 * row.row;
+    kept[0] = largest, kept[1] = inverse;
+  }
+}
+
+/// What backward writes into d_s; extra: into its own gradient.
+enum class Wanted { score, extra, decay, slope, sink };
+
+template <class Real, Wanted kWanted>
+__global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant__ Attend<Real> op) {
+  const Row<Real> row(op);
+  if (!row.exists) return;
+  const SeenTokens seen = row.seen;
+  const Real* a = op.a.value.at(row.r) + row.row * row.T;
+  const Real* d_a = op.a.gradient.at(row.r) + row.row * row.T;
+  const Real* kept = op.row.value.at(row.r) + 2 * row.row;
+  Real* out = op.d_s.value.at(row.r) + row.row * row.T;
+  const Real shift = op.normalised ? warp_dot(a, d_a, row.T) : Real(0);
+  const auto d_bias = [&](int j) { return a[j] * (d_a[j] - shift); };
+  if constexpr (kWanted == Wanted::score || kWanted == Wanted::extra) {
+    // Gradients of the products, which d_s holds where they are needed.
+    constexpr bool kExtra = kWanted == Wanted::extra;
+    Real* d_extra = kExtra ? op.extra.gradient.at(row.r) + row.row * row.T : nullptr;
+    const Real scale = kExtra ? Real(1) : static_cast<Real>(op.scale);
+    const auto give = [&](int j, Real gradient) {
+      if constexpr (kExtra) {
+        put(op.extra.write, d_extra + j, gradient);
+      } else {
+        out[j] = gradient;
+      }
+    };
+    if constexpr (!kExtra) {
+      row.clear(out);
+    } else if (op.extra.write == Write::overwrite) {
+      row.clear(d_extra);
+    }
+    if (op.kernel == Kernel::exp) {
+      for (int j = seen.first + row.lane; j < seen.last; j += 32) give(j, scale * d_bias(j));
+    } else if (op.kernel == Kernel::cosine_exp) {
+      const Real factor = static_cast<Real>(op.tau) * row.inverse_length();
+      for (int j = seen.first + row.lane; j < seen.last; j += 32)
+        give(j, factor * row.inverse_length(j) * d_bias(j));
+    } else {
+      const ScoreKernel<Real> kernel(op);
+      row.for_tokens([&](int j, Real bias) {
+        const Score<Real> score = kernel(row.extra ? out[j] + row.extra[j] : out[j]);
+        const Real fade = score.slope == 0 ? Real(0) : score.slope * exp(bias - kept[0]);
+        give(j, scale * (d_a[j] - shift) * kept[1] * fade);
+      });
+    }
+  } else if constexpr (kWanted == Wanted::decay) {  // out_n = sum of d_bias_j, j < n, for n <= own
+    Real carry = 0;
+    for (int base = 0; base < row.T; base += 32) {
+      const int j = base + row.lane;
+      Real sum = j >= seen.first && j < seen.last ? d_bias(j) : Real(0);
+#pragma unroll
+      for (int offset = 1; offset < 32; offset *= 2) {
+        const Real other = __shfl_up_sync(kFullWarp, sum, offset);
+        if (row.lane >= offset) sum += other;
+      }
+      const Real before = __shfl_up_sync(kFullWarp, sum, 1);
+      if (j < row.T) out[j] = j <= seen.own ? carry + (row.lane > 0 ? before : Real(0)) : Real(0);
+      carry += __shfl_sync(kFullWarp, sum, 31);
+    }
+  } else if constexpr (kWanted == Wanted::sink) {  // out_0 = what the sink takes of the gradients
+    if (row.lane == 0) out[0] = shift * kept[1] * exp(op.sink.value.at(row.r)[row.h] - kept[0]);
+  } else {  // out_0 = sum of d_bias_j (own - j)
+    Real sum = 0;
+    for (int j = seen.first + row.lane; j < seen.last; j += 32)
+      sum += d_bias(j) * static_cast<Real>(seen.own - j);
+    sum = warp_sum(sum);
+    if (row.lane == 0) out[0] = sum;
+  }
+}
+
+/// d_g_n: sum over queries of what row_gradients left. A thread a token.
+template <class Real>
+__global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ Attend<Real> op) {
+  const int H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1), r = blockIdx.y;
+  const int tiles = (T + kThreads - 1) / kThreads, bh = static_cast<int>(blockIdx.x) / tiles;
+  const int n = static_cast<int>(blockIdx.x % tiles * kThreads + threadIdx.x);
+  if (n >= T) return;
+  const Real* rows = op.d_s.value.at(r) + static_cast<std::int64_t>(bh) * Q * T + n;
+  Real sum = 0;
+#pragma unroll 8
+  for (int i = 0; i < Q; ++i) sum += rows[static_cast<std::int64_t>(i) * T];
+  put(op.log_decay.write, HeadRows<Real>(op.log_decay.gradient, r, bh / H, bh % H, T, H, 1)(n), sum);
+}
+
+/// d_slope or d_sink: sum over sequences and queries. A warp a head.
+template <class Real, Wanted kWanted>
+__global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Real> op) {
+  const In<Real>& field = kWanted == Wanted::sink ? op.sink : op.slope;
+  const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1);
+  const int h = blockIdx.x, r = blockIdx.y;
+  Real sum = 0;
+  for (int bi = threadIdx.x; bi < B * Q; bi += 32)
+    sum += op.d_s.value.at(r)[((static_cast<std::int64_t>(bi / Q) * H + h) * Q + bi % Q) * T];
+  sum = warp_sum(sum);
+  if (threadIdx.x == 0) put(field.write, field.gradient.at(r) + h, -sum);
+}
+
+/// Gradient of the rows v through cosines: u - v (v.u) / |v|^2 with u = e w, a warp a row. e: what is left of the score's
+/// gradient over both lengths.
+template <class Real>
+struct Turn {
+  int rows, sum, K, H;  ///< of v, of w
+  Matrices<Real> e, v, w, out;
+  Write mode;
+};
+template <class Real>
+__global__ void __launch_bounds__(32) turn(const __grid_constant__ Turn<Real> p) {
+  extern __shared__ unsigned char memory[];
+  Real* u = reinterpret_cast<Real*>(memory);
+  const int n = static_cast<int>(blockIdx.x % p.rows), bh = static_cast<int>(blockIdx.x / p.rows),
+            r = blockIdx.y;
+  const int b = bh / p.H, h = bh % p.H;
+  const Real* e = p.e.at(r, b, h) + n * p.e.row;
+  const Real *v = p.v.at(r, b, h) + n * p.v.row, *w = p.w.at(r, b, h);
+  Real along = 0, square = 0;
+  for (int c = threadIdx.x; c < p.K; c += 32) {
+    Real sum = 0;
+    for (int j = 0; j < p.sum; ++j) sum += e[j * p.e.column] * w[j * p.w.row + c];
+    u[c] = sum, along += sum * v[c], square += v[c] * v[c];
+  }
+  along = warp_sum(along), square = warp_sum(square);
+  const Real part = square > 0 ? along / square : Real(0);
+  Real* out = p.out.at(r, b, h) + n * p.out.row;
+  for (int c = threadIdx.x; c < p.K; c += 32) put(p.mode, out + c, u[c] - part * v[c]);
+}
+
+template <class Real>
+void launch_turn(const Exec& exec, const Attend<Real>& op, const Turn<Real>& p) {
+  const std::size_t bytes = static_cast<std::size_t>(p.K) * sizeof(Real);
+  if (bytes > shared_memory_limit())
+    refuse_shape("attend backward", "K", p.K, static_cast<int>(shared_memory_limit() / sizeof(Real)));
+  allow_shared_memory(turn<Real>, bytes);
+  const dim3 grid(static_cast<unsigned>(op.k.value.dim(0) * p.H * p.rows),
+                  static_cast<unsigned>(op.k.value.R));
+  turn<Real><<<grid, 32, bytes, stream_of(exec)>>>(p);
+  check_launch("attend backward (cosine)");
+}
+
+template <class Real>
+dim3 row_grid(const Attend<Real>& op) {
+  const std::int64_t rows =
+      static_cast<std::int64_t>(op.k.value.dim(0)) * op.k.value.dim(2) * op.x.value.dim(1);
+  return dim3(blocks_for(rows, kWarps), static_cast<unsigned>(op.k.value.R));
+}
+
+template <class Real>
+bool empty(const Attend<Real>& op) {
+  return op.k.value.R == 0 || op.k.value.size() == 0 || op.x.value.size() == 0;
+}
+
+template <class Real>
+BatchedProduct<Real> product(const Attend<Real>& op, int M, int N, int K) {
+  BatchedProduct<Real> p;
+  p.M = M, p.N = N, p.K = K;
+  p.B = op.k.value.dim(0), p.H = op.k.value.dim(2), p.R = op.k.value.R;
+  return p;
+}
+
+/// Scaled (cosine: plain) products of queries and keys into `out`.
+template <class Real>
+void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
+  BatchedProduct<Real> p = product(op, op.x.value.dim(1), op.k.value.dim(1), op.k.value.dim(3));
+  p.a = token_rows(op.x.value), p.b = token_rows(op.k.value).transposed(), p.c = head_matrices(out);
+  if (op.kernel != Kernel::cosine_exp) p.scale = static_cast<Real>(op.scale);
+  batched_product(exec, "attend", p);
+}
+
+/// d_slope or d_sink.
+template <Wanted kWanted, class Real>
+void head_gradient(const Exec& exec, const Attend<Real>& op) {
+  row_gradients<Real, kWanted><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("attend backward (rows of a head)");
+  const dim3 heads(static_cast<unsigned>(op.k.value.dim(2)), static_cast<unsigned>(op.k.value.R));
+  sum_rows<Real, kWanted><<<heads, 32, 0, stream_of(exec)>>>(op);
+  check_launch("attend backward (head)");
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const Attend<Real>& op) {
+  if (empty(op)) return;
+  products(exec, op, op.a.value);
+  weigh<Real><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("attend (rows)");
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const Attend<Real>& op) {
+  if (empty(op)) return;
+  const int Q = op.x.value.dim(1), T = op.k.value.dim(1), H = op.k.value.dim(2), K = op.k.value.dim(3);
+  const Matrices<Real> x = token_rows(op.x.value), k = token_rows(op.k.value),
+                       d_s = head_matrices(op.d_s.value);
+  const bool products_needed = op.kernel != Kernel::exp && op.kernel != Kernel::cosine_exp;
+  if (op.extra.wanted()) {
+    if (products_needed) products(exec, op, op.d_s.value);
+    row_gradients<Real, Wanted::extra><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend backward (extra)");
+  }
+  if (op.x.wanted() || op.k.wanted()) {
+    if (products_needed) products(exec, op, op.d_s.value);
+    row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend backward (rows)");
+  }
+  const bool cosine = op.kernel == Kernel::cosine_exp;
+  if (op.x.wanted() && cosine)
+    launch_turn(exec, op, Turn<Real>{Q, T, K, H, d_s, x, k, token_rows(op.x.gradient), op.x.write});
+  if (op.k.wanted() && cosine)
+    launch_turn(exec, op,
+                Turn<Real>{T, Q, K, H, d_s.transposed(), k, x, token_rows(op.k.gradient), op.k.write});
+  if (op.x.wanted() && !cosine) {
+    BatchedProduct<Real> p = product(op, Q, K, T);
+    p.a = d_s, p.b = k, p.c = token_rows(op.x.gradient), p.mode = op.x.write;
+    batched_product(exec, "attend backward (x)", p);
+  }
+  if (op.k.wanted() && !cosine) {
+    BatchedProduct<Real> p = product(op, T, K, Q);
+    p.a = d_s.transposed(), p.b = x, p.c = token_rows(op.k.gradient), p.mode = op.k.write;
+    batched_product(exec, "attend backward (k)", p);
+  }
+  if (op.log_decay.wanted()) {
+    row_gradients<Real, Wanted::decay><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend backward (rows of log_decay)");
+    const auto blocks = blocks_for(T, kThreads) * static_cast<unsigned>(op.k.value.dim(0) * H);
+    sum_queries<Real>
+        <<<dim3(blocks, static_cast<unsigned>(op.k.value.R)), kThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend backward (log_decay)");
+  }
+  if (op.slope.wanted()) head_gradient<Wanted::slope>(exec, op);
+  if (op.sink.wanted()) head_gradient<Wanted::sink>(exec, op);
+}
+
+CROSSTALK_INSTANTIATE(cuda, Attend)
+
+}  // namespace crosstalk

@@ -1,0 +1,292 @@
+// Attention that reads values at once: tiles on the tensor cores for floats in heads of up to 128, a warp a row else.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attend_mix_rows.cuh"
+#include "kernels/attention/attend_mix_tiles.cuh"
+#include "kernels/attention/attend_mix_whole.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kHeadThreads = 1024;
+
+template <class Real>
+bool in_tiles(const AttendMix<Real>& op) {
+  return sizeof(Real) == sizeof(float) && op.fits_tiles();
+}
+
+/// What logarithms are multiplied by: tiles count to base 2.
+template <class Real>
+double unit_of(const AttendMix<Real>& op) {
+  return in_tiles(op) ? static_cast<double>(kLog2E) : 1;
+}
+
+template <class Real>
+dim3 grid_of(const AttendMix<Real>& op, int rows, int per_block, bool whole) {
+  const std::int64_t heads = static_cast<std::int64_t>(op.B()) * op.H();
+  return dim3(whole ? static_cast<unsigned>(heads) * blocks_for(rows, per_block)
+                    : blocks_for(heads * rows, per_block),
+              static_cast<unsigned>(op.k.value.R));
+}
+
+/// Phi of one sequence and head, by a warp: sums in double, kept in two parts.
+template <class Real>
+__global__ void __launch_bounds__(32) make_phases(const __grid_constant__ AttendMix<Real> op, double unit) {
+  constexpr double kNothing = -1e6;  // e to this is 0; -inf has no differences
+  const int bh = static_cast<int>(blockIdx.x), h = bh % op.H(), r = blockIdx.y, T = op.T();
+  const int lane = threadIdx.x;
+  const HeadRows<Real> g(op.log_decay.value, r, bh / op.H(), h, T, op.H(), 1);
+  const double slope = op.slope ? static_cast<double>(op.slope.value.at(r)[h]) : 0;
+  Real* out = op.phase.value.at(r) + 2 * static_cast<std::int64_t>(bh) * T;
+  double carry = 0;
+  for (int base = 0; base < T; base += 32) {
+    const int n = base + lane;
+    double sum = g && n < T ? static_cast<double>(*g(n)) : 0;
+    if (sum < kNothing) sum = kNothing;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const double other = __shfl_up_sync(kFullWarp, sum, offset);
+      if (lane >= offset) sum += other;
+    }
+    const double phase = unit * (carry + sum - slope * n);
+    if (n < T) out[2 * n] = static_cast<Real>(phase);
+    if (n < T) out[2 * n + 1] = static_cast<Real>(phase - static_cast<double>(static_cast<Real>(phase)));
+    carry += __shfl_sync(kFullWarp, sum, 31);
+  }
+}
+
+/// D of every row, half a warp a row.
+template <class Real>
+__global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constant__ AttendMix<Real> op) {
+  constexpr int kLanes = 16;
+  const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (kRowThreads / kLanes) + threadIdx.x / kLanes;
+  const int r = blockIdx.y, lane = static_cast<int>(threadIdx.x) % kLanes, V = op.V();
+  Real D = 0;
+  if (row < rows && op.normalised) {
+    const int bh = static_cast<int>(row / op.Q()), i = static_cast<int>(row % op.Q());
+    const Real *o = rows_of(op, op.o.value, r, bh)(i), *d_o = rows_of(op, op.o.gradient, r, bh)(i);
+    const bool aligned = V % 4 == 0 && is_aligned16(o) && is_aligned16(d_o);
+    for (int c = 4 * lane; c < V; c += 4 * kLanes) {
+      Real x[4], y[4];
+      load4(o + c, V - c, aligned, x), load4(d_o + c, V - c, aligned, y);
+      D += (x[0] * y[0] + x[1] * y[1]) + (x[2] * y[2] + x[3] * y[3]);
+    }
+  }
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) D += __shfl_xor_sync(kFullWarp, D, offset);
+  if (row < rows && lane == 0) op.d_rows.value.at(r)[2 * row] = D;
+}
+
+/// d_g_n = sum_{own_i >= n} rho_i - sum_{j >= n} c_j, of the sums of d over rows (rho) and columns (c); by a warp.
+template <class Real>
+__global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ AttendMix<Real> op) {
+  const int bh = static_cast<int>(blockIdx.x), b = bh / op.H(), r = blockIdx.y, T = op.T(), Q = op.Q();
+  const int lane = threadIdx.x;
+  const Real* rows = op.d_rows.value.at(r) + 2 * static_cast<std::int64_t>(bh) * Q;
+  const Real* columns = op.d_columns.value.at(r) + static_cast<std::int64_t>(bh) * T;
+  const HeadRows<Real> out(op.log_decay.gradient, r, b, bh % op.H(), T, op.H(), 1);
+  double carry = 0;
+  for (int base = T - 1; base >= 0; base -= 32) {
+    const int n = base - lane;
+    double sum = 0;
+    if (n >= 0) {
+      sum = -static_cast<double>(columns[n]);
+      if (op.position) {
+        for (int i = 0; i < Q; ++i)
+          if (seen_tokens(op, r, b, i).own == n) sum += static_cast<double>(rows[2 * i + 1]);
+      } else if (n + op.before < Q) {
+        sum += static_cast<double>(rows[2 * (n + op.before) + 1]);
+      }
+    }
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const double other = __shfl_up_sync(kFullWarp, sum, offset);
+      if (lane >= offset) sum += other;
+    }
+    if (n >= 0) put(op.log_decay.write, out(n), static_cast<Real>(carry + sum));
+    carry += __shfl_sync(kFullWarp, sum, 31);
+  }
+}
+
+/// d_slope = sum_j j c_j - sum_i own_i rho_i and d_sink = - sum_i D_i e^{sink - L_i}, a block a head.
+template <class Real>
+__global__ void __launch_bounds__(kHeadThreads)
+    head_gradients(const __grid_constant__ AttendMix<Real> op, double unit) {
+  __shared__ double parts[kHeadThreads / 32];
+  const int h = blockIdx.x, r = blockIdx.y, B = op.B(), H = op.H(), T = op.T(), Q = op.Q();
+  const auto total = [&](double sum) {  // in thread 0
+    sum = warp_sum(sum);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < kHeadThreads / 32; ++w) sum += parts[w];
+    return sum;
+  };
+  double distances = 0, sunk = 0;
+  for (int bi = threadIdx.x; bi < B * Q; bi += kHeadThreads) {
+    const int b = bi / Q, i = bi % Q;
+    const std::int64_t row = (static_cast<std::int64_t>(b) * H + h) * Q + i;
+    const Real* kept = op.d_rows.value.at(r) + 2 * row;
+    if (op.slope.wanted()) distances -= static_cast<double>(kept[1]) * max(seen_tokens(op, r, b, i).own, 0);
+    if (op.sink.wanted())
+      sunk -= static_cast<double>(kept[0]) * exp(static_cast<double>(op.sink.value.at(r)[h]) -
+                                                 static_cast<double>(op.row.value.at(r)[row]) / unit);
+  }
+  for (int bj = threadIdx.x; bj < B * T && op.slope.wanted(); bj += kHeadThreads)
+    distances += static_cast<double>(
+                     op.d_columns.value.at(r)[(static_cast<std::int64_t>(bj / T) * H + h) * T + bj % T]) *
+                 (bj % T);
+  distances = total(distances), sunk = total(sunk);
+  if (threadIdx.x != 0) return;
+  if (op.slope.wanted()) put(op.slope.write, op.slope.gradient.at(r) + h, static_cast<Real>(distances));
+  if (op.sink.wanted()) put(op.sink.write, op.sink.gradient.at(r) + h, static_cast<Real>(sunk));
+}
+
+/// Calls f with the tile type of the op's sizes and format.
+template <class F>
+void with_tile(const AttendMix<float>& op, F&& f) {
+  const int D = op.K() > op.V() ? op.K() : op.V();
+  const auto with_size = [&]<Precision kPrecision>() {
+    if (D <= 32) {
+      f(Tile<kPrecision, 32>{});
+    } else if (D <= 64) {
+      f(Tile<kPrecision, 64>{});
+    } else {
+      f(Tile<kPrecision, 128>{});
+    }
+  };
+  if (op.products == Precision::bf16) {
+    with_size.template operator()<Precision::bf16>();
+  } else if (op.products == Precision::tf32) {
+    with_size.template operator()<Precision::tf32>();
+  } else {
+    with_size.template operator()<Precision::full>();
+  }
+}
+
+template <class Kernel>
+void launch_tiles(const Exec& exec, const AttendMix<float>& op, Kernel kernel, int rows, int bytes) {
+  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
+  kernel<<<grid_of(op, rows, kTileRows, true), kTileThreads, static_cast<std::size_t>(bytes),
+           stream_of(exec)>>>(op);
+}
+
+/// Whether a block holds a head, and memory is as it wants it.
+bool in_whole_heads(const AttendMix<float>& op) {
+  bool good = op.fits_whole();
+  for (const Tensor<float>& t : {op.x.value, op.k.value, op.v.value, op.o.value, op.o.gradient, op.x.gradient,
+                                 op.k.gradient, op.v.gradient})
+    good = good &&
+           (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
+  for (const In<float>* field : {&op.x, &op.k, &op.v})
+    good = good && (!op.rounded || field->write != Write::add);
+  if (op.rounded && !good) throw std::logic_error("[attend_mix] rounded operands need whole heads");
+  return good;
+}
+
+/// Calls f with how whole heads of the op's sizes are cut.
+template <class F>
+void with_whole_heads(const AttendMix<float>& op, const F& f) {
+  using Narrow = Tile<Precision::bf16, 64>;
+  constexpr int kFew = 64;
+  if (op.K() > 64 || op.V() > 64) {
+    f(Whole<Tile<Precision::bf16, 128>, 8>(op.Q(), op.T()));
+  } else if (op.Q() > kFew || op.T() > kFew) {
+    f(Whole<Narrow, 8>(op.Q(), op.T()));
+  } else {
+    f(Whole<Narrow, 4>(op.Q(), op.T()));
+  }
+}
+
+template <class Cut>
+void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(AttendMix<float>), const Cut&,
+                  int bytes) {
+  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
+  kernel<<<grid_of(op, 1, 1, true), Cut::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
+}
+
+template <class Real>
+bool empty(const AttendMix<Real>& op) {
+  return op.k.value.R == 0 || op.k.value.size() == 0 || op.o.value.size() == 0;
+}
+
+template <class Real>
+void phases(const Exec& exec, const AttendMix<Real>& op) {
+  if (!op.biased()) return;
+  make_phases<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, unit_of(op));
+  check_launch("attend_mix (phases)");
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
+  if (empty(op)) return;
+  phases(exec, op);
+  if constexpr (std::is_same_v<Real, float>) {
+    if (in_whole_heads(op)) {
+      with_whole_heads(op, [&](auto cut) {
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
+        op.rounded ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
+      });
+      check_launch("attend_mix");
+      return;
+    }
+    if (in_tiles(op)) {
+      with_tile(op, [&](auto tile) {
+        launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
+      });
+      check_launch("attend_mix");
+      return;
+    }
+  }
+  read_rows<Real><<<grid_of(op, op.Q(), kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
+  check_launch("attend_mix");
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
+  if (empty(op)) return;
+  phases(exec, op);
+  const int rows = op.Q() > op.T() ? op.Q() : op.T();
+  bool done = false;
+  if constexpr (std::is_same_v<Real, float>) {
+    if ((done = in_whole_heads(op)))
+      with_whole_heads(op, [&](auto cut) {
+        using Cut = decltype(cut);
+        const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
+        op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
+      });
+  }
+  if (!done) {
+    row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
+    check_launch("attend_mix backward (rows)");
+  }
+  if constexpr (std::is_same_v<Real, float>) {
+    if (!done && in_tiles(op)) {
+      done = true;
+      with_tile(op, [&](auto tile) {
+        launch_tiles(exec, op, gradient_tiles<decltype(tile)>, rows, gradient_bytes<decltype(tile)>());
+      });
+    }
+  }
+  if (!done)
+    gradient_rows<Real><<<grid_of(op, rows, kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
+  check_launch("attend_mix backward");
+  if (op.log_decay.wanted()) {
+    decay_gradients<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op);
+    check_launch("attend_mix backward (log_decay)");
+  }
+  if (!op.slope.wanted() && !op.sink.wanted()) return;
+  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.k.value.R));
+  head_gradients<Real><<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, unit_of(op));
+  check_launch("attend_mix backward (heads)");
+}
+
+CROSSTALK_INSTANTIATE(cuda, AttendMix)
+
+}  // namespace crosstalk

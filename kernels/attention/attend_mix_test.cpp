@@ -1,0 +1,385 @@
+// Attention without its weights in memory: against sums in long double without a maximum, against Attend and Mix, and on
+// a GPU, at the sizes of its tiles and between them, against double precision.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attend_mix.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "kernels/attention/attend.h"
+#include "kernels/testing/cuda_test.h"
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+struct Shape {
+  int B = 2, T = 6, Q = 3, H = 2, K = 3, V = 4;
+  bool normalised = true, strict = false, before = false, decays = false, slopes = false, sinks = false,
+       positions = true;
+  double eps = 0, scale = 0.7;
+  int window = 0;
+  Precision products = Precision::full;
+  bool rounded = false;
+
+  template <class Op>
+  void configure(Op& op) const {
+    op.normalised = normalised, op.strict = strict, op.before = before, op.eps = eps, op.scale = scale;
+    op.window = window;
+    if constexpr (requires { op.products; }) op.products = products, op.rounded = rounded;
+  }
+};
+
+/// The inputs that a shape has, in the order of fields().
+std::vector<std::pair<std::string, std::vector<int>>> inputs(const Shape& s) {
+  std::vector<std::pair<std::string, std::vector<int>>> all = {
+      {"x", {s.B, s.Q, s.H, s.K}}, {"k", {s.B, s.T, s.H, s.K}}, {"v", {s.B, s.T, s.H, s.V}}};
+  if (s.decays) all.push_back({"log_decay", {s.B, s.T, s.H}});
+  if (s.slopes) all.push_back({"slope", {s.H}});
+  if (s.sinks) all.push_back({"sink", {s.H}});
+  return all;
+}
+
+Numbers reads(const Shape& s, const Values& in) {
+  Numbers o;
+  const auto entry = [&](const char* name, int b, int n, int h, int count, int width, int j) -> long double {
+    return in[name][static_cast<std::size_t>(((b * count + n) * s.H + h) * width + j)];
+  };
+  for (int row = 0; row < s.B * s.Q * s.H; ++row) {
+    const int h = row % s.H, i = row / s.H % s.Q, b = row / s.H / s.Q;
+    const int p =
+        s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.Q + i)] : i + !s.before;
+    long double total = s.eps;
+    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][static_cast<std::size_t>(h)]));
+    std::vector<long double> sums(static_cast<std::size_t>(s.V), 0);
+    for (int j = 0; j < p; ++j) {
+      const int ago = p - 1 - j;
+      if (ago < (s.strict ? 1 : 0) || (s.window > 0 && ago >= s.window)) continue;
+      long double e = 0;
+      for (int c = 0; c < s.K; ++c)
+        e += s.scale * entry("x", b, i, h, s.Q, s.K, c) * entry("k", b, j, h, s.T, s.K, c);
+      for (int t = j + 1; t < p && s.decays; ++t) e += entry("log_decay", b, t, h, s.T, 1, 0);
+      if (s.slopes) e -= in["slope"][static_cast<std::size_t>(h)] * ago;
+      total += std::exp(e);
+      for (int c = 0; c < s.V; ++c)
+        sums[static_cast<std::size_t>(c)] += std::exp(e) * entry("v", b, j, h, s.T, s.V, c);
+    }
+    for (long double x : sums) o.push_back(static_cast<double>(!s.normalised ? x : x == 0 ? 0 : x / total));
+  }
+  return o;
+}
+
+OpCase make(const std::string& name, const Shape& s, const Fill& gate = uniform(-1.5, 0)) {
+  OpCase op(name);
+  for (const auto& [field, dims] : inputs(s))
+    op.input(field, dims, field == "log_decay" ? gate : field == "slope" ? uniform(0.1, 1) : normal());
+  for (const auto& [field, there] :
+       {std::pair{"log_decay", s.decays}, {"slope", s.slopes}, {"sink", s.sinks}}) {
+    if (!there) op.absent(field);
+  }
+  if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
+  op.output("o", {s.B, s.Q, s.H, s.V}).workspace("row", {s.B, s.H, s.Q});
+  op.workspace("phase", {s.B, s.H, s.T, 2}).workspace("d_rows", {s.B, s.H, s.Q, 2});
+  op.workspace("d_columns", {s.B, s.H, s.T});
+  call<AttendMix>(op, [s](auto& o) { s.configure(o); });
+  op.oracle([s](const Values& in) {
+    Values out;
+    out.real["o"] = reads(s, in);
+    return out;
+  });
+  return op.roundings(2 * s.K + 2 * s.T + 8).condition(2).gradient_elements(40);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  const Shape plain;
+  Shape s = plain;
+  all.push_back(make("Positions", s));
+  s.normalised = false;
+  all.push_back(make("NotNormalised", s));
+  s = plain, s.decays = s.slopes = s.sinks = true, s.eps = 0.5;
+  all.push_back(make("BiasedSinkEps", s));
+  s.strict = true, s.window = 3;
+  all.push_back(make("BiasedSinkStrictWindow", s));
+  s.sinks = s.normalised = false;
+  all.push_back(make("BiasedNotNormalised", s));
+  Shape every;
+  every.positions = false, every.Q = every.T;
+  s = every;
+  all.push_back(make("EveryToken", s));
+  s.strict = true;
+  all.push_back(make("EveryTokenStrict", s));
+  s.strict = false, s.before = s.decays = true;
+  all.push_back(make("EveryTokenBefore", s));
+  s.before = false, s.window = 2;
+  all.push_back(make("EveryTokenWindow", s));
+  s.window = 1, s.strict = true;
+  all.push_back(make("StrictWindowOfOne", s));  // nobody sees anything
+  s = plain, s.sinks = s.strict = true;
+  all.push_back(make("SinkStrict", s));  // rows that see nothing but the sink
+  all.push_back(make("SinkHuge", s).edit("sink", [](int, Numbers& x) { x = {900, -900}; }));
+  s = every, s.decays = s.slopes = true, s.B = s.T = s.Q = s.H = s.K = s.V = 1;
+  all.push_back(make("Ones", s).condition(100));  // D is all of its row: what is left of it is rounding
+  s = plain, s.Q = 1, s.B = 4, s.slopes = true;
+  all.push_back(make("OneQuery", s));
+  s = every, s.B = 1, s.T = s.Q = 67, s.H = 3, s.K = 37, s.V = 20, s.scale = 0.15, s.decays = s.slopes = true;
+  all.push_back(make("Large", s, uniform(-0.3, 0)).gradient_elements(25));
+  s.positions = true, s.Q = 35, s.sinks = true;
+  all.push_back(make("LargePositions", s, uniform(-0.3, 0)).gradient_elements(25));
+  s = plain, s.B = 1, s.T = 9, s.K = 150, s.V = 140, s.scale = 0.05;
+  all.push_back(make("WideHeads", s).gradient_elements(25));
+  const auto gates = [](RandomStream& random, int r, std::int64_t i) {
+    const double choice[] = {0, -20, -60, -1};
+    return i % 5 == 0 ? -random.uniform() : choice[(i + r) % 4];
+  };
+  s = plain, s.decays = true, s.T = 9;
+  all.push_back(make("Resets", s, gates).roundings(100));
+  s = plain, s.decays = s.strict = true;
+  all.push_back(make("FarBelow", s, constant(-150)).roundings(400));  // e^-150 is no float
+  s = plain, s.scale = 1, s.K = 2;  // scores of 3000 and 2998: a rounding of one is 3000 eps in the weight
+  all.push_back(make("HugeScores", s)
+                    .edit("x",
+                          [](int, Numbers& x) {
+                            for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 10 : 1;
+                          })
+                    .edit("k",
+                          [](int, Numbers& k) {
+                            for (std::size_t i = 0; i < k.size(); i += 2) k[i] = i % 8 == 0 ? 300 : 299.8;
+                          })
+                    .roundings(6000)
+                    .condition(20));  // keys of 300 times weights' differences
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(AttendMix, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// Two operands in bf16 in the place of a float, and back.
+Numbers paired(const Numbers& x) {
+  Numbers pairs;
+  for (std::size_t i = 0; i < x.size(); i += 2) {
+    const float low = rounded(Precision::bf16, static_cast<float>(x[i])),
+                high = rounded(Precision::bf16, static_cast<float>(x[i + 1]));
+    std::uint32_t bits, top;
+    memcpy(&bits, &low, sizeof bits), memcpy(&top, &high, sizeof top);
+    bits = bits >> 16 | top;
+    float pair;
+    memcpy(&pair, &bits, sizeof pair);
+    pairs.push_back(static_cast<double>(pair));
+  }
+  return pairs;
+}
+Numbers unpaired(const Numbers& pairs) {
+  Numbers x;
+  for (const double pair : pairs) {
+    const auto narrow = static_cast<float>(pair);
+    std::uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    for (const std::uint32_t half : {bits << 16, bits & 0xffff0000u}) {
+      float one;
+      memcpy(&one, &half, sizeof one);
+      x.push_back(static_cast<double>(one));
+    }
+  }
+  return x;
+}
+
+/// Reads and gradients of one replica, on given numbers; `chain`: by Attend and Mix.
+template <class Real>
+std::map<std::string, Numbers> run(const Shape& s, const Values& in, Device device, bool chain = false) {
+  TensorSet<Real> set(device);
+  const int share = s.rounded ? 2 : 1;
+  for (auto [name, dims] : inputs(s)) {
+    if (dims.size() == 4) dims.back() /= share;
+    set.reals.add(name, 1, dims);
+    set.reals.add("d_" + name, 1, dims);
+    set.writes[name] = Write::overwrite;
+  }
+  if (s.positions) set.integers.add("position", 1, {s.B, s.Q});
+  for (const char* name : {"o", "d_o"}) set.reals.add(name, 1, {s.B, s.Q, s.H, s.V / share});
+  if (chain) {
+    for (const char* name : {"a", "d_a", "d_s"}) set.reals.add(name, 1, {s.B, s.H, s.Q, s.T});
+    set.reals.add("row", 1, {s.B, s.H, s.Q, 2});
+  } else {
+    set.reals.add("row", 1, {s.B, s.H, s.Q}), set.reals.add("d_rows", 1, {s.B, s.H, s.Q, 2});
+    set.reals.add("phase", 1, {s.B, s.H, s.T, 2}), set.reals.add("d_columns", 1, {s.B, s.H, s.T});
+  }
+  set.allocate();
+  for (const auto& [name, x] : in.real)
+    upload(device, set.real(name), 0, s.rounded && name != "sink" ? paired(x) : x);
+  if (s.positions) upload(device, set.integer("position"), 0, in.integer.at("position"));
+  Exec exec;
+  exec.device = device;
+  const auto configure = [&](auto& op) {
+    if constexpr (requires { op.window; }) s.configure(op);
+  };
+  if (chain) {
+    const auto attend = bound<Attend, Real>(set, configure);
+    auto mix = bound<Mix, Real>(set, configure);
+    mix.a.value = set.real("a"), mix.a.gradient = set.real("d_a"), mix.a.write = Write::overwrite;
+    forward(exec, attend), forward(exec, mix), backward(exec, mix), backward(exec, attend);
+  } else {
+    const auto op = bound<AttendMix, Real>(set, configure);
+    forward(exec, op), backward(exec, op);
+  }
+  set.check_overruns();
+  std::map<std::string, Numbers> out;
+  const auto keep = [&](const std::string& name) {
+    const auto x = download(device, set.real(name), 0);
+    out[name] = Numbers(x.begin(), x.end());
+    if (s.rounded && name != "d_sink") out[name] = unpaired(out[name]);
+  };
+  keep("o");
+  for (const auto& input : inputs(s)) keep("d_" + input.first);
+  return out;
+}
+
+/// Scores of a few units, decays from none to e^-10, positions everywhere.
+Values drawn(const Shape& s) {
+  Values in;
+  RandomStream random(11, RandomDomain::initialisation, 0);
+  const auto draw = [&](const std::string& name, const std::vector<int>& dims, const Fill& fill) {
+    std::size_t size = 1;
+    for (int n : dims) size *= static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < size; ++i)
+      in.real[name].push_back(fill(random, 0, static_cast<std::int64_t>(i)));
+  };
+  for (const auto& [name, dims] : inputs(s))
+    draw(name, dims, name == "log_decay" ? uniform(-3, 1) : name == "slope" ? uniform(0, 0.2) : normal());
+  for (double& g : in.real["log_decay"]) g = g < -2.5 ? 0 : -std::pow(10, g);
+  if (!s.decays) in.real.erase("log_decay");
+  draw("d_o", {s.B, s.Q, s.H, s.V}, normal());
+  for (int i = 0; i < s.B * s.Q && s.positions; ++i)
+    in.integer["position"].push_back(static_cast<std::int32_t>(positions(s.T)(random, 0, i)));
+  return in;
+}
+
+double error_of(const Numbers& got, const Numbers& want) {
+  double error = 0, size = 1e-300;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (!std::isfinite(got[i])) return INFINITY;
+    error = std::max(error, std::abs(got[i] - want[i])), size = std::max(size, std::abs(want[i]));
+  }
+  return error / size;
+}
+
+std::vector<Shape> shapes() {
+  std::vector<Shape> all;
+  for (const auto& [K, V] : {std::pair{32, 32}, {64, 64}, {128, 128}, {33, 100}, {100, 7}, {7, 40}, {1, 1}}) {
+    for (int kind = 0; kind < 5; ++kind) {
+      Shape s;
+      s.B = 1, s.T = s.Q = 150, s.positions = false, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K + 3);
+      s.decays = kind == 1 || kind == 2, s.slopes = kind == 2 || kind == 3, s.sinks = kind == 3;
+      if (kind == 2) s.window = 70, s.strict = true;
+      if (kind == 3) s.positions = true, s.Q = 70, s.eps = 0.1;
+      if (kind == 4) s.before = true, s.normalised = false;
+      all.push_back(s);
+    }
+  }
+  return all;
+}
+
+TEST(AttendMixTest, IsAttendAndThenMix) {
+  for (const Shape& s : shapes()) {
+    const Values in = drawn(s);
+    const auto got = run<double>(s, in, Device::cpu), want = run<double>(s, in, Device::cpu, true);
+    for (const auto& [name, x] : want) EXPECT_LE(error_of(got.at(name), x), 1e-12) << name << " K=" << s.K;
+  }
+}
+
+// x, k and v the same variable: the first overwrites the gradient, the others add.
+TEST(AttendMixTest, OneVariableInThreeFields) {
+  Shape s;
+  s.positions = false, s.Q = s.T, s.V = s.K, s.decays = true;
+  const OpCase op = make("Thrice", s);
+  TensorSet<double> three, one;
+  op.fill(three, {0, 1}), op.fill(one, {0, 1});
+  for (const char* name : {"x", "v"}) {
+    for (int r = 0; r < 2; ++r)
+      std::copy_n(three.real("k").at(r), three.real("k").size(), three.real(name).at(r));
+  }
+  op.run_forward({}, three), op.run_backward({}, three);
+  auto tied = bound<AttendMix, double>(one, [&](auto& o) { s.configure(o); });
+  tied.x = tied.v = tied.k;
+  tied.k.write = tied.v.write = Write::add;
+  forward({}, tied), backward({}, tied);
+  for (int r = 0; r < 2; ++r) {
+    for (std::int64_t i = 0; i < three.real("d_k").size(); ++i)
+      three.real("d_k").at(r)[i] += three.real("d_x").at(r)[i] + three.real("d_v").at(r)[i];
+  }
+  EXPECT_TRUE(close("d_k", one.real("d_k"), three.real("d_k"), 1e-13));
+}
+
+class AttendMixOnCuda : public CudaTest {};
+
+TEST_F(AttendMixOnCuda, TilesOfAllSizesAndFormats) {
+  for (Shape s : shapes()) {
+    const Values in = drawn(s);
+    const auto want = run<double>(s, in, Device::cpu);
+    for (const auto& [products, limit] :
+         {std::pair{Precision::full, 1e-5}, {Precision::tf32, 4e-3}, {Precision::bf16, 4e-2}}) {
+      s.products = products;
+      const auto got = run<float>(s, in, Device::cuda);
+      for (const auto& [name, x] : want)  // d_slope is a difference of sums that are longer by the distances
+        EXPECT_LE(error_of(got.at(name), x), name == "d_slope" ? 4 * limit : limit)
+            << fmt::format("{}: K {} V {} Q {} format {} decays {} slopes {}", name, s.K, s.V, s.Q,
+                           static_cast<int>(products), s.decays, s.slopes);
+      EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
+    }
+  }
+}
+
+// Many heads, each held by a block: queries that are shared by few warps and by many, and such as do not fit
+// beside tokens.
+TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
+  for (const auto& [T, Q, K, V] : {std::tuple{40, 40, 64, 64},
+                                   {90, 90, 128, 128},
+                                   {70, 70, 100, 36},
+                                   {130, 9, 36, 8},
+                                   {100, 33, 64, 128},
+                                   {140, 200, 40, 64},
+                                   {33, 256, 36, 4},
+                                   {256, 16, 128, 128},
+                                   {250, 250, 128, 128},
+                                   {256, 60, 128, 100}}) {
+    for (int kind = T / 10 % 2; kind < 4; kind += 2) {
+      Shape s;
+      s.B = 32, s.H = 2, s.T = T, s.Q = Q, s.K = K, s.V = V, s.scale = 1 / std::sqrt(K),
+      s.products = Precision::bf16;
+      s.positions = Q != T || kind == 2, s.decays = s.slopes = false, s.sinks = kind == 1;
+      if (kind == 2) s.eps = 0.1, s.window = 20;
+      if (kind == 3) s.normalised = false, s.strict = true;
+      const Values in = drawn(s);
+      const auto want = run<double>(s, in, Device::cpu);
+      for (const bool rounded : {false, true}) {
+        if (rounded && (K % 8 != 0 || V % 8 != 0)) continue;
+        s.rounded = rounded;
+        const auto got = run<float>(s, in, Device::cuda);
+        for (const auto& [name, x] : want)
+          EXPECT_LE(error_of(got.at(name), x), 4e-2)
+              << fmt::format("{}: T {} Q {} K {} V {} kind {} rounded {}", name, T, Q, K, V, kind, rounded);
+        EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
+      }
+    }
+  }
+}
+
+TEST_F(AttendMixOnCuda, ManyTiles) {
+  for (const bool decays : {false, true}) {
+    Shape s;
+    s.B = 1, s.H = 1, s.T = s.Q = 1000, s.K = s.V = 64, s.scale = 0.125, s.positions = false,
+    s.decays = decays;
+    const Values in = drawn(s);
+    const auto want = run<double>(s, in, Device::cpu);
+    for (const auto& [products, limit] :
+         {std::pair{Precision::full, 1e-5}, {Precision::tf32, 4e-3}, {Precision::bf16, 3e-2}}) {
+      s.products = products;
+      const auto got = run<float>(s, in, Device::cuda);
+      for (const auto& [name, x] : want)
+        EXPECT_LE(error_of(got.at(name), x), limit) << name << " format " << static_cast<int>(products);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

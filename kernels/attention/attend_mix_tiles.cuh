@@ -1,0 +1,240 @@
+// AttendMix on the tensor cores, heads of up to 128: a block owns 64 rows and walks over the tiles of the other side.
+//
+// Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a block that has few
+// of the one has many of the other. Sums are in a fixed order, nobody adds to what another block writes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/attention/attend_mix_parts.cuh"
+#include "kernels/matmul/row_tile.cuh"
+
+namespace crosstalk::device {
+
+constexpr float kLog2E = 1.44269504088896340736f;
+
+/// 2^x, 0 where that is no normal float.
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Sums over the four lanes that share rows.
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(kFullWarp, x, 1);
+  return x + __shfl_xor_sync(kFullWarp, x, 2);
+}
+
+template <class Tile>
+constexpr int read_bytes() {
+  return Tile::bytes(kTileRows + 2 * Tile::kColumns) +
+         Tile::kColumns * static_cast<int>(sizeof(Phase<float>));
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(kTileThreads, Tile::kReadBlocks)
+    read_tiles(const __grid_constant__ AttendMix<float> op) {
+  constexpr int kColumns = Tile::kColumns, kCount = kColumns / 8;
+  extern __shared__ unsigned char memory[];
+  const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, ks{xs.numbers + kTileRows * Tile::kStep},
+      vs{ks.numbers + kColumns * Tile::kStep};
+  auto* phases = reinterpret_cast<Phase<float>*>(vs.numbers + kColumns * Tile::kStep);
+  const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), blocks = (Q + kTileRows - 1) / kTileRows;
+  const int bh = static_cast<int>(blockIdx.x) / blocks, r = blockIdx.y;
+  // The last queries see most: they begin.
+  const int i0 = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * kTileRows;
+  const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 * 16;
+  const HeadRows<float> k = rows_of(op, op.k.value, r, bh), v = rows_of(op, op.v.value, r, bh);
+  const Query<float> query[2] = {query_of<false>(op, r, bh, i0 + r0 + lane / 4),
+                                 query_of<false>(op, r, bh, i0 + r0 + lane / 4 + 8)};
+  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const bool biased = op.biased();
+  const float beside =
+      op.normalised ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;  // to base 2
+  float largest[2] = {beside, beside}, total[2] = {}, sums[Tile::kD / 8][4] = {};
+  if (beside > -INFINITY && lane % 4 == 0) total[0] = total[1] = 1;
+  {
+    Four<float> x[kTileRows / Tile::kStride];
+    Tile::fetch(rows_of(op, op.x.value, r, bh), i0, Q, K, x);
+    xs.keep(0, i0, Q, K, x);
+  }
+  for (int j0 = 0; j0 < T; j0 += kColumns) {
+    if (!__syncthreads_or(query[0].sees_of(j0, j0 + kColumns) || query[1].sees_of(j0, j0 + kColumns)))
+      continue;
+    load<kColumns>(ks, k, K, vs, v, V, j0, T);
+    if (biased && static_cast<int>(threadIdx.x) < kColumns)
+      phases[threadIdx.x] = phase_of(op, r, bh, j0 + static_cast<int>(threadIdx.x));
+    __syncthreads();
+    float s[kCount][4];
+    scores(xs, r0, ks, 0, s);
+    float now[2] = {largest[0], largest[1]};
+    const int left = j0 + 2 * (lane % 4);
+    const int first[2] = {query[0].first - left, query[1].first - left};
+    const int last[2] = {query[0].last - left, query[1].last - left};
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = n * 8 + e % 2;
+        const float bias = biased ? query[e / 2].phase - phases[c + 2 * (lane % 4)] : 0.f;
+        s[n][e] = c >= first[e / 2] && c < last[e / 2] ? fmaf(s[n][e], scale, bias) : -INFINITY;
+        now[e / 2] = fmaxf(now[e / 2], s[n][e]);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float m = now[half];
+      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
+      m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
+      if (!op.normalised) m = 0;
+      now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
+      const float factor = op.normalised ? power_of_two(largest[half] - now[half]) : 1;
+      largest[half] = m;
+      total[half] *= factor;
+#pragma unroll
+      for (int n = 0; n < Tile::kD / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
+    }
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
+    }
+    mix(s, vs, 0, sums);
+  }
+  float factor[2] = {1, 1};
+#pragma unroll
+  for (int half = 0; half < 2 && op.normalised; ++half) {
+    total[half] = row_sum(total[half]);
+    factor[half] = total[half] > 0 ? 1 / total[half] : 0;
+  }
+  store(Write::overwrite, rows_of(op, op.o.value, r, bh), i0 + r0, Q, V, sums, factor);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int i = i0 + r0 + lane / 4 + 8 * half;
+    if (op.row && lane % 4 == 0 && i < Q)
+      op.row.value.at(r)[static_cast<std::int64_t>(bh) * Q + i] =
+          op.normalised && total[half] > 0 ? largest[half] + log2f(total[half]) : 0;
+  }
+}
+
+/// Of a query in the columns of a tile of transposed scores.
+struct ColumnQuery {
+  int first, last;
+  float row, along;
+};
+
+template <class Tile>
+constexpr int gradient_bytes() {
+  return Tile::bytes(2 * kTileRows + 2 * Tile::kColumns) +
+         Tile::kColumns * static_cast<int>(sizeof(Phase<float>) + sizeof(ColumnQuery));
+}
+
+/// Gradients of rows n0 .. n0 + 64 of one side.
+template <Side kSide, class Tile>
+__device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r, int bh, int n0,
+                                               unsigned char* memory) {
+  constexpr bool kKeys = kSide == Side::keys;
+  constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
+  const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, us{xs.numbers + kTileRows * Tile::kStep},
+      ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
+  auto* queries = reinterpret_cast<ColumnQuery*>(ws.numbers + kColumns * Tile::kStep);
+  auto* phases = reinterpret_cast<Phase<float>*>(queries + kColumns);
+  const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), own_rows = kKeys ? T : Q, others = kKeys ? Q : T;
+  const int thread = threadIdx.x, lane = thread % 32, r0 = thread / 32 * 16, row = n0 + r0 + lane / 4;
+  const HeadRows<float> x = rows_of(op, op.x.value, r, bh), k = rows_of(op, op.k.value, r, bh),
+                        v = rows_of(op, op.v.value, r, bh), d_o = rows_of(op, op.o.gradient, r, bh);
+  Query<float> own[2];  // of keys: the phase alone
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if constexpr (kKeys) {
+      own[half].phase = phase_of(op, r, bh, row + 8 * half);
+    } else {
+      own[half] = query_of<true>(op, r, bh, row + 8 * half);
+    }
+  }
+  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const bool biased = op.biased();
+  float sums[Tile::kD / 8][4] = {}, value_sums[kKeys ? Tile::kD / 8 : 1][4] = {}, line[2] = {};
+  __syncthreads();  // the memory may still be read
+  load<kTileRows>(xs, kKeys ? k : x, K, us, kKeys ? v : d_o, V, n0, own_rows);
+  for (int m0 = 0; m0 < others; m0 += kColumns) {
+    Query<float> column;
+    if (kKeys && thread < kColumns) column = query_of<true>(op, r, bh, m0 + thread);
+    const bool meets = kKeys ? column.sees_of(n0, n0 + kTileRows)
+                             : own[0].sees_of(m0, m0 + kColumns) || own[1].sees_of(m0, m0 + kColumns);
+    if (!__syncthreads_or(meets)) continue;
+    load<kColumns>(ys, kKeys ? x : k, K, ws, kKeys ? d_o : v, V, m0, others);
+    if (thread < kColumns) {
+      if (kKeys) queries[thread] = {column.first, column.last, column.row, column.along};
+      if (biased) phases[thread] = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int c0 = 0; c0 < kColumns; c0 += kPart) {
+      bool meet;  // whether any pair of this warp is seen
+      if constexpr (kKeys) {
+        const ColumnQuery& q = queries[c0 + lane % kPart];
+        meet = q.last > n0 + r0 && q.first < n0 + r0 + 16;
+      } else {
+        meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
+      }
+      if (!__any_sync(kFullWarp, meet)) continue;
+      float a[kCount][4], d[kCount][4];
+      scores(xs, r0, ys, c0, a);
+      scores(us, r0, ws, c0, d);
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
+          ColumnQuery q;
+          if constexpr (kKeys) {
+            q = queries[c];
+          } else {
+            q = {own[e / 2].first, own[e / 2].last, own[e / 2].row, own[e / 2].along};
+          }
+          const int j = kKeys ? row + e / 2 * 8 : m0 + c;
+          float bias = 0;
+          if (biased) bias = kKeys ? phases[c] - own[e / 2].phase : own[e / 2].phase - phases[c];
+          a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, bias) - q.row) : 0;
+          d[n][e] = a[n][e] * (d[n][e] - q.along);
+          line[e / 2] += d[n][e];
+        }
+      }
+      mix(d, ys, c0, sums);
+      if constexpr (kKeys) mix(a, ws, c0, value_sums);
+    }
+  }
+  const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
+  const In<float>& field = kKeys ? op.k : op.x;
+  if (field.wanted())
+    store(field.write, rows_of(op, field.gradient, r, bh), n0 + r0, own_rows, K, sums, factor);
+  if constexpr (kKeys) {
+    if (op.v.wanted()) store(op.v.write, rows_of(op, op.v.gradient, r, bh), n0 + r0, T, V, value_sums, one);
+  }
+#pragma unroll
+  for (int half = 0; half < 2 && biased; ++half) {
+    const float sum = row_sum(line[half]);
+    const std::int64_t at = static_cast<std::int64_t>(bh) * own_rows + row + 8 * half;
+    if (lane % 4 != 0 || row + 8 * half >= own_rows) continue;
+    if (kKeys) {
+      op.d_columns.value.at(r)[at] = sum;
+    } else {
+      op.d_rows.value.at(r)[2 * at + 1] = sum;
+    }
+  }
+}
+
+/// Queries and tokens n0 .. n0 + 64 by one block, in the order of fields(): they may be one variable.
+template <class Tile>
+__global__ void __launch_bounds__(kTileThreads, Tile::kGradientBlocks)
+    gradient_tiles(const __grid_constant__ AttendMix<float> op) {
+  extern __shared__ unsigned char memory[];
+  const int count = op.Q() > op.T() ? op.Q() : op.T(), blocks = (count + kTileRows - 1) / kTileRows;
+  const int bh = static_cast<int>(blockIdx.x) / blocks,
+            n0 = static_cast<int>(blockIdx.x) % blocks * kTileRows;
+  const int r = blockIdx.y;
+  if (n0 < op.Q()) tile_gradients<Side::queries, Tile>(op, r, bh, n0, memory);
+  if (n0 < op.T()) tile_gradients<Side::keys, Tile>(op, r, bh, n0, memory);
+}
+
+}  // namespace crosstalk::device

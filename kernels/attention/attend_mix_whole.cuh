@@ -1,0 +1,477 @@
+// AttendMix by one block a sequence and head: up to 256 queries and tokens in heads of up to 128, operands in
+// bf16, no bias.
+//
+// What a pass sums over lies in shared memory as a whole, and warps walk over it without a barrier: keys and
+// values for what is read and for d_x, then queries and d_o for d_k and d_v. A warp has 16 rows of the other
+// side at a time, first from the one end, then from the other: under a causal mask all have the same to do.
+// Where there are fewer queries than warps, warps share them and take keys in turns; what they have is then
+// added in their order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/attention/attend_mix_tiles.cuh"
+
+namespace crosstalk::device {
+
+constexpr int kWholeStep = 32;  ///< rows that are walked over at once
+constexpr int kOwnRows = 16;    ///< of a warp
+
+/// How a size lies in shared memory.
+template <class Tile_, int kWarps_>
+struct Whole {
+  using Tile = Tile_;
+  static constexpr int kWarps = kWarps_, kThreads = 32 * kWarps, kMostBytes = 227 * 1024;
+  /// Blocks that a multiprocessor shall hold, by which the compiler gives registers.
+  static constexpr int kReadBlocks = Tile::kD > 64 ? 1 : 16 / kWarps,
+                       kGradientBlocks = Tile::kD > 64 || kWarps > 4 ? 1 : 3;
+  int queries, tokens;  ///< rows of tiles
+  int blocks, parts;    ///< 16 queries each; warps that share such a block
+  bool both;            ///< backward: whether queries and tokens fit at once
+
+  static CT_HD int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
+  CT_HD Whole(int Q, int T)
+      : queries(up_to(Q, kWholeStep)),
+        tokens(up_to(T, kWholeStep)),
+        blocks((Q + kOwnRows - 1) / kOwnRows),
+        parts(blocks < kWarps ? kWarps / blocks : 1),
+        both(true) {
+    both = gradient_bytes() <= kMostBytes;
+  }
+  /// Of the sums of warps that share queries.
+  CT_HD int shared_bytes() const { return parts > 1 ? kWarps * kOwnRows * Tile::kD * 4 : 0; }
+  CT_HD int read_bytes() const {
+    const int tiles = Tile::bytes(2 * tokens + kWarps * kOwnRows), shared = shared_bytes();
+    return kWarps * kOwnRows * 8 + (tiles > shared ? tiles : shared);
+  }
+  CT_HD int gradient_bytes() const {
+    const int rows = queries > tokens ? queries : tokens;
+    return queries * static_cast<int>(sizeof(ColumnQuery)) +
+           (both ? Tile::bytes(2 * (queries + tokens)) + shared_bytes()
+                 : Tile::bytes(2 * rows + 2 * kWarps * kOwnRows));
+  }
+  /// Which of `count` blocks of 16 rows this warp has in a turn; not one of them: none.
+  static __device__ int turn_of(int warp, int turn) {
+    return turn % 2 == 0 ? turn * kWarps + warp : (turn + 1) * kWarps - 1 - warp;
+  }
+};
+
+/// Rows of a field of this sequence and head, floats or operands.
+template <class Number>
+__device__ __forceinline__ HeadRows<Number> whole_rows(const AttendMix<float>& op, const Tensor<float>& t,
+                                                       int r, int bh, int count, int columns) {
+  Tensor<Number> of;
+  of.data = reinterpret_cast<Number*>(t.data);
+  of.replica_stride = t.replica_stride * static_cast<int>(sizeof(float) / sizeof(Number));
+  return HeadRows<Number>(of, r, bh / op.H(), bh % op.H(), count, op.H(), columns);
+}
+
+/// Neighbours that a thread moves at once: of row n of N, of C numbers; anything outside.
+template <class Number>
+constexpr int kMoved = sizeof(Number) == sizeof(float) ? 4 : 8;
+__device__ __forceinline__ Four<float> whole_fetch(const HeadRows<float>& rows, int n, int N, int c, int C) {
+  return *reinterpret_cast<const Four<float>*>(rows(min(n, N - 1)) + (c < C ? c : 0));
+}
+__device__ __forceinline__ uint4 whole_fetch(const HeadRows<std::uint16_t>& rows, int n, int N, int c,
+                                             int C) {
+  return *reinterpret_cast<const uint4*>(rows(min(n, N - 1)) + (c < C ? c : 0));
+}
+__device__ __forceinline__ void whole_keep(std::uint16_t* to, const Four<float>& x, bool inside) {
+  *reinterpret_cast<uint2*>(to) =
+      inside ? make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3])) : make_uint2(0, 0);
+}
+__device__ __forceinline__ void whole_keep(std::uint16_t* to, const uint4& x, bool inside) {
+  *reinterpret_cast<uint4*>(to) = inside ? x : make_uint4(0, 0, 0, 0);
+}
+__device__ __forceinline__ float whole_dot(const Four<float>& x, const Four<float>& y) {
+  return (x.v[0] * y.v[0] + x.v[1] * y.v[1]) + (x.v[2] * y.v[2] + x.v[3] * y.v[3]);
+}
+__device__ __forceinline__ float whole_dot(const uint4& x, const uint4& y) {
+  const auto pair = [](unsigned a, unsigned b) {
+    return __uint_as_float(a << 16) * __uint_as_float(b << 16) +
+           __uint_as_float(a & 0xffff0000) * __uint_as_float(b & 0xffff0000);
+  };
+  return (pair(x.x, y.x) + pair(x.y, y.y)) + (pair(x.z, y.z) + pair(x.w, y.w));
+}
+
+/// Where number c and the next of a row of a tile lie.
+template <class Tile>
+__device__ __forceinline__ std::uint16_t* tile_place(const Tile& tile, int row, int c) {
+  return tile.numbers + row * Tile::kStep + c;
+}
+
+/// Rows n0 .. n0 + count of N as rows of a tile from its first; by kTeam threads, of which this is number
+/// `thread`. Operands come in the background: then whole_copies_end() and a barrier.
+template <int kTeam, class Tile>
+__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<float>& rows, int n0,
+                                          int count, int N, int C) {
+  constexpr int kStride = kTeam / Tile::kFours, kBatch = kTeam > 32 ? 16 : kOwnRows / kStride;
+  const int c = thread % Tile::kFours * 4;
+#pragma unroll 1
+  for (int n = thread / Tile::kFours; n < count; n += kBatch * kStride) {
+    Four<float> x[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) x[i] = whole_fetch(rows, n0 + n + i * kStride, N, c, C);
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = n + i * kStride;
+      if (row < count) whole_keep(tile_place(tile, row, c), x[i], n0 + row < N && c < C);
+    }
+  }
+}
+template <int kTeam, class Tile>
+__device__ __forceinline__ void take_rows(int thread, const Tile& tile, const HeadRows<std::uint16_t>& rows,
+                                          int n0, int count, int N, int C) {
+  constexpr int kAcross = Tile::kD / 8, kStride = kTeam / kAcross;
+  const int c = thread % kAcross * 8;
+#pragma unroll 4
+  for (int row = thread / kAcross; row < count; row += kStride) {
+    const bool inside = n0 + row < N && c < C;
+    const std::uint16_t* from = rows(inside ? n0 + row : 0) + (inside ? c : 0);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(tile_place(tile, row, c)))),
+                 "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+  }
+}
+__device__ __forceinline__ void whole_copies_end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+/// The same of queries and d_o, and, where `seen` is one, what each query sees, its L and its D.
+template <int kTeam, class Number, class Tile>
+__device__ __forceinline__ void take_queries(const AttendMix<float>& op, int r, int bh, int thread,
+                                             const Tile& xs, const Tile& us, ColumnQuery* seen, int n0,
+                                             int count) {
+  constexpr int kMany = kMoved<Number>, kAcross = Tile::kD / kMany, kStride = kTeam / kAcross;
+  constexpr int kBatch = Tile::kD > 64 ? 8 : 4;
+  const int c = thread % kAcross * kMany, Q = op.Q(), K = op.K(), V = op.V();
+  const auto o = whole_rows<Number>(op, op.o.value, r, bh, Q, V),
+             d_o = whole_rows<Number>(op, op.o.gradient, r, bh, Q, V);
+  take_rows<kTeam>(thread, xs, whole_rows<Number>(op, op.x.value, r, bh, Q, K), n0, count, Q, K);
+  if (!seen) return take_rows<kTeam>(thread, us, d_o, n0, count, Q, V);
+  using Moved = decltype(whole_fetch(o, 0, 0, 0, 0));
+#pragma unroll 1
+  for (int row0 = thread / kAcross; row0 < count; row0 += kBatch * kStride) {
+    Moved a[kBatch], b[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int n = n0 + row0 + i * kStride;
+      a[i] = whole_fetch(d_o, n, Q, c, V), b[i] = whole_fetch(o, n, Q, c, V);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = row0 + i * kStride, n = n0 + row;
+      float along = op.normalised && c < V ? whole_dot(a[i], b[i]) : 0;
+#pragma unroll
+      for (int offset = kAcross / 2; offset > 0; offset /= 2)
+        along += __shfl_xor_sync(kFullWarp, along, offset);
+      if (row >= count) continue;
+      whole_keep(tile_place(us, row, c), a[i], n < Q && c < V);
+      if (c > 0) continue;
+      ColumnQuery query = {0, 0, 0, along};
+      if (n < Q) {
+        const std::int64_t at = static_cast<std::int64_t>(bh) * Q + n;
+        const SeenTokens tokens = seen_tokens(op, r, bh / op.H(), n);
+        query.first = tokens.first, query.last = tokens.last, query.row = op.row.value.at(r)[at];
+        op.d_rows.value.at(r)[2 * at] = along;
+      }
+      seen[n] = query;
+    }
+  }
+}
+
+__device__ __forceinline__ void put_whole(Write mode, float* to, const float (&v)[4]) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) put(mode, to + e, v[e]);
+}
+__device__ __forceinline__ void put_whole(Write, std::uint16_t* to, const float (&v)[4]) {
+  *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
+}
+
+/// Rows of what a warp read for all `parts` of them are in `shared`, [parts][rows][D].
+template <int D>
+__device__ __forceinline__ void share_sums(float* shared, int n0, const float (&sums)[D / 8][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<float2*>(shared + (n0 + lane / 4 + 8 * half) * D + n * 8 + 2 * (lane % 4)) =
+          make_float2(sums[n][2 * half], sums[n][2 * half + 1]);
+  }
+}
+
+/// What is read, and L.
+template <class Cut, class Number>
+__global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
+    whole_read(const __grid_constant__ AttendMix<float> op) {
+  using Tile = typename Cut::Tile;
+  constexpr int D = Tile::kD, kWarps = Cut::kWarps, kThreads = Cut::kThreads, kCount = kWholeStep / 8;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const Cut cut(Q, T);
+  auto* const tops = reinterpret_cast<float2*>(memory);  // [parts][rows]: largest, sum
+  const Tile ks{reinterpret_cast<typename Tile::Number*>(tops + kWarps * kOwnRows)},
+      vs{ks.numbers + cut.tokens * Tile::kStep},
+      xs{vs.numbers + (cut.tokens + warp * kOwnRows) * Tile::kStep};
+  const auto x = whole_rows<Number>(op, op.x.value, r, bh, Q, K),
+             o = whole_rows<Number>(op, op.o.value, r, bh, Q, V);
+  const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
+  const auto block_of = [&](int turn) {
+    return parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
+  };
+  const auto keep_row = [&](int n, float top, float sum) {
+    if (op.row && n < Q)
+      op.row.value.at(r)[static_cast<std::int64_t>(bh) * Q + n] =
+          op.normalised && sum > 0 ? top + log2f(sum) : 0;
+  };
+  if (block_of(0) < cut.blocks) take_rows<32>(lane, xs, x, block_of(0) * kOwnRows, kOwnRows, Q, K);
+  take_rows<kThreads>(thread, ks, whole_rows<Number>(op, op.k.value, r, bh, T, K), 0, cut.tokens, T, K);
+  take_rows<kThreads>(thread, vs, whole_rows<Number>(op, op.v.value, r, bh, T, V), 0, cut.tokens, T, V);
+  whole_copies_end();
+  __syncthreads();
+  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const float beside =
+      op.normalised && part == 0 ? static_cast<float>(op.beside(r, bh % op.H())) * kLog2E : -INFINITY;
+  float largest[2], total[2] = {}, sums[D / 8][4] = {};
+#pragma unroll 1
+  for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+    const int block = block_of(turn), q0 = block * kOwnRows;
+    if (block >= cut.blocks) continue;
+    if (turn > 0) take_rows<32>(lane, xs, x, q0, kOwnRows, Q, K), whole_copies_end();
+    __syncwarp();
+    unsigned rows[D / 16][4];
+    operands(xs, 0, rows);
+    __syncwarp();
+    const Query<float> query[2] = {query_of<false>(op, r, bh, q0 + lane / 4),
+                                   query_of<false>(op, r, bh, q0 + lane / 4 + 8)};
+    largest[0] = largest[1] = beside;
+    total[0] = total[1] = beside > -INFINITY && lane % 4 == 0 ? 1 : 0;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+#pragma unroll 1
+    for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+      if (!__any_sync(kFullWarp,
+                      query[0].sees_of(j0, j0 + kWholeStep) || query[1].sees_of(j0, j0 + kWholeStep)))
+        continue;
+      float s[kCount][4];
+      scores(rows, ks, j0, s);
+      float now[2] = {largest[0], largest[1]};
+      const int left = j0 + 2 * (lane % 4);
+      const int first[2] = {query[0].first - left, query[1].first - left};
+      const int last[2] = {query[0].last - left, query[1].last - left};
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int c = n * 8 + e % 2;
+          s[n][e] = c >= first[e / 2] && c < last[e / 2] ? scale * s[n][e] : -INFINITY;
+          now[e / 2] = fmaxf(now[e / 2], s[n][e]);
+        }
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float m = now[half];
+        m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
+        m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
+        if (!op.normalised) m = 0;
+        now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
+        const float factor = op.normalised ? power_of_two(largest[half] - now[half]) : 1;
+        largest[half] = m;
+        total[half] *= factor;
+#pragma unroll
+        for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
+      }
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
+      }
+      mix(s, vs, j0, sums);
+    }
+    float factor[2] = {1, 1};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      total[half] = row_sum(total[half]);
+      if (op.normalised) factor[half] = total[half] > 0 ? 1 / total[half] : 0;
+      if (parts == 1 && lane % 4 == 0) keep_row(q0 + lane / 4 + 8 * half, largest[half], total[half]);
+    }
+    if (parts == 1) store(Write::overwrite, o, q0, Q, V, sums, factor);
+  }
+  if (parts == 1) return;
+  __syncthreads();  // keys and values are read
+  auto* const shared = reinterpret_cast<float*>(ks.numbers);
+  const int rows = cut.blocks * kOwnRows;
+  if (part < parts) {
+    const int n0 = part * rows + block_of(0) * kOwnRows;
+    share_sums<D>(shared, n0, sums);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (lane % 4 == 0) tops[n0 + lane / 4 + 8 * half] = make_float2(largest[half], total[half]);
+    }
+  }
+  __syncthreads();
+  const int c = thread % Tile::kFours * 4;
+  for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
+    float top = -INFINITY, sum = 0, v[4] = {};
+    for (int p = 0; p < parts; ++p) top = fmaxf(top, tops[p * rows + n].x);
+    for (int p = 0; p < parts; ++p) {
+      const float2 of = tops[p * rows + n];
+      const float factor = !op.normalised ? 1 : of.x == -INFINITY ? 0 : power_of_two(of.x - top);
+      const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
+      sum += factor * of.y;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
+    }
+    if (c == 0) keep_row(n, top, sum);
+    const float factor = !op.normalised ? 1 : sum > 0 ? 1 / sum : 0;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] *= factor;
+    if (c < V) put_whole(Write::overwrite, o(n) + c, v);
+  }
+}
+
+template <class Cut, class Number>
+__global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
+    whole_gradient(const __grid_constant__ AttendMix<float> op) {
+  using Tile = typename Cut::Tile;
+  constexpr int D = Tile::kD, kStep = Tile::kStep, kWarps = Cut::kWarps, kThreads = Cut::kThreads,
+                kCount = kWholeStep / 8;
+  extern __shared__ __align__(16) unsigned char memory[];
+  const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const Cut cut(Q, T);
+  const bool both = cut.both;
+  auto* const seen = reinterpret_cast<ColumnQuery*>(memory);
+  const Tile ks{reinterpret_cast<typename Tile::Number*>(seen + cut.queries)},
+      vs{ks.numbers + cut.tokens * kStep}, xs{both ? vs.numbers + cut.tokens * kStep : ks.numbers},
+      us{xs.numbers + cut.queries * kStep};
+  // This warp's rows where both sides do not fit.
+  const Tile as{ks.numbers + 2 * (max(cut.queries, cut.tokens) + warp * kOwnRows) * kStep},
+      bs{as.numbers + kOwnRows * kStep};
+  auto* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
+  const auto k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
+             v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
+  const float scale = static_cast<float>(op.scale) * kLog2E;
+  const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
+  const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
+  take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
+  take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
+  if (both) {
+    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
+  } else {  // what warps do not take
+    for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
+  }
+  whole_copies_end();
+  __syncthreads();
+  {
+    float sums[D / 8][4] = {};
+    int block = 0;
+#pragma unroll 1
+    for (int turn = 0; turn * kWarps < cut.blocks; ++turn) {
+      block = parts == 1 ? Cut::turn_of(warp, turn) : part < parts ? warp % cut.blocks : cut.blocks;
+      if (block >= cut.blocks) continue;
+      const int q0 = block * kOwnRows;
+      if (!both) {
+        __syncwarp();
+        take_queries<32, Number>(op, r, bh, lane, as, bs, seen, q0, kOwnRows);
+        whole_copies_end();
+        __syncwarp();
+      }
+      unsigned x[D / 16][4], u[D / 16][4];
+      operands(both ? xs : as, both ? q0 : 0, x);
+      operands(both ? us : bs, both ? q0 : 0, u);
+      const ColumnQuery query[2] = {seen[q0 + lane / 4], seen[q0 + lane / 4 + 8]};
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+#pragma unroll 1
+      for (int j0 = part * kWholeStep; j0 < T; j0 += parts * kWholeStep) {
+        bool meet = false;
+#pragma unroll
+        for (const ColumnQuery& q : query)
+          meet = meet || (q.first < q.last && q.first < j0 + kWholeStep && q.last > j0);
+        if (!__any_sync(kFullWarp, meet)) continue;
+        float a[kCount][4], d[kCount][4];
+        scores(x, ks, j0, a);
+        scores(u, vs, j0, d);
+#pragma unroll
+        for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const ColumnQuery& q = query[e / 2];
+            const int j = j0 + n * 8 + 2 * (lane % 4) + e % 2;
+            a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, -q.row)) : 0;
+            d[n][e] = a[n][e] * (d[n][e] - q.along);
+          }
+        }
+        mix(d, ks, j0, sums);
+      }
+      if (parts == 1 && op.x.wanted())
+        store(op.x.write, whole_rows<Number>(op, op.x.gradient, r, bh, Q, K), q0, Q, K, sums, factor);
+    }
+    if (parts > 1 && op.x.wanted()) {
+      const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
+      if (!both) __syncthreads();  // keys are read
+      if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
+      __syncthreads();
+      const auto d_x = whole_rows<Number>(op, op.x.gradient, r, bh, Q, K);
+      for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
+        float sum[4] = {};
+        for (int p = 0; p < parts; ++p) {
+          const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
+        }
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[e] *= factor[0];
+        if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
+      }
+    }
+  }
+  __syncthreads();  // d_x is written: d_k and d_v may be added to it
+  if (!op.k.wanted() && !op.v.wanted()) return;
+  if (!both) {
+    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
+    whole_copies_end();
+    __syncthreads();
+  }
+  const int blocks = (T + kOwnRows - 1) / kOwnRows;
+#pragma unroll 1
+  for (int turn = 0; turn * kWarps < blocks; ++turn) {
+    const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
+    if (block >= blocks) continue;
+    if (!both) {
+      __syncwarp();
+      take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
+      take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
+      whole_copies_end();
+      __syncwarp();
+    }
+    float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
+#pragma unroll 1
+    for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
+      const ColumnQuery& some = seen[i0 + lane];
+      if (!__any_sync(kFullWarp, some.first < some.last && some.first < n0 + kOwnRows && some.last > n0))
+        continue;
+      float a[kCount][4], d[kCount][4];
+      scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
+      scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const ColumnQuery q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
+          const int j = n0 + lane / 4 + e / 2 * 8;
+          a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, -q.row)) : 0;
+          d[n][e] = a[n][e] * (d[n][e] - q.along);
+        }
+      }
+      mix(d, xs, i0, sums);
+      mix(a, us, i0, value_sums);
+    }
+    if (op.k.wanted())
+      store(op.k.write, whole_rows<Number>(op, op.k.gradient, r, bh, T, K), n0, T, K, sums, factor);
+    if (op.v.wanted())
+      store(op.v.write, whole_rows<Number>(op, op.v.gradient, r, bh, T, V), n0, T, V, value_sums, one);
+  }
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,320 @@
+// Attention as a matrix against sums in long double without a maximum, its bias as a difference of running sums.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attend.h"
+
+#include <cstdlib>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+struct Shape {
+  int B = 2, T = 6, Q = 3, H = 2, K = 3;
+  Kernel kernel = Kernel::exp;
+  bool normalised = true, strict = false, decays = false, slopes = false, positions = true, sinks = false,
+       extras = false;
+  double eps = 0, scale = 0.7, tau = 1;
+  int window = 0, order = 3, digits = 1;
+};
+
+template <class Op>
+void configure(const Shape& s, Op& o) {
+  o.kernel = s.kernel, o.normalised = s.normalised, o.strict = s.strict;
+  o.eps = s.eps, o.scale = s.scale, o.tau = s.tau, o.window = s.window, o.order = s.order,
+  o.digits = s.digits;
+}
+
+long double rounded_to(long double x, int digits) {  // by way of its decimals
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*Lf", digits, x);
+  return std::strtold(text, nullptr);
+}
+
+long double kappa(const Shape& shape, long double s) {
+  switch (shape.kernel) {
+    case Kernel::identity:
+      return s;
+    case Kernel::exp:
+      return std::exp(s);
+    case Kernel::relu:
+      return (s + std::abs(s)) / 2;
+    case Kernel::relu2:
+      return s * (s + std::abs(s)) / 2;
+    case Kernel::round:
+      return rounded_to(s, shape.digits);
+    case Kernel::cosine_exp:
+      return std::exp(shape.tau * (s - 1));
+    case Kernel::taylor: {
+      long double total = 1;  // Horner
+      for (int m = shape.order; m > 0; --m) total = 1 + s / m * total;
+      return total;
+    }
+    case Kernel::power:
+      return std::pow(1 + s / shape.order, static_cast<long double>(shape.order));
+  }
+  return 0;
+}
+
+Numbers attention(const Shape& s, const Values& in) {
+  Numbers a;
+  const auto entry = [&](const char* name, int b, int n, int h, int count, int width, int j) -> long double {
+    return in[name][static_cast<std::size_t>(((b * count + n) * s.H + h) * width + j)];
+  };
+  for (int row = 0; row < s.B * s.H * s.Q; ++row) {
+    const int i = row % s.Q, h = row / s.Q % s.H, b = row / s.Q / s.H;
+    const int p = s.positions ? in.integer.at("position")[static_cast<std::size_t>(b * s.Q + i)] : i + 1;
+    std::vector<long double> sums(1, 0), n(static_cast<std::size_t>(s.T), 0);
+    for (int t = 0; t < s.T; ++t)
+      sums.push_back(sums.back() + (s.decays ? entry("log_decay", b, t, h, s.T, 1, 0) : 0));
+    long double total = 0;
+    for (int j = 0; j < s.T; ++j) {
+      const int ago = p - 1 - j;
+      if (ago < (s.strict ? 1 : 0) || (s.window > 0 && ago >= s.window)) continue;
+      long double product = 0, x2 = 0, k2 = 0;
+      for (int c = 0; c < s.K; ++c) {
+        const long double x = entry("x", b, i, h, s.Q, s.K, c), k = entry("k", b, j, h, s.T, s.K, c);
+        product += x * k, x2 += x * x, k2 += k * k;
+      }
+      if (s.kernel != Kernel::cosine_exp) product *= s.scale;
+      if (s.kernel == Kernel::cosine_exp)
+        product = x2 * k2 == 0 ? 0 : product / std::sqrt(x2) / std::sqrt(k2);
+      if (s.extras) product += in["extra"][static_cast<std::size_t>(row * s.T + j)];
+      long double bias = sums[static_cast<std::size_t>(p)] - sums[static_cast<std::size_t>(j + 1)];
+      if (s.slopes) bias -= in["slope"][static_cast<std::size_t>(h)] * ago;
+      total += n[static_cast<std::size_t>(j)] = kappa(s, product) * std::exp(bias);
+    }
+    if (s.sinks) total += std::exp(static_cast<long double>(in["sink"][static_cast<std::size_t>(h)]));
+    for (long double x : n)
+      a.push_back(static_cast<double>(!s.normalised ? x : x == 0 ? 0 : x / (total + s.eps)));
+  }
+  return a;
+}
+
+/// Every third token's entries are negative, all are away from 0, and so are all products.
+Fill signed_keys(const Shape& s) {
+  return [=](RandomStream& random, int, std::int64_t i) {
+    const double size = 0.2 + random.uniform();
+    return i / (s.H * s.K) % 3 == 1 ? -size : size;
+  };
+}
+
+OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
+            const Fill& gate = uniform(-1.5, 0)) {
+  OpCase op(name);
+  const bool steps = s.kernel == Kernel::round;  // its gradient is no derivative
+  const bool kinks = s.kernel == Kernel::relu || s.kernel == Kernel::relu2;
+  const auto add = [&](const char* field, const std::vector<int>& dims, const Fill& fill) {
+    if (steps) {
+      op.parameter(field, dims, fill);
+    } else {
+      op.input(field, dims, fill);
+    }
+  };
+  add("x", {s.B, s.Q, s.H, s.K}, kinks ? uniform(0.2, 1.2) : normal());
+  add("k", {s.B, s.T, s.H, s.K}, kinks ? signed_keys(s) : key);
+  if (s.decays) {
+    op.input("log_decay", {s.B, s.T, s.H}, gate);
+  } else {
+    op.absent("log_decay");
+  }
+  if (s.slopes) {
+    op.input("slope", {s.H}, uniform(0.1, 1));
+  } else {
+    op.absent("slope");
+  }
+  if (s.sinks) {
+    op.input("sink", {s.H}, normal());
+  } else {
+    op.absent("sink");
+  }
+  if (s.extras) {
+    add("extra", {s.B, s.H, s.Q, s.T}, kinks ? uniform(0.01, 0.03) : normal(0.5));
+  } else {
+    op.absent("extra");
+  }
+  if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
+  op.output("a", {s.B, s.H, s.Q, s.T}).workspace("row", {s.B, s.H, s.Q, 2});
+  op.workspace("d_s", {s.B, s.H, s.Q, s.T});
+  call<Attend>(op, [s](auto& o) { configure(s, o); });
+  op.oracle([s](const Values& in) {
+    Values out;
+    out.real["a"] = attention(s, in);
+    return out;
+  });
+  return op.roundings(2 * s.K + s.T + 8).condition(2).gradient_elements(40);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  const Shape plain;
+  Shape biased;
+  biased.decays = biased.slopes = true;
+  const std::pair<const char*, Kernel> kernels[] = {
+      {"Identity", Kernel::identity}, {"Exp", Kernel::exp},     {"Relu", Kernel::relu},
+      {"Relu2", Kernel::relu2},       {"Round", Kernel::round}, {"CosineExp", Kernel::cosine_exp},
+      {"Taylor", Kernel::taylor},     {"Power", Kernel::power},
+  };
+  for (const auto& [word, kernel] : kernels) {
+    const std::string name = word;
+    const bool signs = kernel == Kernel::identity || kernel == Kernel::round;
+    Shape s = kernel == Kernel::round ? biased : plain;
+    s.kernel = kernel, s.tau = 2;
+    s.eps = signs ? 25 : 0;  // sums of both signs would come near 0
+    all.push_back(make(name, s));
+    s.normalised = false;
+    all.push_back(make(name + "NotNormalised", s));
+    s = biased, s.kernel = kernel, s.eps = signs ? 25 : 0.5;
+    all.push_back(make(name + "Biased", s));
+    s.sinks = true, s.extras = kernel != Kernel::cosine_exp;
+    all.push_back(make(name + "SinkExtra", s));
+    s.sinks = s.extras = false;
+    s.strict = true, s.window = 3;
+    all.push_back(make(name + "BiasedStrictWindow", s));
+  }
+  Shape s = plain;
+  s.positions = false, s.Q = s.T;
+  all.push_back(make("EveryToken", s));
+  s.strict = true;
+  all.push_back(make("EveryTokenStrict", s));
+  s.strict = false, s.window = 2, s.decays = true;
+  all.push_back(make("EveryTokenWindow", s));
+  s.window = 1;
+  all.push_back(make("WindowOfOne", s));
+  s.strict = true;
+  all.push_back(make("StrictWindowOfOne", s));  // nobody sees anything
+  s = biased, s.strict = true, s.positions = false, s.Q = s.T, s.kernel = Kernel::identity,
+  s.normalised = false;
+  all.push_back(make("EveryTokenDelta", s));
+  s = biased, s.B = s.T = s.Q = s.H = s.K = 1;
+  all.push_back(make("Ones", s));
+  s = plain, s.sinks = true, s.strict = true;
+  all.push_back(make("SinkStrict", s));  // rows that see nothing but the sink
+  all.push_back(make("SinkHuge", s).edit("sink", [](int, Numbers& x) { x = {900, -900}; }));
+  s = plain, s.extras = true, s.normalised = false;
+  all.push_back(make("ExtraNotNormalised", s));
+  s.extras = s.sinks = s.normalised = true, s.positions = false, s.Q = s.T = 37, s.B = 1;
+  all.push_back(make("SinkExtraEveryToken", s).gradient_elements(25));
+  s = plain, s.order = 1, s.kernel = Kernel::taylor, s.eps = 20;
+  all.push_back(make("TaylorFirst", s));
+  s.kernel = Kernel::power;
+  all.push_back(make("PowerFirst", s));
+  s = biased, s.Q = 1, s.B = 4;
+  all.push_back(make("OneQuery", s));
+  s = biased, s.B = 1, s.T = 67, s.Q = 35, s.H = 3, s.K = 37, s.scale = 0.15;
+  all.push_back(make("Large", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  s.kernel = Kernel::cosine_exp, s.H = 1;
+  all.push_back(make("LargeCosine", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  s.positions = false, s.Q = s.T, s.kernel = Kernel::relu2, s.window = 40, s.normalised = false;
+  all.push_back(make("LargeRelu2Window", s, normal(), uniform(-0.3, 0)).gradient_elements(25));
+  s = plain, s.B = 1, s.T = 9, s.K = 300, s.scale = 0.05;
+  all.push_back(make("WideHeads", s));
+  const auto gates = [](RandomStream& random, int r, std::int64_t i) {
+    const double choice[] = {0, -20, -60, -1};
+    return i % 5 == 0 ? -random.uniform() : choice[(i + r) % 4];
+  };
+  s = plain, s.decays = true, s.T = 9, s.eps = 0;
+  all.push_back(make("Resets", s, normal(), gates).roundings(100));
+  s.kernel = Kernel::taylor, s.strict = true, s.order = 2;  // strict: the nearest token may lie behind e^-60
+  all.push_back(make("ResetsStrict", s, normal(), gates).roundings(100));
+  s.normalised = false;
+  all.push_back(make("ResetsNotNormalised", s, normal(), gates).roundings(100));
+  s = plain, s.decays = true, s.strict = true;
+  all.push_back(make("FarBelow", s, normal(), constant(-150)).roundings(400));  // e^-150 is no float
+  // Scores of 3000 and 2998: e^s overflows; a rounding of s is one of 3000 eps in the weight.
+  s = plain, s.scale = 1, s.K = 2;
+  all.push_back(make("HugeScores", s)
+                    .edit("x",
+                          [](int, Numbers& x) {
+                            for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 2 == 0 ? 10 : 1;
+                          })
+                    .edit("k",
+                          [](int, Numbers& k) {
+                            for (std::size_t i = 0; i < k.size(); i += 2) k[i] = i % 8 == 0 ? 300 : 299.8;
+                          })
+                    .roundings(6000));
+  const auto zero_keys = [](int, Numbers& k) { std::fill_n(k.begin() + 6, 6, 0); };
+  for (const auto& [word, kernel] : kernels) {
+    if (kernel != Kernel::identity && kernel != Kernel::taylor && kernel != Kernel::exp) continue;
+    s = plain, s.kernel = kernel, s.eps = 25;
+    all.push_back(make(std::string("ZeroKeys") + word, s).edit("k", zero_keys));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Attend, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// An Attend over a set of tensors x, k with everything that training needs.
+TensorSet<double>& filled(TensorSet<double>& set, const OpCase& op) {
+  op.fill(set, {0, 1});
+  return set;
+}
+
+TEST(AttendTest, RoundPassesItsGradientStraightThrough) {
+  Shape s;
+  s.normalised = false, s.kernel = Kernel::identity, s.decays = true;
+  const OpCase identity = make("Straight", s);
+  s.kernel = Kernel::round;
+  OpCase round = make("Straight", s);
+  TensorSet<double> a, b;
+  filled(a, identity), filled(b, identity);  // the same tensors, gradients of x and k included
+  call<Attend>(round, [s](auto& o) { configure(s, o); });
+  identity.run_forward({}, a), identity.run_backward({}, a);
+  round.run_forward({}, b), round.run_backward({}, b);
+  EXPECT_FALSE(close("a", b.real("a"), a.real("a"), 1e-6)) << "round did not round";
+  for (const char* name : {"d_x", "d_k"}) EXPECT_TRUE(close(name, b.real(name), a.real(name), 0)) << name;
+}
+
+// A zero has no direction: its cosine is 0, and so is its gradient.
+TEST(AttendTest, CosineOfAZeroKey) {
+  Shape s;
+  s.kernel = Kernel::cosine_exp, s.tau = 3, s.B = s.H = 1, s.Q = 1, s.T = 3;
+  const OpCase op = make("ZeroKey", s).edit("k", [](int, Numbers& k) { std::fill_n(k.begin() + 3, 3, 0); });
+  TensorSet<double> set;
+  filled(set, op);
+  *set.integer("position").at(0) = 3;
+  op.run_forward({}, set), op.run_backward({}, set);
+  Values in = op.inputs(0);
+  in.integer["position"] = {3};
+  const Numbers want = attention(s, in);
+  EXPECT_TRUE(close("a", set.real("a").at(0), want.data(), 3, 1e-14));
+  EXPECT_GT(want[1], 0.01);
+  for (int c = 0; c < 6; ++c) EXPECT_TRUE(std::isfinite(set.real("d_k").at(0)[c]));
+  for (int c = 3; c < 6; ++c) EXPECT_EQ(set.real("d_k").at(0)[c], 0);
+}
+
+TEST(AttendTest, EvaluationKeepsNoRows) {
+  Shape s;
+  const OpCase op = make("Rows", s);
+  TensorSet<double> with, without;
+  filled(with, op), filled(without, op);
+  op.run_forward({}, with);
+  auto evaluated = bound<Attend, double>(without, [&](auto& o) { configure(s, o); });
+  evaluated.row = {};
+  forward({}, evaluated);
+  EXPECT_TRUE(close("a", without.real("a"), with.real("a"), 0));
+}
+
+// x and k the same variable: the first overwrites the gradient, the second adds.
+TEST(AttendTest, OneVariableInTwoFields) {
+  Shape s;
+  s.positions = false, s.Q = s.T, s.strict = true, s.decays = true;
+  const OpCase op = make("Twice", s);
+  TensorSet<double> two, one;
+  filled(two, op), filled(one, op);
+  for (int r = 0; r < 2; ++r) std::copy_n(two.real("k").at(r), two.real("k").size(), two.real("x").at(r));
+  op.run_forward({}, two), op.run_backward({}, two);
+  auto tied = bound<Attend, double>(one, [&](auto& o) { configure(s, o); });
+  tied.x = tied.k;
+  tied.k.write = Write::add;
+  forward({}, tied), backward({}, tied);
+  for (int r = 0; r < 2; ++r) {
+    for (std::int64_t i = 0; i < two.real("d_k").size(); ++i)
+      two.real("d_k").at(r)[i] += two.real("d_x").at(r)[i];
+  }
+  EXPECT_TRUE(close("d_k", one.real("d_k"), two.real("d_k"), 1e-13));
+  EXPECT_TRUE(close("d_log_decay", one.real("d_log_decay"), two.real("d_log_decay"), 1e-13));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,177 @@
+// Solve and Mix: the inverse by its series, which ends; and the two forms of the delta rule against each other.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attend.h"
+#include "kernels/recurrence/read_weights.h"
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Wide = std::vector<long double>;
+
+/// y = a - a N + a N^2 - ... with N = Diag(gain) l, whose T-th power is 0.
+Numbers series(int B, int H, int Q, int T, const Values& in) {
+  Numbers y;
+  for (int row = 0; row < B * H * Q; ++row) {
+    const int bh = row / Q, b = bh / H, h = bh % H;
+    const auto begin = in["a"].begin() + row * T;
+    Wide term(begin, begin + T), total = term;
+    for (int power = 1; power < T; ++power) {
+      Wide next(static_cast<std::size_t>(T), 0);
+      for (int i = 0; i < T; ++i) {
+        for (int j = 0; j < i; ++j) {
+          const long double gain =
+              in["gain"].empty() ? 1 : in["gain"][static_cast<std::size_t>((b * T + i) * H + h)];
+          next[static_cast<std::size_t>(j)] -= term[static_cast<std::size_t>(i)] * gain *
+                                               in["l"][static_cast<std::size_t>((bh * T + i) * T + j)];
+        }
+      }
+      term = next;
+      for (std::size_t j = 0; j < total.size(); ++j) total[j] += term[j];
+    }
+    for (long double t : total) y.push_back(static_cast<double>(t));
+  }
+  return y;
+}
+
+OpCase solve(const std::string& name, int B, int H, int Q, int T, const Fill& l, bool gain = true) {
+  OpCase op(name);
+  op.input("a", {B, H, Q, T}, normal()).input("l", {B, H, T, T}, l);
+  if (gain) {
+    op.input("gain", {B, T, H}, uniform(-0.5, 1.5));
+  } else {
+    op.absent("gain");
+  }
+  op.output("y", {B, H, Q, T}).workspace("z", {B, H, Q, T});
+  call<Solve>(op, [](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    out.real["y"] = series(B, H, Q, T, in);
+    return out;
+  });
+  return op.roundings(4 * T).condition(2).gradient_elements(60);
+}
+
+OpCase mix(const std::string& name, int B, int H, int Q, int T, int V) {
+  OpCase op(name);
+  const auto half_seen = [](RandomStream& random, int, std::int64_t i) {
+    return i % 2 == 0 ? 0 : random.uniform();
+  };
+  op.input("a", {B, H, Q, T}, half_seen).input("v", {B, T, H, V}, normal()).output("o", {B, Q, H, V});
+  call<Mix>(op, [](auto&) {});
+  op.oracle([=](const Values& in) {  // value by value: o += a_j v_j
+    Wide o(static_cast<std::size_t>(B * Q * H * V), 0);
+    for (int j = 0; j < T; ++j) {
+      for (int n = 0; n < B * Q * H * V; ++n) {
+        const int c = n % V, h = n / V % H, i = n / V / H % Q, b = n / V / H / Q;
+        o[static_cast<std::size_t>(n)] +=
+            static_cast<long double>(in["a"][static_cast<std::size_t>(((b * H + h) * Q + i) * T + j)]) *
+            in["v"][static_cast<std::size_t>(((b * T + j) * H + h) * V + c)];
+      }
+    }
+    Values out;
+    for (long double x : o) out.real["o"].push_back(static_cast<double>(x));
+    return out;
+  });
+  return op.roundings(std::max({T, V, Q})).gradient_elements(100);
+}
+
+std::vector<OpCase> cases() {
+  const auto junk_above = [](int T) {  // on and above the diagonal nothing may be looked at
+    return [T](int, Numbers& l) {
+      for (std::size_t i = 0; i < l.size(); ++i) {
+        const auto column = i % static_cast<std::size_t>(T),
+                   row = i / static_cast<std::size_t>(T) % static_cast<std::size_t>(T);
+        if (column >= row) l[i] = 1e30;
+      }
+    };
+  };
+  return {solve("Solve", 2, 2, 3, 5, normal(0.5)),
+          solve("SolveNoGain", 2, 2, 3, 5, normal(0.5), false),
+          solve("SolveOnes", 1, 1, 1, 1, normal()),
+          solve("SolveOneQuery", 3, 1, 1, 7, normal(0.5)),
+          solve("SolveSquare", 1, 2, 6, 6, normal(0.5)),
+          solve("SolveTile", 1, 1, 33, 32, normal(0.1)),
+          solve("SolveLarge", 1, 2, 35, 67, normal(0.05)).gradient_elements(25),
+          solve("SolveNearlyParallel", 1, 1, 2, 40, constant(0.9)).gradient_elements(25),
+          solve("SolveZero", 2, 1, 2, 5, constant(0)),
+          solve("SolveJunkAbove", 1, 2, 2, 5, normal(0.5)).edit("l", junk_above(5)).gradient_elements(10),
+          mix("Mix", 2, 2, 3, 5, 4),
+          mix("MixOnes", 1, 1, 1, 1, 1),
+          mix("MixOneQuery", 3, 2, 1, 7, 5),
+          mix("MixWide", 1, 2, 2, 3, 300),
+          mix("MixLarge", 1, 2, 35, 67, 37)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k k^T below the
+/// diagonal, both faded by the gates between.
+void expect_equal_forms(bool gates, bool every_token) {
+  const int B = 2, T = 40, Q = every_token ? T : 5, H = 2, K = 6, R = 2;
+  OpCase op("Forms");
+  op.input("q", {B, Q, H, K}, normal()).input("k", {B, T, H, K}, normal(0.4));
+  op.input("gain", {B, T, H}, uniform(-0.2, 1.2));
+  if (gates) {
+    op.input("log_decay", {B, T, H, 1}, uniform(-0.6, 0));
+  } else {
+    op.absent("log_decay");
+  }
+  op.integers("position", {B, Q}, positions(T));
+  op.output("weights", {B, H, Q, T})
+      .output("a", {B, H, Q, T})
+      .output("l", {B, H, T, T})
+      .output("y", {B, H, Q, T});
+  TensorSet<double> set;
+  op.fill(set, {0, 1});
+
+  ReadWeights<double> read;
+  read.erase = Erase::delta;
+  read.q.value = set.real("q"), read.k.value = set.real("k"), read.write_gain.value = set.real("gain");
+  read.log_decay.value = set.real("log_decay"), read.a.value = set.real("weights");
+  Attend<double> reads, keys;
+  for (Attend<double>* attend : {&reads, &keys}) {
+    attend->kernel = Kernel::identity, attend->normalised = false;
+    attend->k.value = set.real("k"), attend->log_decay.value = set.real("log_decay");
+  }
+  reads.x.value = set.real("q"), reads.a.value = set.real("a");
+  keys.x.value = set.real("k"), keys.a.value = set.real("l"), keys.strict = true;
+  if (!every_token) read.position.value = reads.position.value = set.integer("position");
+  Solve<double> solve;
+  solve.a.value = set.real("a"), solve.l.value = set.real("l");
+  solve.gain.value = set.real("gain"), solve.y.value = set.real("y");
+  forward({}, read), forward({}, reads), forward({}, keys), forward({}, solve);
+  for (int r = 0; r < R; ++r) {
+    double* y = set.real("y").at(r);
+    for (int i = 0; i < B * H * Q * T; ++i) {
+      const int j = i % T, h = i / T / Q % H, b = i / T / Q / H;
+      y[i] *= set.real("gain").at(r)[(b * T + j) * H + h];
+    }
+    EXPECT_GT(magnitude(y, B * H * Q * T), 0.1);
+    EXPECT_TRUE(close("weights", set.real("weights").at(r), y, B * H * Q * T, 1e-10, {B, H, Q, T}));
+  }
+}
+
+TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixForm) { expect_equal_forms(false, false); }
+TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixFormWithGates) { expect_equal_forms(true, false); }
+TEST(DeltaRuleTest, QueryDrivenFormEqualsMatrixFormAtEveryToken) { expect_equal_forms(true, true); }
+
+/// o = a v of a strict l in both places: the gradient of the one variable is the sum of both.
+TEST(SolveTest, OneVariableInTwoFields) {
+  const int T = 5;
+  OpCase op = solve("Twice", 1, 2, T, T, normal(0.5));
+  TensorSet<double> two, one;
+  op.fill(two, {0}), op.fill(one, {0});
+  std::copy_n(two.real("l").at(0), two.real("l").size(), two.real("a").at(0));
+  op.run_forward({}, two), op.run_backward({}, two);
+  auto tied = bound<Solve, double>(one, [](auto&) {});
+  tied.a = tied.l;
+  tied.l.write = Write::add;
+  forward({}, tied), backward({}, tied);
+  for (std::int64_t i = 0; i < two.real("d_l").size(); ++i)
+    two.real("d_l").at(0)[i] += two.real("d_a").at(0)[i];
+  EXPECT_TRUE(close("d_l", one.real("d_l"), two.real("d_l"), 1e-13));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

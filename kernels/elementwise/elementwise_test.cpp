@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise/elementwise.h"
+
+#include <cmath>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+OpCase map_case(const std::string& name, MapKind kind, const Fill& fill, long double (*f)(long double)) {
+  OpCase op(name);
+  op.input("x", {3, 5, 2, 7}, fill).output("y", {3, 5, 2, 7});
+  call<Map>(op, [=](auto& o) { o.map = kind, o.scale = 1.75, o.shift = -0.5; });
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (const double x : in["x"]) out.real["y"].push_back(static_cast<double>(1.75L * f(x) - 0.5L));
+    return out;
+  });
+  return op.roundings(8).condition(8);
+}
+
+int at(const std::vector<int>& dims, const int (&i)[4]) {
+  int index = 0;
+  for (int d = 0; d < 4; ++d) {
+    const auto n = static_cast<std::size_t>(d);
+    index = index * dims[n] + (dims[n] == 1 ? 0 : i[d]);
+  }
+  return index;
+}
+
+// Calls f with every index of `dims`.
+template <class F>
+void each_index(const std::vector<int>& dims, const F& f) {
+  int i[4];
+  for (i[0] = 0; i[0] < dims[0]; ++i[0])
+    for (i[1] = 0; i[1] < dims[1]; ++i[1])
+      for (i[2] = 0; i[2] < dims[2]; ++i[2])
+        for (i[3] = 0; i[3] < dims[3]; ++i[3]) f(i);
+}
+
+OpCase combine_case(const std::string& name, CombineKind kind, const std::vector<int>& a,
+                    const std::vector<int>& b, int roundings = 40) {
+  OpCase op(name);
+  std::vector<int> y;
+  for (std::size_t d = 0; d < 4; ++d) y.push_back(std::max(a[d], b[d]));
+  op.input("a", a, normal()).input("b", b, normal()).output("y", y);
+  call<Combine>(op, [=](auto& o) { o.kind = kind, o.scale_a = 0.5, o.scale_b = -3; });
+  op.oracle([=](const Values& in) {
+    Values out;
+    each_index(y, [&](const int(&i)[4]) {
+      const double p = in["a"][static_cast<std::size_t>(at(a, i))],
+                   q = in["b"][static_cast<std::size_t>(at(b, i))];
+      out.real["y"].push_back(kind == CombineKind::add        ? 0.5 * p - 3 * q
+                              : kind == CombineKind::multiply ? p * q
+                                                              : std::max(std::abs(p), std::abs(q)));
+    });
+    return out;
+  });
+  return op.roundings(roundings).condition(6).gradient_elements(2000);
+}
+
+OpCase fold_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
+  OpCase op(name);
+  op.input("x", x, normal()).output("y", y);
+  call<Fold>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    out.real["y"].assign(static_cast<std::size_t>(y[0] * y[1] * y[2] * y[3]), 0);
+    std::size_t n = 0;
+    each_index(x,
+               [&](const int(&i)[4]) { out.real["y"][static_cast<std::size_t>(at(y, i))] += in["x"][n++]; });
+    return out;
+  });
+  return op.roundings(80).condition(4);
+}
+
+OpCase expand_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y) {
+  OpCase op(name);
+  op.input("x", x, normal()).output("y", y);
+  call<Expand>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    each_index(
+        y, [&](const int(&i)[4]) { out.real["y"].push_back(in["x"][static_cast<std::size_t>(at(x, i))]); });
+    return out;
+  });
+  return op.roundings(40).condition(4);
+}
+
+OpCase swap_case() {
+  OpCase op("Swap");
+  op.input("x", {2, 3, 4, 5}, normal()).output("y", {2, 4, 3, 5});
+  call<Swap>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    each_index({2, 4, 3, 5}, [&](const int(&i)[4]) {
+      out.real["y"].push_back(in["x"][static_cast<std::size_t>(((i[0] * 3 + i[2]) * 4 + i[1]) * 5 + i[3])]);
+    });
+    return out;
+  });
+  return op;
+}
+
+OpCase constant_case() {
+  OpCase op("Constant");
+  op.output_without_gradient("y", {1, 1, 3, 1});
+  call<Constant>(op, [=](auto& o) { o.number[0] = -0.5, o.number[1] = 2, o.number[2] = 1e-3; });
+  op.backward(nullptr);  // it has no input
+  op.oracle([=](const Values&) {
+    Values out;
+    out.real["y"] = {-0.5, 2, 1e-3};
+    return out;
+  });
+  return op;
+}
+
+OpCase one_hot_case() {
+  OpCase op("OneHot");
+  op.integers("ids", {4, 3, 2}, integer_in(-1, 4)).output_without_gradient("y", {4, 3, 1, 5});
+  call<OneHot>(op, [=](auto& o) { o.channel = 1; });
+  op.backward(nullptr);
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (std::size_t n = 0; n < 12; ++n) {
+      for (int i = 0; i < 5; ++i) out.real["y"].push_back(in.integer.at("ids")[2 * n + 1] == i ? 1 : 0);
+    }
+    return out;
+  });
+  return op;
+}
+
+std::vector<OpCase> cases() {
+  using L = long double;
+  const Fill wide = uniform(-30, 30), small = uniform(-3, 3), positive = uniform(0.2, 3);
+  return {
+      map_case("Affine", MapKind::affine, small, [](L x) { return x; }),
+      map_case("Exp", MapKind::exp, small, [](L x) { return std::exp(x); }),
+      map_case("Log", MapKind::log, positive, [](L x) { return std::log(x); }),
+      map_case("Sigmoid", MapKind::sigmoid, small, [](L x) { return 1 / (1 + std::exp(-x)); }),
+      map_case("Softplus", MapKind::softplus, wide, [](L x) { return x > 40 ? x : std::log1p(std::exp(x)); }),
+      map_case("LogSigmoid", MapKind::log_sigmoid, wide, [](L x) { return -std::log1p(std::exp(-x)); }),
+      map_case("Tanh", MapKind::tanh, small, [](L x) { return std::tanh(x); }),
+      map_case("Relu", MapKind::relu, off_zero(), [](L x) { return x > 0 ? x : L(0); }),
+      map_case("Silu", MapKind::silu, small, [](L x) { return x / (1 + std::exp(-x)); }),
+      map_case("Reciprocal", MapKind::reciprocal, positive, [](L x) { return 1 / x; }),
+      map_case("Gelu", MapKind::gelu, small, [](L x) { return x / 2 * (1 + std::erf(x / std::sqrt(L(2)))); }),
+      map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
+      combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),
+      combine_case("AddOfHeads", CombineKind::add, {2, 3, 2, 5}, {1, 1, 2, 1}),
+      combine_case("Multiply", CombineKind::multiply, {2, 3, 2, 5}, {2, 3, 2, 5}),
+      combine_case("MultiplyGate", CombineKind::multiply, {2, 9, 2, 1}, {2, 9, 2, 5}),
+      combine_case("MultiplyChannels", CombineKind::multiply, {1, 1, 2, 5}, {2, 40, 2, 5}),
+      combine_case("Larger", CombineKind::larger, {2, 9, 2, 5}, {2, 9, 2, 1}),
+      combine_case("MultiplyBoth", CombineKind::multiply, {2, 1, 3, 1}, {1, 7, 1, 4}),
+      combine_case("MultiplyLong", CombineKind::multiply, {1, 1, 2, 1}, {1, 33001, 2, 1}, 33001)
+          .gradient_elements(4),
+      fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}),
+      fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
+      fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}),
+      fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
+      expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
+      expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5}),
+      swap_case(),
+      constant_case(),
+      one_hot_case()};
+}
+
+TEST(Maps, ExpStaysFiniteInBothPrecisions) {
+  EXPECT_EQ(mapped(MapKind::exp, 500.0), std::exp(80.0));
+  EXPECT_TRUE(std::isfinite(mapped(MapKind::exp, 500.0F)));
+  EXPECT_EQ(map_slope(MapKind::exp, 500.0), 0);
+  EXPECT_EQ(mapped(MapKind::exp, 79.0), std::exp(79.0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Elementwise, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

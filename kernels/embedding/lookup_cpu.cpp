@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/embedding/lookup.h"
+
+#include <vector>
+
+#include "kernels/base/parallel.h"
+
+namespace crosstalk {
+namespace {
+constexpr std::int64_t kRows = 256;    // rows of y in one work item
+constexpr std::int64_t kColumns = 32;  // columns of a gradient table in one work item: each has one owner
+}  // namespace
+
+template <class Real>
+void run_cpu(const Exec& exec, const BucketIds<Real>& a) {
+  const std::int64_t n = a.order.size();
+  const int c = a.ids.columns(), rows = static_cast<int>(a.start.size()) - 1;
+  parallel_items(exec, a.ids.R, a.copies, [&](int r, std::int64_t copy) {
+    std::int32_t *start = a.start.at(r) + copy * (rows + 1), *order = a.order.at(r) + copy * n;
+    const std::int32_t* ids = a.ids.at(r) + copy * n * c;
+    const auto id = [&](std::int64_t i) { return ids[i * c + a.channel]; };
+    std::fill_n(start, rows + 1, 0);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (id(i) >= 0) ++start[id(i) + 1];
+    }
+    for (int row = 0; row < rows; ++row) start[row + 1] += start[row];
+    std::vector<std::int32_t> next(start, start + rows);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (id(i) >= 0) order[next[static_cast<std::size_t>(id(i))]++] = static_cast<std::int32_t>(i);
+    }
+  });
+}
+
+template <class Real>
+void forward_cpu(const Exec& exec, const Lookup<Real>& a) {
+  const std::int64_t n = a.y.value.rows();
+  const int d = a.y.value.columns(), c = a.ids.value.columns();
+  parallel_blocks(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Real* y = a.y.value.at(r) + i * d;
+      if (a.bias.value) {
+        std::copy_n(a.bias.value.at(r) + i % a.bias_rows() * d, d, y);
+      } else {
+        std::fill_n(y, d, Real(0));
+      }
+      for (int t = 0; t < a.tables; ++t) {
+        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
+        if (id >= 0) axpy(Real(1), a.table[t].value.at(r) + static_cast<std::int64_t>(id) * d, y, d);
+      }
+    }
+  });
+}
+
+template <class Real>
+void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
+  const std::int64_t n = a.y.gradient.rows();
+  const int d = a.y.gradient.columns(), c = a.ids.value.columns();
+  parallel_blocks(exec, a.y.gradient.R, d, kColumns, [&](int r, std::int64_t begin, std::int64_t end) {
+    const int width = static_cast<int>(end - begin);
+    for (int t = 0; t < a.tables; ++t) {
+      if (a.table[t].write == Write::none) continue;
+      Real* d_table = a.table[t].gradient.at(r) + begin;
+      if (a.table[t].write == Write::overwrite) {
+        for (std::int64_t row = 0; row < a.table[t].gradient.rows(); ++row)
+          std::fill_n(d_table + row * d, width, Real(0));
+      }
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::int32_t id = a.ids.value.at(r)[i * c + a.channel[t]];
+        if (id >= 0)
+          axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_table + static_cast<std::int64_t>(id) * d,
+               width);
+      }
+    }
+    if (a.bias.write != Write::none) {
+      Real* d_bias = a.bias.gradient.at(r) + begin;
+      if (a.bias.write == Write::overwrite) {
+        for (std::int64_t row = 0; row < a.bias.gradient.rows(); ++row)
+          std::fill_n(d_bias + row * d, width, Real(0));
+      }
+      for (std::int64_t i = 0; i < n; ++i)
+        axpy(Real(1), a.y.gradient.at(r) + i * d + begin, d_bias + i % a.bias_rows() * d, width);
+    }
+  });
+}
+
+template void run_cpu(const Exec&, const BucketIds<float>&);
+template void run_cpu(const Exec&, const BucketIds<double>&);
+CROSSTALK_INSTANTIATE(cpu, Lookup)
+
+}  // namespace crosstalk

@@ -1,0 +1,219 @@
+// Gradients of looked-up tables as sums over lists of where each id stands (ops/lookup.h), made before the
+// step. Pieces of a list are added in their order: sums depend on the shapes and the ids alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cluster.cuh"
+#include "kernels/embedding/lookup.h"
+
+namespace crosstalk::device {
+namespace {
+
+constexpr int kListThreads = 256;
+/// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones (filler tokens)
+/// to a cluster of blocks.
+constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
+
+/// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
+template <class Real>
+struct Sums {
+  Tensor<Real> d_y;
+  int tables = 0;
+  Tensor<std::int32_t> order[kMaxTables], start[kMaxTables];
+  Tensor<Real> d_table[kMaxTables];
+  Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
+};
+
+/// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of the list. Half a
+/// warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each are under way at once; the
+/// sums of halves, pieces and blocks are added in their order. With kPieces > 1 the whole block, and all `blocks` of the
+/// cluster of which this is number `rank`, must call it.
+template <class Real, int kPieces>
+__device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
+                         Real (*parts)[64], int blocks = 1, int rank = 0) {
+  constexpr int kDepth = 8;
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, half = lane / 16;
+  const int d = a.d_y.columns();
+  const bool aligned = d % 4 == 0;
+  const std::int32_t* listed = a.order[table].at(r);
+  const Real* x = a.d_y.at(r) + column;
+  Real sum[4] = {};
+  for (int i0 = begin; i0 < end; i0 += 2 * kDepth) {
+    int at[kDepth];
+    Real v[kDepth][4];
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      const int i = i0 + 2 * k + half;
+      at[k] = i < end ? listed[i] : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k)
+      load4(x + static_cast<std::int64_t>(at[k] < 0 ? 0 : at[k]) * d, at[k] < 0 ? 0 : d - column, aligned,
+            v[k]);
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] += v[k][c];
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sum[c] += __shfl_xor_sync(kFullWarp, sum[c], 16);
+  if constexpr (kPieces > 1) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) parts[warp][lane % 16 * 4 + c] = sum[c];
+    __syncthreads();
+    if (warp == 0) {
+#pragma unroll
+      for (int i = 1; i < kPieces; ++i) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) sum[c] += parts[i][lane % 16 * 4 + c];
+      }
+    }
+    if (blocks > 1) {
+      if (warp == 0 && half == 0) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) parts[0][lane * 4 + c] = sum[c];
+      }
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sum[c] = cluster_sum(parts[0], lane % 16 * 4 + c, blocks, rank);
+    }
+    if (warp > 0 || rank > 0) return;
+  }
+  if (half > 0) return;
+  Real* out = a.d_table[table].at(r) + static_cast<std::int64_t>(row) * d + column;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (column + c < d) put(a.mode[table], out + c, sum[c]);
+  }
+}
+
+/// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: the table and its columns.
+template <class Real, int kPieces>
+__global__ void __launch_bounds__(kListThreads)
+    sum_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
+  constexpr int kWarps = kListThreads / 32;
+  static_assert(kPieces == 1 || kPieces == kWarps);
+  __shared__ __align__(16) Real parts[kPieces > 1 ? kWarps : 1][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, piece = warp % kPieces;
+  const int table = static_cast<int>(blockIdx.y) / columns,
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+  const Tensor<std::int32_t>& start = a.start[table];
+  const int row = (static_cast<int>(blockIdx.x) * kWarps + warp) / kPieces;
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int from = start.at(r)[row], count = start.at(r)[row + 1] - from;
+  if (count > most) return;
+  sum_list<Real, kPieces>(a, table, row, column, from + count * piece / kPieces,
+                          from + count * (piece + 1) / kPieces, parts);
+}
+
+/// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first block add one up,
+/// or those of all its blocks a very long one.
+template <class Real>
+__global__ void __launch_bounds__(kLongThreads)
+    sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int most) {
+  constexpr int kWarps = kLongThreads / 32;
+  static_assert(kLongRows == 64);
+  __shared__ __align__(16) Real parts[kWarps][64];
+  const int r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32, rank = static_cast<int>(blockIdx.x) % cluster;
+  const int table = static_cast<int>(blockIdx.y) / columns,
+            column = static_cast<int>(blockIdx.y) % columns * 64 + lane % 16 * 4;
+  const Tensor<std::int32_t>& start = a.start[table];
+  const int rows = static_cast<int>(start.size()) - 1,
+            first = static_cast<int>(blockIdx.x) / cluster * kLongRows;
+  const auto count_of = [&](int row) { return row < rows ? start.at(r)[row + 1] - start.at(r)[row] : 0; };
+  const std::uint64_t low = __ballot_sync(kFullWarp, count_of(first + lane) > most),
+                      high = __ballot_sync(kFullWarp, count_of(first + 32 + lane) > most);
+  for (std::uint64_t found = low | high << 32; found; found &= found - 1) {
+    const int row = first + __ffsll(static_cast<long long>(found)) - 1, from = start.at(r)[row];
+    const std::int64_t count = count_of(row);
+    const int blocks = count > kVeryLongList ? cluster : 1, pieces = kWarps * blocks,
+              piece = (blocks > 1 ? rank * kWarps : 0) + warp;
+    if (blocks == 1 && rank > 0) continue;
+    sum_list<Real, kWarps>(a, table, row, column, from + static_cast<int>(count * piece / pieces),
+                           from + static_cast<int>(count * (piece + 1) / pieces), parts, blocks,
+                           blocks > 1 ? rank : 0);
+    __syncthreads();
+  }
+}
+
+/// The same for tables of few columns: a warp owns an entry, each lane every 32nd of its list.
+template <class Real>
+__global__ void __launch_bounds__(kListThreads) sum_narrow_lists(const __grid_constant__ Sums<Real> a) {
+  const int r = static_cast<int>(blockIdx.z), table = static_cast<int>(blockIdx.y), d = a.d_y.columns(),
+            lane = static_cast<int>(threadIdx.x) % 32;
+  const int entry = (static_cast<int>(blockIdx.x) * kListThreads + static_cast<int>(threadIdx.x)) / 32,
+            row = entry / d, column = entry % d;
+  const Tensor<std::int32_t>& start = a.start[table];
+  if (row >= static_cast<int>(start.size()) - 1) return;
+  const int begin = start.at(r)[row], end = start.at(r)[row + 1];
+  const std::int32_t* listed = a.order[table].at(r);
+  const Real* x = a.d_y.at(r) + column;
+  Real sum = 0;
+#pragma unroll 4
+  for (int i = begin + lane; i < end; i += 32) sum += x[static_cast<std::int64_t>(listed[i]) * d];
+  sum = warp_sum(sum);
+  if (lane == 0) put(a.mode[table], a.d_table[table].at(r) + entry, sum);
+}
+
+/// One launch for all `sums`, lists with `many` entries a row or few.
+template <class Real>
+void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
+  std::int64_t rows = 0;  // of the largest
+  for (int t = 0; t < sums.tables; ++t) rows = std::max(rows, sums.d_table[t].rows());
+  const int d = sums.d_y.columns();
+  if (rows == 0 || d == 0 || sums.d_y.R == 0) return;
+  constexpr int kWarps = kListThreads / 32;
+  const unsigned columns = d < 8 ? 1 : blocks_for(d, 64);
+  const auto launch = [&](auto kernel, int threads, std::int64_t blocks, auto... more) {
+    const dim3 grid(static_cast<unsigned>(blocks), columns * static_cast<unsigned>(sums.tables),
+                    static_cast<unsigned>(sums.d_y.R));
+    kernel<<<grid, static_cast<unsigned>(threads), 0, stream_of(exec)>>>(sums, more...);
+  };
+  const int each = static_cast<int>(columns), any = 0x7fffffff;
+  if (d < 8) {
+    launch(sum_narrow_lists<Real>, kListThreads, blocks_for(rows * d, kWarps));
+  } else if (many) {
+    launch(sum_lists<Real, kWarps>, kListThreads, rows, each, any);
+  } else {
+    const bool longer = sums.d_y.rows() > kLongList;
+    launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
+    if (longer) {
+      check_launch("lookup backward (lists)");
+      static const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
+      launch_clusters(sum_long_lists<Real>,
+                      dim3(cluster * blocks_for(rows, kLongRows),
+                           columns * static_cast<unsigned>(sums.tables), static_cast<unsigned>(sums.d_y.R)),
+                      kLongThreads, 0, cluster, stream_of(exec), sums, static_cast<int>(cluster), each,
+                      kLongList);
+    }
+  }
+  check_launch("lookup backward (lists)");
+}
+
+/// Tables that have lists, those of long lists apart from the others.
+template <class Real>
+void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
+  for (bool many : {true, false}) {
+    Sums<Real> sums;
+    sums.d_y = a.y.gradient;
+    for (int t = 0; t < a.tables; ++t) {
+      if (a.table[t].write == Write::none || !a.order[t].value ||
+          (a.y.gradient.rows() > 64 * a.table[t].gradient.rows()) != many)
+        continue;
+      for (int other = 0; other < sums.tables; ++other) {
+        if (sums.d_table[other].data != a.table[t].gradient.data) continue;
+        launch_sums(exec, sums, many);  // two channels of one table take turns
+        sums.tables = 0;
+      }
+      sums.order[sums.tables] = a.order[t].value, sums.start[sums.tables] = a.start[t].value;
+      sums.mode[sums.tables] = a.table[t].write;
+      sums.d_table[sums.tables++] = a.table[t].gradient;
+    }
+    launch_sums(exec, sums, many);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::device

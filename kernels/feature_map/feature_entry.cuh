@@ -1,0 +1,65 @@
+// Feature maps of single entries on the device: phi(x), and phi'(x) times what comes in.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/feature_map/feature_map.h"
+
+namespace crosstalk::device {
+
+/// max(0, x), but NaN stays NaN: a diverged model must not look finite.
+template <class Real>
+__device__ __forceinline__ Real rectified(Real x) {
+  return x < 0 ? Real(0) : x;
+}
+
+/// The exponential that maps take.
+struct PlainExp {
+  template <class Real>
+  static __device__ __forceinline__ Real of(Real x) {
+    return std::exp(x);
+  }
+};
+
+template <class Map, class Exp = PlainExp, class Real>
+__device__ __forceinline__ Real entry_value(Real x) {
+  if constexpr (Map::kFamily != maps::Family::entry) {
+    return x;  // not reached
+  } else if constexpr (Map::kCore == maps::Core::exp) {
+    return Map::value(x, Exp::of(Map::argument(x)));
+  } else if constexpr (Map::kCore == maps::Core::tanh) {
+    return Map::value(x, static_cast<Real>(std::tanh(Map::argument(x))));
+  } else {
+    return Map::value(x, x);
+  }
+}
+
+template <class Map, class Real>
+__device__ __forceinline__ Real entry_pull(Real x, Real y, Real g) {
+  if constexpr (Map::kFamily != maps::Family::entry) {
+    return g;
+  } else {
+    return Map::pull(x, y, g);
+  }
+}
+
+template <class Real>
+__device__ __forceinline__ Real map_entry(FeatureMap map, Real x) {
+#define CROSSTALK_ENTRY(name) \
+  case FeatureMap::name:      \
+    return entry_value<maps::name>(x);
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
+#undef CROSSTALK_ENTRY
+  return x;
+}
+
+/// y = phi(x).
+template <class Real>
+__device__ __forceinline__ Real map_entry_backward(FeatureMap map, Real x, Real y, Real d_y) {
+#define CROSSTALK_ENTRY(name) \
+  case FeatureMap::name:      \
+    return entry_pull<maps::name>(x, y, d_y);
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_ENTRY) }
+#undef CROSSTALK_ENTRY
+  return d_y;
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,285 @@
+// Feature maps. Maps of entries: four entries a thread; maps of rows: a warp a row. FAVOR+: the product with omega is a
+// tiled product whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
+// tiles of x that pass through shared memory anyway.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feature_map/feature_entry.cuh"
+#include "kernels/matmul/gemm.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+
+// Maps of single entries: four neighbours a thread.
+template <class Real>
+__global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ FeatureMapForward<Real> a) {
+  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x), n = a.x.size();
+  if (i >= n) return;
+  const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
+  Real x[4];
+  load4(a.x.at(r) + i, valid, true, x);
+  Real* y = a.y.at(r) + i;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) x[k] = map_entry(a.map, x[k]);
+  if (valid == 4) {
+    *reinterpret_cast<Four<Real>*>(y) = {{x[0], x[1], x[2], x[3]}};
+  } else {
+    for (int k = 0; k < valid; ++k) y[k] = x[k];
+  }
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    map_entries_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
+                     n = a.d_x.size();
+  if (i >= n) return;
+  const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
+  Real x[4] = {}, y[4] = {}, d_y[4], d_x[4] = {};
+  if (a.x) load4(a.x.at(r) + i, valid, true, x);
+  if (a.y) load4(a.y.at(r) + i, valid, true, y);
+  load4(a.d_y.at(r) + i, valid, true, d_y);
+  if (a.write_x == Write::add) load4(a.d_x.at(r) + i, valid, true, d_x);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
+  Real* out = a.d_x.at(r) + i;
+  if (valid == 4) {
+    *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
+  } else {
+    for (int k = 0; k < valid; ++k) out[k] = d_x[k];
+  }
+}
+
+/// A warp that makes a row.
+struct WarpTeam {
+  static constexpr int kLanes = 32;
+  int lane = 0;
+  CT_HD void sync() const {
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
+  }
+  template <class Real>
+  CT_HD Real sum(Real x) const {
+#ifdef __CUDA_ARCH__
+    return warp_sum(x);
+#else
+    return x;
+#endif
+  }
+  template <class Real>
+  CT_HD Real max(Real x) const {
+#ifdef __CUDA_ARCH__
+    return warp_max(x);
+#else
+    return x;
+#endif
+  }
+  template <class F>
+  CT_HD void each(int begin, int end, F&& f) const {
+    for (int i = begin + ((lane - begin) & 31); i < end; i += kLanes) f(i);
+  }
+};
+
+template <class Map, class Args>
+__device__ __forceinline__ auto row_of(const Args& a, int r, std::int64_t n, int p, unsigned char* shared) {
+  using Real = typename std::remove_reference<decltype(*a.x.data)>::type;
+  const int d = a.x.columns();
+  maps::MapRow<Real> row;
+  row.d = d, row.p = p, row.number = a.number, row.x = a.x.at(r) + n * d;
+  row.work = reinterpret_cast<Real*>(shared) + (threadIdx.x / 32) * Map::work(d, WarpTeam::kLanes);
+  return row;
+}
+
+// Maps of whole rows: a warp a row.
+template <class Map, class Real>
+__global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ FeatureMapForward<Real> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const int r = static_cast<int>(blockIdx.y), p = a.y.columns();
+  if (n >= a.x.rows()) return;
+  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p);
+}
+
+template <class Map, class Real>
+__global__ void __launch_bounds__(kThreads)
+    map_rows_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
+  const int r = static_cast<int>(blockIdx.y), d = a.d_x.columns(), p = a.d_y.columns();
+  if (n >= a.d_x.rows()) return;
+  const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
+  const maps::RowGradient<Real> d_x{a.d_x.at(r) + n * d, a.write_x};
+  Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p, a.d_y.at(r) + n * p, d_x);
+}
+
+/// As many warps a block as their work fits shared memory.
+template <class Map, class Args>
+void launch_rows(const Exec& exec, const Args& a, const char* name, void (*kernel)(Args)) {
+  const std::size_t work = static_cast<std::size_t>(Map::work(a.x.columns(), WarpTeam::kLanes)) *
+                           sizeof(*a.x.data),
+                    limit = shared_memory_limit();
+  if (work > limit)
+    refuse_shape(name, "columns", a.x.columns(), static_cast<int>(a.x.columns() * limit / work));
+  int warps = kWarps;
+  while (work * static_cast<std::size_t>(warps) > limit) --warps;
+  const std::size_t bytes = work * static_cast<std::size_t>(warps);
+  allow_shared_memory(kernel, bytes);
+  kernel<<<dim3(blocks_for(a.x.rows(), warps), static_cast<unsigned>(a.x.R)), 32 * warps, bytes,
+           stream_of(exec)>>>(a);
+}
+
+// y = exp(x O^T - |x|^2 / 2 - log(p) / 2), and exp(- x O^T ...) beside it for the hyperbolic map; |x|^2 is
+// summed beside the product.
+template <class Real>
+struct FavorForward : Product<Real, true, true> {
+  static constexpr bool kSide = true;
+  Real shift = 0;
+  bool both = false;
+
+  __device__ bool wants_side(int) const { return true; }
+  __device__ static void add_side(const Real (&v)[4], Real* squares) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) squares[0] += v[i] * v[i];
+  }
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* squares) const {
+    Product<Real, true, true>::load_a(row, k, v, squares);
+    add_side(v, squares);
+  }
+  template <int W>
+  __device__ void store(int row, int column, Real (&u)[W], Real squares) const {
+    if (row >= this->M) return;
+    const Real offset = shift - squares / 2;
+    Real* y = this->c_ + (static_cast<std::int64_t>(row) * this->c.ld + column);
+    Real plus[W], minus[W];
+#pragma unroll
+    for (int j = 0; j < W; ++j) plus[j] = exp(u[j] + offset), minus[j] = exp(offset - u[j]);
+    if (column + W <= this->N && this->aligned_c && this->N % 4 == 0) {
+      put_all(y, plus);
+      if (both) put_all(y + this->N, minus);
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      if (column + j >= this->N) return;
+      y[j] = plus[j];
+      if (both) y[this->N + j] = minus[j];
+    }
+  }
+};
+
+// d_x = d_u O - x sum(y d_y), with d_u = y+ d_y+ - y- d_y- made, and y d_y summed, while tiles are loaded.
+template <class Real>
+struct FavorBackward : Product<Real, true, false, Mask::none, false> {
+  static constexpr bool kSide = true;
+  bool both = false;
+  Operand<const Real> x, y;  // a is d_y, b omega, c d_x
+
+  const Real *x_, *y_;
+
+  __device__ void bind(int r, int batch) {
+    Product<Real, true, false, Mask::none, false>::bind(r, batch);
+    x_ = x.at(r, batch);
+    y_ = y.at(r, batch);
+    this->aligned_a = is_aligned16(this->a_) && is_aligned16(y_) && this->a.ld % 4 == 0 && this->K % 4 == 0;
+  }
+  __device__ void load_a(int row, int k, Real (&v)[4], Real* total) const {
+    const int valid = row < this->M ? this->K - k : 0, at = valid > 0 ? row * this->a.ld + k : 0;
+    Real g[4];
+    load4(y_ + at, valid, this->aligned_a, v);
+    load4(this->a_ + at, valid, this->aligned_a, g);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[i] *= g[i];
+      total[0] += v[i];
+    }
+    if (!both) return;
+    Real minus[4];
+    load4(y_ + at + this->K, valid, this->aligned_a, minus);
+    load4(this->a_ + at + this->K, valid, this->aligned_a, g);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      minus[i] *= g[i];
+      total[0] += minus[i];
+      v[i] -= minus[i];
+    }
+  }
+  __device__ bool wants_side(int) const { return true; }
+  template <int W>
+  __device__ void store(int row, int column, Real (&v)[W], Real total) const {
+    if (row >= this->M) return;
+    const int at = row * this->N + column;
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      if (column + j < this->N) put(this->mode, this->c_ + at + j, v[j] - x_[at + j] * total);
+    }
+  }
+};
+
+template <class Real>
+void favor(const Exec& exec, const FeatureMapForward<Real>& a) {
+  FavorForward<Real> op;
+  const int d = a.x.columns(), p = a.y.columns();
+  op.M = static_cast<int>(a.x.rows()), op.N = a.omega.dim(0), op.K = d;
+  op.a = {a.x.data, a.x.replica_stride, 0, d};
+  op.b = {a.omega.data, a.omega.replica_stride, 0, d};
+  op.c = {a.y.data, a.y.replica_stride, 0, p};
+  op.shift = -std::log(static_cast<Real>(p)) / 2;
+  op.both = p == 2 * op.N;
+  gemm<Real>(exec, "feature map", op, 1, a.x.R);
+}
+
+template <class Real>
+void favor(const Exec& exec, const FeatureMapBackward<Real>& a) {
+  FavorBackward<Real> op;
+  op.M = static_cast<int>(a.d_x.rows()), op.N = a.d_x.columns(), op.K = a.omega.dim(0);
+  op.both = a.d_y.columns() == 2 * op.K;
+  op.a = {a.d_y.data, a.d_y.replica_stride, 0, a.d_y.columns()};
+  op.b = {a.omega.data, a.omega.replica_stride, 0, op.N};
+  op.c = {a.d_x.data, a.d_x.replica_stride, 0, op.N};
+  op.x = {a.x.data, a.x.replica_stride, 0, op.N};
+  op.y = {a.y.data, a.y.replica_stride, 0, a.d_y.columns()};
+  op.mode = a.write_x;
+  gemm<Real>(exec, "feature map backward", op, 1, a.d_x.R);
+}
+
+}  // namespace
+
+template <class Real>
+void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
+  if (a.x.rows() == 0 || a.x.R == 0) return;
+  visit_map(a.map, [&]<class Map>() {
+    if constexpr (Map::kFamily == maps::Family::entry) {
+      map_entries<<<dim3(blocks_for(a.x.size(), 4 * kThreads), static_cast<unsigned>(a.x.R)), kThreads, 0,
+                    stream_of(exec)>>>(a);
+    } else if constexpr (Map::kFamily == maps::Family::row) {
+      launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
+    } else {
+      favor(exec, a);
+    }
+  });
+  check_launch("feature map");
+}
+
+template <class Real>
+void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
+  if (a.write_x == Write::none || a.d_x.rows() == 0 || a.d_x.R == 0) return;
+  visit_map(a.map, [&]<class Map>() {
+    if constexpr (Map::kFamily == maps::Family::entry) {
+      map_entries_backward<<<dim3(blocks_for(a.d_x.size(), 4 * kThreads), static_cast<unsigned>(a.d_x.R)),
+                             kThreads, 0, stream_of(exec)>>>(a);
+    } else if constexpr (Map::kFamily == maps::Family::row) {
+      launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
+    } else {
+      favor(exec, a);
+    }
+  });
+  check_launch("feature map backward");
+}
+
+CROSSTALK_CUDA_OP(FeatureMapForward)
+CROSSTALK_CUDA_OP(FeatureMapBackward)
+
+}  // namespace crosstalk

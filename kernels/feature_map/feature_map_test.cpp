@@ -1,0 +1,124 @@
+// Checks that every feature map passes, with the oracle that its test brings (kernels/feature_map/maps/NAME_test.cpp).
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feature_map/feature_map.h"
+
+#include <fmt/format.h>
+
+#include "kernels/testing/map_oracle.h"
+
+namespace crosstalk::checks {
+namespace {
+
+OpCase make(const std::string& name, FeatureMap map, int N, MapShape s) {
+  OpCase op(name);
+  const int p = map_width(map, s.d, s.number, s.m);
+  op.input("x", {N, s.d}, off_zero(s.m ? 0.4 : 1));
+  if (s.m) {
+    op.parameter("omega", {s.m, s.d}, normal());
+  } else {
+    op.absent("omega");
+  }
+  op.output("y", {N, p});
+  op.forward([=](const Exec& exec, auto& set) {
+    run(exec, FeatureMapForward{map, s.number, set.real("x"), set.real("omega"), set.real("y")});
+  });
+  op.backward([=](const Exec& exec, auto& set) {
+    run(exec, FeatureMapBackward{map, s.number, set.real("x"), set.real("omega"), set.real("y"),
+                                 set.real("d_y"), set.real("d_x"), set.write("x")});
+  });
+  op.oracle([=](const Values& in) {
+    const Numbers omega = s.m > 0 ? in["omega"] : Numbers{};
+    Values out;
+    for (int n = 0; n < N; ++n) {
+      const Numbers row(in["x"].begin() + n * s.d, in["x"].begin() + (n + 1) * s.d);
+      const Numbers y = map_oracles().at(name_of(map)).row(row, s.number, omega);
+      auto& all = out.real["y"];
+      all.insert(all.end(), y.begin(), y.end());
+    }
+    return out;
+  });
+  return op.roundings(s.d + (is_entry_map(map) ? s.d : std::min(p, 100)) + 8)
+      .condition(s.m ? 4 : 1)
+      .gradient_elements(200);
+}
+
+std::string shape_name(FeatureMap map, const MapShape& s) {
+  return fmt::format("{}_{}_{}_{}", name_of(map), s.d, s.number, s.m);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  for (const FeatureMap map : every_map()) {
+    if (map_oracles().count(name_of(map)) == 0) continue;  // EveryMapHasAnOracle fails
+    const auto& shapes = map_oracles().at(name_of(map)).shapes;
+    for (const MapShape& s : shapes) all.push_back(make(shape_name(map, s), map, 6, s));
+    all.push_back(make(fmt::format("{}_many_rows", name_of(map)), map, 150, shapes.front()));
+    if (!is_entry_map(map)) continue;
+    const double far = map == FeatureMap::exp ? 20 : 150;
+    all.push_back(make(fmt::format("{}_far_out", name_of(map)), map, 4, {6}).edit("x", [=](int, Numbers& x) {
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] += i % 3 == 0 ? -far : i % 3 == 1 ? far : 0;
+    }));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(FeatureMaps, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+TEST(FeatureMaps, EveryMapHasAnOracle) {
+  for (const FeatureMap map : every_map()) {
+    const auto found = map_oracles().find(name_of(map));
+    ASSERT_NE(found, map_oracles().end())
+        << "kernels/feature_map/maps/" << name_of(map) << "_test.cpp says no CROSSTALK_MAP_ORACLE";
+    EXPECT_FALSE(found->second.shapes.empty()) << name_of(map);
+  }
+}
+
+// Everything is finite at 0, with its gradient; at a kink the derivative is 0, as in PyTorch.
+TEST(FeatureMaps, ZeroRow) {
+  for (const FeatureMap map : every_map()) {
+    SCOPED_TRACE(name_of(map));
+    for (const MapShape& s : map_oracles().at(name_of(map)).shapes) {
+      OpCase op = make("Zero", map, 2, s);
+      op.edit("x", [](int, Numbers& x) { std::fill(x.begin(), x.end(), 0); });
+      TensorSet<double> set;
+      op.fill(set, {0});
+      op.run_forward(Exec{}, set);
+      op.run_backward(Exec{}, set);
+      for (std::int64_t i = 0; i < set.real("y").size(); ++i)
+        ASSERT_TRUE(std::isfinite(set.real("y").data[i]));
+      for (std::int64_t i = 0; i < set.real("d_x").size(); ++i) {
+        const double d_x = set.real("d_x").data[i];
+        ASSERT_TRUE(std::isfinite(d_x));
+        if (map == FeatureMap::relu || map == FeatureMap::dpfp || map == FeatureMap::favor_relu) {
+          ASSERT_EQ(d_x, 0);
+        }
+        if (map == FeatureMap::elu1 || map == FeatureMap::tanh) {
+          ASSERT_EQ(d_x, set.real("d_y").data[i]);
+        }
+      }
+    }
+  }
+}
+
+// A diverged model must look diverged: no map may turn a row of NaN into numbers. (A constant feature stays one.)
+TEST(FeatureMaps, NanIsNotHidden) {
+  for (const FeatureMap map : every_map()) {
+    SCOPED_TRACE(name_of(map));
+    for (const MapShape& s : map_oracles().at(name_of(map)).shapes) {
+      OpCase op = make("Nan", map, 7, s);
+      op.edit("x", [](int, Numbers& x) { std::fill(x.begin(), x.end(), std::nan("")); });
+      TensorSet<double> set;
+      op.fill(set, {0});
+      op.run_forward(Exec{}, set);
+      const bool constant = map == FeatureMap::taylor || map == FeatureMap::power;
+      const int p = set.real("y").columns();
+      for (std::int64_t i = 0; i < set.real("y").size(); ++i) {
+        if (constant && i % p == 0) continue;
+        ASSERT_TRUE(std::isnan(set.real("y").data[i])) << "element " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

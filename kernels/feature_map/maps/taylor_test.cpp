@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/feature_map/maps/taylor.h"
+
+#include "kernels/testing/map_oracle.h"
+
+namespace crosstalk::checks {
+namespace {
+
+/// The feature of x_0^a_0 x_1^a_1 ..., x_0 = 1.
+double feature(const Numbers& x, const std::vector<int>& a) {
+  double weight = 1;
+  for (std::size_t v = 1; v < a.size(); ++v) weight /= std::tgamma(a[v] + 1);
+  double y = std::sqrt(weight);
+  for (std::size_t v = 1; v < a.size(); ++v) y *= std::pow(x[v - 1], a[v]);
+  return y;
+}
+
+/// All exponents a of degree n in x_0 .. x_last, the exponent of the last variable slowest: as they lie.
+void each_exponent(int last, int n, std::vector<int>& a, const std::function<void()>& visit) {
+  if (last == 0) {
+    a[0] = n;
+    visit();
+    return;
+  }
+  for (a[static_cast<std::size_t>(last)] = 0; a[static_cast<std::size_t>(last)] <= n;
+       ++a[static_cast<std::size_t>(last)])
+    each_exponent(last - 1, n - a[static_cast<std::size_t>(last)], a, visit);
+}
+
+Numbers taylor(const Numbers& x, int n, const Numbers&) {
+  Numbers y;
+  std::vector<int> a(x.size() + 1, 0);
+  each_exponent(static_cast<int>(x.size()), n, a, [&] { y.push_back(feature(x, a)); });
+  return y;
+}
+CROSSTALK_MAP_ORACLE(taylor, taylor, {1, 1}, {5, 1}, {4, 2}, {16, 2}, {7, 3}, {1, 4}, {3, 5}, {2, 8});
+
+/// What phi(q).phi(k) is, exactly.
+double polynomial(double s, int n) {
+  double sum = 0, term = 1;
+  for (int i = 0; i <= n; term *= s / ++i) sum += term;
+  return sum;
+}
+
+TEST(Taylor, TheProductOfFeaturesIsThePolynomialOfTheProduct) {
+  for (const int n : {1, 2, 3, 4, 6}) {
+    for (const int d : {1, 3, 6}) {
+      const auto size = static_cast<std::size_t>(d);
+      const Numbers q = normal_numbers(size, 5), k = normal_numbers(size, 6);
+      const Numbers a = features_of(FeatureMap::taylor, n, q, d),
+                    b = features_of(FeatureMap::taylor, n, k, d);
+      const double scale = std::sqrt(dot(a, a) * dot(b, b));
+      EXPECT_NEAR(dot(a, b), polynomial(dot(q, k), n), 1e-14 * scale) << "n = " << n << ", d = " << d;
+    }
+  }
+}
+
+// C(d + n, n) features: none is written twice, as in the full tensor power.
+TEST(Taylor, HasAsManyFeaturesAsThereAreMonomials) {
+  for (const auto& [d, n, p] :
+       {std::tuple{64, 1, 65}, {64, 2, 2145}, {16, 4, 4845}, {8, 8, 12870}, {3, 2, 10}})
+    EXPECT_EQ(map_width(FeatureMap::taylor, d, n, 0), p);
+}
+
+// The kernel is positive for even n, whatever q.k: its minimum is 0.5 at n = 2.
+TEST(Taylor, EvenDegreesArePositive) {
+  double least = 1;
+  for (double s = -5; s <= 5; s += 0.01) {
+    const Numbers q = features_of(FeatureMap::taylor, 2, {s, 0}, 2),
+                  k = features_of(FeatureMap::taylor, 2, {1, 0}, 2);
+    least = std::min(least, dot(q, k));
+  }
+  EXPECT_NEAR(least, 0.5, 1e-4);
+}
+
+/// A team, of which one lane does its part.
+template <int kSize>
+struct Lane {
+  static constexpr int kLanes = kSize;
+  int lane = 0;
+  void sync() const {}
+  template <class F>
+  void each(int begin, int end, F&& f) const {
+    for (int i = begin + lane; i < end; i += kLanes) f(i);
+  }
+};
+
+// On a GPU, lanes share a row of degree 2 in another way than one that is alone.
+TEST(Taylor, LanesThatShareARowMakeWhatOneMakes) {
+  for (const int d : {1, 2, 24, 45}) {
+    maps::MapRow<double> row;
+    row.d = d, row.p = static_cast<int>(map_width(FeatureMap::taylor, d, 2, 0)), row.number = 2;
+    const Numbers x = normal_numbers(static_cast<std::size_t>(d), 5),
+                  d_y = normal_numbers(static_cast<std::size_t>(row.p), 6);
+    row.x = x.data();
+    Numbers y(d_y.size(), 0), shared_y = y, d_x(x.size(), 1), shared_d_x = d_x;
+    maps::taylor::forward(Lane<1>{}, row, y.data());
+    maps::taylor::backward(Lane<1>{}, row, y.data(), d_y.data(), {d_x.data(), Write::add});
+    for (int lane = 0; lane < 32; ++lane) {
+      maps::taylor::forward(Lane<32>{lane}, row, shared_y.data());
+      maps::taylor::backward(Lane<32>{lane}, row, y.data(), d_y.data(), {shared_d_x.data(), Write::add});
+    }
+    EXPECT_EQ(y, shared_y) << "d = " << d;
+    for (std::size_t i = 0; i < d_x.size(); ++i) EXPECT_NEAR(d_x[i], shared_d_x[i], 1e-13 * d) << "d = " << d;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,48 @@
+// Normalised features of looked-up keys in one op: y_n = norm(phi(x_n)), x_n = sum_c table_c[ids[n,c]].
+//
+// Equal to LookupForward, FeatureMapForward and NormalizeForward one after the other, but x and phi(x) never
+// travel through memory: they are made again in the backward pass (a few products a number, against four
+// passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/fused/table_keys.h"
+#include "kernels/norm/normalize.h"
+
+namespace crosstalk {
+
+/// Maps of entries and DPFP.
+constexpr bool table_features_cover(FeatureMap map) { return is_entry_map(map) || map == FeatureMap::dpfp; }
+
+/// What is made of the rows x [R,N,d] that the tables give: phi(x), normalised.
+template <class Real>
+struct TableFeatures {
+  TableKeys<Real> keys;
+  bool normalised = false;      ///< false: y = phi(x), and `inverse` is not touched
+  RowNorm norm = RowNorm::sum;  ///< sum or l2
+  double eps = 0;
+};
+
+/// -> y [R,N,p], inverse [R,N]: what rows of phi(x) were multiplied by.
+template <class Real>
+struct TableFeaturesForward {
+  TableFeatures<Real> from;
+  Tensor<Real> y, inverse;
+};
+
+/// inverse, d_y [R,N,p] -> d_x [R,N,d] (overwritten): what LookupBackward adds up into tables.
+template <class Real>
+struct TableFeaturesBackward {
+  TableFeatures<Real> from;
+  Tensor<Real> inverse, d_y, d_x;
+};
+
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& args);
+template <class Real>
+void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& args);
+template <class Real>
+void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& args);
+
+}  // namespace crosstalk

@@ -1,0 +1,345 @@
+// Keys of tokens in registers: a team of lanes makes a token's key from table rows, its features and their
+// derivatives, without memory in between.
+//
+// Lane l of a team of kLanes holds columns 4 (l + kLanes h) + k, h < kGroups, k < 4: whole quads, so that a
+// team reads a row in accesses of neighbours. DPFP also needs the columns before each quad: x goes on with
+// x_{i-d} = -x_i, since f = [relu(x); relu(-x)] is a ring and relu(-x) its second half.
+// What is absent is read from a row of zeros: loads without branches are under way together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/feature_map/feature_entry.cuh"
+#include "kernels/fused/table_scores.h"
+
+namespace crosstalk::device {
+
+constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
+constexpr std::int64_t kMultiprocessors = 132;
+
+/// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
+/// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
+inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
+  const std::int64_t slots = kMultiprocessors * residents;
+  std::int64_t best = 1, least = INT64_MAX;
+  for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
+    const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,
+                       cost = waves * (2 * some + 1);  // half a round is what a block's start costs
+    if (cost <= least) best = some, least = cost;
+  }
+  return static_cast<int>(best);
+}
+
+static __device__ const Four<double> zero_row[32] = {};
+
+// e^x as exact as the rounding of x log2(e), in two instructions; below the smallest normal number 0.
+constexpr float kLog2E = 1.4426950408889634f;
+__device__ __forceinline__ float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float quick_exp(float x) { return power_of_two(x * kLog2E); }
+__device__ __forceinline__ double quick_exp(double x) { return exp(x); }
+
+// relu(-x); NaN stays NaN, as in rectified().
+template <class Real>
+__device__ __forceinline__ Real negative_part(Real x) {
+  return x > 0 ? Real(0) : 0 - x;
+}
+
+/// kFull: rows fill all lanes, aligned; else they are shorter.
+template <class Real_, int kLanes_, int kGroups_, bool kFull_>
+struct RowTeam {
+  using Real = Real_;
+  static constexpr int kLanes = kLanes_, kGroups = kGroups_, kWidth = 4 * kLanes * kGroups,
+                       kTeams = 32 / kLanes;
+  static constexpr bool kFull = kFull_;
+  using Quads = Real[kGroups][4];
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+  /// Of the warp's teams.
+  static __device__ __forceinline__ int team() { return static_cast<int>(threadIdx.x) % 32 / kLanes; }
+  static __device__ __forceinline__ int column(int h) { return 4 * (lane() + kLanes * h); }
+
+  /// `row` points to the lane's first column, of which and beyond there are `left`.
+  static __device__ __forceinline__ void load(const Real* row, int left, bool aligned, Quads& x) {
+#pragma unroll
+    for (int h = 0; h < kGroups; ++h) {
+      if constexpr (kFull) {
+        const Four<Real> four = *reinterpret_cast<const Four<Real>*>(row + 4 * kLanes * h);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[h][k] = four.v[k];
+      } else {
+        load4(row + 4 * kLanes * h, left - 4 * kLanes * h, aligned, x[h]);
+      }
+    }
+  }
+  template <class F>
+  static __device__ __forceinline__ void each(F&& f) {
+#pragma unroll
+    for (int h = 0; h < kGroups; ++h) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) f(h, k);
+    }
+  }
+  static __device__ __forceinline__ void clear(Quads& x) {
+    each([&](int h, int k) { x[h][k] = 0; });
+  }
+
+  /// Sum over the lanes of a team, the same in each.
+  static __device__ __forceinline__ Real sum(Real x) {
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    return x;
+  }
+  /// Sum over the warp's teams, lane by lane.
+  static __device__ __forceinline__ Real sum_teams(Real x) {
+#pragma unroll
+    for (int offset = 16; offset >= kLanes; offset /= 2) x += __shfl_xor_sync(kFullWarp, x, offset);
+    return x;
+  }
+};
+
+/// The ids of a token in kTables tables: all, or all but one (`skip`; -1: none). kExact: there are so many;
+/// else there may be fewer.
+template <int kTables>
+struct TokenIds {
+  int id[kTables];
+};
+template <int kTables, bool kExact>
+struct IdReader {
+  const std::int32_t* base[kTables];
+  int stride, tables;
+
+  template <class Real>
+  __device__ __forceinline__ IdReader(const TableKeys<Real>& keys, int r, int skip = -1)
+      : stride(keys.ids.columns()), tables(keys.tables - (skip >= 0 ? 1 : 0)) {
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) {
+      const bool there = kExact || i < tables;
+      base[i] = keys.ids.at(r) + (there ? keys.channel[i + (skip >= 0 && i >= skip ? 1 : 0)] : 0);
+    }
+  }
+  __device__ __forceinline__ TokenIds<kTables> operator()(int token) const {
+    TokenIds<kTables> ids;
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) ids.id[i] = kExact || i < tables ? base[i][token * stride] : -1;
+    return ids;
+  }
+};
+
+/// Rows of those tables, from column column0 on.
+template <class Team, int kTables>
+struct RowReader {
+  using Real = typename Team::Real;
+  const char* base[kTables];
+  int stride, left;
+  bool aligned;
+
+  __device__ __forceinline__ RowReader(const Tensor<Real> (&table)[kMaxTables], int tables, int r,
+                                       int skip = -1, int column0 = 0)
+      : stride(table[0].columns()) {
+    const int first = column0 + Team::column(0);
+    left = stride - first, aligned = stride % 4 == 0;
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) {
+      const int other = i + (skip >= 0 && i >= skip ? 1 : 0);
+      base[i] = other < tables ? reinterpret_cast<const char*>(table[other].at(r) + first) : nullptr;
+    }
+  }
+  __device__ __forceinline__ const Real* row(int i, int id) const {
+    const auto bytes = static_cast<unsigned>(stride) * static_cast<unsigned>(sizeof(Real));
+    const char* at = base[i] + static_cast<std::uint64_t>(static_cast<unsigned>(id)) * bytes;
+    return reinterpret_cast<const Real*>(id >= 0 ? at : reinterpret_cast<const char*>(zero_row));
+  }
+  __device__ __forceinline__ void load(int i, int id, typename Team::Quads& x) const {
+    Team::load(row(i, id), left, aligned, x);
+  }
+  __device__ __forceinline__ void add(const TokenIds<kTables>& ids, typename Team::Quads& x,
+                                      int first = 0) const {
+#pragma unroll
+    for (int i = first; i < kTables; ++i) {
+      typename Team::Quads y;
+      load(i, ids.id[i], y);
+      Team::each([&](int h, int k) { x[h][k] += y[h][k]; });
+    }
+  }
+  __device__ __forceinline__ void sum(const TokenIds<kTables>& ids, typename Team::Quads& x) const {
+    load(0, ids.id[0], x);
+    add(ids, x, 1);
+  }
+  /// One column c of the sum (column0 = 0).
+  __device__ __forceinline__ Real column(const TokenIds<kTables>& ids, int c) const {
+    Real sum = 0;
+#pragma unroll
+    for (int i = 0; i < kTables; ++i) {
+      if (ids.id[i] >= 0) sum += row(i, ids.id[i])[c - Team::column(0)];
+    }
+    return sum;
+  }
+};
+
+/// DPFP's ring: a quad of x with the kNu columns before it.
+template <class Team, int kNu>
+struct Ring {
+  using Real = typename Team::Real;
+  Real e[Team::kGroups][kNu + 4];
+
+  /// Column c < 0 as a column of x: where it lies and its sign.
+  static __device__ __forceinline__ int wrapped(int c, int d, Real& sign) {
+    sign = 1;
+    for (; c < 0; c += d) sign = -sign;
+    return c;
+  }
+  /// All lanes of the warp must call it. Full rows: by shuffles; others: read(column) anew.
+  template <class Read>
+  __device__ __forceinline__ void make(const typename Team::Quads& x, int d, Read&& read) {
+    Team::each([&](int h, int k) { e[h][kNu + k] = x[h][k]; });
+    if constexpr (Team::kFull) {
+#pragma unroll
+      for (int j = 1; j <= kNu; ++j) {
+        Real v[Team::kGroups];
+#pragma unroll
+        for (int h = 0; h < Team::kGroups; ++h)
+          v[h] = __shfl_sync(kFullWarp, x[h][4 - j], Team::lane() + Team::kLanes - 1, Team::kLanes);
+#pragma unroll
+        for (int h = 0; h < Team::kGroups; ++h)
+          e[h][kNu - j] = Team::lane() > 0 ? v[h] : h > 0 ? v[h > 0 ? h - 1 : 0] : -v[Team::kGroups - 1];
+      }
+    } else {
+#pragma unroll
+      for (int h = 0; h < Team::kGroups; ++h) {
+#pragma unroll
+        for (int j = 1; j <= kNu; ++j) {
+          Real sign;
+          const int c = wrapped(Team::column(h) - j, d, sign);
+          e[h][kNu - j] = c < d ? sign * read(c) : Real(0);
+        }
+      }
+    }
+  }
+  /// Half `half` of f = [relu(x); relu(-x)] around quad h.
+  __device__ __forceinline__ void rectified(int h, int half, Real (&f)[kNu + 4]) const {
+#pragma unroll
+    for (int i = 0; i < kNu + 4; ++i) f[i] = half == 0 ? device::rectified(e[h][i]) : negative_part(e[h][i]);
+  }
+};
+
+struct QuickExp {
+  template <class Real>
+  static __device__ __forceinline__ Real of(Real x) {
+    return quick_exp(x);
+  }
+};
+
+/// phi of quads, in place: maps of single entries.
+template <class Team, class Real>
+__device__ __forceinline__ void map_quads(FeatureMap map, Real (&x)[Team::kGroups][4]) {
+#define CROSSTALK_QUADS(name)                                                                \
+  case FeatureMap::name:                                                                     \
+    Team::each([&](int h, int k) { x[h][k] = entry_value<maps::name, QuickExp>(x[h][k]); }); \
+    return;
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
+#undef CROSSTALK_QUADS
+}
+
+/// g phi' of quads, in place in g.
+template <class Team, class Real>
+__device__ __forceinline__ void pull_quads(FeatureMap map, const Real (&x)[Team::kGroups][4],
+                                           Real (&g)[Team::kGroups][4]) {
+#define CROSSTALK_QUADS(name)                                    \
+  case FeatureMap::name:                                         \
+    Team::each([&](int h, int k) {                               \
+      const Real y = entry_value<maps::name, QuickExp>(x[h][k]); \
+      g[h][k] = entry_pull<maps::name>(x[h][k], y, g[h][k]);     \
+    });                                                          \
+    return;
+  switch (map) { CROSSTALK_FEATURE_MAPS(CROSSTALK_QUADS) }
+#undef CROSSTALK_QUADS
+}
+
+/// A row of q (or of its gradient) in registers: quads for maps of single entries (kNu = 0); for DPFP quads
+/// of each roll and half of the ring, which lie 2 d and d apart.
+template <class Team, int kNu>
+struct QueryRow {
+  static constexpr int kRolls = kNu > 0 ? kNu : 1, kHalves = kNu > 0 ? 2 : 1;
+  typename Team::Quads v[kRolls][kHalves];
+
+  template <class F>
+  static __device__ __forceinline__ void each(F&& f) {
+#pragma unroll
+    for (int j = 0; j < kRolls; ++j) {
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) f(j, half);
+    }
+  }
+  __device__ __forceinline__ void clear() {
+    each([&](int j, int half) { Team::clear(v[j][half]); });
+  }
+  __device__ __forceinline__ void load(const typename Team::Real* row, int d) {
+    each([&](int j, int half) {
+      Team::load(row + (2 * j + half) * d + Team::column(0), d - Team::column(0), d % 4 == 0, v[j][half]);
+    });
+  }
+};
+
+/// How blocks share the rows of each table: `pieces` warps a row.
+struct RowShares {
+  int pieces[kMaxTables] = {1, 1, 1}, rows_per_block[kMaxTables] = {1, 1, 1};
+};
+
+/// An entry of a table's list that a team adds for one query: the same in all lanes of the team; weight 0
+/// where there is nothing to add.
+template <int kTables, class Real>
+struct ListEntry {
+  TokenIds<kTables> ids;
+  int query_row, token;
+  Real weight;
+};
+
+constexpr int kAtOnce = 2;  // tokens whose loads a team has under way together
+
+/// The tokens begin .. end-1 of a table's list for each query: a team takes those at first, first + teams,
+/// ...; its lanes look up so many of them at once, visit() gets kAtOnce. weight = weigh(index of d_a).
+template <class Team, int kTables, bool kExact, class Real, class Weigh, class Visit>
+__device__ __forceinline__ void walk_list(const TableScoresBackward<Real>& a,
+                                          const IdReader<kTables, kExact>& id_reader, int r, int table,
+                                          int begin, int end, int first, int teams, Weigh&& weigh,
+                                          Visit&& visit) {
+  const int Q = a.d_a.dim(1), T = a.d_a.dim(2);
+  const std::int32_t *order = a.order[table].at(r), *position = a.position.at(r);
+  for (int k0 = begin; k0 < end; k0 += Team::kLanes * teams) {
+    const int listed = k0 + first + Team::lane() * teams;
+    const bool there = listed < end;
+    const int token = order[there ? listed : begin], b = token / T, t = token - b * T;
+    const auto ids = id_reader(token);
+    const int most = min(Team::kLanes, (end - k0 + teams - 1) / teams);
+    for (int i = 0; i < Q; ++i) {
+      const int row = b * Q + i;
+      const Real weighed = weigh(row * T + t);
+      const Real weight = there && t < position[row] ? weighed : Real(0);
+      for (int s = 0; s < most; s += kAtOnce) {  // kLanes is a multiple of kAtOnce
+        ListEntry<kTables, Real> entry[kAtOnce];
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int lane = s + u;
+#pragma unroll
+          for (int m = 0; m < kTables; ++m)
+            entry[u].ids.id[m] = __shfl_sync(kFullWarp, ids.id[m], lane, Team::kLanes);
+          entry[u].query_row = __shfl_sync(kFullWarp, row, lane, Team::kLanes);
+          entry[u].token = __shfl_sync(kFullWarp, token, lane, Team::kLanes);
+          entry[u].weight = __shfl_sync(kFullWarp, weight, lane, Team::kLanes);
+        }
+        visit(entry);
+      }
+    }
+  }
+}
+
+/// Blocks that a multiprocessor is to hold at least, of the kernels that matter most.
+template <class Team>
+constexpr int resident(int blocks) {
+  return sizeof(typename Team::Real) == 4 && Team::kFull ? blocks : 1;
+}
+
+}  // namespace crosstalk::device

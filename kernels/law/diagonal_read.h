@@ -1,0 +1,83 @@
+// A matrix state whose entries all fade on their own (Mamba-1, Gu and Dao 2023, arXiv 2312.00752; with
+// complex numbers S4D, Gu et al. 2022, arXiv 2206.11893).
+//
+//   A_t = exp(step_t,v (-e^{log_rate} + i angle))      [V,K], entry by entry; v: the row's step
+//   S_t = A_t * S_{t-1} + (step_t * v_t) k_t^T
+//   o   = S_n q                                        after n tokens, real
+//   o   = 2 Re((read + i read_imag) * S_n) q           complex
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "kernels/base/buffer.h"
+#include "kernels/law/law_walk.h"
+
+namespace crosstalk {
+
+/// Gradients of a variable that stands in several fields are added up in any order.
+template <class Real>
+struct DiagonalRead {
+  In<Real> q;           ///< [R,B,Q,H,K]
+  In<Real> k;           ///< [R,B,T,H,K]
+  In<Real> v;           ///< [R,B,T,H,V]
+  In<Real> step;        ///< [R,B,T,H,V]
+  In<Real> log_rate;    ///< [R,B,1,H,V*K]
+  In<Real> angle;       ///< [R,B,1,H,V*K]; present: the state is complex
+  In<Real> read;        ///< [R,B,1,H,V*K]: complex only
+  In<Real> read_imag;   ///< [R,B,1,H,V*K]: complex only
+  In<Real> start;       ///< S_0 [R,B,H,V,K], its real part; absent: 0
+  In<Real> start_imag;  ///< its imaginary part; absent: 0
+  Ids position;   ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands behind token t
+  Out<Real> o;    ///< [R,B,Q,H,V]
+  Out<Real> end;  ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
+  Out<Real> end_imag;  ///< the same, complex only
+  Saved<Real> states;  ///< [R,B,H,segments,parts*V*K]: the state before each segment, real part first
+  Work<Real> work;     ///< [R,B,H,numbers]
+
+  static constexpr const char* kName = "diagonal_read";
+  template <class F>
+  void fields(F&& f) {
+    f("q", q), f("k", k), f("v", v), f("step", step), f("log_rate", log_rate), f("angle", angle);
+    f("read", read), f("read_imag", read_imag), f("start", start), f("start_imag", start_imag);
+    f("position", position), f("o", o), f("end", end), f("end_imag", end_imag), f("states", states);
+    f("work", work);
+  }
+
+  CT_HD int B() const { return k.value.dim(0); }
+  CT_HD int T() const { return k.value.dim(1); }
+  CT_HD int Q() const { return q.value.dim(1); }
+  CT_HD int H() const { return k.value.dim(2); }
+  CT_HD int K() const { return k.value.dim(3); }
+  CT_HD int V() const { return v.value.dim(3); }
+  CT_HD bool complex() const { return static_cast<bool>(angle); }
+  CT_HD int size() const { return (complex() ? 2 : 1) * V() * K(); }
+
+  void plan() {
+    const auto want = [](bool ok, const char* what) {
+      if (!ok) throw std::logic_error(std::string("[diagonal_read] ") + what);
+    };
+    want(q && k && v && step && log_rate, "q, k, v, step and log_rate are needed");
+    want(q.value.rank == 4 && k.value.rank == 4 && v.value.rank == 4, "q, k, v have shape [B,T,H,size]");
+    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
+    want(v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H(), "v and k do not fit");
+    want(step.value.size() == v.value.size(), "step is [B,T,H,V]");
+    const std::int64_t entries = static_cast<std::int64_t>(B()) * H() * V() * K();
+    want(log_rate.value.size() == entries, "log_rate is [B,1,H,V*K]");
+    want(!angle || angle.value.size() == entries, "angle is [B,1,H,V*K]");
+    want(complex() == static_cast<bool>(read) && complex() == static_cast<bool>(read_imag),
+         "a complex state is read by two parts");
+    want(!read || (read.value.size() == entries && read_imag.value.size() == entries), "read is [B,1,H,V*K]");
+    want(!start || start.value.size() == entries, "start is [B,H,V,K]");
+    want(!start_imag || (complex() && start_imag.value.size() == entries), "start_imag is [B,H,V,K]");
+    want(position || Q() == T(), "without positions every token is read: Q = T");
+    const int R = k.value.R;
+    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
+    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), 0))});
+  }
+};
+CROSSTALK_OP(DiagonalRead)
+
+}  // namespace crosstalk

@@ -1,0 +1,155 @@
+// DiagonalRead as a law of law_walk.h: the state is S [V,K], real part first.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/diagonal_read.h"
+
+namespace crosstalk::law {
+
+template <class Real>
+struct Diagonal {
+  const DiagonalRead<Real>& op;
+  int item, K, V, n;  ///< n: entries of the state
+  bool complex;
+  Place<Real> at;
+  Rows<Real> q, k, v, step_size, log_rate, angle, reads, reads_imag, start_re, start_im;
+
+  CT_HD Diagonal(const DiagonalRead<Real>& op_, int r, int item_)
+      : op(op_),
+        item(item_),
+        K(op.K()),
+        V(op.V()),
+        n(V * K),
+        complex(op.complex()),
+        at(op, r, item, op.size()),
+        q(op.q, r, at.b, at.h, at.Q, at.H, K),
+        k(op.k, r, at.b, at.h, at.T, at.H, K),
+        v(op.v, r, at.b, at.h, at.T, at.H, V),
+        step_size(op.step, r, at.b, at.h, at.T, at.H, V),
+        log_rate(op.log_rate, r, at.b, at.h, 1, at.H, n),
+        angle(op.angle, r, at.b, at.h, 1, at.H, n),
+        reads(op.read, r, at.b, at.h, 1, at.H, n),
+        reads_imag(op.read_imag, r, at.b, at.h, 1, at.H, n),
+        start_re(op.start, r, at.b, at.h, 1, at.H, n),
+        start_im(op.start_imag, r, at.b, at.h, 1, at.H, n) {}
+
+  /// What entry i is multiplied by at token t: size, cosine and sine of its angle; and -e^{log_rate}.
+  struct Factor {
+    Real size, cos, sin, rate;
+  };
+  CT_HD Factor factor(int t, int i) const {
+    const Real step = step_size.row(t)[i / K], rate = -exp_(log_rate.value[i]);
+    if (!complex) return {exp_(step * rate), 1, 0, rate};
+    const Real turn = step * angle.value[i];
+    return {exp_(step * rate), cos_(turn), sin_(turn), rate};
+  }
+  CT_HD Real imag(const Real* S, int i) const { return complex ? S[n + i] : Real(0); }
+  /// What a query's number multiplies.
+  CT_HD Real seen(const Real* S, int i) const {
+    return complex ? 2 * (reads.value[i] * S[i] - reads_imag.value[i] * S[n + i]) : S[i];
+  }
+
+  template <class Team>
+  CT_HD void start(const Team& team, Real* S) const {
+    load_part(team, start_re, S, n);
+    if (complex) load_part(team, start_im, S + n, n);
+  }
+  template <class Team>
+  CT_HD void end(const Team& team, const Real* S) const {
+    store_end(team, op.end, at.r, item, S, n);
+    if (complex) store_end(team, op.end_imag, at.r, item, S + n, n);
+  }
+  template <class Team>
+  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+    const Real *key = k.row(t), *value = v.row(t), *step = step_size.row(t);
+    team.each(n, [&](int i) {
+      const Factor a = factor(t, i);
+      const Real re = S[i], im = imag(S, i);
+      next[i] = a.size * (a.cos * re - a.sin * im) + step[i / K] * value[i / K] * key[i % K];
+      if (complex) next[n + i] = a.size * (a.sin * re + a.cos * im);
+    });
+  }
+  template <class Team>
+  CT_HD void read(const Team& team, const Real* S, int i) const {
+    const Real* query = q.row(i);
+    Real* o = op.o.value.at(at.r) + at.query(i) * V;
+    team.rows(
+        V, K, [&](int a, int j) { return seen(S, a * K + j) * query[j]; },
+        [&](int a, Real sum) { o[a] = sum; });
+  }
+  template <class Team>
+  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+    if (!op.o.gradient.data) return;
+    const Real *query = q.row(i), *d_o = op.o.gradient.at(at.r) + at.query(i) * V;
+    team.each(n, [&](int e) {
+      const Real d = d_o[e / K] * query[e % K];
+      G[e] += complex ? 2 * reads.value[e] * d : d;
+      if (complex) G[n + e] -= 2 * reads_imag.value[e] * d;
+    });
+    if (q.gradient)
+      team.columns(
+          K, V, [&](int j, int a) { return d_o[a] * seen(S, a * K + j); },
+          [&](int j, Real sum) { q.gradient[i * q.apart + j] += sum; });
+    reads.add(team, 0, [&](int e) { return 2 * d_o[e / K] * query[e % K] * S[e]; });
+    reads_imag.add(team, 0, [&](int e) { return -2 * d_o[e / K] * query[e % K] * S[n + e]; });
+  }
+  template <class Team>
+  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+    const Real *key = k.row(t), *value = v.row(t), *step = step_size.row(t);
+    // What the logarithm of entry i's factor gets: of its size and of its angle.
+    const auto of_size = [&](const Factor& a, int i) {
+      const Real re = S[i], im = imag(S, i);
+      return a.size * (G[i] * (a.cos * re - a.sin * im) + imag(G, i) * (a.sin * re + a.cos * im));
+    };
+    const auto of_angle = [&](const Factor& a, int i) {
+      const Real re = S[i], im = S[n + i];
+      return a.size * (G[n + i] * (a.cos * re - a.sin * im) - G[i] * (a.sin * re + a.cos * im));
+    };
+    if (step_size.gradient)
+      team.rows(
+          V, K,
+          [&](int row, int j) {
+            const int i = row * K + j;
+            const Factor a = factor(t, i);
+            const Real written = G[i] * value[row] * key[j], faded = of_size(a, i) * a.rate;
+            return written + faded + (complex ? of_angle(a, i) * angle.value[i] : Real(0));
+          },
+          [&](int row, Real sum) { step_size.gradient[t * step_size.apart + row] += sum; });
+    log_rate.add(team, 0, [&](int i) {
+      const Factor a = factor(t, i);
+      return of_size(a, i) * a.rate * step[i / K];
+    });
+    angle.add(team, 0, [&](int i) { return of_angle(factor(t, i), i) * step[i / K]; });
+    if (v.gradient)
+      team.rows(
+          V, K, [&](int row, int j) { return G[row * K + j] * key[j]; },
+          [&](int row, Real sum) { v.gradient[t * v.apart + row] += step[row] * sum; });
+    if (k.gradient)
+      team.columns(
+          K, V, [&](int j, int row) { return G[row * K + j] * (step[row] * value[row]); },
+          [&](int j, Real sum) { k.gradient[t * k.apart + j] += sum; });
+    team.each(n, [&](int i) {
+      const Factor a = factor(t, i);
+      const Real re = G[i], im = imag(G, i);
+      G[i] = a.size * (a.cos * re + a.sin * im);
+      if (complex) G[n + i] = a.size * (a.cos * im - a.sin * re);
+    });
+  }
+
+  template <class Team>
+  CT_HD void clear(const Team& team) const {
+    q.clear(team), k.clear(team), v.clear(team), step_size.clear(team), log_rate.clear(team);
+    angle.clear(team), reads.clear(team), reads_imag.clear(team), start_re.clear(team), start_im.clear(team);
+  }
+  template <class Team>
+  CT_HD void end_gradient(const Team& team, Real* G) const {
+    load_end_gradient(team, op.end, at.r, item, G, n);
+    if (complex) load_end_gradient(team, op.end_imag, at.r, item, G + n, n);
+  }
+  template <class Team>
+  CT_HD void start_gradient(const Team& team, const Real* G) const {
+    start_re.add(team, 0, [&](int i) { return G[i]; });
+    if (complex) start_im.add(team, 0, [&](int i) { return G[n + i]; });
+  }
+};
+
+}  // namespace crosstalk::law

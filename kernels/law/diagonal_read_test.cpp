@@ -1,0 +1,119 @@
+// The diagonal read against its sums written out: every write times e to the rate times the steps behind it.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/law/diagonal_read.h"
+
+#include <complex>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Number = std::complex<long double>;
+
+struct Shape {
+  int B, T, H, K, V;
+  bool complex = false;
+  int Q = 0;  ///< 0: no positions
+  bool start = false, end = false;
+  int queries() const { return Q ? Q : T; }
+};
+
+/// Entry (v, c) of the state of sequence b and head h after n tokens.
+Number entry(const Values& in, const Shape& s, int b, int h, int v, int c, int n) {
+  const auto token = [&](int t) { return static_cast<std::size_t>((b * s.T + t) * s.H + h); };
+  const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
+  const Number rate(-std::exp(static_cast<long double>(in["log_rate"][i])), s.complex ? in["angle"][i] : 0);
+  Number total = 0;
+  long double behind = 0;
+  for (int t = n - 1; t >= 0; --t) {
+    const auto value = token(t) * static_cast<std::size_t>(s.V) + static_cast<std::size_t>(v);
+    const auto key = token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(c);
+    const long double step = in["step"][value];
+    total += std::exp(rate * behind) * (step * in["v"][value] * in["k"][key]);
+    behind += step;
+  }
+  if (s.start) total += std::exp(rate * behind) * Number(in["start"][i], s.complex ? in["start_imag"][i] : 0);
+  return total;
+}
+
+Values oracle(const Values& in, const Shape& s) {
+  Values out;
+  const int Q = s.queries();
+  for (int b = 0; b < s.B; ++b) {
+    for (int q = 0; q < Q; ++q) {
+      for (int h = 0; h < s.H; ++h) {
+        const int n = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + q)] : q + 1;
+        for (int v = 0; v < s.V; ++v) {
+          long double o = 0;
+          for (int c = 0; c < s.K; ++c) {
+            const auto i = static_cast<std::size_t>(((b * s.H + h) * s.V + v) * s.K + c);
+            const Number read = s.complex ? 2.0L * Number(in["read"][i], in["read_imag"][i]) : Number(1);
+            const Number held = read * entry(in, s, b, h, v, c, n);
+            o += held.real() * in["q"][static_cast<std::size_t>(((b * Q + q) * s.H + h) * s.K + c)];
+          }
+          out.real["o"].push_back(static_cast<double>(o));
+        }
+      }
+    }
+  }
+  for (int i = 0; s.end && i < s.B * s.H * s.V * s.K; ++i) {
+    const int c = i % s.K, v = i / s.K % s.V, h = i / s.K / s.V % s.H, b = i / s.K / s.V / s.H;
+    const Number last = entry(in, s, b, h, v, c, s.T);
+    out.real["end"].push_back(static_cast<double>(last.real()));
+    if (s.complex) out.real["end_imag"].push_back(static_cast<double>(last.imag()));
+  }
+  return out;
+}
+
+OpCase make(const std::string& name, const Shape& s) {
+  OpCase op((s.complex ? "Complex" : "Real") + name);
+  op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
+  op.input("k", {s.B, s.T, s.H, s.K}, normal());
+  op.input("v", {s.B, s.T, s.H, s.V}, normal());
+  op.input("step", {s.B, s.T, s.H, s.V}, uniform(0.05, 1));
+  op.input("log_rate", {s.B, 1, s.H, s.V * s.K}, uniform(-1.5, 0.5));
+  const auto given = [&](bool is, const char* field, const std::vector<int>& dims, const Fill& fill) {
+    if (is) {
+      op.input(field, dims, fill);
+    } else {
+      op.absent(field);
+    }
+  };
+  given(s.complex, "angle", {s.B, 1, s.H, s.V * s.K}, normal(2));
+  given(s.complex, "read", {s.B, 1, s.H, s.V * s.K}, normal());
+  given(s.complex, "read_imag", {s.B, 1, s.H, s.V * s.K}, normal());
+  given(s.start, "start", {s.B, s.H, s.V, s.K}, normal());
+  given(s.start && s.complex, "start_imag", {s.B, s.H, s.V, s.K}, normal());
+  if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
+  op.output("o", {s.B, s.queries(), s.H, s.V});
+  if (s.end) op.output("end", {s.B, s.H, s.V, s.K});
+  if (s.end && s.complex) op.output("end_imag", {s.B, s.H, s.V, s.K});
+  const int size = (s.complex ? 2 : 1) * s.V * s.K;
+  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
+  op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, 0))});
+  call<DiagonalRead>(op, [](auto&) {});
+  op.oracle([s](const Values& in) { return oracle(in, s); });
+  return op.roundings(6.0 * s.T + s.K + s.V).condition(4).gradient_elements(40);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  for (const bool complex : {false, true}) {
+    all.push_back(make("Tokens", {2, 6, 2, 5, 3, complex}));
+    all.push_back(make("Positions", {2, 7, 2, 4, 5, complex, 9}));
+    all.push_back(make("StartAndEnd", {2, 5, 2, 4, 3, complex, 0, true, true}));
+    all.push_back(make("StartAndPositions", {2, 5, 1, 3, 4, complex, 6, true}));
+    all.push_back(make("OneToken", {3, 1, 2, 3, 2, complex}));
+    all.push_back(make("Ones", {2, 3, 1, 1, 1, complex}));
+    all.push_back(make("Long", {1, 37, 1, 6, 5, complex, 4, true, true}));
+    all.push_back(make("WideKeys", {1, 5, 1, 70, 3, complex, 2}));
+    all.push_back(make("WideValues", {1, 5, 2, 3, 70, complex, 3}));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(DiagonalRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,343 @@
+// The fast weight memory chunk by chunk: 16 tokens in one step of the state, for one query a sequence.
+//
+// S = X / c, where c collects the divisors. Inside a chunk, from the state S_0 before it (c_0 = 1), with the
+// Gram matrix G = K K^T, kappa_t = G_tt, e_t the one-hot value and u_t = e_t - S_{t-1} k_t = p_t / c_{t-1}:
+//   p    = C e - Z
+//   M    = (I + tril(G, -1) beta)^-1
+//   C_ti = M_ti c_{i-1}
+//   Z    = M S_0 K^T
+//   |X_t'|^2 = |X_{t-1}|^2 + (beta^2 kappa - 2 beta) N + 2 (beta - beta^2 kappa) c F + beta^2 kappa c^2
+//   N    = |X_{t-1} k_t|^2
+//   F    = (X_{t-1} k_t)[v_t]
+//   c_t  = max(c_{t-1}, |X_t'|)
+// where N and F follow from |Z_t|^2 and entries of Z at the chunk's 16 values, so that the chain of divisors
+// is 16 steps of one warp on 16 x 16 numbers, and all else is matrix products.
+//
+// Backwards, with g_t = c_0 / c_{t-1}, s_t = c_{t-1} / c_t, r_t = [s_t < 1], end E, d_t = <dL/dS_t, S_t>:
+//   N'_tj   = (I + triu(G, 1) beta)^-1_tj g_j / g_t
+//   w_j     = e_j - (2 - beta_j kappa_j) u_j
+//   q       = N' (g_E / g G_E K^T - A w)
+//   h_t     = q_t - A_t u_t
+//   A_t     = s_t^2 (A_{t+1} + r_t d_t)
+//   d_{t-1} = (1 - r_t) d_t - beta_t h_t[v_t]
+// (no sum over the state: u + S k is one-hot, and a rescaled state has no radial gradient);
+//   d_beta_t = q_t.u_t - A_t |u_t|^2
+//   G_0      = g_E G_E - A_1 S_0 - sum_t beta_t g_t q_t k_t^T
+//   d_k_t    = beta_t (g_E / g_t G_E^T u_t - g_t S_0^T q_t - sum_i theta_ti k_i)
+//   theta_ti = beta_i (g_t / g_i q_t.u_i  (i < t),  A_t |u_t|^2  (i = t),  g_i / g_t q_i.u_t  (i > t)).
+// All ratios of g there are at most 1.
+//
+// M, c and Z grow like the product of 1 + beta_t |k_t|^2. Where 16 tokens could leave the range of a float
+// (keys of |k|^2 beta beyond 100 or so) a sequence is walked with fewer tokens a chunk; the rest of a chunk
+// is empty.
+//
+// A warp owns 16 rows of S (or its gradient), as accumulators of the tensor cores; one more warp of the block
+// walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (recurrence_chunked.cuh).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/batch.h"
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/law/fwm.h"
+#include "kernels/recurrence/recurrence_chunked.cuh"
+
+namespace crosstalk::device {
+
+static_assert(kFwmSegment == 16, "the rows of a tensor core's product");
+constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as factors: no bank conflicts
+// Inside a chunk c starts here: 2^113 of growth fit into single precision with the squares.
+constexpr float kFwmStart = 0x1p-50f;
+constexpr float kFwmGrowth = 108;  // log2 of the growth in a chunk, at most
+
+/// x rounded to TF32: two instructions, where cvt.rna takes five for numbers that do not occur here.
+__device__ __forceinline__ unsigned fwm_rounded(float x) {
+  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+}
+
+/// Left factor of a product: 16 rows, 8 terms; in TF32 halves.
+struct FwmFactor {
+  unsigned high[4], low[4];
+  __device__ FwmFactor(float x0, float x1, float x2, float x3) {
+    const float x[4] = {x0, x1, x2, x3};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      high[i] = fwm_rounded(x[i]);
+      low[i] = __float_as_uint(x[i] - __uint_as_float(high[i]));
+    }
+  }
+  /// Of the accumulators of another product: its columns 2q, 2q + 1 are then terms q, q + 4.
+  __device__ explicit FwmFactor(const float (&x)[4]) : FwmFactor(x[0], x[2], x[1], x[3]) {}
+};
+
+/// small, large += a b, the rounding halves into `small`; `exact`: a has none.
+template <bool exact = false>
+__device__ __forceinline__ void fwm_add(float (&small)[4], float (&large)[4], const FwmFactor& a, float b0,
+                                        float b1) {
+  const unsigned h0 = fwm_rounded(b0), h1 = fwm_rounded(b1);
+  if (!exact) Product16::multiply(small, a.low, h0, h1);
+  Product16::multiply(small, a.high, __float_as_uint(b0 - __uint_as_float(h0)),
+                      __float_as_uint(b1 - __uint_as_float(h1)));
+  Product16::multiply(large, a.high, h0, h1);
+}
+
+/// Four neighbours of accumulators of neighbouring columns (FwmWarp), row l/4 + 8 half.
+__device__ __forceinline__ float4 fwm_four(const float (&x)[2][4], int half) {
+  return make_float4(x[0][2 * half], x[1][2 * half], x[0][2 * half + 1], x[1][2 * half + 1]);
+}
+
+/// Transposes 8 x 8 numbers, entries (l / 4, 2 (l % 4)) and the next one in lane l.
+__device__ __forceinline__ void fwm_transpose(float& x, float& y) {
+  const unsigned u = __float_as_uint(x), v = __float_as_uint(y);
+  unsigned low = __byte_perm(u, v, 0x5410), high = __byte_perm(u, v, 0x7632);
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(low));
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(high));
+  x = __uint_as_float(__byte_perm(low, high, 0x5410));
+  y = __uint_as_float(__byte_perm(low, high, 0x7632));
+}
+
+/// One sequence, and a lane's place in products. J sixteens of columns.
+/// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
+/// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
+template <int J>
+struct FwmWarp {
+  static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
+  int T, P, V, seen, warps, warp, lane, g, q, length = C;  ///< length: tokens a chunk
+  const float *k, *beta;
+  const std::int32_t* tokens;
+  int channels;
+
+  __device__ FwmWarp(const FwmRead<float>& a, int V_)
+      : T(a.k.value.dim(1)),
+        P(a.k.value.dim(2)),
+        V(V_),
+        seen(clamped(a.position.value.at(blockIdx.y)[blockIdx.x], T)),
+        warps(static_cast<int>(blockDim.x / 32) - 1),
+        warp(__shfl_sync(kFullWarp, static_cast<int>(threadIdx.x / 32), 0)),
+        lane(static_cast<int>(threadIdx.x % 32)),
+        g(lane / 4),
+        q(lane % 4),
+        channels(a.tokens.value.columns()) {
+    const std::int64_t sequence = static_cast<std::int64_t>(blockIdx.x) * T;
+    const int r = blockIdx.y;
+    k = a.k.value.at(r) + sequence * P;
+    beta = a.beta.value.at(r) + sequence;
+    tokens = a.tokens.value.at(r) + sequence * channels;
+  }
+  __device__ int row(int half) const { return 16 * warp + g + 8 * half; }
+  __device__ int column(int j) const { return 16 * j + 4 * q; }
+  __device__ int first(int chunk) const { return chunk * length; }
+  __device__ int count(int chunk) const { return min(length, seen - first(chunk)); }
+  __device__ int chunks() const { return (seen + length - 1) / length; }
+  /// Of a token of a chunk; of none beyond its tokens.
+  __device__ int value(int chunk, int token) const {
+    return token < count(chunk)
+               ? tokens[static_cast<std::int64_t>(first(chunk) + token) * channels + channel_value]
+               : -1;
+  }
+  __device__ float beta_at(int chunk, int token) const {
+    return token < count(chunk) ? beta[first(chunk) + token] : 0.0f;
+  }
+  /// Chooses how many tokens make a chunk, by all threads of the block: as many as may grow by 2^kFwmGrowth
+  /// at most. growth: room for `room` numbers.
+  __device__ void choose_length(float* growth, int room) {
+    float largest = 0;  // |k|^2, and log2 of a token's growth
+    float most = 0;
+    for (int chunk = warp; chunk * C < seen; chunk += warps + 1) {
+      float squares[C];
+#pragma unroll
+      for (int i = 0; i < C; ++i) {
+        const int t = chunk * C + i;
+        float key[4];
+        take4(k + static_cast<std::int64_t>(t) * P + 4 * lane, t < seen && 4 * lane < P, key);
+        squares[i] = (key[0] * key[0] + key[1] * key[1]) + (key[2] * key[2] + key[3] * key[3]);
+      }
+      scatter_sum<C>(squares);  // of token lane / 2
+      const int t = chunk * C + lane / 2;
+      const float log = t < seen ? log2f(1 + beta[t] * squares[0]) : 0.0f;
+      if (t < room && lane % 2 == 0) growth[t] = log;
+      largest = fmaxf(largest, squares[0]);
+      most = fmaxf(most, log);
+    }
+    const auto exceeds = [&](int tokens, float sum) {
+      return sum + 0.5f * log2f(fmaxf(largest, 1)) > kFwmGrowth && tokens > kFwmFew;
+    };
+    // The largest key of any warp: its own sum decides first, so that easy sequences need one barrier.
+    if (!__syncthreads_or(exceeds(C, C * most))) return;
+    growth[room] = 0;
+    __syncthreads();
+    atomicMax(reinterpret_cast<int*>(growth + room),
+              __float_as_int(largest));  // positive: ordered as integers
+    __syncthreads();
+    largest = growth[room];
+    for (length = C; length > kFwmFew; --length) {
+      bool over = false;
+      for (int chunk = static_cast<int>(threadIdx.x); chunk * length < min(seen, room);
+           chunk += static_cast<int>(blockDim.x)) {
+        float sum = 0;
+        for (int i = 0; i < length && chunk * length + i < min(seen, room); ++i)
+          sum += growth[chunk * length + i];
+        over = over || exceeds(length, sum);
+      }
+      if (seen > room) over = over || exceeds(length, length * most);
+      if (!__syncthreads_or(over)) break;
+    }
+    __syncthreads();
+  }
+
+  /// Where [16][16 J] numbers keep a column of a token: neither rows nor columns of a factor meet in a bank.
+  __device__ static int at(int token, int column) {
+    return token * 16 * J + (column ^ (8 * ((token >> 1) & 3)) ^ (16 * (token & 1)));
+  }
+  /// Starts copying the keys of a chunk, with the threads of all warps but the last.
+  __device__ void fetch(float* keys, int chunk) const {
+    for (int i = static_cast<int>(threadIdx.x); i < C * 4 * J; i += 32 * warps) {
+      const int token = i / (4 * J), p = 4 * (i % (4 * J)), t = first(chunk) + token;
+      const bool valid = token < count(chunk) && p < P;
+      copy4_async(keys + at(token, p), valid ? k + static_cast<std::int64_t>(t) * P + p : k, valid);
+    }
+  }
+  /// y [16 rows, tokens 8 m + 2 q, + 1] = x K^T.
+  __device__ void times_keys(const float (&x)[J][2][4], const float* keys, float (&y)[2][4]) const {
+    float small[2][4] = {};
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[m][i] = 0;
+    }
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const FwmFactor even(x[j][0]), odd(x[j][1]);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const float4 key = *reinterpret_cast<const float4*>(keys + at(8 * m + g, column(j)));
+        fwm_add(small[m], y[m], even, key.x, key.z);
+        fwm_add(small[m], y[m], odd, key.y, key.w);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[m][i] += small[m][i];
+    }
+  }
+  /// Columns of j of x += w K, w [16 rows, tokens].
+  __device__ void add_keys(float (&x)[2][4], const FwmFactor (&w)[2], const float* keys, int j) const {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const float2 k0 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q, 16 * j + 2 * g));
+      const float2 k1 = *reinterpret_cast<const float2*>(keys + at(8 * s + 2 * q + 1, 16 * j + 2 * g));
+      fwm_add(x[0], x[0], w[s], k0.x, k1.x);
+      fwm_add(x[1], x[1], w[s], k0.y, k1.y);
+    }
+  }
+  __device__ void add_keys(float (&x)[J][2][4], const float (&w)[2][4], const float* keys) const {
+    const FwmFactor factor[2] = {FwmFactor(w[0]), FwmFactor(w[1])};
+#pragma unroll
+    for (int j = 0; j < J; ++j) add_keys(x[j], factor, keys, j);
+  }
+  /// y += x matrix^T, both over tokens, matrix [16][kFwmRow]; `lower`: it is lower triangular, else upper.
+  template <bool lower, bool exact = false>
+  __device__ void times_matrix(const float (&x)[2][4], const float* matrix, float (&y)[2][4]) const {
+    const FwmFactor factor[2] = {FwmFactor(x[0]), FwmFactor(x[1])};
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int s = 0; s < 2; ++s) {
+        if (lower ? s > m : s < m) continue;
+        const float2 b = *reinterpret_cast<const float2*>(matrix + (8 * m + g) * kFwmRow + 8 * s + 2 * q);
+        fwm_add<exact>(y[m], y[m], factor[s], b.x, b.y);
+      }
+    }
+  }
+  /// Rows of the state that begins at `from` [V,P], columns of j.
+  __device__ void load(const float* from, int j, float (&x)[2][4]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float4 four = {};
+      if (row(half) < V && column(j) < P)
+        four = *reinterpret_cast<const float4*>(from + static_cast<std::int64_t>(row(half)) * P + column(j));
+      x[0][2 * half] = four.x, x[1][2 * half] = four.y;
+      x[0][2 * half + 1] = four.z, x[1][2 * half + 1] = four.w;
+    }
+  }
+  __device__ void store(float* to, const float (&x)[J][2][4]) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        if (row(half) < V && column(j) < P)
+          *reinterpret_cast<float4*>(to + static_cast<std::int64_t>(row(half)) * P + column(j)) =
+              fwm_four(x[j], half);
+      }
+    }
+  }
+  /// By one warp, lane t % 16 for token t of the chunk: gram [16][16] gets beta_i k_i.k_t in row i. Returns
+  /// |k_t|^2.
+  __device__ float gram(const float* keys, float token_beta, float* gram) const {
+    float small[2][4] = {}, large[2][4] = {};
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      const float4 first = *reinterpret_cast<const float4*>(keys + at(g, column(j))),
+                   second = *reinterpret_cast<const float4*>(keys + at(8 + g, column(j)));
+      const FwmFactor factor[2] = {{first.x, second.x, first.z, second.z},
+                                   {first.y, second.y, first.w, second.w}};
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {  // as right factors, the same numbers
+          Product16::multiply(small[n], factor[h].low, factor[h].high[n], factor[h].high[n + 2]);
+          Product16::multiply(small[n], factor[h].high, factor[h].low[n], factor[h].low[n + 2]);
+          Product16::multiply(large[n], factor[h].high, factor[h].high[n], factor[h].high[n + 2]);
+        }
+      }
+    }
+    float squares[2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float b = __shfl_sync(kFullWarp, token_beta, g + 8 * half);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const float x = large[n][2 * half + i] + small[n][2 * half + i];
+          gram[(g + 8 * half) * C + 8 * n + 2 * q + i] = b * x;
+          if (n == half && 2 * q + i == g) squares[half] = x;
+        }
+      }
+    }
+    const int t = lane % C, from = t % 8 * 4 + t % 8 / 2;  // the lane with the diagonal of rows t % 8
+    const float first = __shfl_sync(kFullWarp, squares[0], from),
+                second = __shfl_sync(kFullWarp, squares[1], from);
+    __syncwarp();
+    return t < 8 ? first : second;
+  }
+};
+
+/// 1 / x for x within 2^-120 .. 2^120.
+__device__ __forceinline__ float fwm_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return fmaf(fmaf(-x, y, 1.0f), y, y);
+}
+
+/// Calls f(J, warps at most, warps) for a shape that fwm_chunked() covers.
+template <class F>
+void with_fwm_chunks(int P, int V, F&& f) {
+  using std::integral_constant;
+  const int warps = (V + 15) / 16;
+  const auto call = [&](auto J) {
+    if (warps <= 7) {
+      f(J, integral_constant<int, 7>(), warps);
+    } else if (warps <= 15) {
+      f(J, integral_constant<int, 15>(), warps);
+    } else {
+      f(J, integral_constant<int, 16>(), warps);
+    }
+  };
+  if (P <= 64) {
+    call(integral_constant<int, 4>());
+  } else {
+    call(integral_constant<int, 8>());
+  }
+}
+
+}  // namespace crosstalk::device

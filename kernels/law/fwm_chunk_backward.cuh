@@ -1,0 +1,476 @@
+// The backward pass of the fast weight memory chunk by chunk, from the last chunk; the formulas stand in
+// fwm_chunk.cuh. While one warp walks the chain of a chunk, the others finish d_k of the chunk behind it and
+// do the product with the gradient that does not depend on the chain.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/fwm_chunk.cuh"
+
+namespace crosstalk::device {
+
+struct FwmBackwardShared {
+  alignas(16) float inverse[2][16 * kFwmRow], gram[16 * 16], theta[16 * kFwmRow], sums[16 * 16],
+      psi[16 * 20];  // what A of each token takes from h_t[v_t], a row a t
+  struct Token {
+    float beta, before, end, of_u;  // g_t, g_E / g_t, 2 - beta |k|^2
+  } token[2][16];
+  float4 step[2][16];  // s^2, r, beta of the value's product
+  int ids[2][16];
+  float base[16], along[16], dots[16], carried;
+};
+
+template <int J>
+std::size_t fwm_chunked_backward_bytes(int warps) {
+  return sizeof(FwmBackwardShared) +
+         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + 2 * 16 * (16 * warps + 4) +
+                                                  warps * (FwmWarp<J>::kKeys + 16 * 16 + 16));
+}
+
+/// N' of a chunk and what belongs to its tokens; by one warp. errors [16][width]. beta, id, scale: of this
+/// lane's token, and then of the chunk's before.
+template <int J>
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmBackwardShared& shared, int chunk, const float* keys,
+                            const float* errors, int width, const float* scales, int stride, float& beta,
+                            int& id, float& scale) {
+  const int lane = at.lane, i = lane % 16, buffer = chunk % 2;
+  __syncwarp();
+  const float square = at.gram(keys, beta, shared.gram);
+  float through = scale;  // product of scales up to this token
+#pragma unroll
+  for (int offset = 1; offset < 16; offset *= 2) {
+    const float other = __shfl_up_sync(kFullWarp, through, offset, 16);
+    if (i >= offset) through *= other;
+  }
+  const float end = __shfl_sync(kFullWarp, through, 15);
+  float before = __shfl_up_sync(kFullWarp, through, 1, 16);
+  if (i == 0) before = 1;
+  const float of_u = 2 - beta * square, inverse_before = fwm_reciprocal(before);
+  if (lane < 16) {
+    shared.token[buffer][i] = {beta, before, end * inverse_before, of_u};
+    shared.step[buffer][i] =
+        make_float4(scale * scale, scale < 1 ? 1.0f : 0.0f, id >= 0 ? beta : 0.0f, inverse_before);
+    shared.ids[buffer][i] = id;
+  }
+  const int mine = id;
+  if (chunk > 0) {  // of the next token to prepare
+    beta = at.beta_at(chunk - 1, i);
+    id = at.value(chunk - 1, i);
+    scale = i < at.length ? scales[static_cast<std::int64_t>(at.first(chunk - 1) + i) * stride] : 1.0f;
+  }
+  float column[16];
+#pragma unroll
+  for (int j = 0; j < 16; ++j) column[j] = j == i ? 1.0f : 0.0f;
+#pragma unroll
+  for (int j = 15; j > 0; --j) {
+#pragma unroll
+    for (int l = 0; l < j; ++l) column[l] -= shared.gram[j * 16 + l] * column[j];
+  }
+  __syncwarp();
+  if (lane < 16) {  // N'_ti = N_ti g_i / g_t
+#pragma unroll
+    for (int j = 0; j < 16; ++j)
+      shared.inverse[buffer][j * kFwmRow + i] = column[j] * (before * shared.step[buffer][j].w);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int m = 0; m < 8; ++m) {
+    const int j = m + lane / 16 * 8;
+    const float of = shared.token[buffer][j].of_u, u = errors[j * width + max(mine, 0)],
+                hot = shared.ids[buffer][j] == mine ? 1.0f : 0.0f;
+    shared.psi[i * 20 + j] =
+        j == i ? hot - (of - 1) * u : shared.inverse[buffer][i * kFwmRow + j] * (hot - of * u);
+  }
+}
+
+/// What theta and d_beta of a chunk take from sums over the warps; by one warp.
+template <int kWarps>
+__device__ __forceinline__ void fwm_theta(FwmBackwardShared& shared, int chunk, int warps, int valid,
+                                          const float* products, const float* squares, Write write,
+                                          float* d_beta) {
+  const int lane = threadIdx.x % 32, t = lane % 16;
+  float4 sum[2] = {};
+  float square = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (w >= warps) break;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float4 part = *reinterpret_cast<const float4*>(products + w * 256 + 4 * lane + 128 * i);
+      sum[i].x += part.x, sum[i].y += part.y, sum[i].z += part.z, sum[i].w += part.w;
+    }
+    square += squares[w * 16 + t];
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) *reinterpret_cast<float4*>(shared.sums + 4 * lane + 128 * i) = sum[i];
+  __syncwarp();
+  const auto* token = shared.token[chunk % 2];
+  const auto* step = shared.step[chunk % 2];
+  const float beta = token[t].beta, before = token[t].before, inverse = step[t].w,
+              diagonal = square * shared.along[t];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int row = 2 * i + lane / 16, other = row > t ? row * 16 + t : t * 16 + row;
+    const float ratio = row > t ? token[row].before * inverse : before * step[row].w;
+    shared.theta[row * kFwmRow + t] = -beta * (row == t ? diagonal : ratio * shared.sums[other]);
+  }
+  if (d_beta && lane < valid) put(write, d_beta + t, shared.sums[17 * t] - diagonal);
+}
+
+/// The chain of radial gradients, from d behind the chunk to d before it; by one warp.
+__device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, float& d) {
+  const int lane = threadIdx.x % 32, t = lane % 16;
+  float psi[16];
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(shared.psi + t * 20 + i);
+    psi[i] = four.x, psi[i + 1] = four.y, psi[i + 2] = four.z, psi[i + 3] = four.w;
+  }
+  float h = shared.ids[chunk % 2][t] >= 0 ? shared.base[t] : 0.0f, A = 0, mine = 0;
+#pragma unroll
+  for (int i = 15; i >= 0; --i) {
+    const float4 step = shared.step[chunk % 2][i];
+    A = step.x * fmaf(step.y, d, A);
+    h = fmaf(-A, psi[i], h);
+    d = d - step.y * d;
+    d = fmaf(-step.z, __shfl_sync(kFullWarp, h, i), d);
+    if (t == i) mine = A;
+    if (i == 10) __syncthreads();  // the other warps have read the parts of the chunk behind
+  }
+  if (lane < 16) shared.along[t] = mine;
+}
+
+template <int J, int kWarps>
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
+    fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  FwmWarp<J> at(a, a.y.gradient.columns());
+  constexpr int kKeys = FwmWarp<J>::kKeys;
+  constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
+  auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
+  const int b = blockIdx.x, r = blockIdx.y, T = at.T, V = at.V, P = at.P, lane = at.lane, g = at.g, q = at.q;
+  const int warp = at.warp, warps = at.warps, width = 16 * warps + 4, thread = threadIdx.x;
+  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 3 * kKeys,
+        *parts = errors + 2 * 16 * width, *products = parts + warps * kKeys,
+        *squares = products + warps * 16 * 16;
+  const int stride = a.kept.value.columns();
+  const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
+  const float* checkpoints =
+      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+  const float* kept = a.kept.value.at(r) + sequence * stride;
+  if (at.seen > 0) at.length = static_cast<int>(kept[stride - 3]);  // as the forward pass chose it
+  const int chunks = at.chunks();
+  const float *query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
+              *d_y = a.y.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+  float* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  float* d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
+  float* d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
+
+  if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
+    for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
+  }
+  if (d_beta && a.beta.write == Write::overwrite) {
+    for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
+  }
+  if (chunks == 0) {
+    if (d_q && a.q.write == Write::overwrite) {
+      for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
+    }
+    return;
+  }
+
+  const auto fetch = [&](int chunk) {
+    at.fetch(keys + chunk % 3 * kKeys, chunk);
+    for (int token = warp; token < 16; token += warps) {
+      const int t = at.first(chunk) + token;
+      const float* from = kept + static_cast<std::int64_t>(t) * stride;
+      float* to = errors + (chunk % 2 * 16 + token) * width;
+      for (int v = 4 * lane; v < 16 * warps; v += 128) {
+        const bool valid = token < at.count(chunk) && v < stride - 4;
+        copy4_async(to + v, valid ? from + v : kept, valid);
+      }
+    }
+  };
+  const int last = chunks - 1;
+  if (warp == warps) {
+    const int t = at.first(last) + lane % 16;
+    const float* scales = kept + stride - 4;
+    float beta = at.beta_at(last, lane % 16),
+          scale = lane % 16 < at.count(last) ? scales[static_cast<std::int64_t>(t) * stride] : 1.0f, d = 0;
+    int id = at.value(last, lane % 16);
+    const auto prepare = [&](int chunk) {
+      fwm_prepare(at, shared, chunk, keys + chunk % 3 * kKeys, errors + chunk % 2 * 16 * width, width, scales,
+                  stride, beta, id, scale);
+    };
+    __syncthreads();
+    prepare(last);
+    __syncthreads();
+    __syncthreads();
+    for (int p = lane; p < P; p += 32) d += parts[p] * query[p];
+    d = warp_sum(d);
+    for (int chunk = last; chunk >= 0; --chunk) {
+      __syncthreads();
+      fwm_chain(shared, chunk, d);
+      __syncthreads();
+      if (chunk > 0) prepare(chunk - 1);
+      __syncthreads();
+      fwm_theta<kWarps>(shared, chunk, warps, at.count(chunk), products, squares, a.beta.write,
+                        d_beta ? d_beta + at.first(chunk) : nullptr);
+    }
+    __syncthreads();
+    return;
+  }
+
+  fetch(last);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  float x[J][2][4];  // dL/dS
+  {
+    const float rows[2] = {at.row(0) < V ? d_y[at.row(0)] : 0.0f, at.row(1) < V ? d_y[at.row(1)] : 0.0f};
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      float four[4];
+      take4(query + at.column(j), at.column(j) < P, four);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[j][i % 2][i / 2] = rows[0] * four[i];
+        x[j][i % 2][2 + i / 2] = rows[1] * four[i];
+      }
+    }
+    // d_q = S^T d_y, with the state behind the last chunk from the one before it
+    for (int token = warp; token < 16; token += warps) {
+      const float* error = errors + (last % 2 * 16 + token) * width;
+      float dot = 0;
+      for (int v = lane; v < V; v += 32) dot += error[v] * d_y[v];
+      dot = warp_sum(dot);
+      if (lane == 0) shared.dots[token] = dot;
+    }
+    for (int p = lane; p < P; p += 32) {
+      float sum = 0;
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const int v = 16 * warp + i;
+        if (v < V && last > 0)
+          sum += checkpoints[last * size + static_cast<std::int64_t>(v) * P + p] * d_y[v];
+      }
+      products[warp * 256 + p] = sum;
+    }
+  }
+  __syncthreads();  // N' is there, too
+  for (int p = thread; p < P; p += 32 * warps) {
+    const auto* token = shared.token[last % 2];
+    float sum = 0;
+    for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
+    sum *= token[0].end;
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
+    if (d_q) put(a.q.write, d_q + p, sum);
+    parts[p] = sum;
+  }
+  __syncthreads();
+  // Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
+  const auto errors_of = [&](const float* error, float(&u)[2][4]) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float2 two =
+            *reinterpret_cast<const float2*>(error + (8 * m + g) * width + 16 * warp + 8 * half + 2 * q);
+        u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
+      }
+    }
+  };
+  // part [16 tokens, columns of j] += w x over the rows of this warp.
+  const auto add_rows = [&](float(&part)[2][4], const FwmFactor(&w)[2], const float(&rows)[2][4]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float b0 = rows[h][2 * half], b1 = rows[h][2 * half + 1];
+        fwm_transpose(b0, b1);
+        fwm_add(part[h], part[h], w[half], b0, b1);
+      }
+    }
+  };
+  const auto part_at = [&](int half, int j) {
+    return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j)));
+  };
+  // d_k of a chunk, from the parts of the warps.
+  const auto finish = [&](int chunk) {
+    if (!d_k) return;
+    const FwmFactor factor[2] = {
+        {shared.theta[g * kFwmRow + 2 * q], shared.theta[(g + 8) * kFwmRow + 2 * q],
+         shared.theta[g * kFwmRow + 2 * q + 1], shared.theta[(g + 8) * kFwmRow + 2 * q + 1]},
+        {shared.theta[g * kFwmRow + 2 * q + 8], shared.theta[(g + 8) * kFwmRow + 2 * q + 8],
+         shared.theta[g * kFwmRow + 2 * q + 9], shared.theta[(g + 8) * kFwmRow + 2 * q + 9]}};
+    for (int j = warp; j < J; j += warps) {
+      float sum[2][4] = {};
+      at.add_keys(sum, factor, keys + chunk % 3 * kKeys, j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int token = g + 8 * half, t = at.first(chunk) + token;
+        if (token >= at.count(chunk) || at.column(j) >= P) continue;
+        float4 total = fwm_four(sum, half);
+        const float* from = parts + at.at(token, at.column(j));
+#pragma unroll
+        for (int w = 0; w < kWarps; ++w) {
+          if (w >= warps) break;
+          const float4 part = *reinterpret_cast<const float4*>(from + w * kKeys);
+          total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+        }
+        const float beta = shared.token[chunk % 2][token].beta;
+        auto* target = reinterpret_cast<float4*>(d_k + static_cast<std::int64_t>(t) * P + at.column(j));
+        float4 old = {};
+        if (a.k.write == Write::add) old = *target;
+        *target = make_float4(old.x + beta * total.x, old.y + beta * total.y, old.z + beta * total.z,
+                              old.w + beta * total.w);
+      }
+    }
+  };
+  for (int chunk = last; chunk >= 0; --chunk) {
+    const float* now = keys + chunk % 3 * kKeys;
+    const float* error = errors + chunk % 2 * 16 * width;
+    const float* matrix = shared.inverse[chunk % 2];
+    const auto* tokens = shared.token[chunk % 2];
+    const int* ids = shared.ids[chunk % 2];
+    float y[2][4], Q[2][4] = {};
+    at.times_keys(x, now, y);
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
+    }
+    at.template times_matrix<false>(y, matrix, Q);
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * m + 2 * q + i % 2;
+        if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
+      }
+    }
+    __syncthreads();  // the chain may begin
+    if (chunk > 0) fetch(chunk - 1);
+    if (chunk < last) finish(chunk + 1);
+    const float* state = checkpoints + chunk * size;
+    float S[kAhead][2][4] = {};
+    if (chunk > 0) {
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) at.load(state, j, S[j]);
+    }
+    {
+      float u[2][4];
+      errors_of(error, u);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
+        square += __shfl_xor_sync(kFullWarp, square, 1);
+        square += __shfl_xor_sync(kFullWarp, square, 2);
+        if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+        const float scale = tokens[8 * m + g].end;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) u[m][i] *= scale;
+      }
+      const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]},
+                                   {u[0][2], u[1][2], u[0][3], u[1][3]}};
+      __syncthreads();  // the parts of the chunk behind have been read
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        float part[2][4] = {};
+        add_rows(part, factor, x[j]);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+      }
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();  // it has ended
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int token = 8 * m + 2 * q + i % 2, row = at.row(i / 2);
+        const float hot = ids[token] == row ? 1.0f : 0.0f;
+        y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
+      }
+    }
+    at.template times_matrix<false>(y, matrix, Q);
+    float turned[2][4];  // Q as u
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        turned[m][2 * half] = Q[m][2 * half], turned[m][2 * half + 1] = Q[m][2 * half + 1];
+        fwm_transpose(turned[m][2 * half], turned[m][2 * half + 1]);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto token = tokens[8 * m + 2 * q + i % 2];
+        Q[m][i] *= -token.beta * token.before;
+      }
+    }
+    {
+      float product[2][4] = {}, u[2][4];
+      errors_of(error, u);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
+                               turned[1][2 * half + 1]);
+#pragma unroll
+        for (int m = 0; m < 2; ++m)
+          fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+      }
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
+      }
+    }
+    const float of_state = -shared.along[0], gamma = tokens[0].end;
+    if (chunk > 0) {
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        const float scale = -tokens[8 * m + g].before;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
+      }
+      const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
+                                   {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
+#pragma unroll
+      for (int j = 0; j < J; ++j) {
+        float(&rows)[2][4] = S[j % kAhead];
+        float part[2][4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float4 four = *part_at(half, j);
+          part[0][2 * half] = four.x, part[1][2 * half] = four.y;
+          part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
+        }
+        add_rows(part, factor, rows);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
+        }
+        if (j + kAhead < J) at.load(state, j + kAhead, rows);
+      }
+      at.add_keys(x, Q, now);
+    }
+    __syncthreads();  // the parts are there, and N' of the chunk before
+  }
+  __syncthreads();
+  finish(0);
+}
+
+inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {
+  with_fwm_chunks(a.k.value.dim(2), a.y.gradient.columns(), [&](auto J, auto most, int warps) {
+    const auto kernel = fwm_backward_chunked<decltype(J)::value, decltype(most)::value>;
+    const std::size_t bytes = fwm_chunked_backward_bytes<decltype(J)::value>(warps);
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
+             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
+  });
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,278 @@
+// The forward pass of the fast weight memory chunk by chunk; the formulas stand in fwm_chunk.cuh.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/fwm_chunk.cuh"
+
+namespace crosstalk::device {
+
+struct FwmForwardShared {
+  alignas(16) float inverse[2][16 * kFwmRow], values[16 * kFwmRow], gram[16 * 16];
+  float4 terms[2][16];  // what N, c F and c^2 contribute to |X|^2; beta
+  alignas(16) int ids[2][16];
+  unsigned later[2][16];  // tokens behind with the same value
+  int current[16];
+  alignas(16) float of_z[16], of_u[16], gamma;
+};
+
+template <int J>
+std::size_t fwm_chunked_forward_bytes(int warps) {
+  return sizeof(FwmForwardShared) +
+         sizeof(float) * static_cast<std::size_t>(3 * FwmWarp<J>::kKeys + warps * (16 * kFwmRow + 20));
+}
+
+/// M of a chunk and what the chain wants of its tokens; by one warp. beta, id: of this lane's token, and then
+/// of the next chunk's.
+template <int J>
+__device__ void fwm_prepare(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* keys,
+                            float& beta, int& id) {
+  const int t = at.lane % 16;
+  __syncwarp();
+  const float square = at.gram(keys, beta, shared.gram);
+  const float product = beta * square, has = id >= 0 ? 1.0f : 0.0f;
+  const unsigned later = (__match_any_sync(kFullWarp, id) & 0xffffu) >> (t + 1) << (t + 1);
+  if (at.lane < 16) {
+    shared.terms[chunk % 2][t] =
+        make_float4(beta * (product - 2), has * 2 * beta * (1 - product), has * beta * product, beta);
+    shared.ids[chunk % 2][t] = id;
+    shared.later[chunk % 2][t] = id >= 0 ? later : 0;
+  }
+  beta = at.beta_at(chunk + 1, t);
+  id = at.value(chunk + 1, t);
+  float column[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) column[i] = i == t ? 1.0f : 0.0f;
+#pragma unroll
+  for (int j = 0; j < 15; ++j) {
+#pragma unroll
+    for (int i = j + 1; i < 16; ++i) column[i] -= shared.gram[j * 16 + i] * column[j];
+  }
+  if (at.lane < 16) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) shared.inverse[chunk % 2][i * kFwmRow + t] = column[i];
+  }
+}
+
+/// The chain of divisors of a chunk; by one warp. sums [kWarps][20]: |Z_t|^2, |S|^2; z [rows][kFwmRow].
+template <int J, int kWarps>
+__device__ void fwm_chain(const FwmWarp<J>& at, FwmForwardShared& shared, int chunk, const float* sums,
+                          const float* z, float* scales, int stride) {
+  const int t = at.lane % 16;
+  const float4* terms = shared.terms[chunk % 2];
+  const int* ids = shared.ids[chunk % 2];
+  const unsigned* later = shared.later[chunk % 2];
+  const float* inverse = shared.inverse[chunk % 2] + t * kFwmRow;
+  const unsigned repeats = __ballot_sync(kFullWarp, later[t] != 0);
+  float of_value[16], row[16], c[17];
+#pragma unroll
+  for (int i = 0; i < 16; i += 4) {
+    const int4 v = *reinterpret_cast<const int4*>(ids + i);
+    const float4 m = *reinterpret_cast<const float4*>(inverse + i);
+    const int value[4] = {v.x, v.y, v.z, v.w};
+    const float entry[4] = {m.x, m.y, m.z, m.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {  // X k_t at value i + j; an absent value has no part in what follows
+      of_value[i + j] = z[max(value[j], 0) * kFwmRow + t];
+      row[i + j] = value[j] >= 0 ? entry[j] : 0.0f;
+    }
+  }
+  float N = 0, squares = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    if (w < at.warps) {
+      N += sums[w * 20 + t];
+      squares += sums[w * 20 + 16];
+    }
+  }
+  squares *= kFwmStart * kFwmStart;
+  c[0] = kFwmStart;
+  const int first = at.first(chunk), count = at.count(chunk);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    const float N_i = __shfl_sync(kFullWarp, N, i), F_i = __shfl_sync(kFullWarp, of_value[i], i);
+    const float4 term = terms[i];
+    const float known = fmaf(term.x, N_i, squares);
+    squares = fmaxf(fmaf(c[i], fmaf(term.z, c[i], term.y * F_i), known), 0.0f);
+    float inverse_root;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse_root) : "f"(squares));
+    const float root = squares * inverse_root;
+    const bool cut = squares > c[i] * c[i] && first + i > 0 && i < count;  // not at the first step
+    c[i + 1] = cut ? fmaf(0.5f * inverse_root, fmaf(-root, root, squares), root) : c[i];
+    const float h = row[i] * c[i];  // the token's value becomes part of later products
+    N = fmaf(h, h - 2 * of_value[i], N);
+    if (repeats >> i & 1) {
+      const unsigned these = later[i];
+#pragma unroll
+      for (int j = i + 1; j < 16; ++j) {
+        if (these >> j & 1) of_value[j] -= h;
+      }
+    }
+  }
+  float before = c[0], after = c[1];
+#pragma unroll
+  for (int i = 1; i < 16; ++i) {
+    if (t == i) before = c[i], after = c[i + 1];
+  }
+  const float inverse_before = fwm_reciprocal(before), inverse_end = fwm_reciprocal(c[16]);
+  if (at.lane >= 16) return;
+#pragma unroll
+  for (int i = 0; i < 16; i += 4)
+    *reinterpret_cast<float4*>(shared.values + t * kFwmRow + i) =
+        make_float4(row[i] * (c[i] * inverse_before), row[i + 1] * (c[i + 1] * inverse_before),
+                    row[i + 2] * (c[i + 2] * inverse_before), row[i + 3] * (c[i + 3] * inverse_before));
+  shared.of_z[t] = -inverse_before;
+  shared.of_u[t] = terms[t].w * (before * inverse_end);
+  shared.current[t] = ids[t];
+  if (t == 0) shared.gamma = kFwmStart * inverse_end;
+  if (scales && t < count)
+    scales[static_cast<std::int64_t>(first + t) * stride] =
+        after > before ? before * fwm_reciprocal(after) : 1.0f;
+}
+
+template <int J, int kWarps>
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
+    fwm_forward_chunked(const __grid_constant__ FwmRead<float> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  FwmWarp<J> at(a, a.y.value.columns());
+  auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
+  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
+        *sums = z + at.warps * 16 * kFwmRow;
+  const int b = blockIdx.x, r = blockIdx.y, V = at.V, P = at.P, g = at.g, q = at.q;
+  at.choose_length(keys, 3 * at.kKeys - 1);
+  const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
+  const std::int64_t size = static_cast<std::int64_t>(V) * P;
+  float* checkpoints =
+      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+  float* kept = a.kept.value ? a.kept.value.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
+  if (at.warp == at.warps) {
+    float beta = at.beta_at(0, at.lane % 16);
+    int id = at.value(0, at.lane % 16);
+    if (kept && at.seen > 0 && at.lane == 0) kept[stride - 3] = static_cast<float>(at.length);
+    __syncthreads();
+    if (chunks > 0) fwm_prepare(at, shared, 0, keys, beta, id);
+    if (chunks > 1) fwm_prepare(at, shared, 1, keys + at.kKeys, beta, id);
+    __syncthreads();
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      __syncthreads();
+      fwm_chain<J, kWarps>(at, shared, chunk, sums, z, kept ? kept + stride - 4 : nullptr, stride);
+      __syncthreads();
+      if (chunk + 2 < chunks) fwm_prepare(at, shared, chunk + 2, keys + (chunk + 2) % 3 * at.kKeys, beta, id);
+    }
+    return;
+  }
+  float x[J][2][4] = {};
+  at.fetch(keys, 0);
+  at.fetch(keys + at.kKeys, 1);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  __syncthreads();
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const float* now = keys + chunk % 3 * at.kKeys;
+    float y[2][4], Z[2][4] = {};
+    at.times_keys(x, now, y);
+    if (chunk > 0) at.store(checkpoints + chunk * size, x);  // the first is zero
+    at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
+    float squares[4] = {}, norm[2] = {};
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        Z[m][i] *= kFwmStart;
+        squares[2 * m + i % 2] += Z[m][i] * Z[m][i];
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *reinterpret_cast<float2*>(z + at.row(half) * kFwmRow + 8 * m + 2 * q) =
+            make_float2(Z[m][2 * half], Z[m][2 * half + 1]);
+    }
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        norm[0] += x[j][0][i] * x[j][0][i];
+        norm[1] += x[j][1][i] * x[j][1][i];
+      }
+    }
+#pragma unroll
+    for (int offset = 4; offset < 32; offset *= 2) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) squares[i] += __shfl_xor_sync(kFullWarp, squares[i], offset);
+    }
+    const float total = warp_sum(norm[0] + norm[1]);
+    if (g == 0) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[at.warp * 20 + 8 * (i / 2) + 2 * q + i % 2] = squares[i];
+      if (q == 0) sums[at.warp * 20 + 16] = total;
+    }
+    __syncthreads();  // the chain may begin
+    if (chunk + 2 < chunks) at.fetch(keys + (chunk + 2) % 3 * at.kKeys, chunk + 2);
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();  // it has ended
+    float hot[2][4];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int token = 8 * s + 2 * q + i, id = shared.current[token];
+        const float scale = shared.of_z[token];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          hot[s][2 * half + i] = id == at.row(half) ? 1.0f : 0.0f;
+          Z[s][2 * half + i] *= scale;
+        }
+      }
+    }
+    at.template times_matrix<true, true>(hot, shared.values, Z);  // the errors u
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int token = 8 * s + 2 * q + i, t = at.first(chunk) + token;
+        const float scale = shared.of_u[token];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (kept && token < at.count(chunk) && at.row(half) < stride - 4)
+            kept[static_cast<std::int64_t>(t) * stride + at.row(half)] = Z[s][2 * half + i];
+          Z[s][2 * half + i] *= scale;
+        }
+      }
+    }
+    const float gamma = shared.gamma;
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[j][0][i] *= gamma, x[j][1][i] *= gamma;
+    }
+    at.add_keys(x, Z, now);
+  }
+  const float* query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P;
+  float read[2] = {};
+#pragma unroll
+  for (int j = 0; j < J; ++j) {
+    float four[4];
+    take4(query + at.column(j), at.column(j) < P, four);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      read[0] += x[j][i % 2][i / 2] * four[i];
+      read[1] += x[j][i % 2][2 + i / 2] * four[i];
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
+    read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
+    if (q == 0 && at.row(half) < V)
+      a.y.value.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
+  }
+}
+
+inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {
+  with_fwm_chunks(a.k.value.dim(2), a.y.value.columns(), [&](auto J, auto most, int warps) {
+    const auto kernel = fwm_forward_chunked<decltype(J)::value, decltype(most)::value>;
+    const std::size_t bytes = fwm_chunked_forward_bytes<decltype(J)::value>(warps);
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(a.k.value.dim(0)), static_cast<unsigned>(a.k.value.R)),
+             static_cast<unsigned>(32 * (warps + 1)), bytes, stream>>>(a);
+  });
+}
+
+}  // namespace crosstalk::device

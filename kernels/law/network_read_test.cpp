@@ -1,0 +1,232 @@
+// The network read against its definition: the loss of a token alone, differentiated by complex steps, and
+// the update that its equation says.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/law/network_read.h"
+
+#include <complex>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Number = std::complex<double>;
+using Theta = std::vector<Number>;
+
+struct Shape {
+  int B, T, H, K, V;
+  int hidden = 0;
+  bool biases = false, residual = false, layer = false, moves = false;
+  int mini_batch = 1;
+  int Q = 0;  ///< 0: no positions
+  bool start = true, end = false;
+  int queries() const { return Q ? Q : T; }
+  int size(int part) const {
+    const int sizes[] = {hidden * K, biases ? hidden : 0, V * (hidden ? hidden : K), biases ? V : 0};
+    return sizes[part];
+  }
+  int numbers() const { return size(0) + size(1) + size(2) + size(3); }
+};
+const char* const kParts[] = {"w1", "b1", "w2", "b2", "p1", "c1", "p2", "c2"};
+
+/// y = A x + b, A and b from theta on; theta moves behind them.
+Theta affine(const Number*& theta, int rows, const Theta& x, bool has_bias) {
+  Theta y(static_cast<std::size_t>(rows), 0);
+  for (Number& e : y) {
+    for (const Number& a : x) e += *theta++ * a;
+  }
+  if (has_bias) {
+    for (Number& e : y) e += *theta++;
+  }
+  return y;
+}
+
+Theta network(const Shape& s, const Theta& theta, Theta x, const Number* gain, const Number* bias) {
+  const Number* at = theta.data();
+  const Theta own = x;
+  if (s.hidden) {
+    x = affine(at, s.hidden, x, s.biases);
+    for (Number& e : x) e *= 0.5 * (1.0 + std::tanh(0.79788456080286535588 * (e + 0.044715 * e * e * e)));
+  }
+  Theta z = affine(at, s.V, x, s.biases);
+  if (s.layer) {
+    Number mean = 0, variance = 0;
+    for (const Number& e : z) mean += e / static_cast<double>(s.V);
+    for (const Number& e : z) variance += (e - mean) * (e - mean) / static_cast<double>(s.V);
+    for (std::size_t a = 0; a < z.size(); ++a)
+      z[a] = (z[a] - mean) / std::sqrt(variance + 1e-6) * gain[a] + bias[a];
+  }
+  for (std::size_t a = 0; s.residual && a < std::min(z.size(), own.size()); ++a) z[a] += own[a];
+  return z;
+}
+
+Values oracle(const Values& in, const Shape& s) {
+  Values out;
+  const int Q = s.queries(), n = s.numbers();
+  out.real["o"].resize(static_cast<std::size_t>(s.B * Q * s.H * s.V));
+  const auto rows = [&](const char* name, int b, int t, int count, int h, int width) {
+    const double* from = in[name].data() + ((static_cast<std::ptrdiff_t>(b) * count + t) * s.H + h) * width;
+    return Theta(from, from + width);
+  };
+  for (int item = 0; item < s.B * s.H; ++item) {
+    const int b = item / s.H, h = item % s.H;
+    Theta theta, P, gain, bias;
+    for (int part = 0; part < 8; ++part) {
+      const int size = s.size(part % 4);
+      Theta& to = part < 4 ? theta : P;
+      const bool given = s.start && size > 0 && (part < 4 || s.moves);
+      for (int i = 0; i < size; ++i)
+        to.push_back(
+            given ? in[std::string("start_") + kParts[part]][static_cast<std::size_t>(item * size + i)] : 0);
+    }
+    if (s.layer) gain = rows("gain", b, 0, 1, h, s.V), bias = rows("bias", b, 0, 1, h, s.V);
+    Theta at_start = theta;
+    for (int t = 0; t <= s.T; ++t) {
+      for (int i = 0; i < Q; ++i) {
+        const int seen = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1;
+        if (seen != t) continue;
+        const Theta o = network(s, theta, rows("q", b, i, Q, h, s.K), gain.data(), bias.data());
+        for (int a = 0; a < s.V; ++a)
+          out.real["o"][static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.V + a)] =
+              o[static_cast<std::size_t>(a)].real();
+      }
+      if (t == s.T) break;
+      if (t % s.mini_batch == 0) at_start = theta;
+      const auto number = [&](const char* name) { return rows(name, b, t, s.T, h, 1)[0].real(); };
+      for (int i = 0; i < n; ++i) {
+        Theta moved = at_start;
+        moved[static_cast<std::size_t>(i)] += Number(0, 1e-30);
+        const Theta f = network(s, moved, rows("k", b, t, s.T, h, s.K), gain.data(), bias.data()),
+                    v = rows("v", b, t, s.T, h, s.V);
+        Number loss = 0;
+        for (std::size_t a = 0; a < f.size(); ++a) loss += 0.5 * (f[a] - v[a]) * (f[a] - v[a]);
+        Number& p = P[static_cast<std::size_t>(i)];
+        p = (s.moves ? number("momentum") : 0.0) * p - number("step") * loss.imag() / 1e-30;
+        Number& x = theta[static_cast<std::size_t>(i)];
+        x = (s.moves ? 1 - number("forget") : 1.0) * x + p;
+      }
+    }
+    int offset = 0;
+    for (int part = 0; part < (s.moves ? 8 : 4) && s.end; ++part) {
+      if (part == 4) offset = 0;
+      for (int i = 0; i < s.size(part % 4); ++i)
+        out.real[std::string("end_") + kParts[part]].push_back(
+            (part < 4 ? theta : P)[static_cast<std::size_t>(offset + i)].real());
+      offset += s.size(part % 4);
+    }
+  }
+  return out;
+}
+
+OpCase make(const std::string& name, const Shape& s) {
+  OpCase op(name);
+  op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
+  op.input("k", {s.B, s.T, s.H, s.K}, normal((s.layer ? 1.5 : 1) / std::sqrt(s.K)));
+  op.input("v", {s.B, s.T, s.H, s.V}, normal());
+  // LayerNorm bends the more the less its numbers differ: large weights and small steps keep them apart.
+  op.input("step", {s.B, s.T, s.H, 1}, s.layer ? uniform(0.01, 0.03) : uniform(0.05, 0.3));
+  const auto given = [&](bool is, const std::string& field, const std::vector<int>& dims, const Fill& fill) {
+    if (is) {
+      op.input(field, dims, fill);
+    } else {
+      op.absent(field);
+    }
+  };
+  given(s.moves, "momentum", {s.B, s.T, s.H, 1}, uniform(0.1, 0.6));
+  given(s.moves, "forget", {s.B, s.T, s.H, 1}, uniform(0.05, 0.4));
+  given(s.layer, "gain", {s.B, 1, s.H, s.V}, uniform(0.5, 1.5));
+  given(s.layer, "bias", {s.B, 1, s.H, s.V}, normal());
+  if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
+  op.output("o", {s.B, s.queries(), s.H, s.V});
+  for (int part = 0; part < 8; ++part) {
+    const int size = s.size(part % 4);
+    const bool has = size > 0 && (part < 4 || s.moves);
+    const int inputs = part % 4 == 0 ? s.K : part % 4 == 2 ? (s.hidden ? s.hidden : s.K) : 1;
+    given(has && s.start, std::string("start_") + kParts[part], {s.B, s.H, size},
+          normal((s.layer ? 3 : 1) / std::sqrt(inputs)));
+    if (has && s.end) op.output(std::string("end_") + kParts[part], {s.B, s.H, size});
+  }
+  const int size = (1 + (s.moves ? 1 : 0) + (s.mini_batch > 1 ? 1 : 0)) * s.numbers();
+  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
+  op.workspace(
+      "work",
+      {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, s.numbers() + 8 * s.hidden + 8 * s.V))});
+  call<NetworkRead>(op, [s](auto& o) {
+    o.hidden = s.hidden, o.biases = s.biases, o.residual = s.residual, o.mini_batch = s.mini_batch;
+  });
+  op.oracle([s](const Values& in) { return oracle(in, s); });
+  return op.roundings(8.0 * s.T + 2 * s.K + s.V + 2 * s.hidden)
+      .condition(s.layer ? 30 : 8)
+      .gradient_elements(30);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  for (const int M : {0, 6}) {
+    const std::string net = M ? "Mlp" : "Linear";
+    all.push_back(make(net + "Tokens", {.B = 2, .T = 5, .H = 2, .K = 4, .V = 3, .hidden = M}));
+    all.push_back(
+        make(net + "NoStart",
+             {.B = 1, .T = 5, .H = 1, .K = 4, .V = 3, .hidden = M, .biases = true, .start = false}));
+    all.push_back(make(net + "Momentum",
+                       {.B = 2, .T = 5, .H = 2, .K = 4, .V = 3, .hidden = M, .moves = true, .end = true}));
+    all.push_back(make(net + "Norm", {.B = 1, .T = 4, .H = 2, .K = 3, .V = 9, .hidden = M, .layer = true}));
+    all.push_back(make(net + "Ttt", {.B = 2,
+                                     .T = 5,
+                                     .H = 1,
+                                     .K = 4,
+                                     .V = 9,
+                                     .hidden = M,
+                                     .biases = true,
+                                     .residual = true,
+                                     .layer = true,
+                                     .end = true}));
+    all.push_back(
+        make(net + "Residual", {.B = 1, .T = 4, .H = 1, .K = 5, .V = 3, .hidden = M, .residual = true}));
+    all.push_back(make(net + "MiniBatch", {.B = 1,
+                                           .T = 8,
+                                           .H = 2,
+                                           .K = 4,
+                                           .V = 8,
+                                           .hidden = M,
+                                           .biases = true,
+                                           .residual = true,
+                                           .layer = true,
+                                           .mini_batch = 3}));
+    all.push_back(make(
+        net + "MiniBatchMomentum",
+        {.B = 2, .T = 7, .H = 1, .K = 3, .V = 3, .hidden = M, .moves = true, .mini_batch = 2, .end = true}));
+    all.push_back(make(net + "Positions", {.B = 2,
+                                           .T = 6,
+                                           .H = 2,
+                                           .K = 3,
+                                           .V = 7,
+                                           .hidden = M,
+                                           .biases = true,
+                                           .residual = true,
+                                           .layer = true,
+                                           .mini_batch = 4,
+                                           .Q = 7}));
+    all.push_back(
+        make(net + "OneToken", {.B = 2, .T = 1, .H = 2, .K = 3, .V = 2, .hidden = M, .moves = true}));
+    all.push_back(
+        make(net + "Long",
+             {.B = 1, .T = 23, .H = 1, .K = 4, .V = 3, .hidden = M, .moves = true, .Q = 3, .end = true}));
+    all.push_back(make(net + "Wide", {.B = 1,
+                                      .T = 3,
+                                      .H = 1,
+                                      .K = 35,
+                                      .V = 40,
+                                      .hidden = M ? 37 : 0,
+                                      .biases = true,
+                                      .residual = true,
+                                      .layer = true,
+                                      .Q = 2}));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(NetworkRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

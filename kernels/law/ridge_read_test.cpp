@@ -1,0 +1,169 @@
+// The ridge read against the sums that it stands for: weights of all tokens written out, a Cholesky
+// factorisation, in long double.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/law/ridge_read.h"
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Long = std::vector<long double>;
+
+struct Shape {
+  int B, T, H, K, V;
+  int Q = 0;  ///< 0: no positions
+  bool start = false, end = false, gates = true;
+  int queries() const { return Q ? Q : T; }
+};
+
+/// x with A x = b, A symmetric and positive.
+Long cholesky(std::vector<Long> a, Long x) {
+  const std::size_t n = x.size();
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t i = j; i < n; ++i) {
+      for (std::size_t l = 0; l < j; ++l) a[i][j] -= a[i][l] * a[j][l];
+      a[i][j] = i == j ? std::sqrt(a[j][j]) : a[i][j] / a[j][j];
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t l = 0; l < i; ++l) x[i] -= a[i][l] * x[l];
+    x[i] /= a[i][i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t l = i + 1; l < n; ++l) x[i] -= a[l][i] * x[l];
+    x[i] /= a[i][i];
+  }
+  return x;
+}
+
+/// sum over tokens before n of (their weight) left k^T, and start: rows of the matrix.
+std::vector<Long> sums(const Values& in, const Shape& s, int b, int h, int n, const std::string& left,
+                       int rows, const std::string& start) {
+  std::vector<Long> total(static_cast<std::size_t>(rows), Long(static_cast<std::size_t>(s.K), 0));
+  const auto token = [&](int t) { return (static_cast<std::size_t>(b) * s.T + t) * s.H + h; };
+  const auto fade = [&](int from) {
+    long double g = 0;
+    for (int t = from; t < n && s.gates; ++t) g += in["log_decay"][token(t)];
+    return std::exp(g);
+  };
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < s.K; ++j) {
+      long double& sum = total[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
+      for (int t = 0; t < n; ++t) {
+        const long double weight = fade(t + 1) * (s.gates ? in["gain"][token(t)] : 1);
+        sum += weight * in[left][token(t) * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)] *
+               in["k"][token(t) * static_cast<std::size_t>(s.K) + static_cast<std::size_t>(j)];
+      }
+      if (s.start) sum += fade(0) * in[start][static_cast<std::size_t>(((b * s.H + h) * rows + i) * s.K + j)];
+    }
+  }
+  return total;
+}
+
+Values oracle(const Values& in, const Shape& s) {
+  Values out;
+  const int Q = s.queries();
+  for (int b = 0; b < s.B; ++b) {
+    for (int i = 0; i < Q; ++i) {
+      for (int h = 0; h < s.H; ++h) {
+        const int n = s.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + i)] : i + 1;
+        std::vector<Long> keys = sums(in, s, b, h, n, "k", s.K, "start_keys");
+        Long q;
+        for (int j = 0; j < s.K; ++j) {
+          keys[static_cast<std::size_t>(j)][static_cast<std::size_t>(j)] +=
+              in["ridge"][static_cast<std::size_t>((b * s.H + h) * s.K + j)];
+          q.push_back(in["q"][static_cast<std::size_t>(((b * Q + i) * s.H + h) * s.K + j)]);
+        }
+        const Long x = cholesky(keys, q);
+        for (const Long& row : sums(in, s, b, h, n, "v", s.V, "start")) {
+          long double o = 0;
+          for (std::size_t j = 0; j < x.size(); ++j) o += row[j] * x[j];
+          out.real["o"].push_back(static_cast<double>(o));
+        }
+      }
+    }
+  }
+  for (int b = 0; b < s.B && s.end; ++b) {
+    for (int h = 0; h < s.H; ++h) {
+      for (const auto& [name, left, rows, start] :
+           {std::tuple{"end", "v", s.V, "start"}, std::tuple{"end_keys", "k", s.K, "start_keys"}}) {
+        for (const Long& row : sums(in, s, b, h, s.T, left, rows, start)) {
+          for (const long double x : row) out.real[name].push_back(static_cast<double>(x));
+        }
+      }
+    }
+  }
+  return out;
+}
+
+OpCase make(const std::string& name, const Shape& s, int iterations = 30) {
+  OpCase op(name);
+  op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
+  op.input("k", {s.B, s.T, s.H, s.K}, normal(1 / std::sqrt(s.K)));
+  op.input("v", {s.B, s.T, s.H, s.V}, normal());
+  if (s.gates) {
+    op.input("gain", {s.B, s.T, s.H, 1}, uniform(0.1, 1));
+    op.input("log_decay", {s.B, s.T, s.H, 1}, uniform(-0.7, 0));
+  } else {
+    op.absent("gain").absent("log_decay");
+  }
+  op.input("ridge", {s.B, 1, s.H, s.K}, uniform(0.4, 1.4));
+  if (s.start) {
+    op.input("start", {s.B, s.H, s.V, s.K}, normal(0.5));
+    op.parameter("start_keys", {s.B, s.H, s.K, s.K}, normal(0.5));  // symmetric: no differences one by one
+    op.edit("start_keys", [s](int, Numbers& all) {
+      for (int n = 0; n < s.B * s.H; ++n) {  // X X^T
+        const Numbers x(all.begin() + n * s.K * s.K, all.begin() + (n + 1) * s.K * s.K);
+        for (int i = 0; i < s.K * s.K; ++i) {
+          double sum = 0;
+          for (int j = 0; j < s.K; ++j)
+            sum += x[static_cast<std::size_t>(i / s.K * s.K + j)] *
+                   x[static_cast<std::size_t>(i % s.K * s.K + j)];
+          all[static_cast<std::size_t>(n * s.K * s.K + i)] = sum;
+        }
+      }
+    });
+  } else {
+    op.absent("start").absent("start_keys");
+  }
+  if (s.Q) op.integers("position", {s.B, s.Q}, positions(s.T));
+  op.output("o", {s.B, s.queries(), s.H, s.V});
+  if (s.end) op.output("end", {s.B, s.H, s.V, s.K}).output("end_keys", {s.B, s.H, s.K, s.K});
+  const int size = (s.V + s.K) * s.K;
+  op.workspace("states", {s.B, s.H, law::segments(s.T), size});
+  op.workspace("x", {s.B, s.queries(), s.H, s.K});
+  op.workspace("work", {s.B, s.H, static_cast<int>(law::work_numbers(s.T, size, 5 * s.K))});
+  call<RidgeRead>(op, [iterations](auto& o) { o.iterations = iterations; });
+  op.oracle([s](const Values& in) { return oracle(in, s); });
+  return op.roundings(4.0 * s.T + 8 * s.K + s.V).condition(8).gradient_elements(40);
+}
+
+std::vector<OpCase> cases() {
+  return {make("Tokens", {2, 6, 2, 5, 3}),
+          make("NoGates", {2, 6, 1, 4, 3, 0, false, false, false}),
+          make("Positions", {2, 7, 2, 4, 5, 9}),
+          make("StartAndEnd", {2, 5, 2, 4, 3, 0, true, true}),
+          make("StartAndPositions", {2, 5, 1, 3, 4, 6, true}),
+          make("OneToken", {3, 1, 2, 3, 2}),
+          make("Ones", {2, 3, 1, 1, 1}, 2),
+          make("Long", {1, 37, 1, 6, 5, 4, true, true}),
+          make("WideKeys", {1, 5, 1, 40, 3, 2}, 60),
+          make("WideValues", {1, 5, 2, 3, 70, 3})};
+}
+
+INSTANTIATE_TEST_SUITE_P(RidgeRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// A converged solution stays: more iterations change nothing, and a query of zeros reads zeros.
+TEST(RidgeReadTest, IterationsBeyondTheLastStepOfConjugateGradientsChangeNothing) {
+  const OpCase few = make("Same", {1, 6, 1, 4, 3}, 8), many = make("Same", {1, 6, 1, 4, 3}, 500);
+  TensorSet<double> a, b;
+  few.fill(a, {0}), many.fill(b, {0});
+  for (auto* set : {&a, &b}) std::fill_n(set->real("q").at(0), 4, 0.0);
+  few.run_forward({}, a), many.run_forward({}, b);
+  EXPECT_TRUE(close("o", b.real("o"), a.real("o"), 1e-13));
+  for (int j = 0; j < 3; ++j) EXPECT_EQ(b.real("o").at(0)[j], 0);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,135 @@
+// WkvRead as a law of law_walk.h: the state is y [V], then L [V].
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/wkv_read.h"
+
+namespace crosstalk::law {
+
+template <class Real>
+struct Wkv {
+  const WkvRead<Real>& op;
+  int item, V;
+  Place<Real> at;
+  Rows<Real> k, v, log_decay, bonus, start_y, start_l;
+
+  CT_HD Wkv(const WkvRead<Real>& op_, int r, int item_)
+      : op(op_),
+        item(item_),
+        V(op.V()),
+        at(op, r, item, 2 * op.V()),
+        k(op.k, r, at.b, at.h, at.T, at.H, V),
+        v(op.v, r, at.b, at.h, at.T, at.H, V),
+        log_decay(op.log_decay, r, at.b, at.h, 1, at.H, V),
+        bonus(op.bonus, r, at.b, at.h, 1, at.H, V),
+        start_y(op.start, r, at.b, at.h, 1, at.H, V),
+        start_l(op.start_log, r, at.b, at.h, 1, at.H, V) {
+    at.before = op.before();
+  }
+
+  CT_HD static Real nothing() { return -static_cast<Real>(INFINITY); }
+  /// 1 / (1 + e^-x), also of -inf.
+  CT_HD static Real sigmoid(Real x) {
+    const Real e = exp_(x < 0 ? x : -x);
+    return x < 0 ? e / (1 + e) : 1 / (1 + e);
+  }
+  CT_HD Real weight(const Real* S, int t, int i) const {
+    return sigmoid(log_decay.value[i] + S[V + i] - k.row(t)[i]);
+  }
+  CT_HD Real weight_before(const Real* S, int t, int i) const {
+    return sigmoid(S[V + i] - bonus.value[i] - k.row(t)[i]);
+  }
+
+  template <class Team>
+  CT_HD void start(const Team& team, Real* S) const {
+    load_part(team, start_y, S, V);
+    team.each(V, [&](int i) { S[V + i] = start_l ? start_l.value[i] : nothing(); });
+  }
+  template <class Team>
+  CT_HD void end(const Team& team, const Real* S) const {
+    store_end(team, op.end, at.r, item, S, V);
+    store_end(team, op.end_log, at.r, item, S + V, V);
+  }
+  template <class Team>
+  CT_HD void step(const Team& team, int t, const Real* S, Real* next) const {
+    const Real *key = k.row(t), *value = v.row(t);
+    team.each(V, [&](int i) {
+      const Real w = weight(S, t, i), old = log_decay.value[i] + S[V + i], own = key[i];
+      const Real gap = old > own ? own - old : old - own;  // of -inf too
+      next[i] = w * S[i] + (1 - w) * value[i];
+      next[V + i] = old == nothing() ? own : (old > own ? old : own) + log1p_(exp_(gap));
+    });
+  }
+  template <class Team>
+  CT_HD void read(const Team& team, const Real* S, int i) const {
+    Real* o = op.o.value.at(at.r) + at.query(i) * V;
+    team.each(V, [&](int c) {
+      if (!at.before) {
+        o[c] = S[c];
+        return;
+      }
+      const Real s = weight_before(S, i, c);
+      o[c] = s * S[c] + (1 - s) * v.row(i)[c];
+    });
+  }
+  template <class Team>
+  CT_HD void read_back(const Team& team, int i, const Real* S, Real* G) const {
+    if (!op.o.gradient.data) return;
+    const Real* d_o = op.o.gradient.at(at.r) + at.query(i) * V;
+    if (!at.before) {
+      team.each(V, [&](int c) { G[c] += d_o[c]; });
+      return;
+    }
+    const Real* value = v.row(i);
+    // What s = sigmoid(L - bonus - k) gets, before the sigmoid.
+    const auto turn = [&](int c) {
+      const Real s = weight_before(S, i, c);
+      return d_o[c] * (S[c] - value[c]) * s * (1 - s);
+    };
+    k.add(team, i, [&](int c) { return -turn(c); });
+    v.add(team, i, [&](int c) { return d_o[c] * (1 - weight_before(S, i, c)); });
+    bonus.add(team, 0, [&](int c) { return -turn(c); });
+    team.each(V, [&](int c) {
+      G[c] += d_o[c] * weight_before(S, i, c);
+      G[V + c] += turn(c);
+    });
+  }
+  template <class Team>
+  CT_HD void step_back(const Team& team, int t, const Real* S, Real* G) const {
+    const Real* value = v.row(t);
+    // What g + L - k gets through w, and what L_t gives to its two terms.
+    const auto turn = [&](int i) {
+      const Real w = weight(S, t, i);
+      return G[i] * (S[i] - value[i]) * w * (1 - w);
+    };
+    k.add(team, t, [&](int i) { return (1 - weight(S, t, i)) * G[V + i] - turn(i); });
+    v.add(team, t, [&](int i) { return (1 - weight(S, t, i)) * G[i]; });
+    log_decay.add(team, 0, [&](int i) { return weight(S, t, i) * G[V + i] + turn(i); });
+    team.each(V, [&](int i) {
+      const Real w = weight(S, t, i), d_l = w * G[V + i] + turn(i);
+      G[i] *= w;
+      G[V + i] = d_l;
+    });
+  }
+
+  template <class Team>
+  CT_HD void clear(const Team& team) const {
+    k.clear(team), v.clear(team), log_decay.clear(team), bonus.clear(team), start_y.clear(team);
+    start_l.clear(team);
+  }
+  template <class Team>
+  CT_HD void end_gradient(const Team& team, Real* G) const {
+    load_end_gradient(team, op.end, at.r, item, G, V);
+    load_end_gradient(team, op.end_log, at.r, item, G + V, V);
+  }
+  template <class Team>
+  CT_HD void start_gradient(const Team& team, const Real* G) const {
+    start_y.add(team, 0, [&](int i) { return G[i]; });
+    start_l.add(team, 0, [&](int i) { return G[V + i]; });
+  }
+
+ private:
+  CT_HD static float log1p_(float x) { return ::log1pf(x); }
+  CT_HD static double log1p_(double x) { return ::log1p(x); }
+};
+
+}  // namespace crosstalk::law

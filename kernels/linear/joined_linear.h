@@ -1,0 +1,118 @@
+// Affine maps of one input: y_i = x W_i^T + b_i for a few i, as Linear one by one. Together they read x once, and its gradient
+// is written once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/linear/linear.h"
+
+namespace crosstalk {
+
+/// How the form in tiles is cut (CUDA, float, operands in bf16): slabs are up to 128 columns of one output. Its pieces hold
+/// gradients of weights by parts of the rows. Shapes alone decide.
+struct LinearSlabs {
+  static constexpr int kRows = 64, kWidth = 128;  ///< of a tile; of a slab
+  static constexpr int kMostOutputs = 8, kMostSlabs = 12;
+  static constexpr int kMostColumns = 512, kMostInputs = 128;
+  struct Slab {
+    int output, first, width, at;  ///< `at`: its first column among all, each slab's number rounded up to 16
+  };
+  int count = 0, columns = 0, inputs = 0, pieces = 0;
+  Slab slab[kMostSlabs] = {};
+  int weight_at[kMostOutputs] = {}, bias_at[kMostOutputs] = {};  ///< in a piece
+  int piece_size = 0;
+
+  CT_HD static int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
+  /// False where it does not fit.
+  bool add(int output, int width) {
+    weight_at[output] = piece_size, bias_at[output] = piece_size + width * inputs;
+    piece_size = up_to(bias_at[output] + width, 4);
+    for (int first = 0; first < width; first += kWidth) {
+      if (count == kMostSlabs) return false;
+      slab[count] = {output, first, std::min(kWidth, width - first), columns};
+      columns += up_to(slab[count++].width, 16);
+    }
+    return columns <= kMostColumns;
+  }
+  /// Parts of so many rows: enough for one block a multiprocessor of an H100 or H200, none of less than two tiles.
+  void cut(std::int64_t rows) {
+    constexpr std::int64_t kBlocks = 132;
+    const std::int64_t most = (rows + 2 * kRows - 1) / (2 * kRows);
+    pieces = static_cast<int>(
+        std::clamp<std::int64_t>(kBlocks / std::max(1, count), 1, std::max<std::int64_t>(1, most)));
+  }
+};
+
+/// Gradients as Linear's, d_x the sum of all.
+template <class Real>
+struct JoinedLinear {
+  static constexpr int kMost = LinearSlabs::kMostOutputs;
+  Precision precision = Precision::full;
+  Device device = Device::cpu;  ///< whose workspace plan() asks for
+  int outputs = 0;
+  /// x and its gradient, outputs and gradients of outputs that are operands in bf16, two in the place of a
+  /// float: they have half the columns (CUDA, float, the form in tiles; a pass sees to it).
+  bool rounded_x = false, rounded_y[kMost] = {}, rounded_d_y[kMost] = {};
+  In<Real> x;          ///< [R,N..,I]
+  In<Real> w[kMost];   ///< [R,O_i,I]
+  In<Real> b[kMost];   ///< [R,O_i]; may be absent
+  Out<Real> y[kMost];  ///< [R,N..,O_i]
+  Work<Real> pieces;   ///< [R,P,..]: gradients of w and b by parts of the rows (the form in tiles)
+
+  static constexpr const char* kName = "joined_linear";
+  template <class F>
+  void fields(F&& f) {
+    static constexpr const char *kW[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"},
+                                *kB[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"},
+                                *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
+    f("x", x);
+    for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
+    f("pieces", pieces);
+  }
+  /// The form in tiles; none (count 0) where the sizes are not for it.
+  LinearSlabs slabs() const {
+    LinearSlabs s;
+    s.inputs = w[0].value.columns();
+    const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs % 4 == 0 &&
+                      s.inputs > 0 && s.inputs <= LinearSlabs::kMostInputs && x.value.rows() < 1 << 30;
+    for (int i = 0; i < outputs; ++i) {
+      if (!fits || !s.add(i, w[i].value.dim(0))) return {};
+    }
+    s.cut(x.value.rows());
+    return s;
+  }
+  /// The i-th of the maps.
+  Linear<Real> part(int i) const {
+    Linear<Real> one;
+    one.precision = precision;
+    one.x = x, one.w = w[i], one.b = b[i], one.y = y[i];
+    return one;
+  }
+  void plan() {
+    if (outputs < 1 || outputs > kMost) throw std::logic_error("[joined_linear] wants 1 to 8 outputs");
+    for (int i = 0; i < outputs; ++i) {
+      Linear<Real> one = part(i);
+      one.plan();
+      y[i].value = one.y.value;
+    }
+    const LinearSlabs s = slabs();
+    if (device == Device::cuda && s.count > 0)
+      pieces.value = shaped<Real>(x.value.R, {s.pieces, s.piece_size});
+  }
+  /// Calls f(map, what it does to x's gradient) for each in the order in which a graph would run them backward.
+  template <class F>
+  void backward_in_order(const F& f) const {
+    Write write = x.write;
+    for (int i = outputs - 1; i >= 0; --i) {
+      if (!y[i].gradient.data) continue;
+      Linear<Real> one = part(i);
+      one.x.write = write;
+      f(one);
+      if (write == Write::overwrite) write = Write::add;
+    }
+  }
+};
+CROSSTALK_OP(JoinedLinear)
+
+}  // namespace crosstalk

@@ -1,0 +1,134 @@
+// Affine maps of one input: in tiles where they fit, else one after the other.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear/joined_linear_rows.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+/// Blocks that walk over the tiles of a replica's rows. Who computes a row does not show in its bits.
+unsigned walkers(std::int64_t rows, int R) {
+  constexpr unsigned kMultiprocessors = 132;
+  const unsigned tiles = blocks_for(rows, kJoinedRows), share = blocks_for(kMultiprocessors, R);
+  return tiles < share ? tiles : share;
+}
+
+template <int D>
+void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
+  const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), static_cast<unsigned>(a.x.value.R));
+  if (a.rounded_x && s.inputs == D && in_row_blocks(s, kWgmmaRows)) {
+    const std::size_t bytes = RowBlocks<D>::bytes(s);
+    allow_shared_memory(map_rows<D>, bytes);
+    map_rows<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    return check_launch("joined_linear");
+  }
+  const std::size_t bytes = joined_bytes<D, D>(s);
+  allow_shared_memory(joined_forward<D>, bytes);
+  joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+  check_launch("joined_linear");
+}
+
+template <int D>
+void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& whole) {
+  const auto R = static_cast<unsigned>(a.x.value.R);
+  // Outputs that nobody differentiates have no slabs.
+  LinearSlabs s = whole;
+  s.count = s.columns = 0;
+  bool weights = false, rounded = true;
+  for (int i = 0; i < whole.count; ++i) {
+    LinearSlabs::Slab slab = whole.slab[i];
+    if (!a.y[slab.output].gradient.data) continue;
+    slab.at = s.columns;
+    s.columns += LinearSlabs::up_to(slab.width, 16);
+    s.slab[s.count++] = slab;
+    rounded = rounded && a.rounded_d_y[slab.output];
+    weights = weights || a.w[slab.output].wanted() || a.b[slab.output].wanted();
+  }
+  if (s.count == 0) return;
+  if (a.x.wanted()) {
+    const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
+    if (rounded && s.inputs == D && in_row_blocks(s, D) && !(a.rounded_x && a.x.write == Write::add)) {
+      const std::size_t bytes = RowBlocks<D>::bytes(s);
+      allow_shared_memory(map_rows_back<D>, bytes);
+      map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    } else {
+      const std::size_t bytes = joined_bytes<D, LinearSlabs::kWidth>(s);
+      allow_shared_memory(joined_inputs<D>, bytes);
+      joined_inputs<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
+    }
+    check_launch("joined_linear backward (x)");
+  }
+  if (!weights) return;
+  using X = JoinedTile<D>;
+  using Y = JoinedTile<LinearSlabs::kWidth>;
+  const auto launch = [&](auto* kernel, std::size_t bytes) {
+    allow_shared_memory(kernel, bytes);
+    kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
+                                                                                                           s);
+  };
+  constexpr std::size_t kTiles = (Y::kSize + X::kSize) * sizeof(std::uint16_t),
+                        kRaw = (Y::kRaw + X::kRaw) * sizeof(float);
+  if (rounded && a.rounded_x && s.inputs % 8 == 0) {
+    launch(joined_weights<D, true>, kOperandPlaces * kTiles);
+  } else {
+    launch(joined_weights<D, false>, kJoinedDepth * (kTiles + kRaw));
+  }
+  check_launch("joined_linear backward (w)");
+  join_pieces<<<dim3(blocks_for(s.piece_size, 128), R), 32 * kSumWarps, 0, stream_of(exec)>>>(a, s);
+  check_launch("joined_linear backward (pieces)");
+}
+
+/// The form in tiles, none where memory is not as it wants it.
+template <class Real>
+LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
+  const auto aligned = [](const Tensor<Real>& t) {
+    return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
+  };
+  bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value), rounded = a.rounded_x;
+  for (int i = 0; i < a.outputs; ++i) {
+    good = good && aligned(a.w[i].value);
+    rounded = rounded || a.rounded_y[i] || a.rounded_d_y[i];
+  }
+  const LinearSlabs s = good ? a.slabs() : LinearSlabs{};
+  if (rounded && s.count == 0) throw std::logic_error("[joined_linear] rounded operands need tiles");
+  return s;
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
+  if constexpr (std::is_same_v<Real, float>) {
+    const LinearSlabs s = slabs_of(a);
+    if (s.count > 0)
+      return s.inputs <= 64 ? forward_in_tiles<64>(exec, a, s) : forward_in_tiles<128>(exec, a, s);
+  }
+  for (int i = 0; i < a.outputs; ++i) forward_cuda(exec, a.part(i));
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const JoinedLinear<Real>& a) {
+  bool done = false;
+  if constexpr (std::is_same_v<Real, float>) {
+    const LinearSlabs s = slabs_of(a);
+    if ((done = s.count > 0 && a.pieces))
+      s.inputs <= 64 ? backward_in_tiles<64>(exec, a, s) : backward_in_tiles<128>(exec, a, s);
+  }
+  if (!done) a.backward_in_order([&](const Linear<Real>& one) { backward_cuda(exec, one); });
+  // What nobody differentiates adds nothing.
+  for (int i = 0; i < a.outputs; ++i) {
+    if (a.y[i].gradient.data) continue;
+    for (const In<Real>* field : {&a.w[i], &a.b[i]}) {
+      if (field->write != Write::overwrite) continue;
+      const Tensor<Real>& t = field->gradient;
+      cudaMemset2DAsync(t.data, static_cast<std::size_t>(t.replica_stride) * sizeof(Real), 0,
+                        static_cast<std::size_t>(t.size()) * sizeof(Real), static_cast<std::size_t>(t.R),
+                        stream_of(exec));
+      check_launch("joined_linear backward (zeros)");
+    }
+  }
+}
+
+CROSSTALK_INSTANTIATE(cuda, JoinedLinear)
+
+}  // namespace crosstalk

@@ -1,0 +1,187 @@
+// Affine maps of one input where rows are operands in bf16 already, by wgmma where there is such a thing,
+// else by mma.
+//
+// Weights of all outputs lie in shared memory in blocks of 64 outputs; four warps own 64 rows at a time and
+// wait for no others. Their rows come in the background while those before are multiplied. Who computes a row
+// does not show in its bits.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/linear/joined_linear_tiles.cuh"
+#include "kernels/matmul/row_tile.cuh"
+#include "kernels/matmul/wgmma_bf16.cuh"
+
+namespace crosstalk::device {
+
+constexpr int kOwners = kJoinedThreads / 128;  ///< of rows, in a block
+
+template <int D>
+struct RowBlocks {
+  static constexpr int kBlock = D / 8 * kWgmmaLine;  ///< numbers of a block of 64 outputs
+  static constexpr int kStep = D + 8, kTile = kWgmmaRows * kStep;
+  static std::size_t bytes(const LinearSlabs& s) {
+    return static_cast<std::size_t>(s.columns / kWgmmaRows * kBlock + kOwners * kTile) *
+               sizeof(std::uint16_t) +
+           static_cast<std::size_t>(s.columns) * sizeof(float);
+  }
+
+  /// Weights as operands, eight neighbours a thread.
+  static __device__ void load(const JoinedLinear<float>& a, const LinearSlabs& s, int r, const int2* list,
+                              std::uint16_t* to) {
+#pragma unroll 4
+    for (int at = threadIdx.x; at < s.columns * (D / 8); at += kJoinedThreads) {
+      const int c = at / (D / 8), i = at % (D / 8);
+      const int2 of = list[c / 16];
+      const auto* from = reinterpret_cast<const Four<float>*>(
+          a.w[of.x].value.at(r) + static_cast<std::int64_t>(of.y + c % 16) * D + 8 * i);
+      const uint2 low = pairs_of(from[0]), high = pairs_of(from[1]);
+      *reinterpret_cast<uint4*>(to + c / kWgmmaRows * kBlock + i * kWgmmaLine + c % kWgmmaRows * 8) =
+          make_uint4(low.x, low.y, high.x, high.y);
+    }
+  }
+  /// Has rows n0 .. n0 + 64 of N, of D numbers, copied by four warps; anything beyond N.
+  static __device__ void request(const std::uint16_t* from, int ld, int n0, int N, std::uint16_t* tile) {
+    const int thread = threadIdx.x % 128;
+#pragma unroll
+    for (int i = 0; i < kWgmmaRows * (D / 8) / 128; ++i) {
+      const int at = thread + i * 128, row = at / (D / 8), c = at % (D / 8) * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(tile + row * kStep + c))),
+                   "l"(from + static_cast<std::int64_t>(min(n0 + row, N - 1)) * ld + c)
+                   : "memory");
+    }
+  }
+  /// Four warps' own barrier.
+  static __device__ void meet() {
+    asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
+  }
+  /// What was requested, as operands in registers; then the tile is free.
+  static __device__ void collect(const std::uint16_t* tile, unsigned (&rows)[D / 16][4]) {
+    const int lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    meet();
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k)
+      load_matrices<false>(rows[k], tile + (r0 + lane % 16) * kStep + k * 16 + lane / 16 * 8);
+    meet();
+  }
+};
+
+/// Rows of a tensor of floats or, `rounded`, of operands: this lane's sums into columns `first` .. of 8
+/// kCount.
+template <int kCount>
+__device__ __forceinline__ void store_rows(Write mode, float* rows, bool rounded, int ld, int first, int n0,
+                                           int N, const float (&sums)[kCount][4]) {
+  const float one[2] = {1, 1};
+  if (rounded) {
+    HeadRows<std::uint16_t> to;
+    to.first = reinterpret_cast<std::uint16_t*>(rows) + first, to.step = ld;
+    store(mode, to, n0, N, 8 * kCount, sums, one);
+  } else {
+    HeadRows<float> to;
+    to.first = rows + first, to.step = ld;
+    store(mode, to, n0, N, 8 * kCount, sums, one);
+  }
+}
+
+template <int D>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    map_rows(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  using Rows = RowBlocks<D>;
+  constexpr int kCount = kWgmmaRows / 8;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ int2 list[LinearSlabs::kMostColumns / 16];
+  auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
+  const int blocks = s.columns / kWgmmaRows, owner = static_cast<int>(threadIdx.x) / 128,
+            lane = threadIdx.x % 32, r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  std::uint16_t* const tile_at = ws + blocks * Rows::kBlock + owner * Rows::kTile;
+  auto* const bias = reinterpret_cast<float*>(ws + blocks * Rows::kBlock + kOwners * Rows::kTile);
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()), tiles = (N + kWgmmaRows - 1) / kWgmmaRows,
+            walkers = kOwners * static_cast<int>(gridDim.x);
+  const auto* const x = reinterpret_cast<const std::uint16_t*>(a.x.value.at(r));
+  int tile = owner * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  if (tile < tiles) Rows::request(x, D, tile * kWgmmaRows, N, tile_at);
+  list_columns(s, list);
+  __syncthreads();
+  Rows::load(a, s, r, list, ws);
+  for (int c = static_cast<int>(threadIdx.x); c < s.columns; c += kJoinedThreads) {
+    const int2 of = list[c / 16];
+    bias[c] = a.b[of.x].value ? a.b[of.x].value.at(r)[of.y + c % 16] : 0;
+  }
+  fence_async();
+  __syncthreads();
+  for (; tile < tiles; tile += walkers) {
+    unsigned rows[D / 16][4];
+    Rows::collect(tile_at, rows);
+    if (tile + walkers < tiles) Rows::request(x, D, (tile + walkers) * kWgmmaRows, N, tile_at);
+#pragma unroll 1
+    for (int b = 0; b < blocks; ++b) {
+      float y[kCount][4];
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+        const float2 at = *reinterpret_cast<const float2*>(bias + b * kWgmmaRows + n * 8 + 2 * (lane % 4));
+        y[n][0] = y[n][2] = at.x, y[n][1] = y[n][3] = at.y;
+      }
+      wgmma_begin_with(y);
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
+      wgmma_end(y);
+      const int2 of = list[b * (kWgmmaRows / 16)];
+      store_rows(Write::overwrite, a.y[of.x].value.at(r), a.rounded_y[of.x], a.w[of.x].value.dim(0), of.y,
+                 tile * kWgmmaRows + r0, N, y);
+    }
+  }
+}
+
+/// d_x = sum_i d_y_i W_i, D outputs at a time.
+template <int D>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    map_rows_back(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  using Rows = RowBlocks<D>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ int2 list[LinearSlabs::kMostColumns / 16];
+  auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
+  const int chunks = s.columns / D, owner = static_cast<int>(threadIdx.x) / 128,
+            r0 = static_cast<int>(threadIdx.x) / 32 % 4 * 16;
+  std::uint16_t* const tile_at = ws + s.columns / kWgmmaRows * Rows::kBlock + owner * Rows::kTile;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
+            tiles = (N + kWgmmaRows - 1) / kWgmmaRows, walkers = kOwners * static_cast<int>(gridDim.x);
+  int tile = owner * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  list_columns(s, list);
+  __syncthreads();
+  const auto request = [&](int t, int chunk) {
+    if (t >= tiles) return;
+    const int2 of = list[chunk * (D / 16)];
+    Rows::request(reinterpret_cast<const std::uint16_t*>(a.y[of.x].gradient.at(r)) + of.y,
+                  a.w[of.x].value.dim(0), t * kWgmmaRows, N, tile_at);
+  };
+  request(tile, 0);
+  Rows::load(a, s, r, list, ws);
+  fence_async();
+  __syncthreads();
+  for (; tile < tiles; tile += walkers) {
+    float sums[D / 8][4] = {};
+#pragma unroll 1
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      unsigned rows[D / 16][4];
+      Rows::collect(tile_at, rows);
+      const bool last = chunk + 1 == chunks;
+      request(last ? tile + walkers : tile, last ? 0 : chunk + 1);
+      wgmma_begin_with(sums);
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k)
+        multiply_block<true>(sums, rows[k], ws + (chunk * (D / kWgmmaRows) + k / 4) * Rows::kBlock,
+                             k % 4 * 16);
+      wgmma_end(sums);
+    }
+    store_rows(a.x.write, a.x.gradient.at(r), a.rounded_x, D, 0, tile * kWgmmaRows + r0, N, sums);
+  }
+}
+
+/// Whether all widths are of whole blocks.
+inline bool in_row_blocks(const LinearSlabs& s, int unit) {
+  bool good = (s.inputs == 64 || s.inputs == 128) && s.columns % unit == 0;
+  for (int i = 0; i < s.count; ++i) good = good && s.slab[i].width % unit == 0;
+  return good;
+}
+
+}  // namespace crosstalk::device

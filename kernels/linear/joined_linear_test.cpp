@@ -1,0 +1,189 @@
+// Affine maps of one input against naive sums; operands in bf16 as the form in tiles takes them, and its sizes.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear/joined_linear.h"
+
+#include <fmt/format.h>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+struct Sizes {
+  int N, I;
+  std::vector<int> O;
+  bool bias = true;
+  Precision precision = Precision::full;
+  bool last_unused = false;  ///< nobody differentiates the last output
+};
+
+std::string name_of(const char* field, std::size_t i) { return fmt::format("{}{}", field, i); }
+
+int widest(const Sizes& s) { return std::max({s.N, s.I, *std::max_element(s.O.begin(), s.O.end())}); }
+
+template <class Real>
+JoinedLinear<Real> shaped_op(const Sizes& s) {
+  JoinedLinear<Real> op;
+  op.precision = s.precision, op.device = Device::cuda, op.outputs = static_cast<int>(s.O.size());
+  op.x.value = shaped<Real>(1, {s.N, s.I});
+  for (std::size_t i = 0; i < s.O.size(); ++i) op.w[i].value = shaped<Real>(1, {s.O[i], s.I});
+  op.plan();
+  return op;
+}
+
+void add_pieces(OpCase& op, const Sizes& s) {
+  const auto pieces = shaped_op<float>(s).pieces.value;
+  if (pieces.rank > 0) op.workspace("pieces", {pieces.dim(0), pieces.dim(1)});
+}
+
+Numbers rounded_to(Precision precision, Numbers x) {
+  for (double& e : x) e = rounded(precision, e);
+  return x;
+}
+
+/// y_i of x, w_i and b_i, operands rounded.
+Values maps(const Sizes& s, const Values& in) {
+  Values out;
+  const Numbers x = rounded_to(s.precision, in["x"]);
+  for (std::size_t i = 0; i < s.O.size(); ++i) {
+    const Numbers w = rounded_to(s.precision, in[name_of("w", i)]), &b = in[name_of("b", i)];
+    Numbers& y = out.real[name_of("y", i)];
+    for (int n = 0; n < s.N; ++n) {
+      for (int o = 0; o < s.O[i]; ++o) {
+        long double sum = b.empty() ? 0 : b[static_cast<std::size_t>(o)];
+        for (int c = 0; c < s.I; ++c)
+          sum += static_cast<long double>(x[static_cast<std::size_t>(n * s.I + c)]) *
+                 w[static_cast<std::size_t>(o * s.I + c)];
+        y.push_back(static_cast<double>(sum));
+      }
+    }
+  }
+  return out;
+}
+
+OpCase make(const std::string& name, const Sizes& s) {
+  OpCase op(name);
+  op.input("x", {s.N, s.I}, normal());
+  for (std::size_t i = 0; i < s.O.size(); ++i) {
+    op.input(name_of("w", i), {s.O[i], s.I}, normal());
+    if (s.bias && i != 1) {
+      op.input(name_of("b", i), {s.O[i]}, normal());
+    } else {
+      op.absent(name_of("b", i));
+    }
+    if (s.last_unused && i + 1 == s.O.size()) {
+      op.output_without_gradient(name_of("y", i), {s.N, s.O[i]});
+    } else {
+      op.output(name_of("y", i), {s.N, s.O[i]});
+    }
+  }
+  const auto configure = [s](auto& o) {
+    o.precision = s.precision, o.outputs = static_cast<int>(s.O.size());
+  };
+  if (s.precision == Precision::full) {
+    call<JoinedLinear>(op, configure);
+  } else {
+    call_forward<JoinedLinear>(op, configure);  // differences say nothing about a map that rounds
+  }
+  op.oracle([s](const Values& in) { return maps(s, in); });
+  return op.roundings(s.precision == Precision::full ? widest(s) : s.I).gradient_elements(60);
+}
+
+// Backward has an oracle too: the products of Linear's header.
+OpCase rounding_backward(const std::string& name, const Sizes& s, bool adds = false) {
+  OpCase op(name);
+  op.input("x", {s.N, s.I}, normal()).output_without_gradient("x_out", {s.N, s.I});
+  for (std::size_t i = 0; i < s.O.size(); ++i) {
+    op.input(name_of("w", i), {s.O[i], s.I}, normal()).input(name_of("g", i), {s.N, s.O[i]}, normal());
+    op.output_without_gradient(name_of("w_out", i), {s.O[i], s.I});
+    op.output_without_gradient(name_of("b_out", i), {s.O[i]});
+  }
+  add_pieces(op, s);
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& set) {
+    JoinedLinear<Real> a;
+    a.precision = s.precision, a.outputs = static_cast<int>(s.O.size());
+    a.x.value = set.real("x"), a.x.gradient = set.real("x_out"), a.x.write = Write::overwrite;
+    for (int i = 0; i < a.outputs; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      a.w[i].value = set.real(name_of("w", at)), a.y[i].gradient = set.real(name_of("g", at));
+      a.w[i].gradient = set.real(name_of("w_out", at)), a.b[i].gradient = set.real(name_of("b_out", at));
+      a.w[i].write = a.b[i].write = Write::overwrite;
+    }
+    if (set.reals.has("pieces")) a.pieces.value = set.real("pieces");
+    backward(exec, a);
+    if (!adds) return;
+    a.x.write = Write::add;
+    for (int i = 0; i < a.outputs; ++i) a.w[i].write = a.b[i].write = Write::add;
+    backward(exec, a);
+  });
+  op.oracle([=](const Values& in) {
+    Values out;
+    const double times = adds ? 2 : 1;
+    const Numbers x = rounded_to(s.precision, in["x"]);
+    Numbers& d_x = out.real["x_out"];
+    d_x.assign(x.size(), 0);
+    for (std::size_t i = 0; i < s.O.size(); ++i) {
+      const Numbers &g = in[name_of("g", i)], y = rounded_to(s.precision, g),
+                    w = rounded_to(s.precision, in[name_of("w", i)]);
+      Numbers &d_w = out.real[name_of("w_out", i)], &d_b = out.real[name_of("b_out", i)];
+      d_w.assign(w.size(), 0), d_b.assign(static_cast<std::size_t>(s.O[i]), 0);
+      for (int n = 0; n < s.N; ++n) {
+        for (int o = 0; o < s.O[i]; ++o) {
+          const auto at = static_cast<std::size_t>(n * s.O[i] + o);
+          d_b[static_cast<std::size_t>(o)] += times * g[at];
+          for (int c = 0; c < s.I; ++c) {
+            const auto x_at = static_cast<std::size_t>(n * s.I + c),
+                       w_at = static_cast<std::size_t>(o * s.I + c);
+            d_x[x_at] += times * y[at] * w[w_at];
+            d_w[w_at] += times * y[at] * x[x_at];
+          }
+        }
+      }
+    }
+    return out;
+  });
+  return op.roundings(widest(s));
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all = {
+      make("One", {5, 7, {3}}), make("Two", {5, 7, {3, 4}}), make("Three", {6, 4, {5, 1, 9}}),
+      make("Unused", {6, 4, {5, 2}, true, Precision::full, true}), make("NoBias", {4, 3, {2, 2}, false})};
+  const Sizes tiles[] = {
+      {67, 64, {34}},    {70, 128, {128, 64}}, {70, 100, {7, 2, 1}}, {65, 36, {130, 5}},
+      {300, 4, {3}},     {1, 128, {16}},       {40, 64, {64, 80}},   {64, 128, {1, 2, 3, 4, 5, 6, 7, 8}},
+      {1900, 8, {5, 3}}, {40, 128, {480}}};
+  int i = 0;
+  for (Sizes s : tiles) {
+    s.precision = Precision::bf16;
+    all.push_back(make(fmt::format("Bf16_{}", i), s));
+    all.push_back(rounding_backward(fmt::format("Bf16Backward_{}", i++), s));
+  }
+  Sizes adds = tiles[2];
+  adds.precision = Precision::bf16;
+  all.push_back(rounding_backward("Bf16Adds", adds, true));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(JoinedLinear, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+// Sizes that the form in tiles takes, and how it cuts them.
+TEST(JoinedLinearTest, Slabs) {
+  const auto slabs = [](const Sizes& s) { return shaped_op<float>(s).slabs(); };
+  const LinearSlabs s = slabs({65536, 128, {128, 130, 1}, true, Precision::bf16});
+  ASSERT_EQ(s.count, 4);
+  EXPECT_EQ(s.columns, 128 + 128 + 16 + 16);
+  EXPECT_EQ(s.slab[2].first, 128);
+  EXPECT_EQ(s.slab[2].width, 2);
+  EXPECT_EQ(s.slab[3].at, 272);
+  EXPECT_EQ(s.pieces, 33);
+  EXPECT_EQ(slabs({64, 128, {128}, true, Precision::bf16}).pieces, 1);
+  EXPECT_EQ(slabs({64, 130, {128}, true, Precision::bf16}).count, 0);
+  EXPECT_EQ(slabs({64, 66, {128}, true, Precision::bf16}).count, 0);
+  EXPECT_EQ(slabs({64, 128, {512}, true, Precision::bf16}).count, 4);
+  EXPECT_EQ(slabs({64, 128, {513}, true, Precision::bf16}).count, 0);
+  EXPECT_EQ(slabs({64, 128, {128}, true, Precision::tf32}).count, 0);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,538 @@
+// Affine maps of one input on the tensor cores, operands in bf16, as fast as memory: rows are read once for all outputs.
+//
+// Weights of all outputs lie in shared memory, and a block walks over tiles of 64 rows, the next two on their way
+// while one is multiplied. A row's results do not depend on who computes it, so there are as many blocks as the GPU holds.
+// Gradients of weights are sums over parts of the rows, added in the order of the parts.
+//
+// Columns of a block of 16 are ordered such that a lane's sums are four neighbours: n = 4 t + 2 b + x stands at
+// 8 b + 2 t + x.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/linear/joined_linear.h"
+#include "kernels/matmul/operand_pairs.cuh"
+
+namespace crosstalk::device {
+
+constexpr int kJoinedThreads = 512, kJoinedRows = LinearSlabs::kRows;
+constexpr int kColumnGroups = 4;  ///< of warps; the others are groups of 16 rows
+
+__device__ __forceinline__ int place_of(int n) { return n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2; }
+
+/// 64 rows of up to kColumns numbers in shared memory; `kStep` keeps banks apart.
+template <int kColumns>
+struct JoinedTile {
+  static constexpr int kStep = kColumns + 8, kSize = kJoinedRows * kStep;
+  static constexpr int kRaw = kJoinedRows * kColumns;  ///< floats as they come
+  static constexpr int kFours = kColumns / 4, kStride = kJoinedThreads / kFours,
+                       kTurns = kJoinedRows / kStride;
+  using Numbers = Four<float>[kTurns];
+
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
+
+  /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its places in shared
+  /// memory, in the background; anything outside. rounded: two operands in the place of a float.
+  __device__ static void request(const float* from, bool rounded, int ld, int first, int width, int n0, int N,
+                                 float* shared) {
+    const int c = column();
+    Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
+    if (rounded) {
+      const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i)
+        asm volatile(
+            "cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(
+                reinterpret_cast<uint2*>(shared) + threadIdx.x + i * kJoinedThreads))),
+            "l"(pairs + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
+            : "memory");
+    } else if (ld % 4 == 0 && is_aligned16(from)) {  // no branch a copy
+      from += first + (c < width ? c : 0);
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         static_cast<unsigned>(__cvta_generic_to_shared(to + i * kJoinedThreads))),
+                     "l"(from + static_cast<std::int64_t>(min(n0 + row(i), N - 1)) * ld)
+                     : "memory");
+    } else {
+#pragma unroll
+      for (int i = 0; i < kTurns; ++i) {
+        const int n = n0 + row(i);
+        load4(from + static_cast<std::int64_t>(min(n, N - 1)) * ld + first + c, n < N ? width - c : 0, false,
+              to[i * kJoinedThreads].v);
+      }
+    }
+  }
+  /// Has rows n0 .. of N of operands copied to their places in a tile, in the background; zeros beyond N,
+  /// anything beyond `width`.
+  __device__ static void copy(const std::uint16_t* from, int ld, int width, int n0, int N,
+                              std::uint16_t* tile) {
+    constexpr int kAcross = kColumns / 8;
+#pragma unroll
+    for (int i = 0; i < kJoinedRows * kAcross / kJoinedThreads; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kJoinedThreads, n = at / kAcross,
+                c = at % kAcross * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<unsigned>(__cvta_generic_to_shared(tile + n * kStep + c))),
+                   "l"(from + static_cast<std::int64_t>(min(n0 + n, N - 1)) * ld + (c < width ? c : 0)),
+                   "r"(n0 + n < N ? 16 : 0)
+                   : "memory");
+    }
+  }
+  /// What was requested, once it is there.
+  __device__ static void collect(const float* shared, bool rounded, Numbers& x) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      if (rounded) {
+        x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
+      } else {
+        x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
+      }
+    }
+  }
+  /// What is inside, zeros for the rest.
+  __device__ static void clear(int width, int n0, int N, Numbers& x) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (n0 + row(i) >= N || column() + e >= width) x[i].v[e] = 0;
+      }
+    }
+  }
+  __device__ static void keep(const Numbers& x, std::uint16_t* to) {
+#pragma unroll
+    for (int i = 0; i < kTurns; ++i) {
+      const float(&v)[4] = x[i].v;
+      *reinterpret_cast<uint2*>(to + row(i) * kStep + column()) =
+          make_uint2(bf16_pair(v[0], v[1]), bf16_pair(v[2], v[3]));
+    }
+  }
+};
+
+/// The output and its column of each 16 columns of all; by every thread, before a barrier.
+__device__ __forceinline__ void list_columns(const LinearSlabs& s,
+                                             int2 (&list)[LinearSlabs::kMostColumns / 16]) {
+  for (int i = static_cast<int>(threadIdx.x); i < s.count; i += kJoinedThreads) {
+    for (int c = 0; c < s.slab[i].width; c += 16)
+      list[(s.slab[i].at + c) / 16] = make_int2(s.slab[i].output, s.slab[i].first + c);
+  }
+}
+
+/// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their places (for
+/// products with rows of x), else columns.
+template <int D, bool kTurned>
+__device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
+                                             const int2* list, std::uint16_t* to) {
+  constexpr int kStep = JoinedTile<D>::kStep;
+  constexpr int kBatch = 8;
+  const int all = s.columns * (D / 4);
+#pragma unroll 1
+  for (int begin = static_cast<int>(threadIdx.x); begin < all; begin += kBatch * kJoinedThreads) {
+    Four<float> v[kBatch];
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {  // no branch a load
+      const int at = min(begin + j * kJoinedThreads, all - 1), c = at / (D / 4), i = at % (D / 4) * 4;
+      const int2 of = list[c / 16];
+      const Tensor<float>& w = a.w[of.x].value;
+      const float* row = w.at(r) + static_cast<std::int64_t>(min(of.y + c % 16, w.dim(0) - 1)) * s.inputs;
+      v[j] = *reinterpret_cast<const Four<float>*>(row + (i < s.inputs ? i : 0));
+    }
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int at = begin + j * kJoinedThreads, c = at / (D / 4), i = at % (D / 4) * 4;
+      if (at >= all) break;
+      const int2 of = list[c / 16];
+      const bool inside = of.y + c % 16 < a.w[of.x].value.dim(0) && i < s.inputs;
+      const unsigned low = inside ? bf16_pair(v[j].v[0], v[j].v[1]) : 0,
+                     high = inside ? bf16_pair(v[j].v[2], v[j].v[3]) : 0;
+      if (kTurned) {
+        *reinterpret_cast<uint2*>(to + (c / 16 * 16 + place_of(c % 16)) * kStep + i) = make_uint2(low, high);
+      } else {
+        std::uint16_t* row = to + c * kStep + i / 16 * 16 + i / 4 % 4 * 2;
+        *reinterpret_cast<unsigned*>(row) = low;
+        *reinterpret_cast<unsigned*>(row + 8) = high;
+      }
+    }
+  }
+}
+
+/// Copies are on their way for so many tiles (one where many weights leave no room), and tiles of operands alternate between
+/// two places: a barrier a tile will do.
+constexpr int kJoinedDepth = 2, kJoinedPlaces = 2, kRoomForTwo = 464;
+__device__ __host__ __forceinline__ int joined_depth(const LinearSlabs& s) {
+  return s.columns <= kRoomForTwo ? kJoinedDepth : 1;
+}
+__device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void copies_wait(int depth) {
+  if (depth > 1) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kJoinedDepth - 1) : "memory");
+  } else {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  }
+}
+
+/// Shared memory: weights, tiles and copies of kColumns, biases.
+template <int D, int kColumns>
+std::size_t joined_bytes(const LinearSlabs& s) {
+  using T = JoinedTile<kColumns>;
+  return static_cast<std::size_t>(s.columns * JoinedTile<D>::kStep + kJoinedPlaces * T::kSize) *
+             sizeof(std::uint16_t) +
+         static_cast<std::size_t>(joined_depth(s) * T::kRaw + s.columns) * sizeof(float);
+}
+
+/// Four neighbours of row n, as far as there are columns; `rounded`: as operands.
+__device__ __forceinline__ void put_four(Write mode, float* rows, bool rounded, std::int64_t n, int column,
+                                         int columns, bool aligned, const float (&v)[4]) {
+  if (rounded) {
+    auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
+    if (column >= columns) return;
+    const Four<float> old = mode == Write::add ? four_of(*to) : Four<float>{};
+    *to =
+        make_uint2(bf16_pair(v[0] + old.v[0], v[1] + old.v[1]), bf16_pair(v[2] + old.v[2], v[3] + old.v[3]));
+    return;
+  }
+  float* const row = rows + n * columns;
+  if (aligned && column < columns) {
+    Four<float>* to = reinterpret_cast<Four<float>*>(row + column);
+    Four<float> sum = {{v[0], v[1], v[2], v[3]}};
+    if (mode == Write::add) {
+      const Four<float> old = *to;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum.v[e] += old.v[e];
+    }
+    *to = sum;
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if (column + e < columns) put(mode, row + column + e, v[e]);
+  }
+}
+
+template <int D>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    joined_forward(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  using X = JoinedTile<D>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ int2 list[LinearSlabs::kMostColumns / 16];
+  auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
+  std::uint16_t* const tiles_at = ws + s.columns * X::kStep;
+  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * X::kSize);
+  const int depth = joined_depth(s);
+  float* const bias = raw + depth * X::kRaw;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
+            tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
+  const float* const x = a.x.value.at(r);
+  int tile = blockIdx.x;
+  const auto request = [&](int t, int place) {
+    if (t < tiles)
+      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
+    copies_end();
+  };
+  for (int i = 0; i < depth; ++i) request(tile + i * walkers, i);
+  list_columns(s, list);
+  __syncthreads();
+  load_weights<D, true>(a, s, r, list, ws);
+  for (int c = static_cast<int>(threadIdx.x); c < s.columns; c += kJoinedThreads) {
+    const int2 of = list[c / 16];
+    const Tensor<float>& b = a.b[of.x].value;
+    const int o = of.y + c % 16;
+    bias[c] = b && o < b.columns() ? b.at(r)[o] : 0;
+  }
+  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
+            r0 = warp / kColumnGroups * 16;
+  int copy = 0, place = 0;
+  for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= 1) {
+    const int n0 = tile * kJoinedRows;
+    std::uint16_t* const xs = tiles_at + place * X::kSize;
+    typename X::Numbers now;
+    copies_wait(depth);
+    X::collect(raw + copy * X::kRaw, a.rounded_x, now);
+    request(tile + depth * walkers, copy);
+    X::clear(s.inputs, n0, N, now);
+    X::keep(now, xs);
+    __syncthreads();
+    unsigned rows[D / 16][4];
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k)
+      load_matrices<false>(rows[k], xs + (r0 + lane % 16) * X::kStep + k * 16 + lane / 16 * 8);
+#pragma unroll 1
+    for (int j = warp % kColumnGroups; j < s.columns / 16; j += kColumnGroups) {
+      const std::uint16_t* w = ws + (j * 16 + lane % 8 + lane / 16 * 8) * X::kStep + lane / 8 % 2 * 8;
+      float sums[2][4] = {};
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k) {
+        unsigned b[4];
+        load_matrices<false>(b, w + k * 16);
+        mma_bf16(sums[0], rows[k], b[0], b[1]);
+        mma_bf16(sums[1], rows[k], b[2], b[3]);
+      }
+      const int2 of = list[j];
+      const Tensor<float>& y = a.y[of.x].value;
+      const int columns = a.w[of.x].value.dim(0), column = of.y + 4 * (lane % 4);
+      const Four<float> add = *reinterpret_cast<const Four<float>*>(bias + j * 16 + 4 * (lane % 4));
+      const bool aligned = columns % 4 == 0 && is_aligned16(y.at(r));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int n = n0 + r0 + lane / 4 + 8 * half;
+        const float v[4] = {sums[0][2 * half] + add.v[0], sums[0][2 * half + 1] + add.v[1],
+                            sums[1][2 * half] + add.v[2], sums[1][2 * half + 1] + add.v[3]};
+        if (n < N) put_four(Write::overwrite, y.at(r), a.rounded_y[of.x], n, column, columns, aligned, v);
+      }
+    }
+  }
+}
+
+/// d_x = sum_i d_y_i W_i, slab after slab.
+template <int D>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    joined_inputs(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  using Y = JoinedTile<LinearSlabs::kWidth>;
+  constexpr int kStep = JoinedTile<D>::kStep, kOwn = D / kColumnGroups;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ int2 list[LinearSlabs::kMostColumns / 16];
+  auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
+  std::uint16_t* const tiles_at = ws + s.columns * kStep;
+  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * Y::kSize);
+  const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
+            tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
+  int tile = blockIdx.x;
+  // What is requested: a slab of a tile, then the next.
+  const int depth = joined_depth(s);
+  int ahead_tile = tile, ahead_slab = 0;
+  const auto request = [&](int place) {
+    if (ahead_tile < tiles) {
+      const LinearSlabs::Slab& slab = s.slab[ahead_slab];
+      Y::request(a.y[slab.output].gradient.at(r), a.rounded_d_y[slab.output], a.w[slab.output].value.dim(0),
+                 slab.first, slab.width, ahead_tile * kJoinedRows, N, raw + place * Y::kRaw);
+      if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
+    }
+    copies_end();
+  };
+  for (int i = 0; i < depth; ++i) request(i);
+  list_columns(s, list);
+  __syncthreads();
+  load_weights<D, false>(a, s, r, list, ws);
+  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
+            r0 = warp / kColumnGroups * 16, c0 = warp % kColumnGroups * kOwn;
+  float* const d_x = a.x.gradient.at(r);
+  const bool aligned = is_aligned16(d_x);
+  int copy = 0, place = 0;
+  for (; tile < tiles; tile += walkers) {
+    const int n0 = tile * kJoinedRows;
+    float sums[kOwn / 8][4] = {};
+#pragma unroll 1
+    for (int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= 1) {
+      const LinearSlabs::Slab& slab = s.slab[i];
+      std::uint16_t* const ys = tiles_at + place * Y::kSize;
+      typename Y::Numbers now;
+      copies_wait(depth);
+      Y::collect(raw + copy * Y::kRaw, a.rounded_d_y[slab.output], now);
+      request(copy);
+      Y::clear(slab.width, n0, N, now);
+      Y::keep(now, ys);
+      __syncthreads();
+      const std::uint16_t *rows = ys + (r0 + lane % 16) * Y::kStep + lane / 16 * 8,
+                          *w = ws + (slab.at + lane % 16) * kStep + c0 + lane / 16 * 8;
+#pragma unroll 2
+      for (int k = 0; k < slab.width; k += 16) {
+        unsigned x[4];
+        load_matrices<false>(x, rows + k);
+#pragma unroll
+        for (int n = 0; n < kOwn / 8; n += 2) {
+          unsigned b[4];
+          load_matrices<true>(b, w + k * kStep + n * 8);
+          mma_bf16(sums[n], x, b[0], b[1]);
+          mma_bf16(sums[n + 1], x, b[2], b[3]);
+        }
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int n = n0 + r0 + lane / 4 + 8 * half;
+      if (n >= N) continue;
+#pragma unroll
+      for (int j = 0; j < kOwn / 8; j += 2) {
+        const float v[4] = {sums[j][2 * half], sums[j][2 * half + 1], sums[j + 1][2 * half],
+                            sums[j + 1][2 * half + 1]};
+        put_four(a.x.write, d_x, a.rounded_x, n, c0 + j * 8 + 4 * (lane % 4), s.inputs, aligned, v);
+      }
+    }
+  }
+}
+
+/// Tiles of operands that come as such, one of them in use.
+constexpr int kOperandPlaces = 4;
+
+/// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
+/// rounded already.
+template <int D, bool kOperands>
+__global__ void __launch_bounds__(kJoinedThreads, 1)
+    joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  using X = JoinedTile<D>;
+  using Y = JoinedTile<LinearSlabs::kWidth>;
+  constexpr int kOwn = D / kColumnGroups,
+                kOwnRows = LinearSlabs::kWidth / (kJoinedThreads / 32 / kColumnGroups);
+  extern __shared__ __align__(16) unsigned char memory[];
+  auto* const raw = reinterpret_cast<float*>(memory);
+  auto* const tiles_at =
+      reinterpret_cast<std::uint16_t*>(raw + (kOperands ? 0 : kJoinedDepth * (Y::kRaw + X::kRaw)));
+  constexpr int kDepth = kOperands ? kOperandPlaces - 1 : kJoinedDepth,
+                kPlaces = kOperands ? kOperandPlaces : kJoinedDepth;
+  const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
+            tiles = (N + kJoinedRows - 1) / kJoinedRows;
+  const int piece = static_cast<int>(blockIdx.x) / s.count;
+  const LinearSlabs::Slab slab = s.slab[static_cast<int>(blockIdx.x) % s.count];
+  const int end = static_cast<int>(static_cast<std::int64_t>(tiles) * (piece + 1) / s.pieces);
+  const Tensor<float>& d_y = a.y[slab.output].gradient;
+  const float *const x = a.x.value.at(r), *const g = d_y.at(r);
+  const int ld = a.w[slab.output].value.dim(0);
+  const bool rounded_y = a.rounded_d_y[slab.output];
+  const auto request = [&](int t, int place) {
+    if (kOperands && t < end) {
+      std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
+      Y::copy(reinterpret_cast<const std::uint16_t*>(g) + slab.first, ld, slab.width, t * kJoinedRows, N, to);
+      X::copy(reinterpret_cast<const std::uint16_t*>(x), s.inputs, s.inputs, t * kJoinedRows, N,
+              to + Y::kSize);
+    } else if (t < end) {
+      float* const to = raw + place * (Y::kRaw + X::kRaw);
+      Y::request(g, rounded_y, ld, slab.first, slab.width, t * kJoinedRows, N, to);
+      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
+    }
+    copies_end();
+  };
+  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
+            o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
+  float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
+  int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
+#pragma unroll
+  for (int i = 0; i < kDepth; ++i) request(tile + i, i);
+#pragma unroll 1
+  for (int place = 0; tile < end; ++tile, place = (place + 1) % kPlaces) {
+    const int n0 = tile * kJoinedRows;
+    const float* const from = raw + place * (Y::kRaw + X::kRaw);
+    std::uint16_t *const ys = tiles_at + place * (Y::kSize + X::kSize), *const xs = ys + Y::kSize;
+    if constexpr (kOperands) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kDepth - 1) : "memory");
+      __syncthreads();
+      request(tile + kDepth, (place + kDepth) % kPlaces);  // that of the tile before is free
+#pragma unroll
+      for (int i = 0; i < Y::kTurns; ++i) {
+        const Four<float> now =
+            four_of(*reinterpret_cast<const uint2*>(ys + Y::row(i) * Y::kStep + Y::column()));
+#pragma unroll
+        for (int e = 0; e < 4; ++e) side[e] += now.v[e];
+      }
+    } else {
+      copies_wait(kJoinedDepth);
+      {
+        typename Y::Numbers now;
+        Y::collect(from, rounded_y, now);
+        Y::clear(slab.width, n0, N, now);
+#pragma unroll
+        for (int i = 0; i < Y::kTurns; ++i) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) side[e] += now[i].v[e];
+        }
+        Y::keep(now, ys);
+      }
+      {
+        typename X::Numbers now;
+        X::collect(from + Y::kRaw, a.rounded_x, now);
+        X::clear(s.inputs, n0, N, now);
+        X::keep(now, xs);
+      }
+      request(tile + kDepth, place);
+      __syncthreads();
+    }
+    if (o0 >= slab.width) continue;
+#pragma unroll
+    for (int k = 0; k < kJoinedRows; k += 16) {
+      unsigned rows[kOwnRows / 16][4];
+#pragma unroll
+      for (int m = 0; m < kOwnRows / 16; ++m)
+        load_matrices<true>(rows[m],
+                            ys + (k + lane / 16 * 8 + lane % 8) * Y::kStep + o0 + m * 16 + lane / 8 % 2 * 8);
+#pragma unroll
+      for (int n = 0; n < kOwn / 8; n += 2) {
+        unsigned b[4];
+        load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
+#pragma unroll
+        for (int m = 0; m < kOwnRows / 16; ++m) {
+          mma_bf16(sums[m][n], rows[m], b[0], b[1]);
+          mma_bf16(sums[m][n + 1], rows[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
+#pragma unroll
+  for (int m = 0; m < kOwnRows / 16; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int o = o0 + m * 16 + lane / 4 + 8 * half;
+      if (o >= slab.width) continue;
+      float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
+#pragma unroll
+      for (int n = 0; n < kOwn / 8; ++n) {
+        const int c = c0 + n * 8 + 2 * (lane % 4);
+        if (c < s.inputs)
+          *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
+      }
+    }
+  }
+  if (!a.b[slab.output].wanted()) return;
+  __syncthreads();                                             // the tiles are read
+  auto* const sides = reinterpret_cast<Four<float>*>(memory);  // [rows of a turn][fours]
+  sides[threadIdx.x] = {{side[0], side[1], side[2], side[3]}};
+  __syncthreads();
+  const int o = threadIdx.x;
+  if (o >= slab.width) return;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < Y::kStride; ++i) sum += sides[i * Y::kFours + o / 4].v[o % 4];
+  out[s.bias_at[slab.output] + slab.first + o] = sum;
+}
+
+/// Adds up the pieces: warps take turns at them, 128 numbers a block.
+constexpr int kSumWarps = 16;
+__global__ void __launch_bounds__(32 * kSumWarps)
+    join_pieces(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
+  __shared__ Four<float> parts[kSumWarps][32];
+  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32, r = blockIdx.y,
+            first = (static_cast<int>(blockIdx.x) * 32 + lane) * 4;
+  Four<float> sum = {};
+  if (first < s.piece_size) {
+    const float* from = a.pieces.value.at(r) + first;
+#pragma unroll 8
+    for (int p = warp; p < s.pieces; p += kSumWarps) {
+      const Four<float> piece =
+          *reinterpret_cast<const Four<float>*>(from + static_cast<std::int64_t>(p) * s.piece_size);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum.v[e] += piece.v[e];
+    }
+  }
+  parts[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0) return;
+#pragma unroll
+  for (int i = 1; i < kSumWarps; ++i) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum.v[e] += parts[i][lane].v[e];
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int at = first + e;
+    for (int i = 0; i < a.outputs; ++i) {
+      if (!a.y[i].gradient.data) continue;
+      const int out = a.w[i].value.dim(0), w = at - s.weight_at[i], b = at - s.bias_at[i];
+      if (w >= 0 && w < out * s.inputs && a.w[i].wanted())
+        put(a.w[i].write, a.w[i].gradient.at(r) + w, sum.v[e]);
+      if (b >= 0 && b < out && a.b[i].wanted()) put(a.b[i].write, a.b[i].gradient.at(r) + b, sum.v[e]);
+    }
+  }
+}
+
+}  // namespace crosstalk::device

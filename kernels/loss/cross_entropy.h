@@ -1,0 +1,116 @@
+// The head of a language model and its loss: cross-entropy of softmax(w x) against targets, in blocks of rows, so that the
+// logits of all queries are never there at the same time.
+//
+//   y_n = w x_n,   query_loss_n = log sum_v e^{y_nv} - y_n,target,   loss = mean over used slots
+//
+// On a GPU, with operands in bf16 and rows that a tile holds, logits are never written at all: they are made in tiles, and
+// again for the gradients (cross_entropy_tiles.cuh).
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/linear/linear.h"
+
+namespace crosstalk {
+
+/// How the form without logits is cut, and where its numbers lie in its workspace: floats of one replica. Shapes alone
+/// decide, so that a replica's bits do not depend on how many there are.
+struct EntropyTiles {
+  static constexpr int kRows = 128, kStep = 64;  ///< of a block; of the other side, at once
+  static constexpr int kLargest = 128;           ///< columns of x
+  int D = 0;                                     ///< columns of a tile: those of x, rounded up
+  int parts = 1;                                 ///< of the vocabulary, for the sums of a row
+  int x_parts = 1, w_parts = 1;                  ///< of the other side, for gradients
+  std::int64_t part_at = 0, row_at = 0, piece_at = 0, size = 0;
+
+  EntropyTiles() = default;
+  EntropyTiles(std::int64_t rows, int V, int columns) {
+    constexpr std::int64_t kBlocks = 132;  // of an H100 or H200; two of sums fit one of its multiprocessors
+    const auto cut = [](std::int64_t own, std::int64_t other, std::int64_t blocks) {
+      const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep;
+      return static_cast<int>(std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(1, tiles), 1,
+                                                       std::min<std::int64_t>(16, steps)));
+    };
+    D = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
+    parts = cut(rows, V, 2 * kBlocks), x_parts = cut(rows, V, kBlocks), w_parts = cut(V, rows, kBlocks);
+    part_at = (rows + V) * D / 2;                // before it: operands, two in a float
+    row_at = part_at + 4 * parts * rows;         // of a part and row: four numbers
+    piece_at = row_at + (2 * rows + 3) / 4 * 4;  // of a row: two
+    size = piece_at + std::max(x_parts * rows, w_parts * static_cast<std::int64_t>(V)) * D;
+  }
+};
+
+/// Slots with target -1 are not used: query_loss 0, correct -1. correct is 1 where the target's logit is larger than every
+/// other (of equal ones none is right). The gradient of `loss` has seed 1 for every replica.
+template <class Real>
+struct CrossEntropy {
+  Precision precision = Precision::full;  ///< of the operands of its products
+  Device device = Device::cpu;            ///< whose workspace plan() asks for
+  bool with_gradients = false;   ///< forward writes the gradients too, and backward has nothing to do
+  In<Real> x;                    ///< [R,B,Q,D]
+  In<Real> w;                    ///< [R,V,D]
+  Ids target;                    ///< int32 [R,B,Q]
+  Out<Real> query_loss;          ///< [R,B,Q], never differentiated
+  Out<Real> loss;                ///< [R,1]
+  Tensor<std::int32_t> correct;  ///< [R,B,Q]
+  Work<Real> logits;             ///< [R,block,V]; unless `tiles`
+  Work<Real> tiles;              ///< [R,size]: of the form without logits (CUDA, float)
+  Work<Real> share;              ///< [R,1]: 1 / used slots
+
+  static constexpr const char* kName = "cross_entropy";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("w", w), f("target", target), f("query_loss", query_loss), f("loss", loss);
+    f("logits", logits), f("tiles", tiles), f("share", share);
+  }
+  /// Rows whose logits are there at once: some megabytes of them.
+  static int block(std::int64_t rows, int V) {
+    const std::int64_t fit = (std::int64_t{1} << 23) / std::max(1, V) / 64 * 64;
+    return static_cast<int>(std::min(rows, std::max<std::int64_t>(64, fit)));
+  }
+  CT_HD std::int64_t rows() const { return x.value.rows(); }
+  CT_HD int V() const { return w.value.dim(0); }
+  bool fits_tiles() const {
+    return sizeof(Real) == sizeof(float) && precision == Precision::bf16 &&
+           x.value.columns() <= EntropyTiles::kLargest;
+  }
+  void plan() {
+    if (!x || !w || !target || w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||
+        target.value.size() != x.value.rows())
+      throw std::logic_error("[cross_entropy] x, w and target do not fit");
+    const int R = x.value.R;
+    query_loss.value = shaped<Real>(R, {target.value.dim(0), target.value.dim(1)});
+    loss.value = shaped<Real>(R, {1});
+    const std::int64_t size = EntropyTiles(rows(), V(), x.value.columns()).size;
+    if (device == Device::cuda && fits_tiles() && size <= 1 << 30) {
+      tiles.value = shaped<Real>(R, {static_cast<int>(size)});
+    } else {
+      logits.value = shaped<Real>(R, {block(rows(), V()), V()});
+    }
+    share.value = shaped<Real>(R, {1});
+  }
+
+  /// The product of `count` rows from `begin`: logits and, where gradients are wanted, what comes of theirs, which stand
+  /// where the logits stood.
+  Linear<Real> product(std::int64_t begin, std::int64_t count) const {
+    const auto part = [&](Tensor<Real> t, std::int64_t from) {
+      const int columns = t.columns();
+      if (t.data) t.data += from * columns;
+      t.rank = 2, t.dims[0] = static_cast<int>(count), t.dims[1] = columns;
+      return t;
+    };
+    Linear<Real> p;
+    p.precision = precision;
+    p.x.value = part(x.value, begin), p.x.gradient = part(x.gradient, begin), p.x.write = x.write;
+    p.w = w;
+    if (begin > 0 && w.wanted()) p.w.write = Write::add;
+    p.y.value = p.y.gradient = part(logits.value, 0);
+    return p;
+  }
+};
+CROSSTALK_OP(CrossEntropy)
+
+}  // namespace crosstalk

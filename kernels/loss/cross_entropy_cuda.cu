@@ -1,0 +1,202 @@
+// Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a thread block a row between them.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/loss/cross_entropy_tiles.cuh"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 256, kWarps = kThreads / 32, kHeld = 32;
+
+template <class Real>
+__device__ __forceinline__ Real exp_of(Real x) {
+  if constexpr (sizeof(Real) == 4) return ::expf(x);
+  return ::exp(x);
+}
+
+/// f(warp's value) over all warps, the same in every thread. `warps`: shared memory, used once.
+template <class Real, class F>
+__device__ __forceinline__ Real over_warps(Real mine, Real* warps, const F& f) {
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
+  __syncthreads();
+  Real all = warps[0];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) all = f(all, warps[w]);
+  return all;
+}
+
+/// A row of logits is read once where it fits the registers of a block.
+template <class Real, bool kFits>
+__global__ void __launch_bounds__(kThreads)
+    entropy_rows(const __grid_constant__ CrossEntropy<Real> op, std::int64_t begin, bool gradients) {
+  __shared__ Real tops[kWarps], totals[kWarps], losers[kWarps];
+  const int r = blockIdx.y, V = op.V();
+  const std::int64_t n = begin + blockIdx.x;
+  Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
+  const int target = op.target.value.at(r)[n];
+  if (target < 0) {
+    if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.at(r)[n] = -1;
+    if (gradients) {
+      for (int v = threadIdx.x; v < V; v += kThreads) y[v] = 0;
+    }
+    return;
+  }
+  Real held[kFits ? kHeld : 1];
+  if constexpr (kFits) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const int v = threadIdx.x + i * kThreads;
+      if (v < V) held[i] = y[v];
+    }
+  }
+  const auto each = [&](auto&& f) {
+    if constexpr (kFits) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i) {
+        const int v = threadIdx.x + i * kThreads;
+        if (v < V) f(v, held[i]);
+      }
+    } else {
+      for (int v = threadIdx.x; v < V; v += kThreads) f(v, y[v]);
+    }
+  };
+  const Real right = y[target];
+  Real top = right, lost = 0;
+  each([&](int v, Real x) {
+    top = x > top ? x : top;
+    if (v != target && !(x < right)) lost = 1;
+  });
+  const auto larger = [](Real a, Real b) { return b > a ? b : a; };
+  top = over_warps(warp_max(top), tops, larger);
+  lost = over_warps(warp_max(lost), losers, larger);
+  Real total = 0;
+  each([&](int, Real x) { total += exp_of(x - top); });
+  total = over_warps(warp_sum(total), totals, [](Real a, Real b) { return a + b; });
+  if (threadIdx.x == 0) {
+    op.query_loss.value.at(r)[n] = log(total) + (top - right);
+    op.correct.at(r)[n] = lost == 0;
+  }
+  if (!gradients) return;
+  const Real share = op.share.value.at(r)[0];
+  each([&](int v, Real x) { y[v] = (exp_of(x - top) / total - (v == target ? Real(1) : Real(0))) * share; });
+}
+
+/// One block a replica: a sum of numbers of rows in a fixed order.
+template <class Real, class F>
+__device__ Real block_sum(std::int64_t rows, Real* warps, const F& f) {
+  Real mine = 0;
+  for (std::int64_t n = threadIdx.x; n < rows; n += kThreads) mine += f(n);
+  return over_warps(warp_sum(mine), warps, [](Real a, Real b) { return a + b; });
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) used_share(const __grid_constant__ CrossEntropy<Real> op) {
+  __shared__ Real warps[kWarps];
+  const int r = blockIdx.x;
+  const Real used = block_sum<Real>(
+      op.rows(), warps, [&](std::int64_t n) { return op.target.value.at(r)[n] >= 0 ? Real(1) : Real(0); });
+  if (threadIdx.x == 0) op.share.value.at(r)[0] = used > 0 ? 1 / used : Real(0);
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ CrossEntropy<Real> op) {
+  __shared__ Real warps[kWarps];
+  const int r = blockIdx.x;
+  const Real total =
+      block_sum<Real>(op.rows(), warps, [&](std::int64_t n) { return op.query_loss.value.at(r)[n]; });
+  if (threadIdx.x == 0) op.loss.value.at(r)[0] = total * op.share.value.at(r)[0];
+}
+
+/// Gradient of one side.
+template <int D, bool kWords>
+void gradient_in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles) {
+  if (!(kWords ? op.w : op.x).wanted()) return;
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const std::int64_t rows = kWords ? op.V() : op.rows();
+  const unsigned blocks =
+      blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(kWords ? tiles.w_parts : tiles.x_parts);
+  allow_shared_memory(entropy_gradient<D, kWords>, kEntropyBytes<D>);
+  entropy_gradient<D, kWords>
+      <<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (gradient)");
+  add_parts<D, kWords>
+      <<<dim3(blocks_for(rows * (D / 4), kEntropyThreads), R), kEntropyThreads, 0, stream_of(exec)>>>(op,
+                                                                                                      tiles);
+  check_launch("cross_entropy (parts)");
+}
+
+template <int D>
+void in_tiles(const Exec& exec, const CrossEntropy<float>& op, const EntropyTiles& tiles, bool gradients) {
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const std::int64_t rows = op.rows();
+  const unsigned blocks = blocks_for(rows, EntropyTiles::kRows) * static_cast<unsigned>(tiles.parts);
+  round_operands<D><<<dim3(blocks_for((rows + op.V()) * (D / 8), kEntropyThreads), R), kEntropyThreads, 0,
+                      stream_of(exec)>>>(op);
+  check_launch("cross_entropy (operands)");
+  allow_shared_memory(entropy_sums<D>, kEntropyBytes<D>);
+  entropy_sums<D><<<dim3(blocks, R), kEntropyThreads, kEntropyBytes<D>, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (sums)");
+  finish_rows<D>
+      <<<dim3(blocks_for(rows, kFinishThreads), R), kFinishThreads, 0, stream_of(exec)>>>(op, tiles);
+  check_launch("cross_entropy (rows)");
+  if (!gradients) return;
+  gradient_in_tiles<D, false>(exec, op, tiles);
+  gradient_in_tiles<D, true>(exec, op, tiles);
+}
+
+/// Whether it was done so.
+template <class Real>
+bool done_in_tiles(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (!op.tiles || !op.fits_tiles()) return false;
+    const EntropyTiles tiles(op.rows(), op.V(), op.x.value.columns());
+    if (tiles.D == 32) in_tiles<32>(exec, op, tiles, gradients);
+    if (tiles.D == 64) in_tiles<64>(exec, op, tiles, gradients);
+    if (tiles.D == 128) in_tiles<128>(exec, op, tiles, gradients);
+    return true;
+  }
+  return false;
+}
+
+template <class Real>
+void by_blocks(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+  const std::int64_t rows = op.rows(), block = op.logits.value.dim(0);
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  const auto kernel = op.V() <= kHeld * kThreads ? entropy_rows<Real, true> : entropy_rows<Real, false>;
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t count = std::min(block, rows - begin);
+    const Linear<Real> product = op.product(begin, count);
+    forward_cuda(exec, product);
+    kernel<<<dim3(static_cast<unsigned>(count), R), kThreads, 0, stream_of(exec)>>>(op, begin, gradients);
+    check_launch("cross_entropy");
+    if (gradients) backward_cuda(exec, product);
+  }
+}
+
+template <class Real>
+void pass(const Exec& exec, const CrossEntropy<Real>& op, bool gradients) {
+  const unsigned R = static_cast<unsigned>(op.x.value.R);
+  if (op.rows() == 0 || R == 0) return;
+  used_share<<<R, kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("cross_entropy (used slots)");
+  if (!done_in_tiles(exec, op, gradients)) by_blocks(exec, op, gradients);
+  mean_loss<<<R, kThreads, 0, stream_of(exec)>>>(op);
+  check_launch("cross_entropy (mean)");
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cuda(const Exec& exec, const CrossEntropy<Real>& op) {
+  pass(exec, op, op.with_gradients);
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const CrossEntropy<Real>& op) {
+  if (!op.with_gradients) pass(exec, op, true);
+}
+
+CROSSTALK_INSTANTIATE(cuda, CrossEntropy)
+
+}  // namespace crosstalk

@@ -1,0 +1,315 @@
+// Products of matrices that lie in shared memory, by all warps of a block on the tensor cores (mma.sync).
+//
+// Matrices lie there as operands: bf16 as two bytes; tf32 (rounded) and full precision as floats. Rows are
+// padded such that the rows of a load fall into different banks. Every sum's order is fixed by the shapes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/matmul/tensor_core.cuh"
+
+namespace crosstalk::device {
+
+/// How a number lies in shared memory.
+template <Precision kPrecision>
+struct Operand {
+  using Type = float;
+  static constexpr int kPad = 4, kStep = 8;  ///< of a row; k of one instruction
+  __device__ __forceinline__ static float of(float x) {
+    return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x) & kHigh) : x;
+  }
+  __device__ __forceinline__ static float value(float x) { return x; }
+  __device__ __forceinline__ static void put1(float* to, float x) { *to = of(x); }
+  __device__ __forceinline__ static void put2(float* to, float x, float y) {
+    *reinterpret_cast<float2*>(to) = make_float2(of(x), of(y));
+  }
+  __device__ __forceinline__ static void put4(float* to, const float (&x)[4]) {
+    *reinterpret_cast<float4*>(to) = make_float4(of(x[0]), of(x[1]), of(x[2]), of(x[3]));
+  }
+};
+template <>
+struct Operand<Precision::bf16> {
+  using Type = std::uint16_t;
+  static constexpr int kPad = 8, kStep = 16;
+  __device__ __forceinline__ static float value(std::uint16_t x) {
+    return __uint_as_float(static_cast<unsigned>(x) << 16);
+  }
+  __device__ __forceinline__ static void put1(std::uint16_t* to, float x) {
+    *to = static_cast<std::uint16_t>(bf16_pair(x, 0));
+  }
+  __device__ __forceinline__ static void put2(std::uint16_t* to, float x, float y) {
+    *reinterpret_cast<unsigned*>(to) = bf16_pair(x, y);
+  }
+  __device__ __forceinline__ static void put4(std::uint16_t* to, const float (&x)[4]) {
+    *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(x[0], x[1]), bf16_pair(x[2], x[3]));
+  }
+};
+
+/// A matrix of operands: in shared memory, or (full, tf32) rows of floats in global memory that end at a
+/// limit.
+template <Precision kPrecision>
+struct Staged {
+  const typename Operand<kPrecision>::Type* at;
+  int stride;
+  __device__ __forceinline__ float get(int row, int column) const { return at[row * stride + column]; }
+};
+struct Unstaged {
+  const float* at;
+  int stride, rows, columns;
+  __device__ __forceinline__ float get(int row, int column) const {
+    return row < rows && column < columns ? at[row * stride + column] : 0;
+  }
+};
+
+/// This thread's part of an M x N matrix of sums, cut into tiles for W warps: kDown x kAcross of them, each
+/// of MT x NT tiles of 16 x 8.
+template <Precision kPrecision, int M, int N, int W>
+struct ChunkSums {
+  using Type = typename Operand<kPrecision>::Type;
+  static constexpr int kDown = M >= 64 && (N < 2 * M || W == 16) ? 4 : 2, kAcross = W / kDown;
+  static constexpr int MT = M / 16 / kDown, NT = N / 8 / kAcross, kRows = 16 * MT;
+  static_assert(MT * 16 * kDown == M && NT * 8 * kAcross == N, "the warps cover the matrix");
+  static_assert(NT == 1 || NT % 2 == 0, "columns come in pairs of tiles");
+  float at[MT][NT][4];
+
+  __device__ __forceinline__ ChunkSums() { clear(); }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int n = 0; n < NT; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) at[m][n][i] = 0;
+      }
+    }
+  }
+  __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ __forceinline__ static int first_row() { return warp() / kAcross * kRows; }
+  __device__ __forceinline__ static int first_column() { return warp() % kAcross * (8 * NT); }
+
+  /// f(row, column, x, y) of every pair of neighbours that this thread holds.
+  template <class F>
+  __device__ __forceinline__ void pairs(F&& f) {
+    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
+        }
+      }
+    }
+  }
+  template <class F>
+  __device__ __forceinline__ void each(const ChunkSums& other, F&& f) {
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int n = 0; n < NT; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) f(at[m][n][i], other.at[m][n][i]);
+      }
+    }
+  }
+  __device__ __forceinline__ void subtract(const ChunkSums& other) {
+    each(other, [](float& x, float y) { x -= y; });
+  }
+  __device__ __forceinline__ void multiply(const ChunkSums& other) {
+    each(other, [](float& x, float y) { x *= y; });
+  }
+  /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns, and they
+  /// come in aligned pairs.
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void take(const Where& rows, int columns) {
+    pairs([&](int row, int column, float& x, float& y) {
+      const float* const from = rows.start(row) + column;
+      if constexpr (kWhole) {
+        float2 two = make_float2(0, 0);
+        if (rows.has(row)) two = __ldcs(reinterpret_cast<const float2*>(from));
+        x = two.x, y = two.y;
+      } else {
+        const int left = rows.has(row) ? columns - column : 0;
+        x = left > 0 ? from[0] : 0;
+        y = left > 1 ? from[1] : 0;
+      }
+    });
+  }
+  /// To memory; the sums are lost if they are added to what is there.
+  template <bool kWhole, class Where>
+  __device__ __forceinline__ void put(Write mode, const Where& rows, int columns) {
+    if (mode == Write::add) {
+      ChunkSums old;
+      old.take<kWhole>(rows, columns);
+      each(old, [](float& x, float y) { x += y; });
+    }
+    pairs([&](int row, int column, float x, float y) {
+      float* const to = rows.start(row) + column;
+      if constexpr (kWhole) {
+        if (rows.has(row)) __stcs(reinterpret_cast<float2*>(to), make_float2(x, y));
+      } else {
+        const int left = rows.has(row) ? columns - column : 0;
+        if (left > 0) to[0] = x;
+        if (left > 1) to[1] = y;
+      }
+    });
+  }
+  /// Multiplies rows by their factors.
+  __device__ __forceinline__ void scale(const float* factors) {
+    pairs([&](int row, int, float& x, float& y) {
+      const float f = factors[row];
+      x *= f, y *= f;
+    });
+  }
+  /// sums[tile across][row] = sum of f(row, column, x, y) over this tile's columns; total() adds the tiles.
+  template <class F>
+  __device__ __forceinline__ void row_sums(float* sums, F&& f) {
+    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          sum += f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1]);
+        }
+        sum += __shfl_xor_sync(kFullWarp, sum, 1);
+        sum += __shfl_xor_sync(kFullWarp, sum, 2);
+        if (lane % 4 == 0) sums[warp() % kAcross * M + row + 16 * m + 8 * h] = sum;
+      }
+    }
+  }
+  /// sums[tile down][column], `stride` apart: f(row, column, x, y, two sums) adds to a column's.
+  template <class F>
+  __device__ __forceinline__ void column_sums(float* sums, int stride, F&& f) {
+    const int lane = threadIdx.x % 32, row = first_row() + lane / 4, column = first_column() + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < NT; ++n) {
+      float two[2] = {};
+#pragma unroll
+      for (int m = 0; m < MT; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          f(row + 16 * m + 8 * h, column + 8 * n, at[m][n][2 * h], at[m][n][2 * h + 1], two);
+        }
+      }
+#pragma unroll
+      for (int offset = 4; offset < 32; offset *= 2) {
+        two[0] += __shfl_xor_sync(kFullWarp, two[0], offset);
+        two[1] += __shfl_xor_sync(kFullWarp, two[1], offset);
+      }
+      if (lane < 4) {
+        sums[warp() / kAcross * stride + column + 8 * n] = two[0];
+        sums[warp() / kAcross * stride + column + 8 * n + 1] = two[1];
+      }
+    }
+  }
+  __device__ __forceinline__ void row_sums(float* sums) {
+    row_sums(sums, [](int, int, float x, float y) { return x + y; });
+  }
+  __device__ __forceinline__ static float total(const float* sums, int row) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kAcross; ++i) sum += sums[i * M + row];
+    return sum;
+  }
+
+  /// Adds A B, kDepth deep. A's rows are m, or k (kTurnedA); B's rows are n, or k (kTurnedB). Products that
+  /// are 0 outside of k in [from, to), multiples of 16, may be left out.
+  template <bool kTurnedA, bool kTurnedB, int kDepth, class B>
+  __device__ __forceinline__ void add(Staged<kPrecision> a, B b, int from = 0, int to = kDepth) {
+    if constexpr (kPrecision == Precision::bf16) {
+      add_bf16<kTurnedA, kTurnedB, kDepth>(a, b);  // straight code is faster than less of it
+    } else {
+      add_float<kTurnedA, kTurnedB>(a, b, from, to);
+    }
+  }
+
+ private:
+  template <bool kTurnedA, bool kTurnedB, int kDepth>
+  __device__ __forceinline__ void add_bf16(Staged<kPrecision> a, Staged<kPrecision> b) {
+    const int lane = threadIdx.x % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8, r = lane % 8;
+    const int m0 = first_row(), n0 = first_column();
+    const Type* x_at =
+        a.at + (kTurnedA ? (high + r) * a.stride + m0 + low : (m0 + low + r) * a.stride + high);
+    const Type* y_at =
+        b.at + (kTurnedB ? (low + r) * b.stride + n0 + high : (n0 + high + r) * b.stride + low);
+#pragma unroll
+    for (int k = 0; k < kDepth; k += 16) {
+      unsigned x[MT][4];
+#pragma unroll
+      for (int m = 0; m < MT; ++m) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
+#pragma unroll
+      for (int n = 0; n < NT; n += 2) {
+        unsigned y[4];  // of an odd last tile, the second half is of no use
+        load_matrices<kTurnedB>(y, y_at + 8 * n * (kTurnedB ? 1 : b.stride));
+#pragma unroll
+        for (int m = 0; m < MT; ++m) {
+          mma_bf16(at[m][n], x[m], y[0], y[1]);
+          if constexpr (NT > 1) mma_bf16(at[m][n + 1], x[m], y[2], y[3]);
+        }
+      }
+      x_at += 16 * (kTurnedA ? a.stride : 1), y_at += 16 * (kTurnedB ? b.stride : 1);
+    }
+  }
+
+  template <bool kTurnedA, bool kTurnedB, class B>
+  __device__ __forceinline__ void add_float(Staged<kPrecision> a, B b, int from, int to) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int m0 = first_row() + g, n0 = first_column() + g;
+    constexpr bool kFull = kPrecision == Precision::full;
+    for (int k0 = from; k0 < to; k0 += 16) {
+      // The tensor cores cut when they add: short sums there, and long ones by ordinary additions.
+      float part[MT][NT][4] = {};
+#pragma unroll
+      for (int k1 = 0; k1 < 16; k1 += 8) {
+        const int k = k0 + k1 + t;
+        unsigned x[MT][4], x_low[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int row = m0 + 16 * m + 8 * (i % 2), column = k + i / 2 * 4;
+            const float v = kTurnedA ? a.get(column, row) : a.get(row, column);
+            x[m][i] = __float_as_uint(v);
+            if (kFull) split(v, x[m][i], x_low[m][i]);
+          }
+        }
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          unsigned y[2], y_low[2];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float v = kTurnedB ? b.get(k + 4 * i, n0 + 8 * n) : b.get(n0 + 8 * n, k + 4 * i);
+            if (kFull) {
+              split(v, y[i], y_low[i]);
+            } else {
+              y[i] = std::is_same_v<B, Unstaged> ? tf32_of(v) : __float_as_uint(v);
+            }
+          }
+#pragma unroll
+          for (int m = 0; m < MT; ++m) {
+            float(&sums)[4] = kFull ? part[m][n] : at[m][n];
+            if (kFull) {
+              mma_tf32(sums, x_low[m], y[0], y[1]);
+              mma_tf32(sums, x[m], y_low[0], y_low[1]);
+            }
+            mma_tf32(sums, x[m], y[0], y[1]);
+          }
+        }
+      }
+      if (kFull) {
+#pragma unroll
+        for (int m = 0; m < MT; ++m) {
+#pragma unroll
+          for (int n = 0; n < NT; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) at[m][n][i] += part[m][n][i];
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace crosstalk::device

@@ -1,0 +1,274 @@
+// Tiles of products of floats by Hopper's asynchronous tensor core instruction (wgmma; sm_90a only).
+//
+// The arithmetic is that of tensor_core.cuh: three products of TF32 halves, or one of rounded operands, steps
+// of 32 along K summed there, steps by ordinary additions. With mma.sync it is not the tensor cores that
+// limit but the instructions that feed them, since every warp splits what it reads. Here each number of a
+// tile of 64 x 64 is split once: A by the thread that multiplies it, in registers; B by a thread that writes
+// both halves to shared memory, from where wgmma takes them.
+//
+// Any order of K will do as long as A and B agree. Lane t of four owns k = 8 t .. + 7 of a step; with
+// k = 8 j + q, instruction i of a step takes q = 2 i (its first four k) and 2 i + 1. B's halves lie as core
+// matrices of 8 columns x 4 k (j), for q one after the other. Columns are ordered such that a lane's sums are
+// four neighbours: n = 16 a + 4 t + 2 b + x stands at 16 a + 8 b + 2 t + x.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/matmul/gemm_product.cuh"
+#include "kernels/matmul/tensor_core.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define CROSSTALK_WGMMA 1
+#else
+#define CROSSTALK_WGMMA 0
+#endif
+
+namespace crosstalk::device {
+
+/// How these products are cut. Four blocks on a multiprocessor hide each other's waiting, which helps more
+/// than a second step on its way.
+struct WideTile {
+  static constexpr int TM = 64, TN = 64, TK = 32, kThreads = 128;
+  static constexpr int kLine = TN * 4 + 4;  ///< floats from q to q; 16 bytes keep banks apart
+  static constexpr int kHalf = 8 * kLine;
+  static constexpr int kStages = 2, kRaw = (TM + TN) * TK;  ///< steps as they come, one on its way
+  static constexpr int kBlocks = 4;
+  template <Precision kPrecision>
+  static constexpr std::size_t kBytes = (kStages * kRaw + (kPrecision == Precision::full ? 2 : 1) * kHalf) *
+                                        sizeof(float);
+};
+
+/// part (+)= A B for 64 x 64 sums and 8 k.
+__device__ __forceinline__ void wgmma_tf32([[maybe_unused]] float (&d)[32],
+                                           [[maybe_unused]] const unsigned (&a)[4],
+                                           [[maybe_unused]] std::uint64_t b, [[maybe_unused]] bool add) {
+#if CROSSTALK_WGMMA
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, p, 1, 1;}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
+        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+        "+f"(d[30]), "+f"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+
+__device__ __forceinline__ void wgmma_begin() {
+#if CROSSTALK_WGMMA
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+/// Waits for what was queued; the sums are ordinary numbers again.
+__device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[32]) {
+#if CROSSTALK_WGMMA
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(d[i])::"memory");
+#endif
+}
+
+/// Writes to shared memory by ordinary stores become visible to wgmma, once a barrier follows.
+__device__ __forceinline__ void fence_async() {
+#if CROSSTALK_WGMMA
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/// What describes 8 k x 64 columns in shared memory to wgmma: core matrices of 128 bytes, side by side along
+/// N, a line apart along K.
+__device__ __forceinline__ std::uint64_t wgmma_operand(const float* b) {
+  const std::uint64_t address = __cvta_generic_to_shared(b);
+  constexpr std::uint64_t kAlongK = WideTile::kLine * sizeof(float) / 16, kAlongN = 128 / 16;
+  return (address >> 4 & 0x3fff) | kAlongK << 16 | kAlongN << 32;
+}
+
+/// Sums of this thread's part of a tile: rows row(0) and row(1), columns 16 a + 4 (lane % 4) .. + 3.
+template <class Op>
+struct WideSums {
+  float sums[32] = {}, side[2] = {};
+
+  __device__ static int row(int x) {
+    const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4;
+    return 16 * warp + (Op::kAlongA ? g + 8 * x : 2 * g + x);
+  }
+  __device__ static int column(int a) { return 16 * a + 4 * (threadIdx.x % 4); }
+  __device__ void four(int a, int x, float (&v)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = sums[8 * a + i / 2 * 4 + 2 * x + i % 2];
+  }
+};
+
+/// A step's piece of A or B as it is in memory: 64 rows (columns of B) and 32 k, in pieces of four neighbours
+/// that are swapped about such that neither copies nor reads meet in a bank.
+template <bool kAlong, bool kIsA>
+struct WidePiece {
+  static constexpr int kTurns = 4;
+  /// What this thread copies in its i-th turn.
+  __device__ static int row(int i) { return kAlong ? threadIdx.x / 8 + 16 * i : threadIdx.x % 16 * 4; }
+  __device__ static int k(int i) { return kAlong ? threadIdx.x % 8 * 4 : threadIdx.x / 16 + 8 * i; }
+  /// Where four numbers lie that start at this row and k.
+  __device__ static int at(int row, int k) {
+    if (kAlong) return row * 32 + (k / 4 ^ (kIsA ? row % 8 : row % 2 + row / 4 % 4 * 2)) * 4;
+    return k * 64 + (row / 4 ^ (kIsA ? k / 8 * 2 : k % 2 * 4)) * 4;
+  }
+};
+
+template <class Op, Precision kPrecision>
+class WideProduct {
+  static constexpr bool kHalves = kPrecision == Precision::full;  ///< else operands are rounded
+  using T = WideTile;
+  using A = WidePiece<Op::kAlongA, true>;
+  using B = WidePiece<Op::kAlongB, false>;
+  const Op& op_;
+  const int row0_, column0_, t_ = threadIdx.x % 4;
+  bool straight_;
+  int a_[A::kTurns], b_[B::kTurns];  // what this thread copies, at k = 0
+
+ public:
+  __device__ WideProduct(const Op& op, int row0, int column0) : op_(op), row0_(row0), column0_(column0) {
+    straight_ = op.aligned_a && op.aligned_b;
+    // Whole steps read rows and columns outside as if they were the last ones: nobody stores their sums.
+#pragma unroll
+    for (int i = 0; i < A::kTurns; ++i) {
+      a_[i] = Op::kAlongA ? min(row0 + A::row(i), op.M - 1) * op.a.ld + A::k(i)
+                          : A::k(i) * op.a.ld + min(row0 + A::row(i), (op.M - 1) / 4 * 4);
+      b_[i] = Op::kAlongB ? min(column0 + B::row(i), op.N - 1) * op.b.ld + B::k(i)
+                          : B::k(i) * op.b.ld + min(column0 + B::row(i), (op.N - 1) / 4 * 4);
+    }
+  }
+
+  /// Adds up k = begin .. end - 1.
+  __device__ void run(int begin, int end, bool wants_side, float* shared, WideSums<Op>& out) const {
+    float* const halves = shared + T::kStages * T::kRaw;
+#pragma unroll
+    for (int i = 0; i < T::kStages - 1; ++i) request(begin + i * T::TK, end, shared + i * T::kRaw);
+    int stage = 0;
+    for (int k = begin; k < end; k += T::TK, stage = stage + 1 < T::kStages ? stage + 1 : 0) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(T::kStages - 2) : "memory");
+      __syncthreads();
+      // The stage before is free, and so are its halves.
+      request(k + (T::kStages - 1) * T::TK, end, shared + (stage > 0 ? stage - 1 : T::kStages - 1) * T::kRaw);
+      const float* const raw = shared + stage * T::kRaw;
+      float a[2][8];
+      read_a(raw, a, wants_side, out.side);
+      put_b(raw + T::TM * T::TK, halves);
+      unsigned high[4][4], low[4][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int x = 0; x < 4; ++x) {
+          operand_of<kPrecision>(a[x % 2][2 * i + x / 2], high[i][x], low[i][x]);
+          asm volatile("" : "+r"(high[i][x]));  // made before wgmma begins
+          if constexpr (kHalves) asm volatile("" : "+r"(low[i][x]));
+        }
+      }
+      fence_async();
+      __syncthreads();
+      float part[32];
+      wgmma_begin();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint64_t b_high = wgmma_operand(halves + 2 * i * T::kLine),
+                            b_low = wgmma_operand(halves + T::kHalf + 2 * i * T::kLine);
+        if constexpr (kHalves) {
+          wgmma_tf32(part, low[i], b_high, i > 0);
+          wgmma_tf32(part, high[i], b_low, true);
+        }
+        wgmma_tf32(part, high[i], b_high, kHalves || i > 0);
+      }
+      wgmma_end(part);
+#pragma unroll
+      for (int i = 0; i < 32; ++i) out.sums[i] += part[i];
+    }
+#pragma unroll
+    for (int x = 0; x < 2 && Op::kSide; ++x) {
+      out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 1);
+      out.side[x] += __shfl_xor_sync(kFullWarp, out.side[x], 2);
+    }
+  }
+
+ private:
+  /// Has the step at k copied to shared memory.
+  __device__ void request(int k, int end, float* raw) const {
+    float* const b = raw + T::TM * T::TK;
+    if (straight_ && k + T::TK <= end) {
+      const int along_a = Op::kAlongA ? k : k * op_.a.ld, along_b = Op::kAlongB ? k : k * op_.b.ld;
+#pragma unroll
+      for (int i = 0; i < A::kTurns; ++i) copy(raw + A::at(A::row(i), A::k(i)), op_.a_ + (a_[i] + along_a));
+#pragma unroll
+      for (int i = 0; i < B::kTurns; ++i) copy(b + B::at(B::row(i), B::k(i)), op_.b_ + (b_[i] + along_b));
+    } else if (k < end) {
+#pragma unroll 1
+      for (int i = 0; i < A::kTurns; ++i)
+        op_.copy_a(row0_ + A::row(i), k + A::k(i), raw + A::at(A::row(i), A::k(i)));
+#pragma unroll 1
+      for (int i = 0; i < B::kTurns; ++i)
+        op_.copy_b(column0_ + B::row(i), k + B::k(i), b + B::at(B::row(i), B::k(i)));
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  __device__ static void copy(float* to, const float* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+  }
+
+  __device__ static Four<float> four(const float* p) { return *reinterpret_cast<const Four<float>*>(p); }
+
+  /// A's rows row(0) and row(1) at k = 8 t .. + 7.
+  __device__ void read_a(const float* raw, float (&a)[2][8], bool wants_side, float (&side)[2]) const {
+    if constexpr (Op::kAlongA) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const Four<float> v = four(raw + A::at(WideSums<Op>::row(x / 2), 8 * t_ + x % 2 * 4));
+        if (Op::kSide && wants_side) Op::add_side(v.v, side + x / 2);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) a[x / 2][x % 2 * 4 + j] = v.v[j];
+      }
+    } else {
+#pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        const int row = WideSums<Op>::row(0);
+        const float2 pair = *reinterpret_cast<const float2*>(raw + A::at(row, 8 * t_ + q) + row % 4);
+        const float v[2] = {pair.x, pair.y};
+        if (Op::kSide && wants_side) Op::add_side(v, side);
+        a[0][q] = v[0], a[1][q] = v[1];
+      }
+    }
+  }
+
+  /// Halves of four columns at four k: of one column, or at k = 8 j + q of one q.
+  __device__ static void put_b(const float* raw, float* halves) {
+    const int thread = threadIdx.x;
+    const int n0 = Op::kAlongB ? thread / 32 * 16 + thread % 8 / 2 * 4 + thread / 16 % 2 * 2 + thread % 2
+                               : (thread / 8 % 4 * 4 + thread % 4) * 4;
+    const int q0 = Op::kAlongB ? thread / 8 % 2 * 4 : thread / 32 * 2 + thread / 4 % 2;
+    Four<float> b[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) b[j] = four(raw + B::at(n0, 8 * j + q0));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int n = Op::kAlongB ? n0 : n0 + i, q = Op::kAlongB ? q0 + i : q0;
+      const int place = n / 16 * 16 + n / 2 % 2 * 8 + n / 4 % 4 * 2 + n % 2;
+      float high[4], low[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        unsigned h, l;
+        operand_of<kPrecision>(b[j].v[i], h, l);
+        high[j] = __uint_as_float(h);
+        if constexpr (kHalves) low[j] = __uint_as_float(l);
+      }
+      put_all(halves + q * T::kLine + place * 4, high);
+      if constexpr (kHalves) put_all(halves + T::kHalf + q * T::kLine + place * 4, low);
+    }
+  }
+};
+
+}  // namespace crosstalk::device

@@ -1,0 +1,17 @@
+// Operands in bf16, two in the place of a float.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/matmul/tensor_core.cuh"
+
+namespace crosstalk::device {
+
+/// Four operands as floats, and back.
+__device__ __forceinline__ Four<float> four_of(const uint2& pairs) {
+  return {{__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000),
+           __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000)}};
+}
+__device__ __forceinline__ uint2 pairs_of(const Four<float>& x) {
+  return make_uint2(bf16_pair(x.v[0], x.v[1]), bf16_pair(x.v[2], x.v[3]));
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,287 @@
+// Products of tiles of rows in shared memory on the tensor cores: scores of rows with rows, and weights times rows.
+//
+// A warp has 16 rows. Scores stay in the registers in which mma leaves them, and are an operand of the next product from
+// there.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/head_rows.h"
+#include "kernels/matmul/tensor_core.cuh"
+
+namespace crosstalk::device {
+
+constexpr int kTileThreads = 128, kTileRows = 64;
+
+/// Rows of up to kD numbers in shared memory, as operands of products.
+template <Precision kPrecision_, int kD_>
+struct Tile {
+  static constexpr Precision kPrecision = kPrecision_;
+  static constexpr int kD = kD_;
+  static constexpr bool kHalf = kPrecision == Precision::bf16;
+  using Number = std::conditional_t<kHalf, std::uint16_t, float>;
+  static constexpr int kStep =
+      kD + (kHalf ? 8 : 4);  ///< so that neighbours in a column lie in different banks
+  /// Columns that are loaded at once, and that are scored at once in backward.
+  static constexpr int kColumns = kHalf || kD <= 64 ? 64 : 32;
+  static constexpr int kPart = kPrecision == Precision::full && kD > 64 ? 16 : 32;
+
+  /// Blocks that a multiprocessor shall hold, by which the compiler gives registers: as measured on an H200.
+  static constexpr int kReadBlocks = kD <= 64 ? 4 : kPrecision == Precision::full ? 1 : 3;
+  static constexpr int kGradientBlocks = kHalf && kD <= 64 ? 3 : 1;
+
+  Number* numbers;
+
+  static constexpr int bytes(int rows) { return rows * kStep * static_cast<int>(sizeof(Number)); }
+
+  static constexpr int kFours = kD / 4, kStride = kTileThreads / kFours;
+  static_assert(kTileThreads % kFours == 0);
+  /// This thread's share of kBatch kStride rows from n0, of N rows of C numbers.
+  template <int kBatch>
+  static __device__ __forceinline__ void fetch(const HeadRows<float>& rows, int n0, int N, int C,
+                                               Four<float> (&x)[kBatch]) {
+    const int c = static_cast<int>(threadIdx.x) % kFours * 4;
+    n0 += static_cast<int>(threadIdx.x) / kFours;
+    if (C % 4 == 0 && is_aligned16(rows.first)) {  // no branch a load: what lies outside is not kept
+      const float* from = rows.first + (c < C ? c : 0);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int n = n0 + i * kStride;
+        x[i] = *reinterpret_cast<const Four<float>*>(from + (n < N ? n : N - 1) * rows.step);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int n = n0 + i * kStride;
+        load4(rows(n) + c, n < N ? C - c : 0, false, x[i].v);
+      }
+    }
+  }
+  /// Puts it into rows `from` of the tile, which are rows n0 of N; zeros beyond those.
+  template <int kBatch>
+  __device__ __forceinline__ void keep(int from, int n0, int N, int C, const Four<float> (&x)[kBatch]) const {
+    const int c = static_cast<int>(threadIdx.x) % kFours * 4, first = static_cast<int>(threadIdx.x) / kFours;
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const bool inside = c < C && n0 + first + i * kStride < N;
+      float y[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) y[e] = inside ? x[i].v[e] : 0;
+      Number* to = numbers + (from + first + i * kStride) * kStep + c;
+      if constexpr (kHalf) {
+        *reinterpret_cast<uint2*>(to) = make_uint2(bf16_pair(y[0], y[1]), bf16_pair(y[2], y[3]));
+      } else {
+        *reinterpret_cast<float4*>(to) =
+            make_float4(operand(y[0]), operand(y[1]), operand(y[2]), operand(y[3]));
+      }
+    }
+  }
+  static __device__ float operand(float x) {
+    return kPrecision == Precision::tf32 ? __uint_as_float(tf32_of(x)) : x;
+  }
+};
+
+/// Rows n0 .. n0 + kRows of N into two tiles, as many loads on their way at once as registers allow.
+template <int kRows, class Tile>
+__device__ __forceinline__ void load(const Tile& a, const HeadRows<float>& a_rows, int a_columns,
+                                     const Tile& b, const HeadRows<float>& b_rows, int b_columns, int n0,
+                                     int N) {
+  constexpr int kEach = kRows / Tile::kStride, kBatch = kEach < 8 ? kEach : 8;
+  static_assert(kEach % kBatch == 0 && kEach > 0);
+#pragma unroll
+  for (int i = 0; i < kEach; i += kBatch) {
+    Four<float> x[kBatch], y[kBatch];
+    const int from = i * Tile::kStride;
+    Tile::fetch(a_rows, n0 + from, N, a_columns, x);
+    Tile::fetch(b_rows, n0 + from, N, b_columns, y);
+    a.keep(from, n0 + from, N, a_columns, x);
+    b.keep(from, n0 + from, N, b_columns, y);
+  }
+}
+
+/// c += a b, 16 x 8 by 8 x 8, of what Tile::operand() made.
+template <Precision kPrecision>
+__device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4], float b0, float b1) {
+  if constexpr (kPrecision == Precision::full) {
+    unsigned high[4], low[4], y0, y1, z0, z1;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) split(a[i], high[i], low[i]);
+    split(b0, y0, z0), split(b1, y1, z1);
+    mma_tf32(c, low, y0, y1);
+    mma_tf32(c, high, z0, z1);
+    mma_tf32(c, high, y0, y1);
+  } else {
+    const unsigned x[4] = {__float_as_uint(a[0]), __float_as_uint(a[1]), __float_as_uint(a[2]),
+                           __float_as_uint(a[3])};
+    mma_tf32(c, x, __float_as_uint(b0), __float_as_uint(b1));
+  }
+}
+
+/// c = x y^T: rows r0 .. r0 + 16 of x by rows n0 .. of y. A lane has rows l/4 and l/4 + 8 (c[.][0..1], c[.][2..3]) and of
+/// every 8 columns numbers 2 (l % 4) and the next.
+template <class Tile, int kCount>
+__device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
+  constexpr int kStep = Tile::kStep;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) c[n][e] = 0;
+  }
+  if constexpr (Tile::kHalf) {
+    const auto* xs = x.numbers + (r0 + lane % 16) * kStep + lane / 16 * 8;
+    const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * kStep + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int k = 0; k < Tile::kD; k += 16) {
+      unsigned a[4], b[4];
+      load_matrices<false>(a, xs + k);
+#pragma unroll
+      for (int n = 0; n < kCount; n += 2) {
+        load_matrices<false>(b, ys + n * 8 * kStep + k);
+        mma_bf16(c[n], a, b[0], b[1]);
+        mma_bf16(c[n + 1], a, b[2], b[3]);
+      }
+    }
+  } else {
+    const float* xs = x.numbers + (r0 + lane / 4) * kStep + lane % 4;
+    const float* ys = y.numbers + (n0 + lane / 4) * kStep + lane % 4;
+    // The tensor cores cut when they add: where that would show, sums of few terms, added by the CUDA cores.
+    constexpr int kRun = Tile::kPrecision == Precision::full ? 32 : Tile::kD;
+#pragma unroll
+    for (int k0 = 0; k0 < Tile::kD; k0 += kRun) {
+      float part[kCount][4] = {};
+#pragma unroll
+      for (int k = k0; k < k0 + kRun; k += 8) {
+        const float a[4] = {xs[k], xs[8 * kStep + k], xs[k + 4], xs[8 * kStep + k + 4]};
+#pragma unroll
+        for (int n = 0; n < kCount; ++n)
+          multiply_add<Tile::kPrecision>(part[n], a, ys[n * 8 * kStep + k], ys[n * 8 * kStep + k + 4]);
+      }
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) c[n][e] += part[n][e];
+      }
+    }
+  }
+}
+
+/// Rows r0 .. r0 + 16 of x as operands in registers, and the scores of those (bf16).
+template <class Tile>
+__device__ __forceinline__ void operands(const Tile& x, int r0, unsigned (&rows)[Tile::kD / 16][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k)
+    load_matrices<false>(rows[k], x.numbers + (r0 + lane % 16) * Tile::kStep + lane / 16 * 8 + 16 * k);
+}
+template <class Tile, int kCount>
+__device__ __forceinline__ void scores(const unsigned (&rows)[Tile::kD / 16][4], const Tile& y, int n0,
+                                       float (&c)[kCount][4]) {
+  const int lane = threadIdx.x % 32;
+  const auto* ys = y.numbers + (n0 + lane % 8 + lane / 16 * 8) * Tile::kStep + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0;
+#pragma unroll
+  for (int k = 0; k < Tile::kD / 16; ++k) {
+    unsigned b[4];
+#pragma unroll
+    for (int n = 0; n < kCount; n += 2) {
+      load_matrices<false>(b, ys + n * 8 * Tile::kStep + 16 * k);
+      mma_bf16(c[n], rows[k], b[0], b[1]);
+      mma_bf16(c[n + 1], rows[k], b[2], b[3]);
+    }
+  }
+}
+
+/// sums += w y: weights w as scores() lays them by rows n0 .. of y. Lanes of `sums` as of scores.
+template <class Tile, int kCount>
+__device__ __forceinline__ void mix(const float (&w)[kCount][4], const Tile& y, int n0,
+                                    float (&sums)[Tile::kD / 8][4]) {
+  constexpr int kStep = Tile::kStep;
+  const int lane = threadIdx.x % 32;
+  if constexpr (Tile::kHalf) {
+    const auto* ys = y.numbers + (n0 + lane % 16) * kStep + lane / 16 * 8;
+#pragma unroll
+    for (int j = 0; j < kCount; j += 2) {
+      const unsigned a[4] = {bf16_pair(w[j][0], w[j][1]), bf16_pair(w[j][2], w[j][3]),
+                             bf16_pair(w[j + 1][0], w[j + 1][1]), bf16_pair(w[j + 1][2], w[j + 1][3])};
+#pragma unroll
+      for (int n = 0; n < Tile::kD / 8; n += 2) {
+        unsigned b[4];
+        load_matrices<true>(b, ys + j * 8 * kStep + n * 8);
+        mma_bf16(sums[n], a, b[0], b[1]);
+        mma_bf16(sums[n + 1], a, b[2], b[3]);
+      }
+    }
+  } else {
+    // mma's k 0..3 are the even tokens here and 4..7 the odd ones: then a lane has its operand already.
+    const float* ys = y.numbers + (n0 + 2 * (lane % 4)) * kStep + lane / 4;
+#pragma unroll
+    for (int n = 0; n < Tile::kD / 8; ++n) {
+      float part[4] = {};
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const float a[4] = {Tile::operand(w[j][0]), Tile::operand(w[j][2]), Tile::operand(w[j][1]),
+                            Tile::operand(w[j][3])};
+        multiply_add<Tile::kPrecision>(part, a, ys[j * 8 * kStep + n * 8], ys[(j * 8 + 1) * kStep + n * 8]);
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[n][e] += part[e];
+    }
+  }
+}
+
+/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C.
+template <int kCount>
+__device__ __forceinline__ void store(Write mode, const HeadRows<float>& rows, int n0, int N, int C,
+                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+  const int lane = threadIdx.x % 32;
+  const bool pairs = C % 2 == 0 && is_aligned16(rows.first) && mode == Write::overwrite;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = n0 + lane / 4 + 8 * half;
+    if (row >= N) continue;
+    float* to = rows(row) + 2 * (lane % 4);
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+      const int c = n * 8 + 2 * (lane % 4);
+      const float x = factor[half] * sums[n][2 * half], y = factor[half] * sums[n][2 * half + 1];
+      if (pairs) {
+        if (c < C) *reinterpret_cast<float2*>(to + n * 8) = make_float2(x, y);
+      } else {
+        if (c < C) put(mode, to + n * 8, x);
+        if (c + 1 < C) put(mode, to + n * 8 + 1, y);
+      }
+    }
+  }
+}
+
+/// This lane's numbers of `sums` times factor[row] into rows n0 .. of N rows of C: operands as 16 bytes a
+/// lane, which the four lanes of a row exchange.
+template <int kCount>
+__device__ __forceinline__ void store(Write, const HeadRows<std::uint16_t>& rows, int n0, int N, int C,
+                                      const float (&sums)[kCount][4], const float (&factor)[2]) {
+  const int lane = threadIdx.x % 32;
+  const bool odd = lane % 2 == 1, high = lane % 4 > 1;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = n0 + lane / 4 + 8 * half;
+#pragma unroll
+    for (int n = 0; n < kCount; n += 4) {
+      unsigned v[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        v[i] = bf16_pair(factor[half] * sums[n + i][2 * half], factor[half] * sums[n + i][2 * half + 1]);
+      const unsigned a = __shfl_xor_sync(kFullWarp, odd ? v[0] : v[1], 1),
+                     b = __shfl_xor_sync(kFullWarp, odd ? v[2] : v[3], 1);
+      const uint2 low = odd ? make_uint2(a, v[1]) : make_uint2(v[0], a),
+                  top = odd ? make_uint2(b, v[3]) : make_uint2(v[2], b);
+      const unsigned x = __shfl_xor_sync(kFullWarp, high ? low.x : top.x, 2),
+                     y = __shfl_xor_sync(kFullWarp, high ? low.y : top.y, 2);
+      const int c = (n + lane % 4) * 8;
+      if (row < N && c < C)
+        *reinterpret_cast<uint4*>(rows(row) + c) =
+            high ? make_uint4(x, y, top.x, top.y) : make_uint4(low.x, low.y, x, y);
+    }
+  }
+}
+}  // namespace crosstalk::device

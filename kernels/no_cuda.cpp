@@ -1,0 +1,84 @@
+// Stand-ins of every CUDA function in a build without CUDA: they say so. The one list that a new op joins.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/all.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+
+namespace crosstalk {
+namespace {
+[[noreturn]] void none() { throw DeviceError("this crosstalk was built without CUDA; use --device cpu"); }
+}  // namespace
+
+bool built_with_cuda() { return false; }
+void cuda_prepare_process() {}
+int cuda_device_count() { return 0; }
+void cuda_set_device(int) { none(); }
+int cuda_current_device() { none(); }
+std::string cuda_device_name(int) { none(); }
+CudaMemory cuda_memory() { none(); }
+void* cuda_allocate(std::size_t) { none(); }
+void cuda_free(void*) {}
+void cuda_fill_zero(void*, std::size_t) { none(); }
+void cuda_fill_byte(void*, unsigned char, std::size_t) { none(); }
+void cuda_copy_to_device(void*, const void*, std::size_t) { none(); }
+void cuda_copy_to_host(void*, const void*, std::size_t) { none(); }
+void* cuda_allocate_pinned(std::size_t) { none(); }
+void cuda_free_pinned(void*) {}
+
+struct CudaStream::State {};
+CudaStream::CudaStream(double) { none(); }
+CudaStream::~CudaStream() = default;
+CudaStream::CudaStream(CudaStream&&) noexcept = default;
+CudaStream& CudaStream::operator=(CudaStream&&) noexcept = default;
+void* CudaStream::get() const { none(); }
+void CudaStream::synchronise() const { none(); }
+bool CudaStream::idle() const { none(); }
+void CudaStream::copy_to_device(void*, const void*, std::size_t) const { none(); }
+void CudaStream::copy_to_host(void*, const void*, std::size_t) const { none(); }
+void CudaStream::copy_on_device(void*, const void*, std::size_t) const { none(); }
+void CudaStream::fill_zero(void*, std::size_t) const { none(); }
+
+struct CudaEvent::State {};
+CudaEvent::CudaEvent() { none(); }
+CudaEvent::~CudaEvent() = default;
+CudaEvent::CudaEvent(CudaEvent&&) noexcept = default;
+CudaEvent& CudaEvent::operator=(CudaEvent&&) noexcept = default;
+void CudaEvent::record(const CudaStream&) { none(); }
+void CudaEvent::hold(const CudaStream&) const { none(); }
+void CudaEvent::synchronise() const { none(); }
+double CudaEvent::seconds_since(const CudaEvent&) const { none(); }
+
+struct CudaGraph::State {};
+CudaGraph::CudaGraph() { none(); }
+CudaGraph::~CudaGraph() = default;
+CudaGraph::CudaGraph(CudaGraph&&) noexcept = default;
+CudaGraph& CudaGraph::operator=(CudaGraph&&) noexcept = default;
+void CudaGraph::begin(const CudaStream&) { none(); }
+void CudaGraph::end() { none(); }
+void CudaGraph::abandon() noexcept {}
+void CudaGraph::launch(const CudaStream&) const { none(); }
+std::size_t CudaGraph::nodes() const { none(); }
+CudaGraph::operator bool() const { return false; }
+
+#define CROSSTALK_NO_CUDA(Args)                            \
+  template <class Real>                                    \
+  void run_cuda(const Exec&, const Args<Real>&) {          \
+    none();                                                \
+  }                                                        \
+  template void run_cuda(const Exec&, const Args<float>&); \
+  template void run_cuda(const Exec&, const Args<double>&);
+CROSSTALK_OPS(CROSSTALK_NO_CUDA)
+
+#define CROSSTALK_NO_CUDA_OP(Op)                     \
+  template <class Real>                              \
+  void forward_cuda(const Exec&, const Op<Real>&) {  \
+    none();                                          \
+  }                                                  \
+  template <class Real>                              \
+  void backward_cuda(const Exec&, const Op<Real>&) { \
+    none();                                          \
+  }                                                  \
+  CROSSTALK_INSTANTIATE(cuda, Op)
+CROSSTALK_WHOLE_OPS(CROSSTALK_NO_CUDA_OP)
+
+}  // namespace crosstalk

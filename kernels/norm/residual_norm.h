@@ -1,0 +1,65 @@
+// The norm in front of a block of a language model, and the sum before it:
+//
+//   s = x + branch,   y = gain (s - mean) / sqrt(var + eps) + bias      layer
+//                     y = gain s / sqrt(mean s^2 + eps) + bias          rms
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/op.h"
+#include "kernels/norm/normalize.h"
+
+namespace crosstalk {
+
+template <class Real>
+struct ResidualNorm {
+  RowNorm norm = RowNorm::layer;  ///< layer or rms
+  double eps = 0;
+  /// y and its gradient, and the gradient of the branch, are operands in bf16, two in the place of a float:
+  /// they have half the columns (CUDA, float, rows of up to kMostRounded; a pass sees to it).
+  bool rounded = false, rounded_branch = false;
+  static constexpr int kMostRounded = 128;
+  In<Real> x;           ///< [R,N..,D]
+  In<Real> branch;      ///< like x; may be absent
+  In<Real> gain;        ///< [R,D]
+  In<Real> bias;        ///< [R,D]; may be absent
+  Out<Real> sum;        ///< s, where there is a branch
+  Out<Real> y;          ///< like x
+  Saved<Real> mean;     ///< [R,N]: 0 for rms
+  Saved<Real> inverse;  ///< [R,N]
+  Work<Real> part;      ///< [R,P,2,D]: gradients of gain and bias by pieces of the rows (backward, CUDA)
+
+  static constexpr const char* kName = "residual_norm";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("branch", branch), f("gain", gain), f("bias", bias), f("sum", sum), f("y", y);
+    f("mean", mean), f("inverse", inverse), f("part", part);
+  }
+  /// Rows of a piece, and how many pieces there are.
+  static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 1023) / 1024); }
+  static int pieces(std::int64_t rows) {
+    return static_cast<int>(std::max<std::int64_t>(1, (rows + piece(rows) - 1) / piece(rows)));
+  }
+  CT_HD int D() const { return x.value.columns(); }
+  CT_HD std::int64_t rows() const { return x.value.rows(); }
+  /// s of all rows.
+  CT_HD const Tensor<Real>& total() const { return branch ? sum.value : x.value; }
+  void plan() {
+    const int columns = x.value.columns();
+    if (!x || !gain || gain.value.size() != columns || (bias && bias.value.size() != columns) ||
+        (branch && (branch.value.size() != x.value.size() || branch.value.columns() != columns)) ||
+        (norm != RowNorm::layer && norm != RowNorm::rms))
+      throw std::logic_error("[residual_norm] x, branch, gain and bias do not fit");
+    y.value = without_memory(x.value);
+    if (branch) sum.value = y.value;
+    const std::int64_t n = x.value.rows();
+    mean.value = inverse.value = shaped<Real>(x.value.R, {static_cast<int>(n)});
+    part.value = shaped<Real>(x.value.R, {pieces(n), 2, columns});
+  }
+};
+CROSSTALK_OP(ResidualNorm)
+
+}  // namespace crosstalk

@@ -1,0 +1,220 @@
+// Adam against PyTorch's update, written element by element as its documentation states it.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/optimizer/adam.h"
+
+#include "kernels/testing/op_check.h"
+
+namespace crosstalk::checks {
+namespace {
+
+constexpr int kSteps = 50, kRates = 5;
+constexpr double kRate[kRates] = {1e-3, 3e-2, 0, 1e-4, 0.5};
+
+struct Betas {
+  double beta1, beta2, eps;
+};
+
+double gradient_of(int r, int i, int step) {
+  RandomStream random(9, RandomDomain::initialisation, static_cast<std::uint32_t>(r),
+                      static_cast<std::uint32_t>(i * 1000 + step));
+  return i % 7 == 3 ? 0 : std::pow(10.0, i % 5 - 2) * normal_from_uniform(random.uniform());
+}
+
+/// Parameters of one replica after `steps`, in long double.
+std::vector<long double> torch_adam(std::vector<long double> parameter, int r, int steps, Betas betas) {
+  for (std::size_t i = 0; i < parameter.size(); ++i) {
+    long double exp_avg = 0, exp_avg_sq = 0;
+    for (int step = 1; step <= steps; ++step) {
+      const long double grad = gradient_of(r, static_cast<int>(i), step);
+      exp_avg = exp_avg + (1.0L - betas.beta1) * (grad - exp_avg);
+      exp_avg_sq = betas.beta2 * exp_avg_sq + (1.0L - betas.beta2) * grad * grad;
+      const long double bias1 = 1 - std::pow(static_cast<long double>(betas.beta1), step);
+      const long double bias2 = 1 - std::pow(static_cast<long double>(betas.beta2), step);
+      const long double denominator = std::sqrt(exp_avg_sq) / std::sqrt(bias2) + betas.eps;
+      parameter[i] -= kRate[r] / bias1 * (exp_avg / denominator);
+    }
+  }
+  return parameter;
+}
+
+template <class Real>
+struct Adam {
+  TensorSet<Real> set;
+  int R, P;
+  Betas betas;
+  std::vector<int> ids;
+  Tensor<double> decay = {}, scale = {};
+
+  Adam(std::vector<int> ids_, int P_, Betas betas_)
+      : R(static_cast<int>(ids_.size())), P(P_), betas(betas_), ids(std::move(ids_)) {
+    for (const char* name : {"parameter", "gradient", "m", "v"}) set.reals.add(name, R, {P});
+    set.doubles.add("learning_rate", R, {});
+    set.integers.add("step", R, {});
+    set.allocate();
+    for (int r = 0; r < R; ++r) {
+      upload(Device::cpu, set.real("m"), r, Numbers(static_cast<std::size_t>(P), 0));
+      upload(Device::cpu, set.real("v"), r, Numbers(static_cast<std::size_t>(P), 0));
+      upload(Device::cpu, set.real("parameter"), r, start(ids[static_cast<std::size_t>(r)]));
+      upload(Device::cpu, set.precise("learning_rate"), r, Numbers{kRate[ids[static_cast<std::size_t>(r)]]});
+    }
+  }
+  Numbers start(int id) const {
+    Numbers x;
+    for (int i = 0; i < P; ++i) x.push_back(static_cast<double>(static_cast<float>(std::sin(i + 10 * id))));
+    return x;
+  }
+  void steps(const Exec& exec, int first, int last) {
+    for (int step = first; step <= last; ++step) {
+      for (int r = 0; r < R; ++r) {
+        Numbers g;
+        for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[static_cast<std::size_t>(r)], i, step));
+        upload(Device::cpu, set.real("gradient"), r, g);
+        upload(Device::cpu, set.integer("step"), r, Integers{step});
+      }
+      run(exec, AdamStep<Real>{betas.beta1, betas.beta2, betas.eps, set.real("parameter"),
+                               set.real("gradient"), set.real("m"), set.real("v"),
+                               set.precise("learning_rate"), set.integer("step"), decay, scale});
+    }
+    set.check_overruns();
+  }
+  std::vector<Real> get(const std::string& name, int r) const {
+    return download(Device::cpu, set.real(name), r);
+  }
+};
+
+template <class Real>
+void check_against_torch(Betas betas) {
+  Adam<Real> adam({0, 1, 2, 3, 4}, 37, betas);
+  adam.steps(Exec{}, 1, kSteps);
+  for (int r = 0; r < kRates; ++r) {
+    const Numbers first = adam.start(r);
+    const auto want = torch_adam({first.begin(), first.end()}, r, kSteps, betas);
+    double most = 1;
+    for (long double x : want) most = std::max(most, static_cast<double>(std::abs(x)));
+    // a step moves by at most about its rate, whose rounding every step adds to
+    const Tolerance limit = tolerance<Real>(8, kSteps * kRate[r] * 4 + most * std::sqrt(kSteps));
+    EXPECT_TRUE(close(fmt::format("parameter, replica {}", r), adam.get("parameter", r).data(), want.data(),
+                      adam.P, limit.limit()));
+  }
+}
+
+TEST(Adam, IsPyTorchsInDouble) {
+  check_against_torch<double>({0.9, 0.999, 1e-8});
+  check_against_torch<double>({0.8, 0.95, 1e-3});
+}
+TEST(Adam, IsPyTorchsInFloat) { check_against_torch<float>({0.9, 0.999, 1e-8}); }
+
+// By hand: with bias correction the first step is lr * sign(g) up to eps.
+TEST(Adam, FirstStepIsTheRate) {
+  Adam<double> adam({0}, 3, {0.9, 0.999, 0});
+  adam.steps(Exec{}, 1, 1);
+  const auto got = adam.get("parameter", 0);
+  for (int i = 0; i < 3; ++i) {
+    const double g = gradient_of(0, i, 1);
+    EXPECT_NEAR(got[static_cast<std::size_t>(i)], std::sin(i) - (g > 0 ? 1e-3 : -1e-3), 1e-7);
+  }
+}
+
+// AdamW with a falling rate and gradients clipped to norm 1: five steps from (1, -2), computed apart from this code
+// with the formulas of torch.optim.AdamW, CosineAnnealingLR (T_max 5) and clip_grad_norm_.
+TEST(Adam, DecoupledDecayAndScaledGradientsArePyTorchs) {
+  struct Step {
+    double rate, scale, gradient[2], want[2];
+  };
+  const Step steps[] = {
+      {0.1, 1.0, {0.3, -0.2}, {0.8750000033333332, -1.8500000049999996}},
+      {0.09045084971874738, 0.6651896627601577, {1.5, 0.1}, {0.7734650728203651, -1.771845279217006}},
+      {0.06545084971874738, 0.49029009746096247, {-0.4, 2.0}, {0.7235180863956473, -1.7793232573747848}},
+      {0.03454915028125263, 1.0, {0.0, 0.5}, {0.7011076863026802, -1.7870206503227237}},
+      {0.009549150281252633, 0.32461363120655395, {0.7, -3.0}, {0.6946385961691287, -1.7834106382806652}}};
+  TensorSet<double> set;
+  for (const char* name : {"parameter", "gradient", "m", "v"}) set.reals.add(name, 1, {2});
+  for (const char* name : {"rate", "decay", "scale"}) set.doubles.add(name, 1, {});
+  set.integers.add("step", 1, {});
+  set.allocate();
+  upload(Device::cpu, set.real("parameter"), 0, Numbers{1, -2});
+  for (const char* name : {"m", "v"}) upload(Device::cpu, set.real(name), 0, Numbers{0, 0});
+  upload(Device::cpu, set.precise("decay"), 0, Numbers{0.25});
+  int t = 0;
+  for (const Step& step : steps) {
+    upload(Device::cpu, set.real("gradient"), 0, Numbers{step.gradient[0], step.gradient[1]});
+    upload(Device::cpu, set.precise("rate"), 0, Numbers{step.rate});
+    upload(Device::cpu, set.precise("scale"), 0, Numbers{step.scale});
+    upload(Device::cpu, set.integer("step"), 0, Integers{++t});
+    run(Exec{}, AdamStep<double>{0.9, 0.99, 1e-8, set.real("parameter"), set.real("gradient"), set.real("m"),
+                                 set.real("v"), set.precise("rate"), set.integer("step"),
+                                 set.precise("decay"), set.precise("scale")});
+    const auto got = download(Device::cpu, set.real("parameter"), 0);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_NEAR(got[static_cast<std::size_t>(i)], step.want[i], 1e-14) << "step " << t << ", number " << i;
+  }
+}
+
+// No decay and a scale of 1 are no decay and no scale, bit for bit.
+template <class Real>
+void check_neutral() {
+  const Betas betas{0.9, 0.999, 1e-8};
+  Adam<Real> plain({0, 1}, 300, betas), neutral({0, 1}, 300, betas);
+  TensorSet<Real> extra;
+  for (const char* name : {"decay", "scale"}) extra.doubles.add(name, 2, {});
+  extra.allocate();
+  for (int r = 0; r < 2; ++r) {
+    upload(Device::cpu, extra.precise("decay"), r, Numbers{0});
+    upload(Device::cpu, extra.precise("scale"), r, Numbers{1});
+  }
+  plain.steps(Exec{}, 1, 7);
+  neutral.decay = extra.precise("decay");
+  neutral.scale = extra.precise("scale");
+  neutral.steps(Exec{}, 1, 7);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(identical("parameter", plain.get("parameter", r).data(), neutral.get("parameter", r).data(),
+                          plain.P));
+  }
+}
+TEST(Adam, NeutralValuesAreNone) {
+  check_neutral<double>();
+  check_neutral<float>();
+}
+
+template <class Real>
+void check_replicas() {
+  const Betas betas{0.9, 0.999, 1e-8};
+  Adam<Real> together({0, 1, 2, 3, 4}, 1037, betas);
+  together.steps(Exec{}, 1, 5);
+  const auto expect_same = [&](const Adam<Real>& other, int r, int id) {
+    for (const char* name : {"parameter", "m", "v"})
+      EXPECT_TRUE(identical(name, other.get(name, r).data(), together.get(name, id).data(), together.P));
+  };
+  for (int id = 0; id < 5; ++id) {
+    Adam<Real> alone({id}, 1037, betas);
+    alone.steps(Exec{}, 1, 5);
+    expect_same(alone, 0, id);
+  }
+  for (int threads : {2, 3}) {
+    Adam<Real> again({0, 1, 2, 3, 4}, 1037, betas);
+    Exec exec;
+    exec.threads = threads;
+    again.steps(exec, 1, 5);
+    for (int id = 0; id < 5; ++id) expect_same(again, id, id);
+  }
+  // Replicas 4 and 1 run, the others stand still.
+  const std::vector<int> active = {4, 1};
+  Exec exec;
+  exec.replicas = active.data();
+  exec.replica_count = 2;
+  Adam<Real> some({0, 1, 2, 3, 4}, 1037, betas), still({0, 1, 2, 3, 4}, 1037, betas);
+  some.steps(exec, 1, 5);
+  for (int id : active) expect_same(some, id, id);
+  for (int id : {0, 2, 3}) {
+    for (const char* name : {"parameter", "m", "v"})
+      EXPECT_TRUE(identical(name, some.get(name, id).data(), still.get(name, id).data(), still.P));
+  }
+}
+
+TEST(Adam, ReplicasDoNotKnowEachOther) {
+  check_replicas<double>();
+  check_replicas<float>();
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/optimizer/book_keeping.h"
+
+#include <cmath>
+
+#include "kernels/base/parallel.h"
+
+namespace crosstalk {
+
+template <class Real>
+void run_cpu(const Exec& exec, const CountStep<Real>& a) {
+  parallel_items(exec, a.loss.R, 1, [&](int r, std::int64_t) {
+    double* report = a.report.at(r);
+    std::int32_t& step = *a.step.at(r);
+    if (step % a.period == 0) report[report_train_loss] = report[report_train_steps] = 0;
+    ++step;
+    const double loss = static_cast<double>(*a.loss.at(r));
+    report[report_train_loss] += loss;
+    report[report_train_steps] += 1;
+    if (!std::isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
+    if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const CountEvaluation<Real>& a) {
+  const int B = a.query_loss.dim(0), Q = a.query_loss.dim(1);
+  parallel_items(exec, a.query_loss.R, 1, [&](int r, std::int64_t) {
+    double* report = a.report.at(r);
+    for (int i = 0; i <= report_exact && a.first; ++i) report[i] = 0;
+    for (int b = 0; b < std::min(B, a.sequences); ++b) {
+      double* sums = a.workspace.at(r) + b * (report_exact + 1);
+      count_sequence(a.query_loss.at(r) + b * Q, a.correct.at(r) + b * Q, Q, a.chunk, a.by_sequence, sums);
+      for (int i = 0; i <= report_exact; ++i) report[i] += sums[i];
+    }
+    if (a.last) ++*a.evaluations.at(r);
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const CountBatches<Real>& a) {
+  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) { *a.batch.at(r) = a.of(*a.step.at(r)); });
+}
+
+template void run_cpu(const Exec&, const CountBatches<float>&);
+template void run_cpu(const Exec&, const CountBatches<double>&);
+template void run_cpu(const Exec&, const CountStep<float>&);
+template void run_cpu(const Exec&, const CountStep<double>&);
+template void run_cpu(const Exec&, const CountEvaluation<float>&);
+template void run_cpu(const Exec&, const CountEvaluation<double>&);
+
+}  // namespace crosstalk

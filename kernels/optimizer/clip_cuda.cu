@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/optimizer/clip.h"
+
+namespace crosstalk {
+namespace {
+using namespace device;
+
+constexpr int kThreads = 256;
+
+/// Sum over the block in a fixed order; thread 0 has it.
+__device__ double block_sum(double x) {
+  __shared__ double warps[kThreads / 32];
+  x = warp_sum(x);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  double sum = 0;
+  for (int w = 0; w < kThreads / 32 && threadIdx.x == 0; ++w) sum += warps[w];
+  return sum;
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) squares(const __grid_constant__ ClipScale<Real> a) {
+  const int r = static_cast<int>(blockIdx.y);
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kClipBlock, n = a.gradient.size(),
+                     end = begin + kClipBlock < n ? begin + kClipBlock : n;
+  const Real* g = a.gradient.at(r);
+  double sum = 0;
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const double x = static_cast<double>(g[i]);
+    sum += x * x;
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) a.partial.at(r)[blockIdx.x] = sum;
+}
+
+template <class Real>
+__global__ void __launch_bounds__(kThreads) scale_of(const __grid_constant__ ClipScale<Real> a, int blocks) {
+  const int r = static_cast<int>(blockIdx.x);
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kThreads) sum += a.partial.at(r)[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *a.scale.at(r) = clip_scale(a.limit, sqrt(sum));
+}
+
+}  // namespace
+
+template <class Real>
+void run_cuda(const Exec& exec, const ClipScale<Real>& a) {
+  if (a.gradient.size() == 0 || a.gradient.R == 0) return;
+  const int blocks = clip_blocks(a.gradient.size());
+  const auto R = static_cast<unsigned>(a.gradient.R);
+  squares<<<dim3(static_cast<unsigned>(blocks), R), kThreads, 0, stream_of(exec)>>>(a);
+  check_launch("clip_scale");
+  scale_of<<<R, kThreads, 0, stream_of(exec)>>>(a, blocks);
+  check_launch("clip_scale");
+}
+
+CROSSTALK_CUDA_OP(ClipScale)
+
+}  // namespace crosstalk

@@ -1,0 +1,69 @@
+// The scale of a gradient's norm against clip_grad_norm_, and its independence of packs and threads.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/optimizer/clip.h"
+
+#include "kernels/testing/op_check.h"
+
+namespace crosstalk::checks {
+namespace {
+
+double entry(int r, int i) {
+  RandomStream random(4, RandomDomain::initialisation, static_cast<std::uint32_t>(r),
+                      static_cast<std::uint32_t>(i));
+  return normal_from_uniform(random.uniform());
+}
+
+/// Scales of replicas `ids` of P numbers each.
+template <class Real>
+Numbers scales(const std::vector<int>& ids, int P, double limit, int threads = 1) {
+  const int R = static_cast<int>(ids.size());
+  TensorSet<Real> set;
+  set.reals.add("gradient", R, {P});
+  set.doubles.add("partial", R, {clip_blocks(P)});
+  set.doubles.add("scale", R, {1});
+  set.allocate();
+  for (int r = 0; r < R; ++r) {
+    Numbers g;
+    for (int i = 0; i < P; ++i) g.push_back(entry(ids[static_cast<std::size_t>(r)], i));
+    upload(Device::cpu, set.real("gradient"), r, g);
+  }
+  Exec exec;
+  exec.threads = threads;
+  run(exec, ClipScale<Real>{limit, set.real("gradient"), set.precise("partial"), set.precise("scale")});
+  set.check_overruns();
+  Numbers result;
+  for (int r = 0; r < R; ++r) result.push_back(set.precise("scale").at(r)[0]);
+  return result;
+}
+
+template <class Real>
+void check_scale() {
+  for (const int P : {1, 7, kClipBlock, kClipBlock + 1, 3 * kClipBlock + 5}) {
+    long double squares = 0;
+    for (int i = 0; i < P; ++i) {
+      const auto g = static_cast<long double>(static_cast<Real>(entry(2, i)));
+      squares += g * g;
+    }
+    const double norm = static_cast<double>(std::sqrt(squares));
+    for (const double limit : {1e-3 * norm, 0.5 * norm, norm, 2 * norm}) {
+      const double want = std::min(1., limit / (norm + 1e-6));
+      EXPECT_NEAR(scales<Real>({2}, P, limit)[0], want, 1e-13 * want) << P << " numbers, limit " << limit;
+    }
+  }
+}
+
+TEST(ClipScale, IsTheLimitOverTheNorm) {
+  check_scale<double>();
+  check_scale<float>();
+}
+
+TEST(ClipScale, KnowsNeitherNeighboursNorThreads) {
+  const int P = 2 * kClipBlock + 77;
+  const Numbers together = scales<float>({0, 1, 2}, P, 1);
+  for (int id = 0; id < 3; ++id)
+    EXPECT_EQ(scales<float>({id}, P, 1)[0], together[static_cast<std::size_t>(id)]);
+  EXPECT_EQ(scales<float>({0, 1, 2}, P, 1, 3), together);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,398 @@
+// The undecayed recurrence read chunk by chunk: C tokens in one step of the chain, for one query a sequence.
+//
+// Inside a chunk, with tokens i in the order of the scan, G_ij = k_i . k_j (j < i) and s_i = k_i . r before it,
+//   c_i = s_i - sum_{j<i} G_ij erase_j c_j
+//   c   = M s,  M = (I + G erase)^-1 (unit lower triangular).
+// M does not depend on r: "builder" warps, a chunk each, bring its keys into a slot of shared memory and compute
+// M by forward substitution; the "chain" warps, four columns of r a thread, do s (one sum over the team), c = M s
+// and the rank-C update, and give the slot back. The adjoint has the same form in forward time, u_i = k_i . rho
+// before the chunk and h_i = k_i . rho_{i-1}:
+//   h   = M (u + G (write d_a))
+//   d_c = write d_a - erase h
+// (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are zero keys. Chunks
+// start at multiples of C, so all sums depend on the shape and the position alone. P is a multiple of 4. Short code
+// matters here: sums unrolled in registers were bound by fetching instructions. So does what a block holds of
+// registers and shared memory: several blocks a multiprocessor hide each other's chains.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <type_traits>
+
+#include "kernels/recurrence/chunk_parts.cuh"
+#include "kernels/recurrence/recurrence.h"
+
+namespace crosstalk::device {
+
+constexpr int kLargestChunked = 512;
+
+/// Shared memory of W chain warps (128 columns each) and N builder warps.
+template <class Real, int W, int N>
+struct ChunkMemory {
+  static constexpr int C = kChunk<Real>, kColumns = 128 * W, kStride = C + 4;
+  static constexpr int kRow =
+      kColumns + 64 / static_cast<int>(sizeof(Real));  // other banks than its neighbour
+  struct Slot {
+    alignas(16) Real keys[C][kRow];        // in the order of the scan
+    alignas(16) Real matrix[C * kStride];  // G, then M; column C: M G (write d_a)
+  } slot[N];
+  alignas(16) Real sums[2][W][C];
+};
+
+/// One sequence.
+template <class Real, int W, int N>
+struct Chunked {
+  using Memory = ChunkMemory<Real, W, N>;
+  static constexpr int C = Memory::C, kStride = Memory::kStride;
+  static constexpr int kGroup = 32 / C;  // lanes a token
+
+  const Real *k, *write, *erase, *d_a;  // write: null where 1
+  int P, seen, chunks;
+
+  using Barriers = ChunkBarriers<W, N>;
+  /// The chain needs a slot no longer. The builder waits for slots that it fills again.
+  __device__ void give_back(int chunk) const {
+    if (chunk + N < chunks) Barriers::arrive_emptied(chunk % N);
+  }
+
+  template <bool kBackward>
+  __device__ int first_token(int chunk) const {
+    return (kBackward ? chunk : chunks - 1 - chunk) * C;
+  }
+
+  /// Asks for the keys of a chunk, a turn ahead.
+  __device__ void prefetch(int first) const {
+    const char* from = reinterpret_cast<const char*>(k + static_cast<std::int64_t>(first) * P);
+    const int bytes = first < 0 ? 0 : min(C, seen - first) * P * static_cast<int>(sizeof(Real));
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % 32 * 128; i < bytes; i += 32 * 128)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i));
+  }
+  /// Brings the keys of C tokens into a slot, in the order of the scan; 0 where t >= seen.
+  template <bool kReversed>
+  __device__ void bring(typename Memory::Slot& slot, int first) const {
+    for (int p = static_cast<int>(threadIdx.x) % 32 * 4; p < P; p += 128) {
+#pragma unroll
+      for (int i0 = 0; i0 < C; i0 += 8) {  // rows whose loads are under way
+        Real rows[8][4];
+#pragma unroll
+        for (int u = 0; u < 8; ++u) {
+          const int t = first + (kReversed ? C - 1 - i0 - u : i0 + u);
+          take4(k + static_cast<std::int64_t>(t) * P + p, t < seen, rows[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < 8; ++u) put4(slot.keys[i0 + u] + p, true, rows[u]);
+      }
+    }
+  }
+
+  /// Keys and M of every N-th chunk of the scan's order. kBackward: in forward time, with column C.
+  template <bool kBackward>
+  __device__ void build(Memory& memory, int builder) const {
+    const int lane = threadIdx.x % 32;
+    auto& slot = memory.slot[builder];
+    Real* matrix = slot.matrix;
+    prefetch(first_token<kBackward>(builder));
+    for (int chunk = builder; chunk < chunks; chunk += N) {
+      const int first = first_token<kBackward>(chunk), token = first + (kBackward ? lane : C - 1 - lane);
+      const bool valid = lane < C && token < seen;
+      const Real erase_i = valid ? erase[token] : Real(0);
+      const Real given = kBackward && valid ? (write ? write[token] * d_a[token] : d_a[token]) : Real(0);
+      if (chunk >= N) Barriers::wait_emptied(builder);
+      bring<!kBackward>(slot, first);
+      prefetch(first_token<kBackward>(min(chunk + N, chunks - 1)));
+      __syncwarp();
+      std::conditional_t<C == 16, Product16, Product8> product;
+      for (int p0 = 0; p0 < P; p0 += 64) {
+        Real rows[4][C / 8][4];
+#pragma unroll
+        for (int part = 0; part < 4; ++part) {
+          const int p = p0 + 16 * part + lane % 4 * 4;
+#pragma unroll
+          for (int i = 0; i < C / 8; ++i) take4(slot.keys[lane / 4 + 8 * i] + p, p < P, rows[part][i]);
+        }
+#pragma unroll
+        for (int part = 0; part < 4; ++part) product.add(rows[part]);
+      }
+      product.store(matrix, kStride, lane);
+      __syncwarp();
+      // Column l of M in lane l; lane C: M G (write d_a).
+      Real column[C], sums[C];
+      const Real mine = lane == C ? Real(1) : Real(0);
+#pragma unroll
+      for (int i = 0; i < C; ++i) {
+        Real x = i == lane ? Real(1) : Real(0);
+#pragma unroll
+        for (int j = 0; j < i; j += 4) {
+          Real four[4];
+          take4(matrix + i * kStride + j, true, four);
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            if (j + n < i) x -= four[n] * column[j + n];
+          }
+        }
+        sums[i] = x;
+        column[i] = __shfl_sync(kFullWarp, erase_i, i) * x;
+        if constexpr (kBackward) column[i] -= mine * __shfl_sync(kFullWarp, given, i);
+      }
+      __syncwarp();
+      if (lane <= C) {
+#pragma unroll
+        for (int i = 0; i < C; ++i) matrix[i * kStride + lane] = sums[i];
+      }
+      __syncwarp();
+      Barriers::arrive_filled(builder);
+    }
+  }
+
+  /// This lane's part of row lane / kGroup of M, from shared memory, and of column C.
+  struct Row {
+    static constexpr int K = C / kGroup;
+    Real entry[K], last;
+    __device__ Row(const Real* matrix, int lane) {
+      const Real* row = matrix + lane / kGroup * kStride;
+#pragma unroll
+      for (int j = 0; j < K; ++j) entry[j] = row[lane % kGroup * K + j];
+      last = row[C];
+    }
+    /// Entry lane / kGroup of M s, s_i in the lanes of group i.
+    __device__ Real times(Real s, int lane) const {
+      Real sum = 0;
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        sum += entry[j] * __shfl_sync(kFullWarp, s, (lane % kGroup * K + j) * kGroup);
+      }
+#pragma unroll
+      for (int offset = kGroup / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(kFullWarp, sum, offset);
+      return sum;
+    }
+  };
+
+  /// Sum over the chain warps of x, one a lane: kGroup lanes a token.
+  __device__ Real total(Memory& memory, int chunk, Real x, int index) const {
+    if constexpr (W == 1) {
+      return __shfl_sync(kFullWarp, x, index * kGroup);
+    } else {
+      const int lane = threadIdx.x % 32;
+      Real(*sums)[C] = memory.sums[chunk % 2];  // two buffers in turn: one barrier a chunk
+      if (lane % kGroup == 0) sums[threadIdx.x / 32][lane / kGroup] = x;
+      Barriers::wait_chain();
+      Real sum = 0;
+#pragma unroll
+      for (int w = 0; w < W; ++w) sum += sums[w][index];
+      return sum;
+    }
+  }
+
+  /// What a lane of the chain reads of its token of a chunk, a chunk ahead.
+  struct Token {
+    int t;
+    bool valid;
+    Real write = 1, erase = 0, d_a = 0, c = 0;
+  };
+  template <bool kBackward>
+  __device__ Token token(int chunk, const Real* kept_c) const {
+    const int i = static_cast<int>(threadIdx.x) % 32 / kGroup;
+    Token token;
+    token.t = first_token<kBackward>(chunk) + (kBackward ? i : C - 1 - i);
+    token.valid = chunk < chunks && token.t < seen;
+    if (!token.valid) return token;
+    if (write) token.write = write[token.t];
+    token.erase = erase[token.t];
+    if (kBackward) token.d_a = d_a[token.t];
+    if (kept_c) token.c = kept_c[token.t];
+    return token;
+  }
+};
+
+/// Blocks that a multiprocessor is to hold, as far as its shared memory goes.
+template <class Real, int W>
+constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
+                             : W == 1          ? 6
+                                               : 3;
+
+template <class Real, int W, int N>
+__global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
+    chunked_forward(const __grid_constant__ RecurrentRead<Real> a) {
+  using Team = Chunked<Real, W, N>;
+  using Memory = typename Team::Memory;
+  constexpr int C = Team::C;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  Memory& memory = *reinterpret_cast<Memory*>(dynamic);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.a.value.dim(2), P = a.q.value.dim(2);
+  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const int seen = clamped(a.position.value.at(r)[b], T);
+  Real* out = a.a.value.at(r) + sequence;
+  const Team team{a.k.value.at(r) + sequence * P,
+                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
+                  a.erase.value.at(r) + sequence,
+                  nullptr,
+                  P,
+                  seen,
+                  (seen + C - 1) / C};
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  if (warp >= W) {
+    for (int t = seen + static_cast<int>(threadIdx.x) - 32 * W; t < T; t += 32 * N) out[t] = 0;
+    team.template build<false>(memory, warp - W);
+    return;
+  }
+  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  Real* history = a.history.value ? a.history.value.at(r) + sequence * P : nullptr;
+  Real* trail =
+      a.trail.value ? a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns() : nullptr;
+  const int limit = history && p < P ? seen : 0;
+  Real state[4];
+  take4(a.q.value.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
+  auto next = team.template token<false>(0, nullptr);
+  for (int chunk = 0; chunk < team.chunks; ++chunk) {
+    const auto now = next;
+    next = team.template token<false>(chunk + 1, nullptr);
+    const auto& slot = memory.slot[chunk % N];
+    const Real* stage = slot.keys[0] + p;
+    Team::Barriers::wait_filled(chunk % N);
+    Real sums[C];
+#pragma unroll
+    for (int i = 0; i < C; ++i) {
+      Real key[4];
+      take4(stage + i * Memory::kRow, p < P, key);
+      sums[i] = 0;
+#pragma unroll
+      for (int x = 0; x < 4; ++x) sums[i] += key[x] * state[x];
+    }
+    __syncwarp();
+    scatter_sum<C>(sums);
+    const typename Team::Row row(slot.matrix, lane);
+    const Real c = row.times(team.total(memory, chunk, sums[0], i_lane), lane);
+    if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
+      out[now.t] = now.write * c;
+      if (trail) trail[P + now.t] = c;
+    }
+    const Real step = now.erase * c;
+    int t = team.template first_token<false>(chunk) + C - 1;
+    Real* kept = history + static_cast<std::int64_t>(t) * P + p;
+#pragma unroll 4
+    for (int i = 0; i < C; ++i, --t, kept -= P) {
+      if (history) put4(kept, t < limit, state);
+      const Real step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
+      Real key[4];  // read again: registers are scarcer than shared memory's time
+      take4(stage + i * Memory::kRow, p < P, key);
+#pragma unroll
+      for (int x = 0; x < 4; ++x) state[x] -= step_i * key[x];
+    }
+    team.give_back(chunk);
+  }
+  if (trail) put4(trail + p, p < P, state);
+}
+
+/// r_t is made again from the trail.
+template <class Real, int W, int N>
+__global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
+    chunked_backward(const __grid_constant__ RecurrentRead<Real> a) {
+  using Team = Chunked<Real, W, N>;
+  using Memory = typename Team::Memory;
+  constexpr int C = Team::C;
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  Memory& memory = *reinterpret_cast<Memory*>(dynamic);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.a.gradient.dim(2), P = a.q.value.dim(2);
+  const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
+  const int seen = clamped(a.position.value.at(r)[b], T);
+  const Real* trail = a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns();
+  Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  Real* d_write = a.write.write == Write::none ? nullptr : a.write.gradient.at(r) + sequence;
+  Real* d_erase = a.erase.write == Write::none ? nullptr : a.erase.gradient.at(r) + sequence;
+  const Team team{a.k.value.at(r) + sequence * P,
+                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
+                  a.erase.value.at(r) + sequence,
+                  a.a.gradient.at(r) + sequence,
+                  P,
+                  seen,
+                  (seen + C - 1) / C};
+  const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / 32, 0);  // known to be uniform
+  if (warp >= W) {
+    const int thread = static_cast<int>(threadIdx.x) - 32 * W;
+    // Tokens that the query does not see.
+    if (d_k && a.k.write == Write::overwrite) {
+      for (std::int64_t i = static_cast<std::int64_t>(seen) * P + thread;
+           i < static_cast<std::int64_t>(T) * P; i += 32 * N) {
+        d_k[i] = 0;
+      }
+    }
+    for (int t = seen + thread; t < T; t += 32 * N) {
+      if (d_write && a.write.write == Write::overwrite) d_write[t] = 0;
+      if (d_erase && a.erase.write == Write::overwrite) d_erase[t] = 0;
+    }
+    team.template build<true>(memory, warp - W);
+    return;
+  }
+  const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
+  const int limit = d_k && p < P ? seen : 0;
+  const Real* kept_c = trail + P;
+  Real rho[4] = {}, r_t[4];
+  take4(trail + p, p < P, r_t);
+  auto next = team.template token<true>(0, kept_c);
+  for (int chunk = 0; chunk < team.chunks; ++chunk) {
+    const auto now = next;
+    next = team.template token<true>(chunk + 1, kept_c);
+    const auto& slot = memory.slot[chunk % N];
+    const Real* stage = slot.keys[0] + p;
+    Team::Barriers::wait_filled(chunk % N);
+    Real sums[C];
+#pragma unroll
+    for (int i = 0; i < C; ++i) {
+      Real key[4];
+      take4(stage + i * Memory::kRow, p < P, key);
+      sums[i] = 0;
+#pragma unroll
+      for (int x = 0; x < 4; ++x) sums[i] += key[x] * rho[x];
+    }
+    __syncwarp();
+    scatter_sum<C>(sums);
+    const typename Team::Row row(slot.matrix, lane);
+    const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
+    const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
+    if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
+      if (d_write) put(a.write.write, d_write + now.t, c * now.d_a);
+      if (d_erase) put(a.erase.write, d_erase + now.t, -c * key_rho);
+    }
+    const Real step = now.erase * c;
+    Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
+#pragma unroll 4
+    for (int i = 0; i < C; ++i, put_at += P) {
+      const Real d_c_i = __shfl_sync(kFullWarp, d_c, i * Team::kGroup),
+                 step_i = __shfl_sync(kFullWarp, step, i * Team::kGroup);
+      const bool there = chunk * C + i < limit;
+      Real key[4], d_key[4];  // the key read again: registers are scarcer than shared memory's time
+      take4(stage + i * Memory::kRow, p < P, key);
+      take4(put_at, there && a.k.write == Write::add, d_key);
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        r_t[x] += step_i * key[x];
+        d_key[x] += d_c_i * r_t[x] - step_i * rho[x];
+        rho[x] += d_c_i * key[x];
+      }
+      put4(put_at, there, d_key);
+    }
+    __syncwarp();
+    team.give_back(chunk);
+  }
+  if (a.q.write == Write::none) return;
+#pragma unroll
+  for (int x = 0; x < 4; ++x) {
+    if (p + x < P) put(a.q.write, a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P + p + x, rho[x]);
+  }
+}
+
+template <int W>
+constexpr int kBuilders = W == 1   ? 3
+                          : W == 2 ? 4
+                                   : 2;
+
+template <bool kBackward, int W, class Real>
+void launch_chunks(const Exec& exec, const RecurrentRead<Real>& a) {
+  constexpr int N = kBuilders<W>;
+  const auto kernel = kBackward ? chunked_backward<Real, W, N> : chunked_forward<Real, W, N>;
+  const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);
+  allow_shared_memory(kernel, bytes);
+  kernel<<<dim3(static_cast<unsigned>(a.q.value.dim(0)), static_cast<unsigned>(a.q.value.R)), 32 * (W + N),
+           bytes, stream_of(exec)>>>(a);
+}
+
+}  // namespace crosstalk::device

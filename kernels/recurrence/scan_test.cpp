@@ -1,0 +1,130 @@
+// Scans against their sums written out: every input times the product of the factors behind it.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/recurrence/scan.h"
+
+#include <complex>
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+using Number = std::complex<long double>;
+
+struct Shape {
+  int B = 2, T = 6, N = 3;
+  bool complex = false, start = true;
+};
+
+OpCase scan(const std::string& name, const Shape& s, const Fill& log_a) {
+  OpCase op(name);
+  const int parts = s.complex ? 2 : 1;
+  op.input("log_a", {s.B, s.T, s.N}, log_a);
+  const auto optional = [&](bool present, const char* field, const std::vector<int>& dims, const Fill& fill) {
+    if (present) {
+      op.input(field, dims, fill);
+    } else {
+      op.absent(field);
+    }
+  };
+  optional(s.complex, "angle", {s.B, s.T, s.N}, normal(2));
+  op.input("x", {s.B, s.T, parts * s.N}, normal());
+  optional(s.start, "start", {s.B, parts * s.N}, normal());
+  op.output("h", {s.B, s.T, parts * s.N});
+  call<Scan>(op, [s](auto& o) { o.complex = s.complex; });
+  op.oracle([s, parts](const Values& in) {
+    Values out;
+    const auto number = [&](const char* field, int i) {
+      const auto at = static_cast<std::size_t>(parts * i);
+      return Number(in[field][at], parts == 2 ? in[field][at + 1] : 0);
+    };
+    for (int i = 0; i < s.B * s.T * s.N; ++i) {
+      const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
+      Number h = 0;
+      long double size = 0, angle = 0;  // of the product of a_{u+1} .. a_t
+      for (int u = t; u >= 0; --u) {
+        const int at = (b * s.T + u) * s.N + n;
+        h += number("x", at) * std::polar(std::exp(size), angle);
+        size += in["log_a"][static_cast<std::size_t>(at)];
+        if (s.complex) angle += in["angle"][static_cast<std::size_t>(at)];
+      }
+      if (s.start) h += number("start", b * s.N + n) * std::polar(std::exp(size), angle);
+      out.real["h"].push_back(static_cast<double>(h.real()));
+      if (s.complex) out.real["h"].push_back(static_cast<double>(h.imag()));
+    }
+    return out;
+  });
+  return op.roundings(6 * s.T).condition(2).gradient_elements(100);
+}
+
+OpCase logscan(const std::string& name, const Shape& s, const Fill& d, const Fill& k, bool largest = false) {
+  OpCase op(name);
+  op.input("d", {s.B, s.T, s.N}, d).input("k", {s.B, s.T, s.N}, k);
+  if (s.start) {
+    op.input("start", {s.B, s.N}, k);
+  } else {
+    op.absent("start");
+  }
+  op.output("l", {s.B, s.T, s.N});
+  call<LogScan>(op, [largest](auto& o) { o.largest = largest; });
+  op.oracle([s, largest](const Values& in) {
+    Values out;
+    for (int i = 0; i < s.B * s.T * s.N; ++i) {
+      const int n = i % s.N, t = i / s.N % s.T, b = i / s.N / s.T;
+      long double total = 0, faded = 0, most = -std::numeric_limits<long double>::infinity();
+      for (int u = t; u >= 0; --u) {
+        const auto at = static_cast<std::size_t>((b * s.T + u) * s.N + n);
+        total += std::exp(faded + in["k"][at]), most = std::max(most, faded + in["k"][at]);
+        faded += in["d"][at];
+      }
+      if (s.start) {
+        const double start = in["start"][static_cast<std::size_t>(b * s.N + n)];
+        total += std::exp(faded + start), most = std::max(most, faded + start);
+      }
+      out.real["l"].push_back(static_cast<double>(largest ? most : std::log(total)));
+    }
+    return out;
+  });
+  return op.roundings(4 * s.T).condition(2).gradient_elements(100);
+}
+
+std::vector<OpCase> cases() {
+  std::vector<OpCase> all;
+  const Fill decay = uniform(-1.5, 0);
+  const auto gates = [](RandomStream& random, int r, std::int64_t i) {
+    const double choice[] = {0, -20, -60, -std::numeric_limits<double>::infinity()};
+    return i % 3 != 0 ? -random.uniform() : choice[(i / 3 + r) % 4];
+  };
+  for (bool complex : {false, true}) {
+    const std::string word = complex ? "Complex" : "Scan";
+    const Shape s{2, 6, 3, complex, true};
+    all.push_back(scan(word, s, decay));
+    all.push_back(scan(word + "NoStart", {2, 6, 3, complex, false}, decay));
+    all.push_back(scan(word + "Ones", {1, 1, 1, complex, true}, decay));
+    all.push_back(scan(word + "OnesNoStart", {1, 1, 1, complex, false}, decay));
+    all.push_back(scan(word + "Long", {1, 203, 2, complex, true}, uniform(-0.1, 0)).gradient_elements(40));
+    all.push_back(scan(word + "Wide", {2, 3, 133, complex, true}, decay).gradient_elements(40));
+    all.push_back(scan(word + "Resets", {2, 12, 5, complex, true}, gates));
+    all.push_back(scan(word + "Sums", s, constant(0)));
+  }
+  const Shape s;
+  all.push_back(logscan("Log", s, decay, normal()));
+  all.push_back(logscan("LogNoStart", {2, 6, 3, false, false}, decay, normal()));
+  all.push_back(logscan("LogOnes", {1, 1, 1, false, true}, decay, normal()));
+  all.push_back(logscan("LogOnesNoStart", {1, 1, 1, false, false}, decay, normal()));
+  all.push_back(
+      logscan("LogLong", {1, 203, 2, false, false}, uniform(-0.1, 0), normal()).gradient_elements(40));
+  all.push_back(logscan("LogWide", {2, 3, 133, false, true}, decay, normal()).gradient_elements(40));
+  all.push_back(logscan("LogHuge", s, normal(), uniform(-1e4, 1e4)).condition(4));
+  all.push_back(logscan("LogFar", s, uniform(-60, -20), normal()));
+  all.push_back(logscan("LogGrows", s, uniform(0, 1), normal()));
+  all.push_back(logscan("LargestOf", s, decay, normal(), true));
+  all.push_back(logscan("LargestNoStart", {2, 30, 3, false, false}, decay, normal(), true));
+  all.push_back(logscan("LogResets", {2, 12, 5, false, true}, gates, normal()));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Scan, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,54 @@
+// The chunkwise state whose key channels decay each by itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/recurrence/state_channels_backward.cuh"
+#include "kernels/recurrence/state_chunk.cuh"
+#include "kernels/recurrence/state_chunk_launch.cuh"
+
+namespace crosstalk::device {
+namespace {
+
+/// Calls f with the tile of this op; padded sizes have one form.
+template <class F>
+auto with_tile(const StateRead<float>& op, F&& f) {
+  return with_format(op, [&](auto format) {
+    constexpr Precision kFormat = decltype(format)::value;
+    const auto sized = [&](auto whole, auto mapped) {
+      constexpr bool kWhole = decltype(whole)::value, kMapped = decltype(mapped)::value;
+      const int size = size_of_state(op);
+      if (size <= 32) return f(StateTile<kFormat, 32, kWhole, true, kMapped, 32>{});
+      if (size <= 64) return f(StateTile<kFormat, 64, kWhole, true, kMapped, 32>{});
+      return f(StateTile<kFormat, 128, kWhole, true, kMapped, 32, 8>{});
+    };
+    constexpr std::true_type yes;
+    constexpr std::false_type no;
+    if (!whole(op)) return sized(no, yes);
+    return mapped(op) ? sized(yes, yes) : sized(yes, no);
+  });
+}
+
+}  // namespace
+
+bool channel_read_covers(const StateRead<float>& op) {
+  return with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    const std::size_t limit = shared_memory_limit();
+    return bytes_of<ChannelForwardMemory, Tile>(op) <= limit &&
+           bytes_of<ChannelBackwardMemory, Tile>(op) <= limit;
+  });
+}
+
+void channel_read_forward(const Exec& exec, const StateRead<float>& op) {
+  with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    launch(exec, op, channel_forward<Tile>, Tile::kThreads, bytes_of<ChannelForwardMemory, Tile>(op));
+  });
+}
+
+void channel_read_backward(const Exec& exec, const StateRead<float>& op) {
+  with_tile(op, [&](auto tile) {
+    using Tile = decltype(tile);
+    launch(exec, op, channel_backward<Tile>, Tile::kThreads, bytes_of<ChannelBackwardMemory, Tile>(op));
+  });
+}
+
+}  // namespace crosstalk::device

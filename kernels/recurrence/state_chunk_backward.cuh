@@ -1,0 +1,468 @@
+// The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's
+// gradient D in registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times
+// their decays) are the gradients of the two score matrices before their decays.
+//
+//   dU = scores^T dO + e^{G_end - G} K D^T     dR = (I + A)^-T dU     dv = w dR
+//   dq = e^G dO S + P K        da = -e^G dR S + N K          (a = e x; dx = e da, de = x . da)
+//   dk = e^{G_end - G} U D + P^T Q + N^T (e X)
+//   D' = e^{G_end} D + (e^G dO)^T Q - (e e^G dR)^T X
+//
+// A log decay's gradient sums what passes it: the state, writes before it seen at the chunk's end, reads of
+// the state after it, and pairs on either side of it. No differences of large sums, which low precision would
+// not survive.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/recurrence/state_chunk_forward.cuh"
+
+namespace crosstalk::device {
+
+template <class Tile>
+struct BackwardMemory {
+  using Type = typename Tile::Type;
+  static constexpr int C = Tile::C, kTokens = C * Tile::kRow, kPairs = C * Tile::kSide;
+  static constexpr int kSums = Tile::Rows::kAcross * C;
+  /// The state would not fit as floats beside its gradient: it is read from where it is kept.
+  static constexpr bool kStateStaged = Tile::D <= 64 || Tile::kFormat == Precision::bf16;
+  ChunkGates<C>* gates;
+  Type *q, *k, *x, *d_o, *written, *state, *d_state, *scores, *inverse, *d_written, *d_rest, *d_rest_aged,
+      *look;
+  float *of_value, *of_read, *of_write, *of_look, *of_erase, *of_pairs;  ///< sums of rows
+  float *crossing, *parts;
+  int* list;
+  std::size_t bytes;
+
+  CT_HD BackwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
+    Carve carve{base};
+    gates = carve.take<ChunkGates<C>>(1);
+    q = carve.take<Type>(kTokens);
+    k = carve.take<Type>(kTokens);
+    x = tied ? carve.take<Type>(kTokens) : k;
+    d_o = carve.take<Type>(kTokens);
+    written = carve.take<Type>(kTokens);
+    state = carve.take<Type>(kStateStaged ? Tile::D * Tile::kRow : 0);
+    d_state = carve.take<Type>(Tile::D * Tile::kRow);
+    scores = carve.take<Type>(kPairs);
+    inverse = solves ? carve.take<Type>(kPairs) : nullptr;
+    d_rest = carve.take<Type>(kTokens);
+    for (float** sums : {&of_value, &of_read, &of_write, &of_look, &of_erase, &of_pairs}) {
+      *sums = carve.take<float>(kSums);
+    }
+    parts = carve.take<float>(Tile::W);
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    // One after the other: dU, products of pairs with their gradients (gates), what follows.
+    const std::size_t shared = carve.used;
+    crossing = carve.take<float>(gated ? C * (C + 1) : 0);
+    bytes = carve.used;
+    carve.used = shared;
+    look = carve.take<Type>(solves ? kPairs : 0);
+    d_written = d_rest_aged = carve.take<Type>(solves ? kTokens : 0);
+    if (carve.used > bytes) bytes = carve.used;
+  }
+};
+
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D>
+using Guarded = Fetched<Tile, kRows, kColumns, true>;
+
+/// What pairs of tokens on either side of a decay add to its gradient: of a matrix M [C][C + 1] in shared
+/// memory of what pair (i, j) adds, sum_{i >= t + late, j < t} M_ij goes to `to` [2][C], two parts. Begins
+/// and ends with barriers.
+template <int C, int kThreads>
+__device__ __forceinline__ void sum_crossing(float* pairs, float* to, int late, bool add) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __syncthreads();
+  for (int i = warp; i < C; i += kThreads / 32) {  // row sums of what stands before each column
+    float* row = pairs + i * (C + 1);
+    float x[C / 32], sum = 0;
+#pragma unroll
+    for (int n = 0; n < C / 32; ++n) {
+      x[n] = sum;
+      sum += row[lane * (C / 32) + n];
+    }
+    float running = sum;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const float other = __shfl_up_sync(kFullWarp, running, offset);
+      if (lane >= offset) running += other;
+    }
+    float before = __shfl_up_sync(kFullWarp, running, 1);
+    if (lane == 0) before = 0;
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < C / 32; ++n) row[lane * (C / 32) + n] = before + x[n];
+  }
+  __syncthreads();
+  const int t = threadIdx.x % C, part = threadIdx.x / C;
+  constexpr int kParts = 2, kEach = C / kParts;
+  if (part < kParts) {
+    float sum = add ? to[part * C + t] : 0;
+#pragma unroll 8
+    for (int i = part * kEach; i < (part + 1) * kEach; ++i) {
+      const float x = pairs[i * (C + 1) + t];
+      sum += i >= t + late ? x : 0;
+    }
+    to[part * C + t] = sum;
+  }
+  __syncthreads();
+}
+
+/// By one warp: the gradient of a chunk's log decays from the sums of the chunk's rows.
+template <class Tile>
+__device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& memory,
+                                                   const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                                   int first, int valid) {
+  using Rows = typename Tile::Rows;
+  constexpr int C = Tile::C, kEach = C / 32;
+  const ChunkGates<C>& gates = *memory.gates;
+  const int lane = threadIdx.x % 32;
+  const auto to = walk.of_tokens(op.log_decay.gradient, first, valid, 1);
+  const Write mode = walk.shared(op.log_decay.write);
+  float writes[kEach], reads[kEach], looks[kEach], sums[3] = {};
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const int i = lane * kEach + n;
+    writes[n] = Rows::total(memory.of_write, i);
+    reads[n] = Rows::total(memory.of_read, i);
+    looks[n] = walk.solves ? -gates.erase[i] * Rows::total(memory.of_look, i) : 0;
+    sums[0] += writes[n], sums[1] += reads[n], sums[2] += looks[n];
+  }
+  // What lanes before (writes) and after (reads, looks) this one have.
+  float running[3] = {sums[0], sums[1], sums[2]};
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const float before = __shfl_up_sync(kFullWarp, running[0], offset);
+    const float read = __shfl_down_sync(kFullWarp, running[1], offset);
+    const float look = __shfl_down_sync(kFullWarp, running[2], offset);
+    if (lane >= offset) running[0] += before;
+    if (lane + offset < 32) running[1] += read, running[2] += look;
+  }
+  float before = __shfl_up_sync(kFullWarp, running[0], 1), read = __shfl_down_sync(kFullWarp, running[1], 1),
+        look = __shfl_down_sync(kFullWarp, running[2], 1);
+  if (lane == 0) before = 0;
+  if (lane == 31) read = look = 0;
+  float through = 0;
+#pragma unroll
+  for (int w = 0; w < Tile::W; ++w) through += memory.parts[w];
+  through *= gates.all;
+  float after[kEach];
+#pragma unroll
+  for (int n = kEach - 1; n >= 0; --n) {
+    after[n] = (walk.before ? read : read + reads[n]) + (op.decayed ? look + looks[n] : look);
+    read += reads[n], look += looks[n];
+  }
+#pragma unroll
+  for (int n = 0; n < kEach; ++n) {
+    const int i = lane * kEach + n;
+    const float pairs = memory.of_pairs[i] + memory.of_pairs[C + i];
+    if (to.has(i)) put(mode, to.start(i), through + before + after[n] + pairs);
+    before += writes[n];
+  }
+}
+
+template <class Tile>
+__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                              const BackwardMemory<Tile>& memory) {
+  using Op = typename Tile::Op;
+  using Matrix = typename Tile::Matrix;
+  using Rows = typename Tile::Rows;
+  using Side = typename Tile::Side;
+  using Memory = BackwardMemory<Tile>;
+  using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
+  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  constexpr bool kShortRows = StateWalk<Tile>::kShortRows;
+  const int K = walk.K, V = walk.V, chunks = walk.chunks;
+  ChunkGates<C>& gates = *memory.gates;
+  const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
+      written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
+      inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
+      d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
+
+  typename Tile::State d_state;
+  if (op.end.gradient && walk.pass == 0) {
+    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
+  }
+  const int last_first = (chunks - 1) * (Tile::kMapped ? walk.step : C);
+  auto gains = walk.gains(op, last_first, walk.T - last_first);
+  for (int chunk = chunks - 1; chunk >= 0; --chunk) {
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first);
+    const auto kept = walk.state(op.states.value, chunks, chunk);
+    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      __syncthreads();
+    }
+    {
+      Guarded<Tile> q_in, k_in, d_o_in;
+      std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
+      q_in.fetch(walk.queries(op, first, valid), K);
+      k_in.fetch(walk.keys(op, first, valid), K);
+      d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
+      const auto rows = walk.written(op, first, valid);
+      if constexpr (!kShortRows) {
+        written_in.fetch(rows, V);
+      } else if (walk.solves) {
+        written_in.fetch(walk.shortened(rows));
+      }
+      if (threadIdx.x < 32) {
+        walk.fill(gates, op, gains);
+        gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
+      }
+      q_in.put(memory.q, valid);
+      k_in.put(memory.k, valid);
+      d_o_in.put(memory.d_o, valid);
+      const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
+      if constexpr (!kShortRows) {
+        written_in.put(memory.written, valid, kRow, gain);
+      } else if (walk.solves) {
+        written_in.put(memory.written, kRow);
+      } else {
+        Guarded<Tile> values;
+        values.fetch(rows, V);
+        values.put(memory.written, valid, kRow, gain);
+      }
+    }
+    if constexpr (StateWalk<Tile>::kShort) {
+      Eights<Tile, D, D> state_in;
+      state_in.fetch(walk.short_state(op, chunk));
+      state_in.put(memory.state, kRow);
+    } else if constexpr (Memory::kStateStaged) {
+      Guarded<Tile, D> state_in;
+      state_in.fetch(kept, K);
+      state_in.put(memory.state, V);
+    }
+    if (walk.solves) {
+      if constexpr (StateWalk<Tile>::kShort) {
+        Eights<Tile, C, C> inverse_in;
+        inverse_in.fetch(walk.short_inverse(op, chunk));
+        inverse_in.put(memory.inverse, kSide);
+      } else {
+        Guarded<WholeTile, C, C> inverse_in;
+        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
+        inverse_in.put(memory.inverse, C, kSide);
+      }
+    }
+    if (walk.tied) {
+      Guarded<Tile> look_in;
+      look_in.fetch(walk.looks(op, first, valid), K);
+      look_in.put(memory.x, valid);
+    }
+    if (chunk > 0) {
+      const int before = first - step;
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
+      if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
+      walk.prefetch_state(4, op, chunk - 1);
+      if (walk.solves) {
+        prefetch_rows<Tile, (kShortRows ? 2 : 4) * D>(5, walk.of_erases(op.solved.value, before, step, V),
+                                                      step);
+        prefetch_rows<Tile, 4 * C>(
+            6, PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), 4 * C, C},
+            StateWalk<Tile>::kShort ? C / 2 : C);
+      }
+    }
+    __syncthreads();
+
+    const auto decayed = [&](int kind, int i, int j, int last, float a) {
+      return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
+    };
+    Rows given;  // v
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
+    {
+      Side s;
+      s.template add<false, false, D>(q, k);
+      s.pairs([&](int i, int j, float a, float b) {
+        const int last = walk.before ? i - 1 : i;
+        Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
+      });
+    }
+    Rows d_u;  // dU, or dR where nothing is solved
+    d_u.template add<false, false, D>(k, d_state_at);
+    if (walk.gated()) d_u.scale(gates.left);
+    __syncthreads();
+    d_u.template add<true, true, C>(scores, d_o, d_u.first_row(), C);
+    if (walk.solves) {
+      d_u.pairs([&](int j, int v, float a, float b) { Op::put2(memory.d_written + j * kRow + v, a, b); });
+      __syncthreads();
+      d_u.clear();
+      d_u.template add<true, true, C>(inverse, d_written, d_u.first_row(), C);
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest + i * kRow + v, a, b); });
+    }
+    given.multiply(d_u);
+    given.row_sums(memory.of_value);
+    if (op.v.wanted()) {
+      given = d_u;
+      given.scale(gates.write);
+      given.template put<Tile::kWhole>(walk.shared(op.v.write),
+                                       walk.of_writes(op.v.gradient, first, valid, V), V);
+    }
+    __syncthreads();
+
+    {
+      Side p;
+      p.template add<false, false, D>(d_o, written);
+      p.pairs([&](int i, int j, float& a, float& b) {
+        const int last = walk.before ? i - 1 : i;
+        a = decayed(1, i, j, last, a), b = decayed(1, i, j + 1, last, b);
+        Op::put2(memory.scores + i * kSide + j, a, b);
+      });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(q, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          memory.crossing[i * (C + 1) + j] = a, memory.crossing[i * (C + 1) + j + 1] = b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, walk.before ? 1 : 0, false);
+      }
+    }
+    if (walk.solves) {
+      Side p;
+      p.template add<false, false, D>(d_rest, written);
+      p.pairs([&](int i, int j, float& a, float& b) {
+        a = decayed(2, i, j, i - 1, a), b = decayed(2, i, j + 1, i - 1, b);
+        Op::put2(memory.inverse + i * kSide + j, a, b);
+      });
+      if (walk.gated()) {
+        Side s;
+        s.template add<false, false, D>(x, k);
+        s.multiply(p);
+        s.pairs([&](int i, int j, float a, float b) {
+          const float e = -gates.erase[i];
+          memory.crossing[i * (C + 1) + j] = e * a, memory.crossing[i * (C + 1) + j + 1] = e * b;
+        });
+        sum_crossing<C, Tile::kThreads>(memory.crossing, memory.of_pairs, op.decayed ? 0 : 1, true);
+      }
+      p.scale(gates.erase);
+      p.pairs([&](int i, int j, float a, float b) { Op::put2(memory.look + i * kSide + j, a, b); });
+      d_u.scale(gates.erase);
+      if (walk.gated()) d_u.scale(gates.look);
+      d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
+    }
+    __syncthreads();
+
+    const auto with = [&](const typename Tile::Type* rows) {  // a row's product with a row of operands
+      return [rows](int i, int c, float a, float b) {
+        return a * Op::value(rows[i * kRow + c]) + b * Op::value(rows[i * kRow + c + 1]);
+      };
+    };
+    const auto add_state = [&](Rows& rows, Matrix a) {
+      if constexpr (Memory::kStateStaged) {
+        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
+      } else {
+        rows.template add<false, true, D>(a, Unstaged{kept.at, walk.line, V, K});
+      }
+    };
+    {
+      Rows d_q;
+      add_state(d_q, d_o);
+      if (walk.gated()) {
+        d_q.scale(gates.read);
+        d_q.row_sums(memory.of_read, with(memory.q));
+      }
+      d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
+      if (op.q.wanted()) {
+        d_q.template put<Tile::kWhole>(
+            op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
+      }
+    }
+    Rows d_k, d_a;  // d_a: -da
+    d_k.template add<false, true, D>(written, d_state_at);
+    if (walk.gated()) {
+      d_k.scale(gates.left);
+      d_k.row_sums(memory.of_write, with(memory.k));
+    }
+    d_k.template add<true, true, C>(scores, q, d_k.first_row(), C);
+    if (walk.solves) {
+      d_a.template add<true, true, C>(look, x, d_a.first_row(), C);
+      d_k.subtract(d_a);
+      d_a.clear();
+      add_state(d_a, d_rest);
+      if (walk.gated()) {
+        d_a.scale(gates.look);
+        d_a.row_sums(memory.of_look, with(memory.x));
+      }
+      d_a.template add<false, true, C>(inverse, k, 0, d_a.first_row() + d_a.kRows);
+      d_a.row_sums(memory.of_erase, with(memory.x));
+      d_a.scale(gates.erase);
+      if (!walk.tied) d_k.subtract(d_a);
+    }
+    if (op.k.wanted()) {
+      d_k.template put<Tile::kWhole>(
+          walk.own(op.k.write), walk.of_writes(op.k.gradient, first, valid, walk.line, walk.first_key), K);
+    }
+    if (walk.shift && op.erase_write.wanted()) {
+      d_k.template put<Tile::kWhole>(
+          walk.own(op.erase_write.write),
+          walk.of_erases(op.erase_write.gradient, first, valid, walk.line, walk.first_key), K);
+    }
+    if (walk.tied && op.erase_read.wanted()) {
+      d_a.each(d_a, [](float& x, float y) { x = -y; });
+      d_a.template put<Tile::kWhole>(
+          walk.own(op.erase_read.write),
+          walk.of_erases(op.erase_read.gradient, first, valid, walk.line, walk.first_key), K);
+    }
+    if (walk.gated()) {  // S . D
+      float sum = 0;
+      d_state.pairs([&](int v, int c, float& a, float& b) {
+        if constexpr (Memory::kStateStaged) {
+          const typename Tile::Type* s = memory.state + v * kRow + c;
+          sum += a * Op::value(s[0]) + b * Op::value(s[1]);
+        } else {
+          const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
+          if (v < V && c < K) sum += a * s[0];
+          if (v < V && c + 1 < K) sum += b * s[1];
+        }
+        a *= gates.all, b *= gates.all;
+      });
+      sum = warp_sum(sum);
+      if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (walk.gated()) {  // dO is of no more use as it is
+      for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
+        const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
+        float values[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) values[n] = Op::value(memory.d_o[at + n]) * gates.read[row];
+        Op::put4(memory.d_o + at, values);
+      }
+      __syncthreads();
+    }
+
+    if (threadIdx.x < 32) {
+      if (walk.gated() && op.log_decay.wanted()) put_decay_gradient<Tile>(memory, op, walk, first, valid);
+    } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
+      const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
+      if (op.write_gain.wanted() && walk.writes(i)) {
+        put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(i),
+            Rows::total(memory.of_value, i) + (walk.tied ? 0 : d_erase));
+      }
+      if (walk.tied && op.erase_gain.wanted() && walk.erases(i)) {
+        put(walk.shared(op.erase_gain.write), walk.of_erases(op.erase_gain.gradient, first, valid, 1)(i),
+            d_erase);
+      }
+    }
+    d_state.template add<true, true, C>(d_o, q);
+    if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
+    __syncthreads();
+  }
+  if (op.start.wanted()) {
+    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), K);
+  }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBackwardBlocks)
+    chunk_backward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  const BackwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  walk.begin(memory.list);
+  walk.blind_gradients(op);
+  do {
+    backward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
+}
+
+}  // namespace crosstalk::device

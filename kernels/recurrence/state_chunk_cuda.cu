@@ -1,0 +1,97 @@
+// Which kernel of the chunkwise state runs: by the format of the products and the sizes of the state.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/recurrence/state_chunk.cuh"
+#include "kernels/recurrence/state_chunk_backward.cuh"
+#include "kernels/recurrence/state_chunk_launch.cuh"
+
+namespace crosstalk::device {
+namespace {
+
+/// Calls f with the tile of this op. Padded sizes have one form, for all gates and rows.
+template <class F>
+auto with_tile(const StateRead<float>& op, F&& f) {
+  const int size = size_of_state(op);
+  const auto sized = [&](auto format, auto whole, auto gated, auto mapped) {
+    constexpr Precision kFormat = decltype(format)::value;
+    constexpr bool kWhole = decltype(whole)::value, kGated = decltype(gated)::value,
+                   kMapped = decltype(mapped)::value;
+    if (size <= 32) return f(StateTile<kFormat, 32, kWhole, kGated, kMapped>{});
+    if (size <= 64) return f(StateTile<kFormat, 64, kWhole, kGated, kMapped>{});
+    return f(StateTile<kFormat, 128, kWhole, kGated, kMapped>{});
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  return with_format(op, [&](auto format) {
+    if (!whole(op)) return sized(format, no, yes, yes);
+    if (mapped(op)) return op.log_decay ? sized(format, yes, yes, yes) : sized(format, yes, no, yes);
+    return op.log_decay ? sized(format, yes, yes, no) : sized(format, yes, no, no);
+  });
+}
+
+/// Whether each key channel has a decay of its own.
+bool has_channels(const StateRead<float>& op) { return op.log_decay && op.log_decay.value.dim(3) > 1; }
+
+}  // namespace
+
+template <class Real>
+bool chunk_read_covers(const StateRead<Real>& op) {
+  if constexpr (std::is_same_v<Real, float>) {
+    const auto same = [](const In<float>& a, const In<float>& b) {
+      return a && b && a.value.data == b.value.data;
+    };
+    if (op.form != StateForm::chunkwise || size_of_state(op) > 128 || op.k.value.R > 65535) return false;
+    if (op.position && op.start) return false;  // what reads see no token see the start
+    // Gradients of one variable are added in another order than these fields are written in.
+    if (same(op.v, op.q) || same(op.v, op.k) || same(op.v, op.erase_read)) return false;
+    if (same(op.log_decay, op.write_gain) || same(op.log_decay, op.erase_gain)) return false;
+    if (op.writes * (op.erase == Erase::free ? 2 : 1) > op.chunk_rows()) return false;
+    const auto any_same = [&](const In<float>& a, std::initializer_list<const In<float>*> others) {
+      return std::any_of(others.begin(), others.end(), [&](const In<float>* b) { return same(a, *b); });
+    };
+    if (mapped(op) && any_same(op.q, {&op.k, &op.erase_read, &op.erase_write})) return false;
+    if (op.erase == Erase::free && (any_same(op.erase_write, {&op.k, &op.v, &op.erase_read}) ||
+                                    same(op.k, op.erase_read) || same(op.write_gain, op.erase_gain)))
+      return false;
+    if (has_channels(op)) return channel_read_covers(op);
+    return with_tile(op, [&](auto tile) {
+      using Tile = decltype(tile);
+      const std::size_t limit = shared_memory_limit();
+      return bytes_of<ForwardMemory, typename Tile::Forward>(op) <= limit &&
+             bytes_of<BackwardMemory, Tile>(op) <= limit;
+    });
+  }
+  return false;
+}
+
+template <class Real>
+void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (has_channels(op)) return channel_read_forward(exec, op);
+    with_tile(op, [&](auto tile) {
+      using Tile = typename decltype(tile)::Forward;
+      launch(exec, op, chunk_forward<Tile>, Tile::kThreads, bytes_of<ForwardMemory, Tile>(op));
+    });
+  }
+}
+
+template <class Real>
+void chunk_read_backward(const Exec& exec, const StateRead<Real>& op) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (has_channels(op)) return channel_read_backward(exec, op);
+    with_tile(op, [&](auto tile) {
+      using Tile = decltype(tile);
+      launch(exec, op, chunk_backward<Tile>, Tile::kThreads, bytes_of<BackwardMemory, Tile>(op));
+    });
+  }
+}
+
+template bool chunk_read_covers(const StateRead<float>&);
+template bool chunk_read_covers(const StateRead<double>&);
+template void chunk_read_forward(const Exec&, const StateRead<float>&);
+template void chunk_read_forward(const Exec&, const StateRead<double>&);
+template void chunk_read_backward(const Exec&, const StateRead<float>&);
+template void chunk_read_backward(const Exec&, const StateRead<double>&);
+
+}  // namespace crosstalk::device

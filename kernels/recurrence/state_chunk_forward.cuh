@@ -1,0 +1,212 @@
+// The chunkwise state, forward: a block walks the chunks of one replica, sequence and head, the state in
+// registers.
+//
+//   A_ij = e_i (x_i . k_j) e^{G_i - G_j}, j < i        (I + A) U = R,  R_i = w_i v_i - e_i e^{G_i} S x_i
+//   o_i = sum_{j <= i} (q_i . k_j) e^{G_i - G_j} u_j + e^{G_i} S q_i
+//   S' = e^{G_end} S + sum_j e^{G_end - G_j} u_j k_j^T
+//
+// (Yang et al. 2024, arXiv 2406.06484 and 2412.06464.) What it keeps: S before each chunk, U, (I + A)^-1.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/recurrence/state_chunk_walk.cuh"
+
+namespace crosstalk::device {
+
+template <class Tile>
+struct ForwardMemory {
+  using Type = typename Tile::Type;
+  static constexpr int C = Tile::C, kTokens = C * Tile::kRow;
+  ChunkGates<C>* gates;
+  Type *q, *k, *x, *state, *written, *aged, *rest, *scores, *inverse;
+  float *solving, *scratch;
+  int* list;
+  std::size_t bytes;
+
+  CT_HD ForwardMemory(unsigned char* base, bool gated, bool solves, bool tied) {
+    Carve carve{base};
+    gates = carve.take<ChunkGates<C>>(1);
+    q = carve.take<Type>(kTokens);
+    k = carve.take<Type>(kTokens);
+    x = tied ? carve.take<Type>(kTokens) : k;
+    state = carve.take<Type>(Tile::D * Tile::kRow);
+    written = carve.take<Type>(kTokens);
+    aged = gated ? carve.take<Type>(kTokens) : written;
+    scores = carve.take<Type>(C * Tile::kSide);
+    rest = solves ? carve.take<Type>(kTokens) : nullptr;
+    inverse = solves ? carve.take<Type>(C * Tile::kSide) : nullptr;
+    solving = solves ? carve.take<float>(C * ChunkInverse<C, Tile::W>::kStride) : nullptr;
+    scratch = solves ? carve.take<float>(ChunkInverse<C, Tile::W>::kScratch) : nullptr;
+    list = carve.take<int>(Tile::kMapped ? C + 1 : 0);
+    bytes = carve.used;
+  }
+};
+
+template <class Tile>
+__device__ __forceinline__ void forward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                             const ForwardMemory<Tile>& memory) {
+  using Op = typename Tile::Op;
+  using Matrix = typename Tile::Matrix;
+  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  constexpr bool kShortRows = StateWalk<Tile>::kShortRows;
+  const int K = walk.K, V = walk.V;
+  ChunkGates<C>& gates = *memory.gates;
+  const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, state_at{memory.state, kRow},
+      written{memory.written, kRow}, aged{memory.aged, kRow}, rest{memory.rest, kRow},
+      scores{memory.scores, kSide}, inverse{memory.inverse, kSide};
+  const ChunkInverse<C, Tile::W> inverting{memory.solving, memory.scratch};
+
+  typename Tile::State state;
+  if (op.start.value) state.template take<Tile::kWhole>(walk.state(op.start.value), K);
+  Fetched<Tile> next_q, next_k;  // on their way while the chunk before is at work
+  if constexpr (!Tile::kMapped) {
+    next_q.fetch(walk.queries(op, 0, min(C, walk.T)), K);
+    next_k.fetch(walk.keys(op, 0, min(C, walk.T)), K);
+  }
+  auto gains = walk.gains(op, 0, min(Tile::kMapped ? walk.step : C, walk.T));
+  for (int chunk = 0; chunk < walk.chunks; ++chunk) {
+    const int step = Tile::kMapped ? walk.step : C;
+    const int first = chunk * step, valid = min(step, walk.T - first),
+              soon = min(step, walk.T - first - step);
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      next_k.fetch(walk.keys(op, first, valid), K);
+      __syncthreads();
+      next_q.fetch(walk.queries(op, first, valid), K);
+    }
+    next_q.put(memory.q, valid);
+    next_k.put(memory.k, valid);
+    if (walk.tied) {
+      Fetched<Tile> look;
+      look.fetch(walk.looks(op, first, valid), K);
+      look.put(memory.x, valid);
+    }
+    state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.state + v * kRow + c, a, b); });
+    if (!StateWalk<Tile>::kShort && op.states) {
+      state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.states.value, walk.chunks, chunk), K);
+    }
+    if (threadIdx.x < 32) {
+      walk.fill(gates, op, gains);
+      gains = walk.gains(op, first + step, soon);
+    }
+    if (soon > 0) {
+      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, first + step, soon), soon);
+      prefetch_rows<Tile>(1, walk.keys(op, first + step, soon), soon);
+      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, first + step, soon, V), soon);
+    }
+    typename Tile::Rows given;  // v
+    given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
+    __syncthreads();
+    {  // scores of the reads
+      typename Tile::Side s;
+      s.template add<false, false, D>(q, k);
+      s.pairs([&](int i, int j, float a, float b) {
+        const int seen = walk.before ? i - 1 : i;
+        a = j <= seen ? a : 0, b = j + 1 <= seen ? b : 0;
+        if (walk.gated()) {
+          if (j <= seen) a *= gates.between(1, i, j);
+          if (j + 1 <= seen) b *= gates.between(1, i, j + 1);
+        }
+        Op::put2(memory.scores + i * kSide + j, a, b);
+      });
+    }
+    if (walk.solves) {
+      {  // A
+        typename Tile::Side s;
+        s.template add<false, false, D>(x, k);
+        s.pairs([&](int i, int j, float a, float b) {
+          const float e = gates.erase[i];
+          a = j < i ? a * e : 0, b = j + 1 < i ? b * e : 0;
+          if (walk.gated()) {
+            if (j < i) a *= gates.between(2, i, j);
+            if (j + 1 < i) b *= gates.between(2, i, j + 1);
+          }
+          *reinterpret_cast<float2*>(memory.solving + i * inverting.kStride + j) = make_float2(a, b);
+        });
+      }
+      typename Tile::Rows r;
+      r.template add<false, false, D>(x, state_at);
+      given.scale(gates.write), r.scale(gates.erase);
+      if (walk.gated()) r.scale(gates.look);
+      given.subtract(r);
+      given.pairs([&](int i, int v, float a, float b) { Op::put2(memory.rest + i * kRow + v, a, b); });
+    } else {
+      given.scale(gates.write);
+      given.pairs([&](int i, int v, float a, float b) {
+        const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+      });
+    }
+    __syncthreads();
+
+    typename Tile::Rows o;
+    if (walk.solves) inverting.diagonal();
+    o.template add<false, false, D>(q, state_at);
+    if (walk.gated()) o.scale(gates.read);
+    if constexpr (StateWalk<Tile>::kShort) {  // by who does not wait for the blocks on the diagonal
+      if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
+    }
+    if (walk.solves) {
+      __syncthreads();
+      inverting.merge_all();
+      float* kept = walk.kept(op.inverse.value, walk.chunks, chunk, C * C);
+      for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
+        const int row = i / (C / 4), column = i % (C / 4) * 4;
+        const float4 four =
+            *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
+        const float values[4] = {four.x, four.y, four.z, four.w};
+        Op::put4(memory.inverse + row * kSide + column, values);
+        if (!StateWalk<Tile>::kShort && kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
+      }
+      __syncthreads();
+      if constexpr (StateWalk<Tile>::kShort) {
+        if (kept) Eights<Tile, C, C>::keep(memory.inverse, kSide, walk.short_inverse(op, chunk));
+      }
+      typename Tile::Rows u;
+      u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
+      u.pairs([&](int i, int v, float a, float b) {
+        const float l = gates.left[i];
+        Op::put2(memory.written + i * kRow + v, a, b);
+        if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
+      });
+      const auto solved = walk.of_erases(op.solved.value, first, valid, V);
+      if (!kShortRows && op.solved) u.template put<Tile::kWhole>(Write::overwrite, solved, V);
+      __syncthreads();
+      if constexpr (kShortRows) {
+        if (op.solved) Eights<Tile, C, D>::keep(memory.written, kRow, walk.shortened(solved));
+      }
+    }
+
+    if (!Tile::kMapped && soon > 0) {
+      next_q.fetch(walk.queries(op, first + C, soon), K);
+      next_k.fetch(walk.keys(op, first + C, soon), K);
+    }
+    o.template add<false, true, C>(scores, written, 0, o.first_row() + o.kRows);
+    o.template put<Tile::kWhole>(walk.first_key > 0 ? Write::add : Write::overwrite,
+                                 walk.of_queries(op.o.value, first, valid, V), V);
+    if (walk.gated()) {
+      const float all = gates.all;
+      state.pairs([&](int, int, float& a, float& b) { a *= all, b *= all; });
+    }
+    state.template add<true, true, C>(aged, k);
+    __syncthreads();
+  }
+  if (op.end.value) {
+    state.template put<Tile::kWhole>(Write::overwrite, walk.state(op.end.value), K);
+  }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kForwardBlocks)
+    chunk_forward(const __grid_constant__ StateRead<float> op, const __grid_constant__ KeyBlock keys) {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  StateWalk<Tile> walk(op, keys);
+  const ForwardMemory<Tile> memory(dynamic, walk.gated(), walk.solves, walk.tied);
+  walk.begin(memory.list);
+  walk.blind_reads(op);
+  do {
+    forward_pass<Tile>(op, walk, memory);
+  } while (walk.next_pass());
+}
+
+}  // namespace crosstalk::device

@@ -1,0 +1,279 @@
+// What both directions of the chunkwise state share: the sizes, how rows come from global memory, and the inverse of
+// a unit lower triangular matrix.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/matmul/chunk_product.cuh"
+#include "kernels/recurrence/state_read.h"
+
+namespace crosstalk::device {
+
+/// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
+/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state. kMapped: a
+/// row is not simply a token with its query (StateWalk).
+template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMapped_ = false,
+          int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
+struct StateTile {
+  static constexpr bool kWhole = kWhole_, kGated = kGated_, kMapped = kMapped_;
+  static constexpr Precision kFormat = kFormat_;
+  using Op = Operand<kFormat>;
+  using Type = typename Op::Type;
+  static constexpr int D = kSize, C = kChunk;
+  static constexpr int kUsual = D == 32 ? 4 : D == 128 && kFormat == Precision::bf16 ? 16 : 8;
+  static constexpr int W = kWarps > 0 ? kWarps : kUsual, kThreads = 32 * W;
+  /// Forward, 8 warps with twice the registers are faster at 128 (measured on an H200).
+  using Forward = StateTile<kFormat, D, kWhole, kGated, kMapped, C, D == 128 ? 8 : 0>;
+  static constexpr int kRow = D + Op::kPad, kSide = C + Op::kPad;  ///< strides of rows of D and of C
+  /// Blocks that a multiprocessor is to hold.
+  static constexpr int kForwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 6
+                                                                      : D == 64 ? 2
+                                                                                : 1)
+                                                                   : (D == 32 ? 4 : 1);
+  static constexpr int kBackwardBlocks = kFormat == Precision::bf16 ? (D == 32   ? 5
+                                                                       : D == 64 ? 2
+                                                                                 : 1)
+                                                                    : (D == 32 ? 3 : 1);
+  using Rows = ChunkSums<kFormat, C, D, W>;   ///< of tokens
+  using Side = ChunkSums<kFormat, C, C, W>;   ///< of pairs of tokens
+  using State = ChunkSums<kFormat, D, D, W>;  ///< S [v][k]
+  using Matrix = Staged<kFormat>;
+};
+
+/// Hands out shared memory, in pieces of 16 bytes; of null it only counts.
+struct Carve {
+  unsigned char* base;
+  std::size_t used = 0;
+  template <class T>
+  CT_HD T* take(std::size_t count) {
+    T* p = reinterpret_cast<T*>(base + used);
+    used += (count * sizeof(T) + 15) / 16 * 16;
+    return p;
+  }
+};
+
+/// What the tokens of a chunk scale by. G: sums of log decays from the chunk's start to a token's end, each
+/// in two parts so that differences of large ones are exact. A row that does not see its own token's decay
+/// has the sum before it.
+template <int C>
+struct ChunkGates {
+  float write[C], erase[C];         ///< w; e
+  float high[3][C], low[3][C];      ///< G of keys, of reads, of erases
+  float read[C], look[C], left[C];  ///< e^G of reads, of erases; e^{G_end - G} of keys
+  float all;                        ///< e^{G_end}
+
+  /// e^{G_i - G_j} of a read (1) or an erase (2) and a key.
+  __device__ __forceinline__ float between(int row_kind, int i, int j) const {
+    return expf((high[row_kind][i] - high[0][j]) + (low[row_kind][i] - low[0][j]));
+  }
+};
+
+/// p, `bytes` further for each of `rows`: one instruction, unlike a distance of 64 bits.
+template <class T>
+__device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
+  using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
+}
+/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row) tells whether a
+/// row is there, start(row) where it starts if it is, and the row itself either of them: where it starts, or null.
+template <class T>
+struct PlainRows {
+  T* at;
+  int bytes;
+  int valid;
+  __device__ __forceinline__ bool has(int row) const { return row < valid; }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, row, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+  /// Some row, this one if it is there.
+  __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
+};
+
+/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of
+/// them are fetched before the first is put, so that they wait for memory together. kGuarded: rows that are not there are
+/// not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way, which is faster forward by
+/// 3 to 5 % (measured on an H200).
+template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
+struct Fetched {
+  static constexpr bool kGuarded = kGuarded_ || Tile::kMapped;
+  static constexpr int kFours = kColumns / 4, kTurns = kRows * kFours / Tile::kThreads;
+  float4 x[kTurns];
+
+  __device__ __forceinline__ static int row(int turn) {
+    return static_cast<int>(threadIdx.x) / kFours + turn * (Tile::kThreads / kFours);
+  }
+  __device__ __forceinline__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
+  template <class Where>
+  __device__ __forceinline__ void fetch(const Where& rows, int columns) {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      if constexpr (!Tile::kWhole) {
+        float v[4];
+        load4(rows.start(row(turn)) + column(), rows.has(row(turn)) ? columns - column() : 0, false, v);
+        x[turn] = make_float4(v[0], v[1], v[2], v[3]);
+      } else if constexpr (kGuarded) {
+        x[turn] = make_float4(0, 0, 0, 0);
+        if (rows.has(row(turn)))
+          x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.start(row(turn)) + column()));
+      } else {
+        x[turn] = __ldcs(reinterpret_cast<const float4*>(rows.near(row(turn)) + column()));
+      }
+    }
+  }
+  /// f(row, column, x) of each number.
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) const {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) f(row(turn), column() + n, v[n]);
+    }
+  }
+  template <class As = typename Tile::Op>
+  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line = Tile::kRow) const {
+    put<As>(to, valid, line, [](int) { return 1.0f; });
+  }
+  /// Times gain(row).
+  template <class As = typename Tile::Op, class Gain>
+  __device__ __forceinline__ void put(typename Tile::Type* to, int valid, int line, Gain&& gain) const {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const bool there = row(turn) < valid;
+      const float f = there ? gain(row(turn)) : 1;
+      float v[4] = {x[turn].x, x[turn].y, x[turn].z, x[turn].w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) v[n] = kGuarded || there ? f * v[n] : 0;
+      As::put4(to + row(turn) * line + column(), v);
+    }
+  }
+};
+
+/// kRows x kColumns operands of two bytes on their way between memories: of the rows that `rows` has; the rest is 0. In
+/// shared memory they are `line` apart.
+template <class Tile, int kRows, int kColumns>
+struct Eights {
+  static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
+  uint4 x[kTurns];
+  template <class F>
+  __device__ __forceinline__ static void each(F&& f) {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const int i = static_cast<int>(threadIdx.x) + turn * Tile::kThreads;
+      if (kRows * kFirst % Tile::kThreads == 0 || i < kRows * kFirst) f(turn, i / kFirst, i % kFirst * 8);
+    }
+  }
+  template <class Where>
+  __device__ __forceinline__ void fetch(const Where& rows) {
+    each([&](int turn, int row, int c) {
+      x[turn] = make_uint4(0, 0, 0, 0);
+      if (rows.has(row)) x[turn] = __ldcs(reinterpret_cast<const uint4*>(rows.start(row) + c));
+    });
+  }
+  __device__ __forceinline__ void put(std::uint16_t* to, int line) const {
+    each([&](int turn, int row, int c) { *reinterpret_cast<uint4*>(to + row * line + c) = x[turn]; });
+  }
+  /// From shared to global memory.
+  template <class Where>
+  __device__ __forceinline__ static void keep(const std::uint16_t* from, int line, const Where& rows) {
+    each([&](int, int row, int c) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(from + row * line + c);
+      if (rows.has(row)) __stcs(reinterpret_cast<uint4*>(rows.start(row) + c), eight);
+    });
+  }
+};
+
+/// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for them. Of
+/// several tensors, the rows of number `turn` are other warps' than those of its neighbours.
+template <class Tile, int kBytes = 4 * Tile::D, class Where>
+__device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
+  static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);
+  if constexpr (Tile::kWhole) {
+    const int row = (static_cast<int>(threadIdx.x) + 64 * turn) % Tile::kThreads;
+    if (row >= count || !rows.has(row)) return;
+    const auto* const from = reinterpret_cast<const char*>(rows.start(row));
+#pragma unroll
+    for (int at = 0; at < kBytes; at += 128) asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+  }
+}
+
+/// (I + A)^-1 of strictly lower triangular A, in place in floats: blocks of 16 by substitution, then merged
+/// in pairs, X21 = -X22 A21 X11. In full precision, whatever the format: its entries may grow.
+template <int C, int W>
+struct ChunkInverse {
+  static constexpr int kStride = C + 4, kScratch = C == 64 ? 32 * 36 : 16 * 20;
+  float* at;       ///< [C][kStride]
+  float* scratch;  ///< [kScratch]
+
+  /// Warps 0 .. C / 32 - 1: the blocks on the diagonal, two a warp, a column a lane.
+  __device__ __forceinline__ void diagonal() const {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp >= C / 32) return;
+    float* block = at + (2 * warp + lane / 16) * 16 * (kStride + 1);
+    const int column = lane % 16;
+    float x[16];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      float sum = i == column ? 1.0f : 0.0f;
+#pragma unroll
+      for (int j = 0; j < i; ++j) sum -= block[i * kStride + j] * x[j];
+      x[i] = sum;
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 16; ++i) block[i * kStride + column] = x[i];
+  }
+
+  /// 16 x 8 sums of A B, K deep, by one warp.
+  template <int K>
+  __device__ __forceinline__ static void product(float (&sums)[4], const float* a, int stride_a,
+                                                 const float* b, int stride_b) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int k = 0; k < K; k += 8) {
+      unsigned x[4], x_low[4], y[2], y_low[2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) split(a[(g + i % 2 * 8) * stride_a + k + t + i / 2 * 4], x[i], x_low[i]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) split(b[(k + t + 4 * i) * stride_b + g], y[i], y_low[i]);
+      float part[4] = {};
+      mma_tf32(part, x_low, y[0], y[1]);
+      mma_tf32(part, x, y_low[0], y_low[1]);
+      mma_tf32(part, x, y[0], y[1]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[i] += part[i];
+    }
+  }
+
+  template <int S>
+  __device__ __forceinline__ void merge() const {
+    constexpr int kPairs = C / (2 * S), kDown = S / 16, kAcross = S / 8, kLine = S + 4;
+    constexpr int kTasks = kPairs * kDown * kAcross;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const auto store = [&](float* to, int stride, const float(&x)[4], float sign) {
+      to[g * stride + 2 * t] = sign * x[0], to[g * stride + 2 * t + 1] = sign * x[1];
+      to[(g + 8) * stride + 2 * t] = sign * x[2], to[(g + 8) * stride + 2 * t + 1] = sign * x[3];
+    };
+    for (int task = warp; task < kTasks; task += W) {
+      const int pair = task / (kDown * kAcross), m = task / kAcross % kDown * 16, n = task % kAcross * 8;
+      const float* first = at + pair * 2 * S * (kStride + 1);
+      float sums[4] = {};
+      product<S>(sums, first + (S + m) * kStride, kStride, first + n, kStride);
+      store(scratch + pair * S * kLine + m * kLine + n, kLine, sums, 1.0f);
+    }
+    __syncthreads();
+    for (int task = warp; task < kTasks; task += W) {
+      const int pair = task / (kDown * kAcross), m = task / kAcross % kDown * 16, n = task % kAcross * 8;
+      float* first = at + pair * 2 * S * (kStride + 1);
+      float sums[4] = {};
+      product<S>(sums, first + (S + m) * kStride + S, kStride, scratch + pair * S * kLine + n, kLine);
+      store(first + (S + m) * kStride + n, kStride, sums, -1.0f);
+    }
+    __syncthreads();
+  }
+
+  /// After a barrier that follows diagonal(). Ends with one.
+  __device__ __forceinline__ void merge_all() const {
+    merge<16>();
+    if constexpr (C == 64) merge<32>();
+  }
+};
+
+}  // namespace crosstalk::device

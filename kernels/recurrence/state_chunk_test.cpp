@@ -1,0 +1,148 @@
+// The chunkwise recurrence on the GPU at the sizes of its kernels' tiles and between them, every gate, erase
+// and format, against the recurrent form in double precision.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/recurrence/state_read_case.h"
+#include "kernels/testing/cuda_test.h"
+
+namespace crosstalk::checks::state {
+namespace {
+
+/// Keys of length 1, gains in (0, 1), decays from none to 1e-4 a token.
+Values drawn(const Choice& c) {
+  Values in;
+  RandomStream random(7, RandomDomain::initialisation, 0);
+  std::int64_t next = 0;
+  const auto draw = [&](const std::vector<int>& dims, const Fill& fill) {
+    Numbers x(1, 0);
+    for (int d : dims) x.resize(x.size() * static_cast<std::size_t>(d));
+    for (double& e : x) e = fill(random, 0, next++);
+    return x;
+  };
+  for (const auto& [name, dims] : inputs(c)) {
+    const bool gain = name == "write_gain" || name == "erase_gain";
+    Numbers& x = in.real[name] = draw(dims, gain                  ? uniform(0, 1)
+                                            : name == "log_decay" ? uniform(-3, 1)
+                                                                  : normal());
+    if (name == "log_decay") {
+      for (double& e : x) e = -std::pow(10, e) * (e < -2.5 ? 0 : 1);
+    } else if (name == "q" || name == "k" || name == "erase_read" || name == "erase_write") {
+      for (auto row = x.begin(); row != x.end(); row += c.K) {
+        double square = 0;
+        for (int i = 0; i < c.K; ++i) square += row[i] * row[i];
+        for (int i = 0; i < c.K; ++i) row[i] /= std::sqrt(square);
+      }
+    }
+  }
+  for (int i = 0; i < c.B * c.Q; ++i) {  // some see nothing, some the same tokens
+    const auto seen = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(c.T + 1)));
+    in.integer["position"].push_back(i % 7 == 0 ? 0 : i % 7 == 1 ? c.T : seen);
+  }
+  in.real["d_o"] = draw({c.B, c.queries(), c.H, c.V}, normal());
+  if (c.end) in.real["d_end"] = draw({c.B, c.H, c.V, c.K}, normal());
+  return in;
+}
+
+class StateChunkOnCuda : public CudaTest {
+ protected:
+  /// Largest errors are those of a few roundings of the operands' format.
+  static void check(const Choice& shape) {
+    Choice c = shape;
+    const Values in = drawn(c);
+    const auto want = run<double>(c, StateForm::recurrent, in);
+    for (auto [products, limit] :
+         {std::pair{Precision::full, 3e-6}, {Precision::tf32, 2.5e-3}, {Precision::bf16, 2e-2}}) {
+      c.products = products;
+      const auto got = run<float>(c, StateForm::chunkwise, in, Device::cuda);
+      for (const auto& [field, x] : want) {
+        EXPECT_LE(relative_error(got.at(field), x), limit)
+            << fmt::format("K {} V {} T {} N {} Q {}, {} {}{}{}, format {}: {}", c.K, c.V, c.T, c.N, c.Q,
+                           name_of(c.erase), name_of(c.gate), c.before ? ", reads before" : "",
+                           c.decayed ? "" : ", undecayed", static_cast<int>(products), field);
+      }
+      EXPECT_EQ(got, run<float>(c, StateForm::chunkwise, in, Device::cuda)) << "another launch, other bits";
+    }
+  }
+};
+
+TEST_F(StateChunkOnCuda, TilesOfAllSizes) {
+  for (auto [K, V] : {std::pair{32, 32}, {64, 64}, {128, 128}, {33, 100}, {100, 7}, {7, 40}, {1, 1}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::tied}) {
+        Choice c;
+        c.T = 71, c.H = 2, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+        c.write_gain = true, c.erase_gain = c.reads(), c.start = c.end = K != V;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, ReadsBeforeTheWriteAndUndecayedErases) {
+  for (int size : {16, 64, 128}) {
+    for (Gate gate : {Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::tied}) {
+        for (int mode : {1, 2, 3}) {
+          Choice c;
+          c.T = 70, c.K = c.V = size, c.erase = erase, c.gate = gate, c.write_gain = true;
+          c.before = mode & 1, c.decayed = !(mode & 2);
+          check(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, ReadsAtPositions) {
+  for (auto [K, V] : {std::pair{20, 13}, {32, 32}, {64, 64}, {128, 128}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::free}) {
+        for (int Q : {9, 100}) {
+          Choice c;
+          c.B = 2, c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.write_gain = true, c.erase_gain = c.reads(), c.end = Q == 9;
+          check(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, BlocksOfKeyChannels) {
+  for (auto [K, V] : {std::pair{129, 7}, {256, 64}, {325, 64}, {384, 128}, {325, 100}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (int Q : {0, 9}) {
+        Choice c;
+        c.T = 100, c.H = 2, c.Q = Q, c.K = K, c.V = V, c.gate = gate, c.write_gain = true;
+        c.start = c.end = Q == 0;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, SeveralWritesAndFreeErases) {
+  for (auto [K, V] : {std::pair{20, 13}, {32, 32}, {64, 64}, {128, 128}}) {
+    for (Gate gate : {Gate::none, Gate::scalar, Gate::channel}) {
+      for (Erase erase : {Erase::none, Erase::delta, Erase::tied, Erase::free}) {
+        for (int N : {1, 2, 3}) {
+          Choice c;
+          c.T = 50, c.H = 2, c.N = N, c.K = K, c.V = V, c.erase = erase, c.gate = gate;
+          c.write_gain = true, c.erase_gain = c.reads(), c.start = c.end = K == 20;
+          c.before = N == 2, c.decayed = N < 3;
+          check(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StateChunkOnCuda, ManyChunks) {
+  for (Gate gate : {Gate::scalar, Gate::channel}) {
+    Choice c;
+    c.B = 2, c.T = 1000, c.K = c.V = 64, c.erase = Erase::delta, c.gate = gate, c.write_gain = true;
+    check(c);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::checks::state

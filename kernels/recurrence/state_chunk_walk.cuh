@@ -1,0 +1,360 @@
+// What a block of threads of the chunkwise state knows of the sequence that it walks: where rows lie, and what they
+// scale by.
+//
+// A row of a chunk is a write: of the simple kernels a token's only one, with the query that stands there. The mapped
+// kernels take more, at a little cost: reads at positions (a row has a query or none), several writes a token (its
+// decay at the first, its query at the last), a part of the key channels, and a free erase, which is two rows: the
+// first erases along y and writes nothing, the second writes along k and erases nothing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/recurrence/state_chunk_parts.cuh"
+
+namespace crosstalk::device {
+
+/// Key channels that a launch walks: `count` from `first` on. Launches for later ones add to what all share.
+struct KeyBlock {
+  int first, count;
+};
+
+/// Where rows lie that are one a write (shift 0), or that take turns.
+template <class T>
+struct StepRows {
+  T *even, *odd;
+  int bytes;  ///< between rows
+  int valid, shift;
+  __device__ __forceinline__ T* of(int row) const { return row & shift ? odd : even; }
+  __device__ __forceinline__ bool has(int row) const { return row < valid && of(row); }
+  __device__ __forceinline__ T* start(int row) const { return ahead(of(row), row >> shift, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+};
+/// Those of queries that a list names.
+template <class T>
+struct ListedRows {
+  T* at;
+  int bytes;        ///< between rows
+  const int* list;  ///< of a row's query, or -1
+  __device__ __forceinline__ bool has(int row) const { return at && list[row] >= 0; }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, list[row], bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+};
+/// Those of the tokens whose first row a row is.
+template <class T>
+struct TokenRows {
+  T* at;
+  int bytes;  ///< between rows
+  int valid, first, per_token;
+  __device__ __forceinline__ bool has(int row) const {
+    return at && row < valid && (first + row) % per_token == 0;
+  }
+  __device__ __forceinline__ T* start(int row) const { return ahead(at, (first + row) / per_token, bytes); }
+  __device__ __forceinline__ T* operator()(int row) const { return has(row) ? start(row) : nullptr; }
+};
+
+template <class Tile>
+struct StateWalk {
+  static constexpr bool kMapped = Tile::kMapped;
+  int replica, b, h, H, K, V;
+  int T;     ///< rows
+  int step;  ///< rows of a chunk
+  int chunks;
+  int line, first_key;   ///< of a row of keys in memory: its length, and where this launch's K channels start
+  int shift, per_token;  ///< rows of a write are 1 << shift
+  int pass = 0;          ///< of queries at the same token, which one is read
+  bool decays, solves, tied, before;  ///< tied: x and e are given
+  std::int64_t write, token,
+      query;            ///< index of the first of them among [B,n,H]; those of a head lie H apart
+  int* list = nullptr;  ///< [C + 1] of shared memory (mapped)
+
+  __device__ StateWalk(const StateRead<float>& op, KeyBlock keys)
+      : replica(blockIdx.y),
+        H(op.H()),
+        K(keys.count),
+        V(op.V()),
+        T(op.k.value.dim(1)),
+        step(Tile::C),
+        line(keys.count),
+        first_key(0),
+        shift(0),
+        per_token(1),
+        before(op.before) {
+    b = static_cast<int>(blockIdx.x) / H, h = static_cast<int>(blockIdx.x) % H;
+    decays = static_cast<bool>(op.log_decay);
+    solves = op.erase != Erase::none;
+    tied = op.erase == Erase::tied;
+    write = token = query = static_cast<std::int64_t>(b) * T * H + h;
+    if constexpr (kMapped) {
+      const int tokens = T / op.writes;
+      token = static_cast<std::int64_t>(b) * tokens * H + h;
+      query = static_cast<std::int64_t>(b) * op.Q() * H + h;
+      line = op.K(), first_key = keys.first;
+      shift = op.erase == Erase::free ? 1 : 0;
+      tied |= shift > 0;
+      per_token = op.writes << shift;
+      T <<= shift;
+      step = Tile::C / per_token * per_token;
+      before = op.before && !op.position;
+    }
+    chunks = (T + step - 1) / step;
+  }
+  __device__ __forceinline__ bool gated() const { return Tile::kGated && decays; }
+  /// Rows of a write that erase, and that write.
+  __device__ __forceinline__ bool erases(int row) const { return !(row & shift); }
+  __device__ __forceinline__ bool writes(int row) const { return !shift || row & shift; }
+  /// How a gradient is written that all launches share, and that of this one's key channels.
+  __device__ __forceinline__ Write shared(Write mode) const {
+    return kMapped && (first_key > 0 || pass > 0) ? Write::add : mode;
+  }
+  __device__ __forceinline__ Write own(Write mode) const { return kMapped && pass > 0 ? Write::add : mode; }
+
+  /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a free erase,
+  /// those of the rows that erase lie in `even`, those of the rows that write in `odd`.
+  template <class X>
+  __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
+                                       int columns, int from = 0) const {
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
+    const auto start = [&](const Tensor<X>& x) {
+      return x.data ? ahead(x.at(replica) + write * columns + from, first >> shift, bytes) : nullptr;
+    };
+    if constexpr (kMapped) {
+      return StepRows<X>{start(even), shift ? start(odd) : nullptr, bytes, valid, shift};
+    } else {
+      return PlainRows<X>{start(even), bytes, valid};
+    }
+  }
+  template <class X>
+  __device__ __forceinline__ auto of_erases(const Tensor<X>& x, int first, int valid, int columns,
+                                            int from = 0) const {
+    return rows(x, Tensor<X>{}, first, valid, columns, from);
+  }
+  template <class X>
+  __device__ __forceinline__ auto of_writes(const Tensor<X>& x, int first, int valid, int columns,
+                                            int from = 0) const {
+    if constexpr (kMapped) {
+      return rows(shift ? Tensor<X>{} : x, x, first, valid, columns, from);
+    } else {
+      return rows(x, x, first, valid, columns, from);
+    }
+  }
+  /// The keys, along which a row writes or erases.
+  __device__ __forceinline__ auto keys(const StateRead<float>& op, int first, int valid) const {
+    if constexpr (kMapped) {
+      return rows(shift ? op.erase_write.value : op.k.value, op.k.value, first, valid, line, first_key);
+    } else {
+      return rows(op.k.value, op.k.value, first, valid, K);
+    }
+  }
+  __device__ __forceinline__ auto looks(const StateRead<float>& op, int first, int valid) const {
+    return of_erases(op.erase_read.value, first, valid, line, first_key);
+  }
+  /// What is written, but for gain(row): solved, or v.
+  __device__ __forceinline__ auto written(const StateRead<float>& op, int first, int valid) const {
+    return rows(solves ? op.solved.value : op.v.value, op.v.value, first, valid, V);
+  }
+  __device__ __forceinline__ float gain_of_written(const StateRead<float>& op, int first, int valid,
+                                                   int row) const {
+    return (shift ? row & shift : !solves) ? write_gain(op, first, valid, row) : 1;
+  }
+  /// What queries have, [R,B,Q,H,columns].
+  template <class X>
+  __device__ __forceinline__ auto of_queries(const Tensor<X>& x, int first, int valid, int columns,
+                                             int from = 0) const {
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
+    if constexpr (kMapped) {
+      return ListedRows<X>{x.data ? x.at(replica) + query * columns + from : nullptr, bytes, list};
+    } else {
+      return PlainRows<X>{x.data ? ahead(x.at(replica) + query * columns, first, bytes) : nullptr, bytes,
+                          x.data ? valid : 0};
+    }
+  }
+  __device__ __forceinline__ auto queries(const StateRead<float>& op, int first, int valid) const {
+    return of_queries(op.q.value, first, valid, line, first_key);
+  }
+  /// What tokens have, [R,B,T,H,columns].
+  template <class X>
+  __device__ __forceinline__ auto of_tokens(const Tensor<X>& x, int first, int valid, int columns,
+                                            int from = 0) const {
+    const int bytes = H * columns * static_cast<int>(sizeof(X));
+    X* const at = x.data ? x.at(replica) + token * columns + from : nullptr;
+    if constexpr (kMapped) {
+      return TokenRows<X>{at, bytes, valid, first, per_token};
+    } else {
+      return PlainRows<X>{ahead(at, first, bytes), bytes, valid};
+    }
+  }
+  /// Of the chunk in a tensor [R,B,H,count,size].
+  template <class T_>
+  __device__ __forceinline__ T_* kept(const Tensor<T_>& x, int count, int chunk, int size) const {
+    return x.data ? x.at(replica) + ((static_cast<std::int64_t>(b) * H + h) * count + chunk) * size : nullptr;
+  }
+  /// This launch's columns of a state, in a tensor [R,B,H,count,V,line].
+  template <class T_>
+  __device__ __forceinline__ PlainRows<T_> state(const Tensor<T_>& x, int count = 1, int chunk = 0) const {
+    return {kept(x, count, chunk, V * line) + first_key, line * static_cast<int>(sizeof(T_)), V};
+  }
+
+  /// Whether states and inverses are kept as the operands that backward makes of them anyway, in half the memory's
+  /// bytes.
+  static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
+  /// Whether so is what was written, each row in the first half of its place.
+  static constexpr bool kShortRows = kShort && !kMapped;
+  using ShortRows = PlainRows<std::uint16_t>;
+  __device__ __forceinline__ static ShortRows shortened(const PlainRows<float>& rows) {
+    return {reinterpret_cast<std::uint16_t*>(rows.at), rows.bytes, rows.valid};
+  }
+  __device__ __forceinline__ ShortRows short_state(const StateRead<float>& op, int chunk) const {
+    const auto at = reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line));
+    return {at + first_key, 2 * line, V};
+  }
+  __device__ __forceinline__ ShortRows short_inverse(const StateRead<float>& op, int chunk) const {
+    constexpr int C = Tile::C;
+    return {reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, C * C)), 2 * C, C};
+  }
+  __device__ __forceinline__ void prefetch_state(int turn, const StateRead<float>& op, int chunk) const {
+    if constexpr (kShort) {
+      prefetch_rows<Tile, 2 * Tile::D>(turn, short_state(op, chunk), V);
+    } else {
+      prefetch_rows<Tile>(turn, state(op.states.value, chunks, chunk), V);
+    }
+  }
+
+  /// Takes shared memory, [C + 1] (mapped).
+  __device__ __forceinline__ void begin(int* shared) {
+    if constexpr (!kMapped) return;
+    list = shared;
+    if (threadIdx.x == 0) list[Tile::C] = 0;
+    __syncthreads();
+  }
+  /// Which query each row has, `pass` of those at the same place before it (mapped). Between barriers.
+  __device__ __forceinline__ void fill_queries(const StateRead<float>& op, int first, int valid) const {
+    const int row = threadIdx.x;
+    if (row >= Tile::C) return;
+    const int m = first + row + (before ? 0 : 1);
+    int found = -1;
+    if (row < valid && m % per_token == 0) {
+      const int n = m / per_token;
+      if (!op.position) {
+        found = before ? n : n - 1;
+      } else {
+        const std::int32_t* const position =
+            op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
+        int count = 0;
+#pragma unroll 8
+        for (int i = 0; i < op.Q(); ++i) {
+          if (min(position[i], T / per_token) != n) continue;
+          if (count++ == pass) found = i;
+        }
+        if (count > pass + 1) list[Tile::C] = pass + 1;
+      }
+    }
+    list[row] = found;
+  }
+  /// Whether another pass has to follow: some token has more queries. Begins and ends with barriers.
+  __device__ __forceinline__ bool next_pass() {
+    if constexpr (!kMapped) return false;
+    __syncthreads();
+    const bool more = list[Tile::C] == ++pass;
+    __syncthreads();
+    return more;
+  }
+  /// Queries that see no token: what they read, and their gradients.
+  __device__ __forceinline__ void blind_reads(const StateRead<float>& op) const {
+    if (kMapped && op.position && first_key == 0) zero_blind(op, op.o.value, V, 0, V, Write::overwrite);
+  }
+  __device__ __forceinline__ void blind_gradients(const StateRead<float>& op) const {
+    if (kMapped && op.position && op.q.wanted())
+      zero_blind(op, op.q.gradient, line, first_key, K, op.q.write);
+  }
+  /// What a lane of one warp knows of the gates of its rows.
+  struct Gains {
+    float write[Tile::C / 32], erase[Tile::C / 32], decay[Tile::C / 32];
+  };
+  /// Of the `valid` rows from `first` on. Asked for long before they are needed, they need not be waited for.
+  __device__ __forceinline__ Gains gains(const StateRead<float>& op, int first, int valid) const {
+    Gains all;
+    const auto decays = of_tokens(op.log_decay.value, first, gated() ? valid : 0, 1);
+#pragma unroll
+    for (int x = 0; x < Tile::C / 32; ++x) {
+      const int i = static_cast<int>(threadIdx.x) % 32 * (Tile::C / 32) + x;
+      all.write[x] = write_gain(op, first, valid, i);
+      all.erase[x] = erase_gain(op, first, valid, i);
+      all.decay[x] = decays.has(i) ? *decays.start(i) : 0;
+    }
+    return all;
+  }
+  /// By one warp: everything in `gates`. Rows that are not there neither write nor decay.
+  __device__ __forceinline__ void fill(ChunkGates<Tile::C>& gates, const StateRead<float>& op,
+                                       const Gains& all) const {
+    constexpr int C = Tile::C, kEach = C / 32;
+    const int lane = threadIdx.x % 32;
+    double sums[kEach], before_lane = 0;
+#pragma unroll
+    for (int x = 0; x < kEach; ++x) {
+      const int i = lane * kEach + x;
+      gates.write[i] = all.write[x];
+      gates.erase[i] = all.erase[x];
+      // A decay to nothing is -infinity: what stands for it must survive sums and differences.
+      before_lane += static_cast<double>(fmaxf(all.decay[x], -1e4f));
+      sums[x] = before_lane;
+    }
+    if (!gated()) {
+#pragma unroll
+      for (int x = 0; x < kEach; ++x) {
+        gates.read[lane * kEach + x] = gates.look[lane * kEach + x] = gates.left[lane * kEach + x] = 1;
+      }
+      return;
+    }
+    double running = before_lane;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const double other = __shfl_up_sync(kFullWarp, running, offset);
+      if (lane >= offset) running += other;
+    }
+    before_lane = running - before_lane;
+    const double end = __shfl_sync(kFullWarp, running, 31);
+    double previous = before_lane;
+#pragma unroll
+    for (int x = 0; x < kEach; ++x) {
+      const int i = lane * kEach + x;
+      const double here = before_lane + sums[x];
+      const double of[3] = {here, before ? previous : here, op.decayed ? here : previous};
+#pragma unroll
+      for (int kind = 0; kind < 3; ++kind) {
+        gates.high[kind][i] = static_cast<float>(of[kind]);
+        gates.low[kind][i] = static_cast<float>(of[kind] - static_cast<double>(gates.high[kind][i]));
+      }
+      gates.read[i] = expf(static_cast<float>(of[1]));
+      gates.look[i] = expf(static_cast<float>(of[2]));
+      gates.left[i] = expf(static_cast<float>(end - here));
+      previous = here;
+    }
+    if (lane == 0) gates.all = expf(static_cast<float>(end));
+  }
+
+  /// w and e of a row; 0 where it does not write, or erase.
+  __device__ __forceinline__ float write_gain(const StateRead<float>& op, int first, int valid,
+                                              int row) const {
+    if (row >= valid || !writes(row)) return 0;
+    return op.write_gain ? *of_writes(op.write_gain.value, first, valid, 1).start(row) : 1;
+  }
+  __device__ __forceinline__ float erase_gain(const StateRead<float>& op, int first, int valid,
+                                              int row) const {
+    if (row >= valid || !erases(row)) return 0;
+    const In<float>& gain = op.erase == Erase::delta ? op.write_gain : op.erase_gain;
+    return gain ? *of_erases(gain.value, first, valid, 1).start(row) : 1;
+  }
+
+ private:
+  __device__ __forceinline__ void zero_blind(const StateRead<float>& op, const Tensor<float>& x, int columns,
+                                             int from, int count, Write mode) const {
+    const std::int32_t* const position =
+        op.position.value.at(replica) + static_cast<std::int64_t>(b) * op.Q();
+    float* const rows = x.at(replica) + query * columns + from;
+    for (int i = static_cast<int>(threadIdx.x) / 32; i < op.Q(); i += Tile::W) {
+      for (int c = threadIdx.x % 32; c < count && position[i] <= 0; c += 32) {
+        put(mode, rows + static_cast<std::int64_t>(i) * H * columns + c, 0.0f);
+      }
+    }
+  }
+};
+
+}  // namespace crosstalk::device

@@ -1,0 +1,208 @@
+// Test data of the recurrence engine: what a StateRead may choose, its inputs, its oracle (the query-driven form: a scan of
+// the query back through the tokens), and one call of it on given numbers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/recurrence/state_read.h"
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks::state {
+
+enum class Gate { none, scalar, channel };
+
+/// A shape and everything that a StateRead may choose. Q = 0: no positions.
+struct Choice {
+  int B = 1, T = 7, H = 1, N = 1, Q = 0, K = 3, V = 3;
+  Erase erase = Erase::none;
+  Gate gate = Gate::none;
+  bool write_gain = false, erase_gain = false, start = false, end = false, decayed = true, before = false;
+  Precision products = Precision::full;
+
+  int queries() const { return Q ? Q : T; }
+  int M() const { return T * N; }
+  int gates() const { return gate == Gate::channel ? K : 1; }
+  bool reads() const { return erase == Erase::tied || erase == Erase::free; }
+
+  template <class Real>
+  void configure(StateRead<Real>& op, StateForm form) const {
+    op.form = form;
+    op.erase = erase;
+    op.writes = N;
+    op.decayed = decayed;
+    op.before = before;
+    op.products = products;
+  }
+};
+
+inline const char* name_of(Erase e) {
+  return e == Erase::none ? "None" : e == Erase::delta ? "Delta" : e == Erase::tied ? "Tied" : "Free";
+}
+inline const char* name_of(Gate g) { return g == Gate::none ? "" : g == Gate::scalar ? "Scalar" : "Channel"; }
+
+/// The inputs that a choice has, with their shapes, in the order of fields().
+inline std::vector<std::pair<std::string, std::vector<int>>> inputs(const Choice& c) {
+  const int M = c.M();
+  std::vector<std::pair<std::string, std::vector<int>>> all = {
+      {"q", {c.B, c.queries(), c.H, c.K}}, {"k", {c.B, M, c.H, c.K}}, {"v", {c.B, M, c.H, c.V}}};
+  if (c.write_gain) all.push_back({"write_gain", {c.B, M, c.H}});
+  if (c.gate != Gate::none) all.push_back({"log_decay", {c.B, c.T, c.H, c.gates()}});
+  if (c.reads()) all.push_back({"erase_read", {c.B, M, c.H, c.K}});
+  if (c.erase == Erase::free) all.push_back({"erase_write", {c.B, M, c.H, c.K}});
+  if (c.erase_gain) all.push_back({"erase_gain", {c.B, M, c.H}});
+  if (c.start) all.push_back({"start", {c.B, c.H, c.V, c.K}});
+  return all;
+}
+
+/// Keys of length about 1 (a zero key and a repeated one among them), gains in (0, 1), gates about -1.
+inline Fill fill_of(const std::string& name, const Choice& c) {
+  const double scale = 1 / std::sqrt(static_cast<double>(c.K));
+  if (name == "write_gain" || name == "erase_gain") return uniform(0.1, 1);
+  if (name == "log_decay") return uniform(-2, -0.05);
+  if (name == "q" || name == "v" || name == "start") return normal();
+  return normal(scale);
+}
+
+/// The shapes that plan() sets, by name.
+inline std::map<std::string, std::vector<int>> planned(const Choice& c, StateForm form) {
+  TensorSet<double> set;
+  for (const auto& [name, dims] : inputs(c)) set.reals.add(name, 1, dims);
+  if (c.Q) set.integers.add("position", 1, {c.B, c.Q});
+  auto op = bound<StateRead, double>(set, [&](auto& o) { c.configure(o, form); });
+  op.plan();
+  std::map<std::string, std::vector<int>> shapes;
+  const auto keep = [&](const char* name, const Tensor<double>& t) {
+    if (t.R > 0) shapes[name] = std::vector<int>(t.dims, t.dims + t.rank);
+  };
+  keep("o", op.o.value), keep("states", op.states.value), keep("solved", op.solved.value);
+  keep("inverse", op.inverse.value), keep("work", op.work.value);
+  return shapes;
+}
+
+using Long = std::vector<long double>;
+
+/// S_n r after n tokens of (b, h): r walks back through the tokens and meets every write on its way.
+inline Long read_back(const Choice& c, const Values& in, int b, int h, int n, Long r) {
+  const auto row = [&](const std::string& name, int m, int columns) {
+    return in[name].data() + (static_cast<std::ptrdiff_t>(b * c.M() + m) * c.H + h) * columns;
+  };
+  const auto at = [&](const std::string& name, int m) -> long double {
+    return in.real.count(name) && !in[name].empty() ? *row(name, m, 1) : 1;
+  };
+  const auto dot = [&](const double* x, const Long& y) {
+    long double sum = 0;
+    for (int i = 0; i < c.K; ++i) sum += x[i] * y[static_cast<std::size_t>(i)];
+    return sum;
+  };
+  Long o(static_cast<std::size_t>(c.V), 0);
+  for (int t = n - 1; t >= 0; --t) {
+    Long late(r.size(), 0);  // of an undecayed erase: joins behind the decay
+    for (int i = c.N - 1; i >= 0; --i) {
+      const int m = t * c.N + i;
+      const long double write = at("write_gain", m) * dot(row("k", m, c.K), r);
+      for (int j = 0; j < c.V; ++j) o[static_cast<std::size_t>(j)] += write * row("v", m, c.V)[j];
+      if (c.erase == Erase::none) continue;
+      const bool delta = c.erase == Erase::delta;
+      const double* x = row(delta ? "k" : "erase_read", m, c.K);
+      const double* y = row(c.erase == Erase::free ? "erase_write" : "k", m, c.K);
+      const long double erase = at(delta ? "write_gain" : "erase_gain", m) * dot(y, r);
+      for (int j = 0; j < c.K; ++j)
+        (i == 0 && !c.decayed ? late : r)[static_cast<std::size_t>(j)] -= erase * x[j];
+    }
+    for (int j = 0; j < c.K; ++j) {
+      const auto i = static_cast<std::size_t>(j);
+      if (c.gate != Gate::none) {
+        const double* g =
+            in["log_decay"].data() + (static_cast<std::ptrdiff_t>(b * c.T + t) * c.H + h) * c.gates();
+        r[i] *= std::exp(static_cast<long double>(g[c.gate == Gate::channel ? j : 0]));
+      }
+      r[i] += late[i];
+    }
+  }
+  for (int j = 0; j < c.V && c.start; ++j)
+    o[static_cast<std::size_t>(j)] +=
+        dot(in["start"].data() + (static_cast<std::ptrdiff_t>(b * c.H + h) * c.V + j) * c.K, r);
+  return o;
+}
+
+inline Values oracle(const Choice& c, const Values& in) {
+  Values out;
+  const int Q = c.queries();
+  for (int b = 0; b < c.B; ++b) {
+    for (int j = 0; j < Q; ++j) {
+      for (int h = 0; h < c.H; ++h) {
+        const double* q = in["q"].data() + (static_cast<std::ptrdiff_t>(b * Q + j) * c.H + h) * c.K;
+        const int n = c.Q ? in.integer.at("position")[static_cast<std::size_t>(b * Q + j)] : j + !c.before;
+        for (long double x : read_back(c, in, b, h, n, Long(q, q + c.K)))
+          out.real["o"].push_back(static_cast<double>(x));
+      }
+    }
+  }
+  if (!c.end) return out;
+  Numbers& end = out.real["end"];
+  end.resize(static_cast<std::size_t>(c.B * c.H * c.V * c.K));
+  for (int bh = 0; bh < c.B * c.H; ++bh) {
+    for (int i = 0; i < c.K; ++i) {
+      Long unit(static_cast<std::size_t>(c.K), 0);
+      unit[static_cast<std::size_t>(i)] = 1;
+      const Long column = read_back(c, in, bh / c.H, bh % c.H, c.T, unit);
+      for (int j = 0; j < c.V; ++j)
+        end[static_cast<std::size_t>((bh * c.V + j) * c.K + i)] =
+            static_cast<double>(column[static_cast<std::size_t>(j)]);
+    }
+  }
+  return out;
+}
+
+/// One replica of a StateRead on given numbers: outputs and, where d_o or d_end is given, gradients d_<input>.
+template <class Real>
+std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values& in,
+                                   Device device = Device::cpu) {
+  TensorSet<Real> set(device);
+  for (const auto& [name, dims] : inputs(c)) {
+    set.reals.add(name, 1, dims);
+    set.reals.add("d_" + name, 1, dims);
+    set.writes[name] = Write::overwrite;
+  }
+  if (c.Q) set.integers.add("position", 1, {c.B, c.Q});
+  auto shapes = planned(c, form);
+  if (c.end) shapes["end"] = {c.B, c.H, c.V, c.K};
+  for (const auto& [name, dims] : shapes) {
+    set.reals.add(name, 1, dims);
+    if (in.real.count("d_" + name)) set.reals.add("d_" + name, 1, dims);
+  }
+  set.allocate();
+  for (const auto& [name, numbers] : in.real) {
+    if (set.reals.has(name)) upload(device, set.real(name), 0, numbers);
+  }
+  if (c.Q) upload(device, set.integer("position"), 0, in.integer.at("position"));
+  const auto op = bound<StateRead, Real>(set, [&](auto& o) { c.configure(o, form); });
+  Exec exec;
+  exec.device = device;
+  forward(exec, op);
+  const bool back = in.real.count("d_o") || in.real.count("d_end");
+  if (back) backward(exec, op);
+  set.check_overruns();
+  std::map<std::string, Numbers> out;
+  const auto keep = [&](const std::string& name) {
+    const auto values = download(device, set.real(name), 0);
+    out[name] = Numbers(values.begin(), values.end());
+  };
+  keep("o");
+  if (c.end) keep("end");
+  for (const auto& input : inputs(c)) {
+    if (back) keep("d_" + input.first);
+  }
+  return out;
+}
+
+/// max|got - want| / max|want|; infinite where something is not finite.
+inline double relative_error(const Numbers& got, const Numbers& want) {
+  double error = 0, size = 1e-300;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (!std::isfinite(got[i]) || !std::isfinite(want[i])) return std::numeric_limits<double>::infinity();
+    error = std::max(error, std::abs(got[i] - want[i]));
+    size = std::max(size, std::abs(want[i]));
+  }
+  return error / size;
+}
+
+}  // namespace crosstalk::checks::state
