@@ -67,7 +67,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   // Longest first to whom has least: within a third of the best that is possible (Graham 1969). What a group
   // costs is an estimate, for nobody knows how many steps it takes. Errors of many small groups cancel; a large
   // one is cut into as few parts as are no longer large, since a GPU trains halves of two packs slower than one
-  // of them (schedule_test.cpp simulates what two, four and eight GPUs gain by this rule).
+  // of them (benchmarks/schedule simulates what two, four and eight GPUs gain by this rule).
   double total = 0;
   for (const Group& group : groups) total += group.whole();
   std::vector<Share> shares(n);

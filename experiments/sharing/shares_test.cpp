@@ -198,6 +198,44 @@ TEST(Shares, OneWorkerAloneGetsThroughEverything) {
   EXPECT_EQ(done.size(), 28u);
 }
 
+/// When the last of `workers` ends, if each trains one round after the other, and takes of each run's estimated cost as long:
+/// the shares and rounds of the program on a clock of their own.
+double makespan(const std::vector<Run>& runs, int workers) {
+  TrainingOptions options;
+  options.device = Device::cuda;
+  const std::vector<Share> shares = share_out(runs, workers, options);
+  std::map<std::string, double> cost;
+  for (const Run& run : runs) cost[run.id] = estimated_cost(run, options.device);
+  std::set<std::string> begun;
+  std::vector<double> free_at(shares.size(), 0);
+  for (;;) {
+    const auto next =
+        static_cast<std::size_t>(std::min_element(free_at.begin(), free_at.end()) - free_at.begin());
+    const std::vector<std::string> ids =
+        next_round(shares, next, 1, [&](const std::string& id) { return begun.count(id) != 0; });
+    if (ids.empty()) break;
+    for (const std::string& id : ids) {
+      begun.insert(id);
+      free_at[next] += cost.at(id);
+    }
+  }
+  EXPECT_EQ(begun.size(), runs.size());
+  return *std::max_element(free_at.begin(), free_at.end());
+}
+
+// Nobody ends later than a pack after the others; with one heavy load among light ones, and with one pack for many, too.
+TEST(Shares, WorkersEndTogether) {
+  for (const auto& [loads, seeds] :
+       std::vector<std::pair<std::string, std::string>>{{"{ range = [4, 100, 4] }", "[1, 2, 3]"},
+                                                        {"[4, 8, 400]", "{ range = [1, 20] }"},
+                                                        {"50", "{ range = [1, 64] }"}}) {
+    const std::vector<Run> runs = runs_of(loads, seeds);
+    const double one = makespan(runs, 1);
+    for (const int workers : {2, 4, 8})
+      EXPECT_LT(makespan(runs, workers), 1.25 * one / workers) << loads << ", " << workers << " workers";
+  }
+}
+
 TEST(Devices, AreParsed) {
   EXPECT_EQ(worker_devices("cpu:all:3"), (std::vector<std::string>{"cpu", "cpu", "cpu"}));
   for (const char* alone : {"auto", "cpu", "cuda", "cuda:0"}) EXPECT_TRUE(worker_devices(alone).empty());

@@ -1,5 +1,6 @@
+// The packs of the 2021 section as they were measured, and how packs share a simulated GPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/sharing/schedule_fixture.h"
+#include "benchmarks/schedule/section.h"
 
 #include <fmt/format.h>
 
@@ -57,7 +58,7 @@ double between(const Values& values, double x, const Get& get) {
 }
 
 std::string text_of(const std::string& name) {
-  std::ifstream file(fs::path(CROSSTALK_SOURCE_DIR) / "experiments" / "program" / name);
+  std::ifstream file(fs::path(CROSSTALK_SOURCE_DIR) / "benchmarks" / "schedule" / name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -65,7 +66,7 @@ std::string text_of(const std::string& name) {
 
 StepTimes read_step_times() {
   StepTimes times;
-  read_csv(text_of("schedule_steps.csv"), "steps", [&](const CsvRow& row) {
+  read_csv(text_of("steps.csv"), "steps", [&](const CsvRow& row) {
     times[row.text("label", "steps")][row.number("associations", "steps")][row.number("replicas", "steps")] =
         row.number("us", "steps");
   });
@@ -198,7 +199,7 @@ MeasuredSection::MeasuredSection() {
   }
 
   std::map<std::string, std::vector<double>> begins;
-  read_csv(text_of("schedule_records.csv"), "records", [&](const CsvRow& row) {
+  read_csv(text_of("records.csv"), "records", [&](const CsvRow& row) {
     const std::string& id =
         ids.at(fmt::format("{} {} {}", row.text("label", "records"), row.number("associations", "records"),
                            row.number("seed", "records")));

@@ -6,9 +6,9 @@
 // weighs kLevelWeight times the one below, as the hardware lets waiting blocks of urgent streams go first but never
 // stops a running one.
 //
-// One H200, commit 99fb018: schedule_records.csv has when each run of both studies ended since its pack began, when that was
+// One H200, commit 99fb018: records.csv has when each run of both studies ended since its pack began, when that was
 // since the program's start, and its steps (`crosstalk work` on one store, `crosstalk export --provenance`);
-// schedule_steps.csv what a step takes alone, with 1 to 5 replicas (`crosstalk bench STUDY --replicas 1,2,5 --json`,
+// steps.csv what a step takes alone, with 1 to 5 replicas (`crosstalk bench STUDY --replicas 1,2,5 --json`,
 // us_per_model_step times replicas). `work` is fitted: with it, packs that begin when they began end when they ended.
 //
 // Not in the model: starting a process, building a pack's model, memory, and the host's cores.
