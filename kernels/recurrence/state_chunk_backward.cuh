@@ -1,6 +1,6 @@
 // The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's
 // gradient D in registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times
-// their decays) are the gradients of the two score matrices before their decays.
+// their decays) are the gradients of the two score matrices before their decays. Derived in docs/delta_chunk.md.
 //
 //   dU = scores^T dO + e^{G_end - G} K D^T     dR = (I + A)^-T dU     dv = w dR
 //   dq = e^G dO S + P K        da = -e^G dR S + N K          (a = e x; dx = e da, de = x . da)

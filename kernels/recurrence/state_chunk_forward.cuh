@@ -5,7 +5,7 @@
 //   o_i = sum_{j <= i} (q_i . k_j) e^{G_i - G_j} u_j + e^{G_i} S q_i
 //   S' = e^{G_end} S + sum_j e^{G_end - G_j} u_j k_j^T
 //
-// (Yang et al. 2024, arXiv 2406.06484 and 2412.06464.) What it keeps: S before each chunk, U, (I + A)^-1.
+// Derived in docs/delta_chunk.md (Yang et al. 2024, arXiv 2406.06484 and 2412.06464). What it keeps: S before each chunk, U, (I + A)^-1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_chunk_walk.cuh"
