@@ -1,66 +1,88 @@
-"""Draws what every memory holds (recall), replaces (reassign) and follows (swap) beside the size of its state, from
-all_memories.csv: python3 all_memories_figure.py, which writes a PDF, a PNG and a Markdown table beside it.
+"""Draws what every memory holds (recall), replaces (reassign) and follows (swap) beside the size of its state.
 
-recall, reassign: a load is solved when the median evaluation loss over seeds is at most 1e-3; the dot is the largest load
-solved with all smaller ones, the line ends at the next load, an arrow says that the largest load tried was solved. swap:
-accuracy of reads at 16 operations on 5 keys, median and range of the seeds; the dotted line is chance. Stand-alone:
-matplotlib and the standard library.
+    python3 plots/figures/all_memories.py results/published
+
+reads all_memories.csv of that folder (`crosstalk export` of experiments/all_memories.toml) and writes
+all_memories_figure.pdf, .png and all_memories_table.md beside it. The learning rate is the one of the study's with the
+smallest median validation loss, for each memory, task and number of associations; everything else is of the test split.
+
+recall, reassign: a number of associations is solved when the median test loss over seeds is at most 2e-3 (twice the loss
+at which training stops); the dot is the largest number solved with all smaller ones, the line ends at the next one tried,
+an arrow says that the largest tried was solved. swap: accuracy after 16 operations on 5 keys, median and range of the
+seeds; the dotted line is chance.
+Stand-alone: matplotlib and the standard library.
 """
 # SPDX-License-Identifier: Apache-2.0
-import os
-import sys
-
-sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
-
 import csv
 import pathlib
 import statistics
+import sys
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-HERE = pathlib.Path(__file__).resolve().parent
-SOLVED = 1e-3
+HERE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results/published")
+SOLVED = 2e-3
 TASKS = [("recall", "recall: pairs held"), ("reassign", "reassign: keys kept")]
 COLOURS = {"recall": "#0072B2", "reassign": "#D55E00", "swap": "#009E73"}
 
 
+def number(text):
+    return float(text) if text else float("inf")
+
+
 def results():
-    """(memory, task) -> {load: [losses]}, memory -> [accuracies at 16 swaps], memory -> floats for the longest recall."""
-    losses, swaps, state = {}, {}, {}
+    """(memory, task) -> {associations or operations: (rate, test losses, test accuracies)}, memory -> floats of the state
+    after the longest recall, all rates."""
+    runs, state = {}, {}
     for row in csv.DictReader(open(HERE / "all_memories.csv", newline="")):
         memory, task = row["label"], row["task.name"]
-        if task == "swap":
-            if int(row["task.operations"]) == 16:
-                swaps.setdefault(memory, []).append(float(row["eval_accuracy"]))
-            continue
-        at = losses.setdefault((memory, task), {}).setdefault(int(row["task.associations"]), [])
-        at.append(float(row["eval_loss"]) if row["eval_loss"] else float("inf"))
+        load = int(row["task.operations" if task == "swap" else "task.associations"])
+        at = runs.setdefault((memory, task), {}).setdefault(load, {}).setdefault(float(row["train.learning_rate"]), [])
+        at.append((number(row["eval_loss"]), number(row["test_loss"]), float(row["test_accuracy"] or 0)))
         if task == "recall":
             state[memory] = max(state.get(memory, 0), int(row["state_size"]))
-    return losses, swaps, state
+    chosen = {}
+    for key, loads in runs.items():
+        for load, rates in loads.items():
+            best = min(rates, key=lambda rate: (statistics.median(run[0] for run in rates[rate]), rate))
+            chosen.setdefault(key, {})[load] = (best, [run[1] for run in rates[best]], [run[2] for run in rates[best]])
+    return chosen, state, sorted({rate for loads in runs.values() for rates in loads.values() for rate in rates})
 
 
 def capacity(by_load):
     """The largest load solved with all smaller ones, and the next (None: the largest was solved)."""
     last = 0
     for load in sorted(by_load):
-        if not statistics.median(by_load[load]) <= SOLVED:
+        if not statistics.median(by_load[load][1]) <= SOLVED:
             return last, load
         last = load
     return last, None
 
 
 def main():
-    losses, swaps, state = results()
+    chosen, state, rates = results()
+    swaps = {memory: chosen[memory, "swap"][16][2] for memory in state}
     memories = sorted(state, key=lambda m: (state[m], m), reverse=True)
-    lines = ["| memory | state, floats | recall | reassign | swap, accuracy |", "|---|--:|--:|--:|--:|"]
+    lines = ["| memory | state, floats | recall | reassign | swap, accuracy | learning rates |", "|---|--:|--:|--:|--:|---|"]
+    edge = False
     for memory in reversed(memories):
         cells = [("≥ " if end is None else "") + str(begin)
-                 for begin, end in (capacity(losses[memory, task]) for task, _ in TASKS)]
-        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {statistics.median(swaps[memory]):.2f} |")
+                 for begin, end in (capacity(chosen[memory, task]) for task, _ in TASKS)]
+        cells.append(f"{statistics.median(swaps[memory]):.2f}")
+        used = []  # where it fails: would another rate do better?
+        for task in ("recall", "reassign", "swap"):
+            end = capacity(chosen[memory, task])[1] if task != "swap" else 16 if statistics.median(swaps[memory]) < 0.99 else None
+            rate = chosen[memory, task][end][0] if end else None
+            used.append(f"{rate:g}" + ("*" if rate in (rates[0], rates[-1]) else "") if end else "--")
+        edge = edge or any(rate.endswith("*") for rate in used)
+        lines.append(f"| `{memory}` | {state[memory]:,} | {cells[0]} | {cells[1]} | {cells[2]} | {', '.join(used)} |")
+    lines.append("")
+    lines.append(f"Learning rates: chosen on validation data among {', '.join(f'{rate:g}' for rate in rates)}; shown where a memory "
+                 "fails: at the smallest number of associations that it does not solve, and at 16 swaps"
+                 + ("; * the edge of these rates: beyond it the memory may do better." if edge else "."))
     (HERE / "all_memories_table.md").write_text("\n".join(lines) + "\n")
 
     plt.rcParams.update({"font.size": 6.5, "axes.linewidth": 0.5, "pdf.fonttype": 42})
@@ -70,10 +92,10 @@ def main():
     axes[0].set(xscale="log", xlabel="state, floats")
     axes[0].set_yticks(rows, [m.replace("_", " ") for m in memories])
     for axis, (task, title) in zip(axes[1:], TASKS):
-        loads = sorted({load for (_, t), by in losses.items() if t == task for load in by})
+        loads = sorted({load for (_, t), by in chosen.items() if t == task for load in by})
         place = {load: i + 1 for i, load in enumerate(loads)} | {0: 0}
         for y, memory in zip(rows, memories):
-            begin, end = capacity(losses[memory, task])
+            begin, end = capacity(chosen[memory, task])
             colour = COLOURS[task]
             if end is None:
                 axis.plot([place[begin], place[begin] + 0.55], [y, y], color=colour, lw=0.9)
