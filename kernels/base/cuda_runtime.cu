@@ -43,15 +43,16 @@ void refuse_shape(const char* op, const char* dimension, int size, int largest) 
                     " (or use --device cpu)");
 }
 
-std::size_t shared_memory_limit() {
-  int id = 0, bytes = 0;
-  check("asking for the device", cudaGetDevice(&id));
-  check("asking for its shared memory",
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id));
-  return static_cast<std::size_t>(bytes);
-}
-
 }  // namespace device
+
+std::size_t device_shared_memory() {
+  int id = 0, bytes = 0;
+  if (cudaGetDevice(&id) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id) == cudaSuccess)
+    return static_cast<std::size_t>(bytes);
+  cudaGetLastError();
+  return 0;
+}
 
 bool built_with_cuda() { return true; }
 

@@ -19,6 +19,13 @@ void cuda_set_device(int device);
 int cuda_current_device();
 std::string cuda_device_name(int device);
 
+/// Shared memory in bytes that one block may ask for on the calling thread's device; where there is no GPU, what the
+/// largest have (227 KiB). CROSSTALK_SHARED_LIMIT (KiB) lowers it, so that a large GPU takes the paths of a small one:
+/// 163 as an A100, 99 as a 3060, 4090 or 5090. Which form of an op runs may depend on it, so plans ask for it too.
+std::size_t shared_memory_limit();
+/// The same as the device says it; 0 without a GPU.
+std::size_t device_shared_memory();
+
 struct CudaMemory {
   std::size_t free = 0, total = 0;  ///< bytes
 };
