@@ -16,8 +16,11 @@ namespace crosstalk {
 namespace {
 
 [[noreturn]] void fail(const char* what, cudaError_t code) {
-  throw DeviceError(std::string("[cuda] ") + what + " failed: " + cudaGetErrorString(code) + " (" +
-                    cudaGetErrorName(code) + ")");
+  const std::string message = std::string("[cuda] ") + what + " failed: " + cudaGetErrorString(code) + " (" +
+                              cudaGetErrorName(code) + ")";
+  // Graphs, modules and streams need memory of the device as tensors do: smaller packs may fit.
+  if (code == cudaErrorMemoryAllocation) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 void check(const char* what, cudaError_t code) {
