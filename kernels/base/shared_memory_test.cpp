@@ -29,11 +29,11 @@ class SharedMemory : public ::testing::Test {
 
 TEST_F(SharedMemory, LimitIsTheDevicesOrLower) {
   const std::size_t there = shared_memory_limit();
-  EXPECT_GE(there, 48u * 1024);
+  EXPECT_GE(there, 99u * 1024);
   if (device_shared_memory() == 0) {
     EXPECT_EQ(there, 227u * 1024);
   }
-  for (const char* kib : {"48", "99", "163"}) {
+  for (const char* kib : {"99", "163", "227"}) {
     ::setenv(kName, kib, 1);
     EXPECT_EQ(shared_memory_limit(), std::min<std::size_t>(there, std::stoul(kib) * 1024));
   }
@@ -44,7 +44,7 @@ TEST_F(SharedMemory, LimitIsTheDevicesOrLower) {
 }
 
 TEST_F(SharedMemory, LimitThatIsNoneIsRefused) {
-  for (const char* wrong : {"many", "99 ", "99KiB", "-1", "0", "47", "1025", "1e2"}) {
+  for (const char* wrong : {"many", "99 ", "99KiB", "-1", "0", "98", "1025", "1e2"}) {
     ::setenv(kName, wrong, 1);
     EXPECT_THROW(shared_memory_limit(), DeviceError) << wrong;
   }
