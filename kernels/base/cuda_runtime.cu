@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/base/cuda_launch.cuh"
@@ -91,21 +93,14 @@ std::string cuda_device_name(int id) {
   return properties.name;
 }
 
-CudaMemory cuda_memory() {
-  CudaMemory memory;
-  check("asking for free memory", cudaMemGetInfo(&memory.free, &memory.total));
-  return memory;
-}
-
 namespace {
 
 // Freed memory is kept for the next request of its size: cudaFree waits for the whole device, which would
-// stall every pack whenever one ends. Sizes are rounded up to a quarter of a power of two, so pieces fit
-// again.
+// stall every pack whenever one ends.
 class Pool {
  public:
   void* take(std::size_t bytes) {
-    const Key key{device(), rounded(bytes)};
+    const Key key{device(), cuda_pool_bytes(bytes)};
     {
       const std::lock_guard lock(mutex_);
       auto& pieces = free_[key];
@@ -136,6 +131,25 @@ class Pool {
     used_.erase(it);
   }
 
+  /// Bytes of the calling thread's device that nobody uses.
+  std::size_t kept() {
+    const int id = device();
+    const std::lock_guard lock(mutex_);
+    std::size_t bytes = 0;
+    for (const auto& [key, pieces] : free_)
+      if (key.device == id) bytes += key.bytes * pieces.size();
+    return bytes;
+  }
+
+  /// Gives everything that nobody uses back to the device.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, pieces] : free_) {
+      for (void* p : pieces) cudaFree(p);
+      pieces.clear();
+    }
+  }
+
  private:
   struct Key {
     int device;
@@ -151,13 +165,6 @@ class Pool {
     return id;
   }
 
-  static std::size_t rounded(std::size_t bytes) {
-    std::size_t power = 512;
-    while (power * 2 <= bytes) power *= 2;
-    const std::size_t step = power / 4;
-    return (bytes + step - 1) / step * step;
-  }
-
   // nullptr when there is not enough memory.
   static void* allocate(std::size_t bytes) {
     void* p = nullptr;
@@ -166,15 +173,6 @@ class Pool {
     cudaGetLastError();
     if (code == cudaErrorMemoryAllocation) return nullptr;
     fail("allocating memory", code);
-  }
-
-  // Gives everything that nobody uses back to the device.
-  void release() {
-    const std::lock_guard lock(mutex_);
-    for (auto& [key, pieces] : free_) {
-      for (void* p : pieces) cudaFree(p);
-      pieces.clear();
-    }
   }
 
   std::mutex mutex_;
@@ -189,12 +187,31 @@ Pool& pool() {
   return *pool;
 }
 
+/// What needs memory beside tensors gets what the pool keeps, if that is all there is.
+template <class F>
+void with_room(const char* what, const F& make) {
+  cudaError_t code = make();
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    pool().release();
+    code = make();
+  }
+  check(what, code);
+}
+
 // Fills and copies outside any CudaStream: on a stream of the calling thread, so that threads do not wait for
 // each other; they have happened when the call returns.
 cudaStream_t own_stream() { return cudaStreamPerThread; }
 void finish(const char* what) { check(what, cudaStreamSynchronize(own_stream())); }
 
 }  // namespace
+
+CudaMemory cuda_memory() {
+  CudaMemory memory;
+  check("asking for free memory", cudaMemGetInfo(&memory.free, &memory.total));
+  memory.free += pool().kept();
+  return memory;
+}
 
 void* cuda_allocate(std::size_t bytes) { return pool().take(bytes); }
 void cuda_free(void* p) { pool().give_back(p); }
@@ -239,7 +256,8 @@ CudaStream::CudaStream(double urgency) : state_(new State) {
   int least = 0, greatest = 0;
   check("priorities of streams", cudaDeviceGetStreamPriorityRange(&least, &greatest));
   const int priority = least + static_cast<int>(std::lround(urgency * (greatest - least)));
-  check("making a stream", cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority));
+  with_room("making a stream",
+            [&] { return cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority); });
 }
 CudaStream::~CudaStream() = default;
 CudaStream::CudaStream(CudaStream&&) noexcept = default;
@@ -334,9 +352,9 @@ void CudaGraph::end() {
   if (state_->graph) cudaGraphExecDestroy(state_->graph);
   state_->graph = nullptr;
   cudaGraphGetNodes(recorded, nullptr, &state_->nodes);
-  const cudaError_t made = cudaGraphInstantiate(&state_->graph, recorded, 0);
-  cudaGraphDestroy(recorded);
-  check("making a graph", made);
+  const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, void (*)(cudaGraph_t)> owner(
+      recorded, [](cudaGraph_t graph) { cudaGraphDestroy(graph); });
+  with_room("making a graph", [&] { return cudaGraphInstantiate(&state_->graph, recorded, 0); });
 }
 
 void CudaGraph::abandon() noexcept {

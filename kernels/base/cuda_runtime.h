@@ -27,11 +27,18 @@ std::size_t shared_memory_limit();
 std::size_t device_shared_memory();
 
 struct CudaMemory {
-  std::size_t free = 0, total = 0;  ///< bytes
+  std::size_t free = 0, total = 0;  ///< bytes; free: with what cuda_free() keeps for later
 };
 /// Memory of the calling thread's device.
 CudaMemory cuda_memory();
 
+/// What cuda_allocate() takes of the device for so many bytes: pieces are of few sizes, so that freed ones fit again.
+inline std::size_t cuda_pool_bytes(std::size_t bytes) {
+  std::size_t power = 512;
+  while (power * 2 <= bytes) power *= 2;
+  const std::size_t step = power / 4;
+  return (bytes + step - 1) / step * step;
+}
 /// nullptr when there is not enough memory.
 void* cuda_allocate(std::size_t bytes);
 void cuda_free(void* p);
