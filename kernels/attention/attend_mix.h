@@ -107,6 +107,11 @@ struct AttendMix {
            Q() <= kWholeRows && T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 &&
            V() % 4 == 0 && B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
   }
+  /// What runs on a device.
+  const char* form_name(Device device) const {
+    if (device == Device::cpu) return "";
+    return fits_whole() ? "whole" : sizeof(Real) == sizeof(float) && fits_tiles() ? "tiles" : "rows";
+  }
   CT_HD bool biased() const { return log_decay || slope; }
   /// log(eps + e^sink) of a head: what stands in a row's sum beside the tokens; -inf: nothing.
   CT_HD double beside(int r, int h) const {

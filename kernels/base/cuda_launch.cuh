@@ -19,7 +19,7 @@ constexpr unsigned kFullWarp = 0xffffffffu;
 
 /// Throws DeviceError, naming the op, if its launch failed. Does not wait for the kernel.
 void check_launch(const char* op);
-/// Throws DeviceError for a shape that a kernel does not cover.
+/// Throws ShapeError for a shape that a kernel does not cover.
 [[noreturn]] void refuse_shape(const char* op, const char* dimension, int size, int largest);
 
 /// Lets `kernel` use more than 48 KiB of dynamic shared memory. Always up to the device's limit: the

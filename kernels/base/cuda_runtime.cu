@@ -43,9 +43,9 @@ void check_launch(const char* op) {
 }
 
 void refuse_shape(const char* op, const char* dimension, int size, int largest) {
-  throw DeviceError(std::string("[") + op + "] " + dimension + " = " + std::to_string(size) +
-                    " is more than the CUDA kernel covers; it must be at most " + std::to_string(largest) +
-                    " (or use --device cpu)");
+  throw ShapeError(std::string("[") + op + "] " + dimension + " = " + std::to_string(size) +
+                   " is more than the CUDA kernel covers; it must be at most " + std::to_string(largest) +
+                   " (or use --device cpu)");
 }
 
 }  // namespace device
@@ -85,6 +85,47 @@ int cuda_current_device() {
   int id = 0;
   check("asking for the device", cudaGetDevice(&id));
   return id;
+}
+
+namespace {
+
+/// Whether the code that runs was compiled with Hopper's own instructions (kernels/matmul/gemm_wgmma.cuh).
+__global__ void ask_for_wgmma(int* answer) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  *answer = 1;
+#else
+  *answer = 0;
+#endif
+}
+
+}  // namespace
+
+Gpu cuda_gpu(int id) {
+  cuda_set_device(id);
+  cudaDeviceProp properties;
+  check("asking for the device's properties", cudaGetDeviceProperties(&properties, id));
+  Gpu gpu;
+  gpu.name = properties.name;
+  gpu.capability = 10 * properties.major + properties.minor;
+  gpu.multiprocessors = properties.multiProcessorCount;
+  gpu.shared_memory = properties.sharedMemPerBlockOptin;
+  cudaFuncAttributes code;
+  if (cudaFuncGetAttributes(&code, ask_for_wgmma) != cudaSuccess) {
+    cudaGetLastError();
+    return gpu;  // no kernel image for this device
+  }
+  gpu.code = code.ptxVersion;
+  gpu.by_driver = code.binaryVersion != code.ptxVersion;
+  gpu.clusters = code.binaryVersion >= 90 && code.ptxVersion >= 90;
+  void* const answer = cuda_allocate_pinned(sizeof(int));
+  if (answer == nullptr) return gpu;
+  ask_for_wgmma<<<1, 1, 0, cudaStreamPerThread>>>(static_cast<int*>(answer));
+  const cudaError_t launched = cudaGetLastError(), ran = cudaStreamSynchronize(cudaStreamPerThread);
+  gpu.wgmma = launched == cudaSuccess && ran == cudaSuccess && *static_cast<int*>(answer) != 0;
+  cuda_free_pinned(answer);
+  check("the first kernel", launched);
+  check("the first kernel", ran);
+  return gpu;
 }
 
 std::string cuda_device_name(int id) {

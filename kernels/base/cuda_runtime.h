@@ -19,6 +19,19 @@ void cuda_set_device(int device);
 int cuda_current_device();
 std::string cuda_device_name(int device);
 
+/// A GPU, and what of this build runs on it.
+struct Gpu {
+  std::string name;
+  int capability = 0;  ///< compute capability, 10 major + minor: 90 is an H100
+  int code = 0;        ///< the capability for which the code was compiled that it runs; 0: it can run none
+  bool by_driver = false;  ///< the driver compiles that code when it is first used
+  bool wgmma = false, clusters = false;
+  int multiprocessors = 0;
+  std::size_t shared_memory = 0;  ///< that one block may ask for
+};
+/// Makes `device` the calling thread's device, as cuda_set_device() does.
+Gpu cuda_gpu(int device);
+
 /// Shared memory in bytes that one block may ask for on the calling thread's device; where there is no GPU, what the
 /// largest have (227 KiB). CROSSTALK_SHARED_LIMIT (KiB) lowers it, so that a large GPU takes the paths of a small one:
 /// 163 as an A100, 99 as a 3060, 4090 or 5090. Which form of an op runs may depend on it, so plans ask for it too.

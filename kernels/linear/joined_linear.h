@@ -116,6 +116,10 @@ struct JoinedLinear {
     s.cut(x.value.rows());
     return s;
   }
+  /// What runs on a device.
+  const char* form_name(Device on) const {
+    return on == Device::cpu ? "" : slabs().count > 0 ? "tiles" : "apart";
+  }
   /// The i-th of the maps.
   Linear<Real> part(int i) const {
     Linear<Real> one;
