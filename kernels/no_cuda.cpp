@@ -15,6 +15,7 @@ int cuda_device_count() { return 0; }
 void cuda_set_device(int) { none(); }
 int cuda_current_device() { none(); }
 std::string cuda_device_name(int) { none(); }
+int cuda_capability(int) { none(); }
 Gpu cuda_gpu(int) { none(); }
 std::size_t device_shared_memory() { return 0; }
 CudaMemory cuda_memory() { none(); }

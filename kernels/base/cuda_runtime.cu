@@ -87,6 +87,15 @@ int cuda_current_device() {
   return id;
 }
 
+int cuda_capability(int id) {
+  int major = 0, minor = 0;
+  check("asking for the compute capability",
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, id));
+  check("asking for the compute capability",
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, id));
+  return 10 * major + minor;
+}
+
 namespace {
 
 /// Whether the code that runs was compiled with Hopper's own instructions (kernels/matmul/gemm_wgmma.cuh).
@@ -106,7 +115,7 @@ Gpu cuda_gpu(int id) {
   check("asking for the device's properties", cudaGetDeviceProperties(&properties, id));
   Gpu gpu;
   gpu.name = properties.name;
-  gpu.capability = 10 * properties.major + properties.minor;
+  gpu.capability = cuda_capability(id);
   gpu.multiprocessors = properties.multiProcessorCount;
   gpu.shared_memory = properties.sharedMemPerBlockOptin;
   cudaFuncAttributes code;

@@ -18,11 +18,13 @@ void cuda_set_device(int device);
 /// The calling thread's device.
 int cuda_current_device();
 std::string cuda_device_name(int device);
+/// Compute capability, 10 major + minor: 90 is an H100. Costs nothing: the device is not used for it.
+int cuda_capability(int device);
 
 /// A GPU, and what of this build runs on it.
 struct Gpu {
   std::string name;
-  int capability = 0;  ///< compute capability, 10 major + minor: 90 is an H100
+  int capability = 0;  ///< cuda_capability()
   int code = 0;        ///< the capability for which the code was compiled that it runs; 0: it can run none
   bool by_driver = false;  ///< the driver compiles that code when it is first used
   bool wgmma = false, clusters = false;
