@@ -5,7 +5,10 @@
 #   CROSSTALK_CUDA=OFF    CPU only
 #
 # Another compiler: -DCMAKE_CUDA_COMPILER=... or $CUDACXX. Other architectures: -DCMAKE_CUDA_ARCHITECTURES=...
-# or $CUDAARCHS. `native` is never the default: it fails where the GPU is not plugged in.
+# or $CUDAARCHS. `native` is never the default: it fails where the GPU is not plugged in. CROSSTALK_FEW_ARCHITECTURES=ON,
+# for continuous integration: one architecture, in a quarter of the time; every other compiles a few files
+# (kernels/CMakeLists.txt) so that what it lacks is found.
+option(CROSSTALK_FEW_ARCHITECTURES "Compile the CUDA kernels for Hopper alone, and a few of them for all GPUs" OFF)
 set(CROSSTALK_CUDA "AUTO" CACHE STRING "Build the CUDA kernels: AUTO, ON or OFF")
 set_property(CACHE CROSSTALK_CUDA PROPERTY STRINGS AUTO ON OFF)
 string(TOUPPER "${CROSSTALK_CUDA}" cuda_wanted)
@@ -20,27 +23,25 @@ endif()
 set(CROSSTALK_HAVE_CUDA FALSE)
 set(CROSSTALK_CUDA_SUMMARY "off (CROSSTALK_CUDA=OFF)")
 
-# What `nvcc --list-gpu-arch` knows out of Ampere (which Ada runs too) and Hopper, and PTX of the newest of these for
-# everything after it. Turing and older lack asynchronous copies and the tensor-core products that the kernels use.
+# What `nvcc --list-gpu-arch` knows out of Ampere (which Ada runs too), Hopper and both kinds of Blackwell (100: B200, 120:
+# RTX 50), and PTX of Hopper, which the driver compiles for all others that come after it. Turing and older lack asynchronous
+# copies and the tensor-core products that the kernels use.
 function(crosstalk_default_cuda_architectures nvcc result)
   execute_process(COMMAND "${nvcc}" --list-gpu-arch OUTPUT_VARIABLE known RESULT_VARIABLE code ERROR_QUIET)
   set(list "")
   if(code EQUAL 0)
-    foreach(architecture 80 90)
+    foreach(architecture 80 90 100 120)
       if(known MATCHES "compute_${architecture}[^0-9]")
-        list(APPEND list ${architecture})
+        list(APPEND list ${architecture}-real)
       endif()
     endforeach()
   endif()
-  if(NOT list)
-    set(list 80)
-  endif()
-  list(POP_BACK list newest)
-  list(TRANSFORM list APPEND "-real")
-  if(newest EQUAL 90)
-    list(APPEND list 90a-real 90-virtual)  # machine code with Hopper's own instructions, which no other GPU runs
+  if("90-real" IN_LIST list)
+    # Machine code with Hopper's own instructions, which no other GPU runs.
+    list(TRANSFORM list REPLACE "^90-real$" "90a-real;90-virtual")
   else()
-    list(APPEND list "${newest}")  # without a suffix: machine code and PTX
+    list(REMOVE_ITEM list "80-real")
+    list(APPEND list 80)  # without a suffix: machine code and PTX
   endif()
   set(${result} "${list}" PARENT_SCOPE)
 endfunction()
@@ -94,7 +95,11 @@ if(NOT cuda_wanted STREQUAL "OFF")
   else()
     set(CMAKE_CUDA_COMPILER "${nvcc}" CACHE FILEPATH "CUDA compiler")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      crosstalk_default_cuda_architectures("${nvcc}" architectures)
+      if(CROSSTALK_FEW_ARCHITECTURES)
+        set(architectures "90a-real")
+      else()
+        crosstalk_default_cuda_architectures("${nvcc}" architectures)
+      endif()
       set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "GPUs to compile for")
     endif()
     if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})

@@ -15,6 +15,9 @@ int cuda_device_count() { return 0; }
 void cuda_set_device(int) { none(); }
 int cuda_current_device() { none(); }
 std::string cuda_device_name(int) { none(); }
+int cuda_capability(int) { none(); }
+Gpu cuda_gpu(int) { none(); }
+std::size_t device_shared_memory() { return 0; }
 CudaMemory cuda_memory() { none(); }
 void* cuda_allocate(std::size_t) { none(); }
 void cuda_free(void*) {}
@@ -59,6 +62,15 @@ void CudaGraph::abandon() noexcept {}
 void CudaGraph::launch(const CudaStream&) const { none(); }
 std::size_t CudaGraph::nodes() const { none(); }
 CudaGraph::operator bool() const { return false; }
+
+namespace device {
+template <class Real>
+bool chunk_read_covers(const StateRead<Real>&) {
+  none();
+}
+template bool chunk_read_covers(const StateRead<float>&);
+template bool chunk_read_covers(const StateRead<double>&);
+}  // namespace device
 
 #define CROSSTALK_NO_CUDA(Args)                            \
   template <class Real>                                    \

@@ -1,57 +1,130 @@
 #!/usr/bin/env bash
-# Runs the GPU tests of a build folder, then the small ones under compute-sanitizer.
-#   scripts/gpu_test.sh [BUILD_FOLDER] [SECONDS]      (build/cuda, 600 s for everything)
+# Runs the GPU tests of a build folder: at the shared memory of three kinds of GPU, then under compute-sanitizer.
+#   scripts/gpu_test.sh [BUILD_FOLDER]              every step (build/cuda)
+#   scripts/gpu_test.sh [BUILD_FOLDER] STEP...      these steps, none of which takes more than nine minutes
+#   scripts/gpu_test.sh list                        the names of all steps
+# A step is WHAT:TESTS[:I/N], such as 99:ops, racecheck:ops:2/6 or memcheck:models:1/8 (part I of N). WHAT is the shared
+# memory of a block in KiB (227 is an H100's, 163 an A100's, 99 a 4090's) or a tool of compute-sanitizer, with fewer cases. TESTS
+# are ops, models, tasks or training. $LIMIT: seconds that a step may take (530).
 # Prints one line a step and what failed. Exit status: 0 when all passed, 1 otherwise.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")/.." || exit 1
-build=${1:-build/cuda}
-folder=$build/kernels
-seconds=${2:-600}
-start=$SECONDS
 export CROSSTALK_REQUIRE_CUDA=1 OMP_NUM_THREADS=1
+unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS
+limit=${LIMIT:-530}
+failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-failed=0
 
-step() { # step NAME SECONDS_AT_MOST COMMAND...
-  local name=$1 most=$2 left=$((seconds - (SECONDS - start))) from=$SECONDS status
-  shift 2
-  if [ "$left" -lt 5 ]; then
-    echo "$name: not run, out of time"
+# How many parts a tool wants of each group of tests, so that each ends in time.
+parts_of() { # parts_of WHAT TESTS
+  case $1:$2 in
+    racecheck:ops) echo 4 ;;
+    [a-z]*:ops | *:models) echo 2 ;;
+    *) echo 1 ;;
+  esac
+}
+
+all_steps() {
+  local what tests parts part
+  for what in 227 163 99 memcheck racecheck initcheck synccheck; do
+    for tests in ops models tasks training; do
+      # Training repeats what models do, thousands of times: too slow for the tools.
+      case $what:$tests in [a-z]*:training) continue ;; esac
+      parts=$(parts_of "$what" "$tests")
+      for ((part = 1; part <= parts; ++part)); do
+        if [ "$parts" -gt 1 ]; then echo "$what:$tests:$part/$parts"; else echo "$what:$tests"; fi
+      done
+    done
+  done
+}
+
+# The programs of a group that have GPU tests.
+programs_of() { # programs_of TESTS
+  local program
+  case $1 in
+    ops) set -- kernels/kernels_ops_test kernels/cuda_ops_test kernels/kernels_base_test ;;
+    models) set -- models/models_memories_test models/models_graph_test ;;
+    tasks) set -- tasks/tasks_cuda_test ;;
+    training) set -- experiments/training/experiments_training_cuda_test ;;
+    *) return 1 ;;
+  esac
+  for program in "$@"; do
+    if [ -x "$build/$program" ]; then echo "$program"; fi
+  done
+}
+
+run_step() { # run_step WHAT:TESTS[:I/N]
+  local step=$1 what tests part=1 parts=1 start=$SECONDS status=0 code program left cases=0 skipped=0 filter='*Cuda*'
+  IFS=: read -r what tests part <<<"$step"
+  if [ -n "$part" ]; then parts=${part#*/} part=${part%/*}; else part=1; fi
+  local command=()
+  case $what in
+    99 | 163 | 227) export CROSSTALK_SHARED_LIMIT=$what ;;
+    memcheck | racecheck | initcheck | synccheck)
+      if ! command -v compute-sanitizer >/dev/null; then
+        echo "$step: FAILED (compute-sanitizer is not installed)"
+        failed=1
+        return
+      fi
+      command=(compute-sanitizer --tool "$what" --error-exitcode 9 --print-limit 10)
+      export CROSSTALK_FEW_REPLICAS=1
+      # Models whose kernels have no op test of their own size: those that round.
+      if [ "$tests" = models ]; then filter='*Cuda*Rounded*:*Cuda*Forms*'; fi
+      ;;
+    *)
+      echo "$step: FAILED (there is no such step; '$0 list' prints them)"
+      failed=1
+      return
+      ;;
+  esac
+  local programs
+  if ! programs=$(programs_of "$tests") || [ -z "$programs" ]; then
+    echo "$step: FAILED (no program of it is built in $build)"
     failed=1
     return
   fi
-  timeout "$((left < most ? left : most))" "$@" >"$log" 2>&1
-  status=$?
-  if [ "$status" -eq 0 ]; then
-    echo "$name: passed in $((SECONDS - from)) s; $(grep -c '^\[       OK' "$log") cases"
+  : >"$log"
+  for program in $programs; do
+    left=$((limit - (SECONDS - start)))
+    if [ "$left" -lt 5 ]; then status=124 && break; fi
+    GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$((part - 1)) timeout -k 10 "$left" \
+      ${command[@]+"${command[@]}"} "$build/$program" --gtest_filter="$filter" >>"$log" 2>&1
+    code=$?
+    if [ "$code" -ne 0 ]; then status=$code; fi
+    if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then break; fi
+  done
+  unset CROSSTALK_SHARED_LIMIT CROSSTALK_FEW_REPLICAS
+  cases=$(grep -c '^\[       OK' "$log")
+  skipped=$(grep -c '^\[  SKIPPED \] .*(.* ms)' "$log")
+  if [ "$status" -eq 0 ] && [ "$cases" -gt 0 ]; then
+    echo "$step: passed in $((SECONDS - start)) s; $cases cases, $skipped skipped"
     return
   fi
   failed=1
-  if [ "$status" -eq 124 ]; then echo "$name: cut off after $((SECONDS - from)) s"; else echo "$name: FAILED ($status)"; fi
-  grep -E '^\[  FAILED|: error|Failure|are off|bits differ|written past|=========|scoped|gpu_test|CUDA|trace' "$log" |
+  case $status in
+    0) echo "$step: FAILED (no test ran)" ;;
+    124 | 137) echo "$step: FAILED: cut off after $((SECONDS - start)) s, $cases cases had passed; the last was $(grep '^\[ RUN' "$log" | tail -1)" ;;
+    *) echo "$step: FAILED ($status) after $((SECONDS - start)) s; $cases cases had passed" ;;
+  esac
+  grep -E '^\[  FAILED|: error|Failure|are off|bits differ|written past|=========|Expected|actual|scoped|gpu_test|CUDA|trace' "$log" |
     head -60
   tail -3 "$log"
 }
 
-sanitize() { # sanitize TOOL SECONDS FILTER BINARY
-  if ! command -v compute-sanitizer >/dev/null; then
-    echo "$1: compute-sanitizer is not installed"
-    return
-  fi
-  step "$1 $(basename "$4") ($3)" "$2" compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 10 \
-    "$4" --gtest_filter="$3"
-}
-
-step "CUDA against CPU" 200 "$folder/cuda_ops_test"
-if [ -x "$folder/kernels_ops_test" ]; then
-  step "ops against their oracles" 60 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
+build=build/cuda
+if [ "${1:-}" = list ]; then
+  all_steps
+  exit 0
 fi
-for more in tasks/tasks_cuda_test experiments/training/experiments_training_cuda_test; do
-  if [ -x "$build/$more" ]; then step "$(basename "$more")" 120 "$build/$more"; fi
-done
-export CROSSTALK_FEW_REPLICAS=1
-sanitize memcheck 200 '*' "$folder/cuda_ops_test"
-sanitize racecheck 300 '*' "$folder/cuda_ops_test"
+if [ $# -gt 0 ] && [ -d "$1" ]; then
+  build=$1
+  shift
+fi
+if [ $# -eq 0 ]; then
+  mapfile -t steps < <(all_steps)
+  set -- "${steps[@]}"
+fi
+for one in "$@"; do run_step "$one"; done
 exit "$failed"

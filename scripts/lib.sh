@@ -87,7 +87,8 @@ local_cuda_architectures() {
   for architecture in $list; do
     if ! grep -qx "compute_$architecture" <<<"$known"; then return 0; fi
   done
-  tr '\n' ';' <<<"$list" | sed 's/;*$//'
+  # Hopper's own instructions are in code for it alone.
+  tr '\n' ';' <<<"$list" | sed 's/;*$//; s/^90\(;\|$\)/90a-real\1/; s/;90\(;\|$\)/;90a-real\1/'
 }
 
 # configure PRESET [-DOPTION=VALUE ...]. A build folder that was configured elsewhere (a copied or moved checkout)
@@ -99,7 +100,11 @@ configure() {
   if [ -f "$cache" ] && ! grep -qFx "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then fresh=(--fresh); fi
   local architectures=""
   if [ "$preset" = cuda ]; then architectures=$(local_cuda_architectures); fi
-  if [ -n "$architectures" ]; then set -- "-DCMAKE_CUDA_ARCHITECTURES=$architectures" "$@"; fi
+  if [ -n "$architectures" ]; then
+    set -- "-DCMAKE_CUDA_ARCHITECTURES=$architectures" "$@"
+  elif [ "$preset" = cuda ] && [ "${CI:-}" = true ]; then
+    set -- -DCROSSTALK_FEW_ARCHITECTURES=ON "$@"
+  fi
   (cd "$root" && cmake --preset "$preset" ${fresh[@]+"${fresh[@]}"} "$@") >&2
 }
 

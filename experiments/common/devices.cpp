@@ -13,6 +13,10 @@
 #include "kernels/base/error.h"
 #include "models/graph/passes.h"
 
+#ifndef CROSSTALK_CUDA_ARCHITECTURES
+#define CROSSTALK_CUDA_ARCHITECTURES ""
+#endif
+
 namespace crosstalk::program {
 namespace {
 
@@ -33,14 +37,37 @@ int number_of(const std::string& text) {
   return error == std::errc() && at == end && value >= 0 ? value : -1;
 }
 
-void check_gpu(const std::string& text, int index, int count) {
+std::vector<OfferedGpu> offered_gpus() {
+  std::vector<OfferedGpu> gpus;
+  for (int i = 0; i < cuda_device_count(); ++i) gpus.push_back({cuda_device_name(i), cuda_capability(i)});
+  return gpus;
+}
+
+std::string capability_text(int capability) { return fmt::format("{}.{}", capability / 10, capability % 10); }
+
+/// "Tesla T4 (compute capability 7.5): this crosstalk has code for 80-real only".
+std::string without_code(const OfferedGpu& gpu, const std::string& architectures) {
+  return fmt::format("{} (compute capability {}) runs no code of this crosstalk, which was built for {}",
+                     gpu.name, capability_text(gpu.capability), architectures);
+}
+
+void check_gpu(const std::string& text, int index, const std::vector<OfferedGpu>& gpus,
+               const std::string& architectures) {
+  const int count = static_cast<int>(gpus.size());
+  if (index >= count)
+    throw DeviceError(fmt::format("--device {}: this process sees {}; 'crosstalk doctor' shows them", text,
+                                  count == 0 ? "no GPU" : plural(count, "GPU")));
+  const OfferedGpu& gpu = gpus[static_cast<std::size_t>(index)];
+  if (!has_code(gpu.capability, architectures))
+    throw DeviceError(
+        fmt::format("--device {}: {}; use --device cpu", text, without_code(gpu, architectures)));
+}
+
+void check_build(const std::string& text) {
   if (!built_with_cuda())
     throw DeviceError(fmt::format(
         "--device {}: this crosstalk was built without CUDA; leave the option out to train on the CPU",
         text));
-  if (index >= count)
-    throw DeviceError(fmt::format("--device {}: this process sees {}; 'crosstalk doctor' shows them", text,
-                                  count == 0 ? "no GPU" : plural(count, "GPU")));
 }
 
 }  // namespace
@@ -53,20 +80,62 @@ void choose_passes(const std::vector<std::string>& names) {
   switch_off_passes({names.begin(), names.end()});
 }
 
-void choose_device(const std::string& text, TrainingOptions& options) {
-  if (text == "cpu") return;
-  const bool automatic = text == "auto";
+bool has_code(int capability, const std::string& architectures) {
+  bool any = false;
+  const char* at = architectures.data();
+  const char* const end = at + architectures.size();
+  while (at < end) {
+    const char* const stop = std::find_if(at, end, [](char c) { return c == ',' || c == ';' || c == ' '; });
+    const std::string word(at, stop);
+    at = std::min(stop + 1, end);
+    if (word.empty()) continue;
+    any = true;
+    int version = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), version);
+    const std::string kind(rest, word.data() + word.size());
+    if (error != std::errc()) return true;  // native, all, ...: CMake knows
+    const bool same_major = capability / 10 == version / 10;
+    if (kind.rfind('a', 0) == 0) {  // of this GPU alone
+      if (capability == version) return true;
+    } else if (kind.rfind('f', 0) == 0) {  // of its family
+      if (same_major && capability >= version) return true;
+    } else if (capability >= version && (same_major || kind != "-real")) {
+      return true;
+    }
+  }
+  return !any;
+}
+
+std::string choose_device(const std::string& text, TrainingOptions& options) {
+  if (text == "cpu") return "";
+  const bool is_gpu = text == "cuda" || text.rfind("cuda:", 0) == 0;
+  if (is_gpu && (text == "cuda" || number_of(text.substr(5)) >= 0)) check_build(text);
+  return choose_device(text, options, offered_gpus(), CROSSTALK_CUDA_ARCHITECTURES);
+}
+
+std::string choose_device(const std::string& text, TrainingOptions& options,
+                          const std::vector<OfferedGpu>& gpus, const std::string& architectures) {
+  if (text == "cpu") return "";
+  if (text == "auto") {
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      if (!has_code(gpus[i].capability, architectures)) continue;
+      options.device = Device::cuda;
+      options.cuda_device = static_cast<int>(i);
+      return "";
+    }
+    if (gpus.empty()) return "";
+    return without_code(gpus[0], architectures) + "; using the CPU";
+  }
   int index = 0;
-  if (!automatic && text != "cuda") {
+  if (text != "cuda") {
     if (text.rfind("cuda:", 0) != 0) refuse(text);
     index = number_of(text.substr(5));
     if (index < 0) refuse(text);
   }
-  const int count = cuda_device_count();
-  if (automatic && count == 0) return;
-  check_gpu(text, index, count);
+  check_gpu(text, index, gpus, architectures);
   options.device = Device::cuda;
   options.cuda_device = index;
+  return "";
 }
 
 std::vector<std::string> worker_devices(const std::string& text) {
@@ -77,18 +146,21 @@ std::vector<std::string> worker_devices(const std::string& text) {
   }
   const bool all = text == "cuda:all";
   if (!all && (text.rfind("cuda:", 0) != 0 || text.find(',') == std::string::npos)) return {};
-  const int count = cuda_device_count();
+  check_build(text);
+  const std::vector<OfferedGpu> gpus = offered_gpus();
+  const std::string architectures = CROSSTALK_CUDA_ARCHITECTURES;
   std::vector<std::string> devices;
   if (all) {
-    check_gpu(text, 0, count);
-    for (int i = 0; i < count; ++i) devices.push_back(fmt::format("cuda:{}", i));
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+      if (has_code(gpus[i].capability, architectures)) devices.push_back(fmt::format("cuda:{}", i));
+    if (devices.empty()) check_gpu(text, 0, gpus, architectures);
     return devices;
   }
   for (std::size_t at = 5; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
     const int index = number_of(text.substr(at, comma - at));
     if (index < 0) refuse(text);
-    check_gpu(text, index, count);
+    check_gpu(text, index, gpus, architectures);
     devices.push_back(fmt::format("cuda:{}", index));
     at = comma + 1;
   }

@@ -289,7 +289,8 @@ int run_apply(const Arguments& arguments, Console& console) {
     if (forms.size() > 1) given["form"] = form;
   }
   TrainingOptions chosen;
-  choose_device(arguments.get("device", "cpu"), chosen);
+  if (const std::string why = choose_device(arguments.get("device", "cpu"), chosen); !why.empty())
+    print_note(console, why);
   if (chosen.device == Device::cuda) cuda_set_device(chosen.cuda_device);
   const Inputs inputs = read_inputs(kind, arguments.get("in"));
   warn_of_surplus(kind, arguments.get("in"), console);

@@ -310,7 +310,8 @@ int run_bench(const Arguments& arguments, Console& console) {
   Study study = study_of(arguments);
   TrainingOptions training;
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
-  choose_device(arguments.get("device", "auto"), training);
+  if (const std::string why = choose_device(arguments.get("device", "auto"), training); !why.empty())
+    print_note(console, why);
   choose_passes(arguments.all("no-pass"));
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (study.runs.empty()) throw UsageError("the study has no runs");

@@ -85,6 +85,9 @@ int run_program(Console& console) {
   } catch (const DeviceError& error) {
     print_error(console, error.what());
     return exit_device;
+  } catch (const ShapeError& error) {
+    print_error(console, error.what());
+    return exit_device;
   } catch (const std::bad_alloc&) {
     print_error(console, "out of memory; a smaller --pack needs less");
     return exit_device;

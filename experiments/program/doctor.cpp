@@ -15,6 +15,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
+#include "experiments/program/gpu_report.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
@@ -161,15 +162,29 @@ void look_at_gpus(Findings& findings, const std::string& nvcc) {
   for (int i = 0; i < count; ++i) {
     const std::string name = fmt::format("gpu {}", i);
     try {
-      cuda_set_device(i);
+      const Gpu gpu = cuda_gpu(i);
+      if (gpu.code == 0) {
+        note(findings, name, gpu.name + ", " + code_text(gpu),
+             "GPUs from Ampere on can be used (build with -DCMAKE_CUDA_ARCHITECTURES=...); others are left "
+             "to themselves");
+        continue;
+      }
       const CudaMemory memory = cuda_memory();
       const std::string text =
-          fmt::format("{}, {} of {} free", cuda_device_name(i), gib(static_cast<double>(memory.free)),
+          fmt::format("{}, {} of {} free", gpu.name, gib(static_cast<double>(memory.free)),
                       gib(static_cast<double>(memory.total)));
       if (memory.free < memory.total / 4)
         note(findings, name, text, "another program uses it ('nvidia-smi' names it)");
       else
         ok(findings, name, text);
+      if (gpu.by_driver)
+        note(findings, name, code_text(gpu),
+             fmt::format("the first run waits for it; a build with -DCMAKE_CUDA_ARCHITECTURES={} does not",
+                         gpu.capability));
+      else
+        ok(findings, name, code_text(gpu));
+      ok(findings, name, fused_forms_text(shared_memory_limit()));
+      ok(findings, name, chunks_text());
     } catch (const DeviceError& failure) {
       problem(findings, name, failure.what(), "leave it out with $CUDA_VISIBLE_DEVICES or --device");
     }

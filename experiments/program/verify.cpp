@@ -138,7 +138,8 @@ int run_verify(const Arguments& arguments, Console& console) {
   training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
   training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
-  choose_device(arguments.get("device", "auto"), training);
+  if (const std::string why = choose_device(arguments.get("device", "auto"), training); !why.empty())
+    print_note(console, why);
   const auto n = static_cast<std::size_t>(arguments.integer("count", 20, 1));
   const double tolerance = arguments.number("tolerance", 0.05, 0);
   Target target = find_target(name, arguments);

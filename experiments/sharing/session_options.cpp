@@ -94,12 +94,13 @@ std::string slurm_job() {
 }  // namespace
 
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
-                               const Console& console) {
+                               Console& console) {
   SessionOptions options;
   options.training.threads = static_cast<int>(arguments.integer("threads", 0, 1, 4096));
   options.training.pack = static_cast<int>(arguments.integer("pack", 0, 1, 1 << 20));
   options.training.concurrency = static_cast<int>(arguments.integer("streams", 0, 1, 1024));
-  choose_device(workers.empty() ? arguments.get("device", "auto") : workers[0], options.training);
+  const std::string device = workers.empty() ? arguments.get("device", "auto") : workers[0];
+  if (const std::string why = choose_device(device, options.training); !why.empty()) print_note(console, why);
   choose_passes(arguments.all("no-pass"));
   options.device = device_name(options.training);
   options.job = slurm_job();

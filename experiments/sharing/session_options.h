@@ -14,7 +14,7 @@ std::vector<CommandOption> session_option_list();
 
 /// `workers`: their devices, if there are any. Without `reproduce`. Throws UsageError, DeviceError.
 SessionOptions session_options(const Arguments& arguments, const std::vector<std::string>& workers,
-                               const Console& console);
+                               Console& console);
 
 /// What is said where a signal or the end of the time comes before anything is trained (NothingBegun); nothing by a
 /// worker process.
@@ -33,6 +33,6 @@ struct Place {
 Place place_of(const std::string& text, const std::string& option);
 
 /// What the user called.
-std::string command_line(const Console& console);
+std::string command_line(Console& console);
 
 }  // namespace crosstalk::program

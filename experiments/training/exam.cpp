@@ -25,6 +25,7 @@ std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences) {
 }
 
 int evaluation_batch(Device device, int sequences, const SequenceShape& shape, const Vocabulary& vocabulary) {
+  if (device == Device::cuda) sequences = std::min(sequences, kMostGridRows);
   if (vocabulary.tokens == 0) {  // one replica's read weights stay near 8 MB, whatever the load
     const double row = static_cast<double>(shape.Q) * (shape.T + vocabulary.values);
     return std::clamp(static_cast<int>(2e6 / row), 1, sequences);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/lesson.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+
+#include "kernels/base/error.h"
 
 namespace crosstalk {
 namespace {
@@ -31,6 +35,10 @@ Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& re
       optimizer_(config, epoch_.steps(), replicas),
       arena_(replicas.device()) {
   if (config.get_int("train.max_steps") == 0) return;
+  if (replicas.device() == Device::cuda && batch_ > kMostGridRows)
+    throw ShapeError(fmt::format(
+        "train.batch = {} is more than a GPU takes at once; it must be at most {} (or use --device cpu)",
+        batch_, kMostGridRows));
   int scratch = 0;
   std::vector<SequenceShape> shapes;
   for (const EpochPart& part : epoch_.parts()) {

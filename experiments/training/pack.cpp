@@ -324,7 +324,37 @@ bool train_all(const std::string& study, const std::vector<PackRun>& runs, int s
   return true;
 }
 
+/// Makes what a Pack makes, and then has one after the other at the end of its runs.
+template <class Real>
+void make_all(const Options& config, int stage, int slots, Device device, const TaskMaker& make_task) {
+  const std::unique_ptr<Task> task = make_task(config);
+  const std::vector<TaskSegment> stages = task->stages();
+  for (auto i = static_cast<std::size_t>(stage);; ++i) {
+    const bool last = i + 1 >= stages.size();
+    const Task& now = last ? *task : *stages[i].task;
+    Replicas<Real> replicas(config, task->vocabulary(), device, slots, 0);
+    const Lesson<Real> lesson(config, now, replicas);
+    const Exam<Real> exam(config, now, Split::eval, replicas);
+    if (!last) const Exam<Real> whole(config, *task, Split::eval, replicas);
+    make_tests(config, *task, replicas);
+    if (last) return;
+  }
+}
+
 }  // namespace
+
+std::size_t pack_bytes(const Options& config, int stage, int slots, Device device,
+                       const TaskMaker& make_task) {
+  // Streams, and graphs as they are captured: a few kilobytes a node.
+  constexpr std::size_t kOfGraphs = std::size_t{16} << 20;
+  const MemoryMeasure measure;
+  if (config.get_string("train.precision") == "fp64") {
+    make_all<double>(config, stage, slots, device, make_task);
+  } else {
+    make_all<float>(config, stage, slots, device, make_task);
+  }
+  return measure.bytes() + (device == Device::cuda ? kOfGraphs : 0);
+}
 
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events, const TaskMaker& make_task) {

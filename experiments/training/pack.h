@@ -67,4 +67,9 @@ std::unique_ptr<Task> registered_task(const Options& config);
 bool train_pack(const std::string& study, const std::vector<PackRun>& runs, int slots, Device device,
                 const PackEvents& events, const TaskMaker& make_task = registered_task);
 
+/// Memory of the device that train_pack() needs at most for runs of this configuration, from a stage of its curriculum on.
+/// Makes all graphs, without memory.
+std::size_t pack_bytes(const Options& config, int stage, int slots, Device device,
+                       const TaskMaker& make_task = registered_task);
+
 }  // namespace crosstalk

@@ -66,6 +66,15 @@ void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs) 
                    [](const QueuedPack& x, const QueuedPack& y) { return x.cost < y.cost; });
 }
 
+std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots) {
+  const auto& runs = pack.runs;
+  const auto count = static_cast<int>(runs.size());
+  const auto middle = runs.begin() + count / 2;
+  const int fewer = std::max(1, (std::min(slots, count) + 1) / 2);
+  return {{pack.cost / 2, pack.urgency, {runs.begin(), middle}, fewer},
+          {pack.cost / 2, pack.urgency, {middle, runs.end()}, fewer}};
+}
+
 std::vector<QueuedPack> make_packs(const std::vector<const Run*>& runs, const TrainingOptions& options,
                                    const TrainingEvents& events) {
   const auto size = static_cast<std::size_t>(runs_of_a_pack(options));

@@ -1,7 +1,9 @@
 // The packs that runs make, in the order in which they are trained.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/training/training.h"
@@ -18,6 +20,8 @@ struct QueuedPack {
   double cost = 0;     ///< of all runs, as it is estimated
   double urgency = 0;  ///< from 0 to kMostUrgent: by cost, see scheduler.cpp
   std::vector<QueuedRun> runs;
+  int slots = 0;          ///< replicas at a time; 0: slots_of_a_pack()
+  std::size_t bytes = 0;  ///< memory of the device that it needs; 0: not measured yet
 };
 
 /// Replicas of a pack at most, and runs that they train one after the other.
@@ -26,6 +30,9 @@ int runs_of_a_pack(const TrainingOptions& options);
 
 /// Adds packs to those that wait, the longest last.
 void add_packs(std::vector<QueuedPack>& waiting, std::vector<QueuedPack> packs);
+
+/// The runs of a pack in two, of half the replicas each.
+std::pair<QueuedPack, QueuedPack> halves(const QueuedPack& pack, int slots);
 
 /// Packs of at most runs_of_a_pack(), the longest last. Runs of one pack have equal keys and, where they go on from a
 /// saved state, are in phase. Empty if a stop cut it short.

@@ -19,7 +19,8 @@ Replicas<Real>::Replicas(const Options& config, const Vocabulary& vocabulary, De
       step(shaped<std::int32_t>(R, {1})),
       evaluations(step),
       zero(step),
-      stream_(device == Device::cuda ? std::make_unique<CudaStream>(urgency) : nullptr),
+      stream_(device == Device::cuda && !MemoryMeasure::active() ? std::make_unique<CudaStream>(urgency)
+                                                                 : nullptr),
       model_(make_model<Real>(config, vocabulary, device, R, products_of(config))),
       scalars_(device) {
   exec_.device = device;

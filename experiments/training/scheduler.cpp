@@ -6,10 +6,14 @@
 // first, two H200s took 115.2 s for 1,600 runs where they take 110.7: light runs of many steps began late, and ended last.)
 // Where there is little, the costliest runs decide when all have ended, and the heaviest packs go first: 28.4 s for 320
 // runs where light ones first took 32.1 (benchmarks/README.md, "Many GPUs of one host").
+//
+// A pack begins when what its graphs need is free (Admission): until then it waits for its neighbours to end, and lighter
+// ones go before it. One that is too large for the whole device is halved; a run has failed that does not fit alone.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <new>
@@ -18,6 +22,7 @@
 #include <system_error>
 #include <thread>
 
+#include "experiments/training/admission.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/pack_queue.h"
 #include "experiments/training/record_of.h"
@@ -42,6 +47,7 @@ struct Queue {
   std::condition_variable changed;
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
   int working = 0;
+  int measuring = 0;  ///< of those that work
   bool asking = false, interrupted = false;
   Clock::time_point freed_asked = Clock::now();
 };
@@ -53,7 +59,12 @@ class Scheduler {
  public:
   Scheduler(const std::string& study, const TrainingOptions& options, int workers, int slots,
             const TrainingEvents& events)
-      : study_(study), options_(options), workers_(workers), slots_(slots), events_(events) {}
+      : study_(study),
+        options_(options),
+        workers_(workers),
+        slots_(slots),
+        events_(events),
+        admission_(options.device) {}
 
   bool run(std::vector<QueuedPack> packs) {
     queue_.packs = std::move(packs);
@@ -88,19 +99,88 @@ class Scheduler {
 
   void train_packs() {
     if (options_.device == Device::cuda) cuda_set_device(options_.cuda_device);
-    while (std::optional<QueuedPack> pack = next_pack()) {
+    while (std::optional<Taken> taken = next_pack()) {
       std::vector<std::string> ids;
-      for (const QueuedRun& run : pack->runs) ids.push_back(run.run->id);
-      train(std::move(*pack));
+      for (const QueuedRun& run : taken->pack.runs) ids.push_back(run.run->id);
+      const bool trains = taken->place.has_value();
+      if (trains) {
+        train(std::move(*taken));
+      } else {
+        measure(taken->pack);
+      }
       const std::lock_guard lock(queue_.mutex);
+      if (!trains) {
+        --queue_.measuring;
+        put_back(std::move(taken->pack));
+      }
       for (const std::string& id : ids) queue_.trained.extract(id);
       --queue_.working;
       queue_.changed.notify_all();
     }
   }
 
-  // The longest pack that is left. While others train, whoever finds none asks for more; nothing: all has ended.
-  std::optional<QueuedPack> next_pack() {
+  /// A pack of the queue: to be trained, or, without a place, to be measured.
+  struct Taken {
+    QueuedPack pack;
+    std::optional<Admission::Holder> place;
+  };
+
+  int slots_of(const QueuedPack& pack) const { return pack.slots > 0 ? pack.slots : slots_; }
+
+  void measure(QueuedPack& pack) const {
+    const QueuedRun& first = pack.runs.front();
+    const int replicas = std::min(slots_of(pack), static_cast<int>(pack.runs.size()));
+    pack.bytes = 1;
+    try {
+      pack.bytes =
+          pack_bytes(first.run->config, place_of_state(first.state).stage, replicas, options_.device);
+    } catch (const std::exception&) {  // training it will say what is wrong
+    }
+  }
+
+  // Among those that wait, behind the others of its cost.
+  void put_back(QueuedPack pack) {
+    const auto at = std::find_if(queue_.packs.begin(), queue_.packs.end(),
+                                 [&](const QueuedPack& x) { return x.cost > pack.cost; });
+    queue_.packs.insert(at, std::move(pack));
+  }
+
+  void put_halves_back(const QueuedPack& pack) {
+    auto [first, second] = halves(pack, slots_of(pack));
+    queue_.packs.push_back(std::move(first));
+    queue_.packs.push_back(std::move(second));
+  }
+
+  // Of the packs that wait, the longest that can begin, or is yet to be measured.
+  std::optional<Taken> take() {
+    const bool counts = admission_.counts();
+    for (std::size_t i = queue_.packs.size(); i-- > 0;) {
+      const auto at = queue_.packs.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool known = at->bytes > 0 || !counts;
+      if (known && at->runs.size() > 1 && !admission_.ever_fits(at->bytes)) {
+        const QueuedPack whole = std::move(*at);
+        queue_.packs.erase(at);
+        put_halves_back(whole);
+        i = queue_.packs.size();
+        continue;
+      }
+      if (known && !admission_.fits(at->bytes)) continue;
+      Taken taken{std::move(*at), std::nullopt};
+      queue_.packs.erase(at);
+      for (const QueuedRun& run : taken.pack.runs) queue_.trained.insert(run.run->id);
+      ++queue_.working;
+      if (known) {
+        taken.place = admission_.enter(taken.pack.bytes);
+      } else {
+        ++queue_.measuring;
+      }
+      return taken;
+    }
+    return std::nullopt;
+  }
+
+  // The longest pack that is left and fits. While others train, whoever finds none asks for more; nothing: all has ended.
+  std::optional<Taken> next_pack() {
     std::unique_lock lock(queue_.mutex);
     for (;;) {
       if (stopped()) {
@@ -115,16 +195,13 @@ class Scheduler {
         // A large store is looked at seldom.
         if (events_.freed_every > 0) queue_.freed_asked += 20 * (queue_.freed_asked - begin);
       }
-      if (!queue_.packs.empty()) {
-        std::optional<QueuedPack> pack = std::move(queue_.packs.back());
-        queue_.packs.pop_back();
-        for (const QueuedRun& run : pack->runs) queue_.trained.insert(run.run->id);
-        ++queue_.working;
-        return pack;
+      if (std::optional<Taken> taken = take()) return taken;
+      if (queue_.packs.empty() && queue_.measuring == 0) {
+        if (!events_.more || (queue_.working == 0 && !queue_.asking)) return std::nullopt;
+        if (!queue_.asking) ask(lock, events_.more);
+        if (!queue_.packs.empty()) continue;
       }
-      if (!events_.more || (queue_.working == 0 && !queue_.asking)) return std::nullopt;
-      if (!queue_.asking) ask(lock, events_.more);
-      if (queue_.packs.empty()) queue_.changed.wait_for(lock, kAskAgain);
+      queue_.changed.wait_for(lock, kAskAgain);
     }
   }
 
@@ -145,19 +222,32 @@ class Scheduler {
 
   // Leaves out what is not wanted of the runs that would begin at once; the others are asked for when a slot
   // is free.
-  std::vector<QueuedRun> wanted(std::vector<QueuedRun> runs) const {
+  std::vector<QueuedRun> wanted(std::vector<QueuedRun> runs, int slots) const {
     if (!events_.wanted) return runs;
     std::vector<QueuedRun> kept;
     for (QueuedRun& run : runs)
-      if (kept.size() >= static_cast<std::size_t>(slots_) || events_.wanted(run.run->id))
+      if (kept.size() >= static_cast<std::size_t>(slots) || events_.wanted(run.run->id))
         kept.push_back(std::move(run));
     return kept;
   }
 
-  void train(QueuedPack queued) {
+  // The pack is gone and its memory free. Returns whether others were there meanwhile.
+  bool leave(const Taken& taken) {
+    const std::lock_guard lock(queue_.mutex);
+    const bool shared = (*taken.place)->shared;
+    admission_.leave(*taken.place);
+    return shared;
+  }
+
+  void train(Taken taken) {
+    QueuedPack& queued = taken.pack;
+    const int slots = slots_of(queued);
     const double cost = queued.cost / static_cast<double>(queued.runs.size());
-    const std::vector<QueuedRun> kept = wanted(std::move(queued.runs));
-    if (kept.empty()) return;
+    const std::vector<QueuedRun> kept = wanted(std::move(queued.runs), slots);
+    if (kept.empty()) {
+      leave(taken);
+      return;
+    }
     keep_memory_reserve();  // another pack may have let it go
     std::vector<PackRun> pack;
     for (const QueuedRun& run : kept) pack.push_back({*run.run, run.state});
@@ -191,7 +281,7 @@ class Scheduler {
       };
     }
     const auto unfinished = [&] {
-      QueuedPack rest{cost, queued.urgency, {}};
+      QueuedPack rest{cost, queued.urgency, {}, queued.slots, queued.bytes};
       for (const QueuedRun& run : kept) {
         if (std::find(finished.begin(), finished.end(), run.run->id) == finished.end())
           rest.runs.push_back(run);
@@ -199,37 +289,43 @@ class Scheduler {
       rest.cost *= static_cast<double>(rest.runs.size());
       return rest;
     };
+    std::function<void(bool shared)> then;  // what is left to do when the memory is free again
     try {
-      if (!train_pack(study_, pack, slots_, options_.device, events)) {
+      if (!train_pack(study_, pack, slots, options_.device, events)) {
         const std::lock_guard lock(queue_.mutex);
         queue_.interrupted = true;
       }
-      return;
     } catch (const OutOfMemory& error) {
-      out_of_memory(unfinished(), error.what());
+      then = [&, message = std::string(error.what())](bool shared) {
+        out_of_memory(unfinished(), message, shared);
+      };
     } catch (const DeviceError&) {
       stop_all(std::current_exception());  // the device is lost: nothing more can be trained on it
     } catch (const MisfitState& error) {
-      reject(unfinished(), error);
+      then = [&, error](bool) { reject(unfinished(), error); };
     } catch (const std::bad_alloc&) {
-      out_of_memory(unfinished(), "out of memory");
-    } catch (const StopTraining&) {
-      return;  // the store failed: error_ is set
+      then = [&](bool shared) { out_of_memory(unfinished(), "out of memory", shared); };
+    } catch (const StopTraining&) {  // the store failed: error_ is set
     } catch (const std::exception& error) {
-      for (const QueuedRun& run : unfinished().runs) report_failure(*run.run, error.what());
+      then = [&, message = std::string(error.what())](bool) {
+        for (const QueuedRun& run : unfinished().runs) report_failure(*run.run, message);
+      };
     }
+    const bool shared = leave(taken);
+    if (then) then(shared);
   }
 
-  // A pack that does not fit is halved; a run that does not fit alone has failed.
-  void out_of_memory(const QueuedPack& pack, const std::string& message) {
-    const auto& rest = pack.runs;
-    if (rest.size() > 1) {
-      const auto middle = rest.begin() + static_cast<std::ptrdiff_t>(rest.size() / 2);
-      const std::lock_guard lock(queue_.mutex);
-      queue_.packs.push_back({pack.cost / 2, pack.urgency, {rest.begin(), middle}});
-      queue_.packs.push_back({pack.cost / 2, pack.urgency, {middle, rest.end()}});
-    } else if (!rest.empty()) {
-      report_failure(*rest[0].run, message);
+  // A pack that shared the device is tried again when there is more room. One that was alone is halved; a run that does not
+  // fit alone has failed.
+  void out_of_memory(QueuedPack pack, const std::string& message, bool shared) {
+    if (pack.runs.empty()) return;
+    if (!shared && pack.runs.size() == 1) return report_failure(*pack.runs[0].run, message);
+    const std::lock_guard lock(queue_.mutex);
+    if (shared) {
+      pack.bytes = admission_.after_shortage(pack.bytes);
+      put_back(std::move(pack));
+    } else {
+      put_halves_back(pack);
     }
   }
 
@@ -248,7 +344,7 @@ class Scheduler {
     rest.erase(found);
     pack.cost -= cost;
     const std::lock_guard lock(queue_.mutex);
-    queue_.packs.push_back({cost, pack.urgency, {{run, ""}}});
+    queue_.packs.push_back({cost, pack.urgency, {{run, ""}}, pack.slots});
     if (!rest.empty()) queue_.packs.push_back(std::move(pack));
   }
 
@@ -290,6 +386,7 @@ class Scheduler {
   int workers_, slots_;
   const TrainingEvents& events_;
   Queue queue_;
+  Admission admission_;  ///< guarded by the queue's mutex
   std::mutex event_mutex_;
   std::exception_ptr error_;
   std::atomic<bool> failed_{false};

@@ -39,14 +39,20 @@ std::vector<int> replicas_of(const std::vector<TestedRun>& runs) {
   return active;
 }
 
+/// Other lengths at which runs of this configuration are read; 1 where all that is asked for is operations.
+std::vector<int> lengths_of(const Options& config) {
+  std::vector<int> factors = length_factors(config.get_string("eval.length_factors"));
+  if (factors.empty() && config.has("task.operations")) factors = {1};
+  return factors;
+}
+
 /// The trained memory read at other lengths, and by the number of operations before a read.
 template <class Real>
 void read_lengths(const Options& config, const Task& task, Replicas<Real>& replicas,
                   const std::vector<TestedRun>& runs) {
-  std::vector<int> factors = length_factors(config.get_string("eval.length_factors"));
-  const bool by_length = !factors.empty(), by_operations = config.has("task.operations");
-  if (!by_length && !by_operations) return;
-  if (!by_length) factors = {1};
+  const std::vector<int> factors = lengths_of(config);
+  const bool by_length = !length_factors(config.get_string("eval.length_factors")).empty(),
+             by_operations = config.has("task.operations");
   const std::vector<int> active = replicas_of(runs);
   for (const int factor : factors) {
     const auto lengthened = task.lengthened(factor);
@@ -110,6 +116,17 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
   read_lengths(config, task, replicas, runs);
 }
 
+template <class Real>
+void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
+  { const Exam<Real> exam(config, task, Split::test, replicas); }
+  for (const int factor : lengths_of(config)) {
+    const auto lengthened = task.lengthened(factor);
+    const Exam<Real> exam(config, *lengthened, Split::test, replicas);
+  }
+}
+
+template void make_tests(const Options&, const Task&, Replicas<float>&);
+template void make_tests(const Options&, const Task&, Replicas<double>&);
 template void read_test(const Options&, const Task&, Replicas<float>&, const std::vector<TestedRun>&);
 template void read_test(const Options&, const Task&, Replicas<double>&, const std::vector<TestedRun>&);
 

@@ -21,4 +21,8 @@ template <class Real>
 void read_test(const Options& config, const Task& task, Replicas<Real>& replicas,
                const std::vector<TestedRun>& runs);
 
+/// Makes the graphs that read_test() would make, one after the other: for how much memory they need.
+template <class Real>
+void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas);
+
 }  // namespace crosstalk

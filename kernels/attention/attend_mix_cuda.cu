@@ -187,25 +187,24 @@ bool in_whole_heads(const AttendMix<float>& op) {
   return good;
 }
 
-/// Calls f with how whole heads of the op's sizes are cut.
+/// Calls f with the kernels' tiles and how whole heads of the op's sizes are cut.
 template <class F>
 void with_whole_heads(const AttendMix<float>& op, const F& f) {
   using Narrow = Tile<Precision::bf16, 64>;
-  constexpr int kFew = 64;
-  if (op.K() > 64 || op.V() > 64) {
-    f(Whole<Tile<Precision::bf16, 128>, 8>(op.Q(), op.T()));
-  } else if (op.Q() > kFew || op.T() > kFew) {
-    f(Whole<Narrow, 8>(op.Q(), op.T()));
+  const WholeHead cut = op.whole_head(shared_memory_limit());
+  if (cut.columns > 64) {
+    f(Whole<Tile<Precision::bf16, 128>, 8>{}, cut);
+  } else if (cut.warps > 4) {
+    f(Whole<Narrow, 8>{}, cut);
   } else {
-    f(Whole<Narrow, 4>(op.Q(), op.T()));
+    f(Whole<Narrow, 4>{}, cut);
   }
 }
 
-template <class Cut>
-void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(AttendMix<float>), const Cut&,
-                  int bytes) {
-  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
-  kernel<<<grid_of(op, 1, 1, true), Cut::kThreads, static_cast<std::size_t>(bytes), stream_of(exec)>>>(op);
+void launch_whole(const Exec& exec, const AttendMix<float>& op, void (*kernel)(AttendMix<float>, WholeHead),
+                  const WholeHead& cut, std::size_t bytes) {
+  allow_shared_memory(kernel, bytes);
+  kernel<<<grid_of(op, 1, 1, true), 32 * cut.warps, bytes, stream_of(exec)>>>(op, cut);
 }
 
 template <class Real>
@@ -228,8 +227,8 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (in_whole_heads(op)) {
-      with_whole_heads(op, [&](auto cut) {
-        using Cut = decltype(cut);
+      with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
+        using Cut = decltype(tiles);
         const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
         op.rounded ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
       });
@@ -256,8 +255,8 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_whole_heads(op)))
-      with_whole_heads(op, [&](auto cut) {
-        using Cut = decltype(cut);
+      with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
+        using Cut = decltype(tiles);
         const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
         op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
       });

@@ -122,10 +122,22 @@ struct ColumnQuery {
   float row, along;
 };
 
+/// What every GPU has that this code is compiled for.
+constexpr int kLeastShared = 99 * 1024;
+
 template <class Tile>
 constexpr int gradient_bytes() {
-  return Tile::bytes(2 * kTileRows + 2 * Tile::kColumns) +
-         Tile::kColumns * static_cast<int>(sizeof(Phase<float>) + sizeof(ColumnQuery));
+  constexpr int kBytes = Tile::bytes(2 * kTileRows + 2 * Tile::kColumns);
+  static_assert(kBytes <= kLeastShared);
+  return kBytes;
+}
+
+/// What columns have besides their numbers lies in the padding of their rows, 16 bytes each: a query, or a phase.
+template <class Number, class Tile>
+__device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
+  static_assert(sizeof(Number) <= Tile::bytes(1) - Tile::kD * sizeof(typename Tile::Number) &&
+                Tile::bytes(1) % 16 == 0);
+  return reinterpret_cast<Number*>(tile.numbers + row * Tile::kStep + Tile::kD);
 }
 
 /// Gradients of rows n0 .. n0 + 64 of one side.
@@ -136,8 +148,8 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
   constexpr int kColumns = Tile::kColumns, kPart = Tile::kPart, kCount = kPart / 8;
   const Tile xs{reinterpret_cast<typename Tile::Number*>(memory)}, us{xs.numbers + kTileRows * Tile::kStep},
       ys{us.numbers + kTileRows * Tile::kStep}, ws{ys.numbers + kColumns * Tile::kStep};
-  auto* queries = reinterpret_cast<ColumnQuery*>(ws.numbers + kColumns * Tile::kStep);
-  auto* phases = reinterpret_cast<Phase<float>*>(queries + kColumns);
+  const auto query_at = [&](int c) -> ColumnQuery& { return *beside_row<ColumnQuery>(ys, c); };
+  const auto phase_at = [&](int c) -> Phase<float>& { return *beside_row<Phase<float>>(ws, c); };
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), own_rows = kKeys ? T : Q, others = kKeys ? Q : T;
   const int thread = threadIdx.x, lane = thread % 32, r0 = thread / 32 * 16, row = n0 + r0 + lane / 4;
   const HeadRows<float> x = rows_of(op, op.x.value, r, bh), k = rows_of(op, op.k.value, r, bh),
@@ -164,15 +176,15 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
     if (!__syncthreads_or(meets)) continue;
     load<kColumns>(ys, kKeys ? x : k, K, ws, kKeys ? d_o : v, V, m0, others);
     if (thread < kColumns) {
-      if (kKeys) queries[thread] = {column.first, column.last, column.row, column.along};
-      if (biased) phases[thread] = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
+      if (kKeys) query_at(thread) = {column.first, column.last, column.row, column.along};
+      if (biased) phase_at(thread) = kKeys ? column.phase : phase_of(op, r, bh, m0 + thread);
     }
     __syncthreads();
 #pragma unroll 1
     for (int c0 = 0; c0 < kColumns; c0 += kPart) {
       bool meet;  // whether any pair of this warp is seen
       if constexpr (kKeys) {
-        const ColumnQuery& q = queries[c0 + lane % kPart];
+        const ColumnQuery& q = query_at(c0 + lane % kPart);
         meet = q.last > n0 + r0 && q.first < n0 + r0 + 16;
       } else {
         meet = own[0].sees_of(m0 + c0, m0 + c0 + kPart) || own[1].sees_of(m0 + c0, m0 + c0 + kPart);
@@ -188,13 +200,13 @@ __device__ __forceinline__ void tile_gradients(const AttendMix<float>& op, int r
           const int c = c0 + n * 8 + 2 * (lane % 4) + e % 2;
           ColumnQuery q;
           if constexpr (kKeys) {
-            q = queries[c];
+            q = query_at(c);
           } else {
             q = {own[e / 2].first, own[e / 2].last, own[e / 2].row, own[e / 2].along};
           }
           const int j = kKeys ? row + e / 2 * 8 : m0 + c;
           float bias = 0;
-          if (biased) bias = kKeys ? phases[c] - own[e / 2].phase : own[e / 2].phase - phases[c];
+          if (biased) bias = kKeys ? phase_at(c) - own[e / 2].phase : own[e / 2].phase - phase_at(c);
           a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, bias) - q.row) : 0;
           d[n][e] = a[n][e] * (d[n][e] - q.along);
           line[e / 2] += d[n][e];

@@ -12,43 +12,19 @@
 
 namespace crosstalk::device {
 
-constexpr int kWholeStep = 32;  ///< rows that are walked over at once
-constexpr int kOwnRows = 16;    ///< of a warp
+constexpr int kWholeStep = WholeHead::kStep, kOwnRows = WholeHead::kOwnRows;
 
-/// How a size lies in shared memory.
+/// The tiles and warps of a WholeHead.
 template <class Tile_, int kWarps_>
 struct Whole {
   using Tile = Tile_;
-  static constexpr int kWarps = kWarps_, kThreads = 32 * kWarps, kMostBytes = 227 * 1024;
+  static_assert(Tile::bytes(1) == (Tile::kD + WholeHead::kPadding) * 2 &&
+                sizeof(ColumnQuery) == WholeHead::kQueryBytes && sizeof(float2) == WholeHead::kTopBytes);
+  static constexpr int kWarps = kWarps_, kThreads = 32 * kWarps;
   /// Blocks that a multiprocessor shall hold, by which the compiler gives registers.
   static constexpr int kReadBlocks = Tile::kD > 64 ? 1 : 16 / kWarps,
                        kGradientBlocks = Tile::kD > 64 || kWarps > 4 ? 1 : 3;
-  int queries, tokens;  ///< rows of tiles
-  int blocks, parts;    ///< 16 queries each; warps that share such a block
-  bool both;            ///< backward: whether queries and tokens fit at once
-
-  static CT_HD int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
-  CT_HD Whole(int Q, int T)
-      : queries(up_to(Q, kWholeStep)),
-        tokens(up_to(T, kWholeStep)),
-        blocks((Q + kOwnRows - 1) / kOwnRows),
-        parts(blocks < kWarps ? kWarps / blocks : 1),
-        both(true) {
-    both = gradient_bytes() <= kMostBytes;
-  }
-  /// Of the sums of warps that share queries.
-  CT_HD int shared_bytes() const { return parts > 1 ? kWarps * kOwnRows * Tile::kD * 4 : 0; }
-  CT_HD int read_bytes() const {
-    const int tiles = Tile::bytes(2 * tokens + kWarps * kOwnRows), shared = shared_bytes();
-    return kWarps * kOwnRows * 8 + (tiles > shared ? tiles : shared);
-  }
-  CT_HD int gradient_bytes() const {
-    const int rows = queries > tokens ? queries : tokens;
-    return queries * static_cast<int>(sizeof(ColumnQuery)) +
-           (both ? Tile::bytes(2 * (queries + tokens)) + shared_bytes()
-                 : Tile::bytes(2 * rows + 2 * kWarps * kOwnRows));
-  }
-  /// Which of `count` blocks of 16 rows this warp has in a turn; not one of them: none.
+  /// Which of the blocks of 16 rows this warp has in a turn; not one of them: none.
   static __device__ int turn_of(int warp, int turn) {
     return turn % 2 == 0 ? turn * kWarps + warp : (turn + 1) * kWarps - 1 - warp;
   }
@@ -201,13 +177,12 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
 /// What is read, and L.
 template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
-    whole_read(const __grid_constant__ AttendMix<float> op) {
+    whole_read(const __grid_constant__ AttendMix<float> op, const __grid_constant__ WholeHead cut) {
   using Tile = typename Cut::Tile;
   constexpr int D = Tile::kD, kWarps = Cut::kWarps, kThreads = Cut::kThreads, kCount = kWholeStep / 8;
   extern __shared__ __align__(16) unsigned char memory[];
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const Cut cut(Q, T);
   auto* const tops = reinterpret_cast<float2*>(memory);  // [parts][rows]: largest, sum
   const Tile ks{reinterpret_cast<typename Tile::Number*>(tops + kWarps * kOwnRows)},
       vs{ks.numbers + cut.tokens * Tile::kStep},
@@ -331,14 +306,13 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
 
 template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
-    whole_gradient(const __grid_constant__ AttendMix<float> op) {
+    whole_gradient(const __grid_constant__ AttendMix<float> op, const __grid_constant__ WholeHead cut) {
   using Tile = typename Cut::Tile;
   constexpr int D = Tile::kD, kStep = Tile::kStep, kWarps = Cut::kWarps, kThreads = Cut::kThreads,
                 kCount = kWholeStep / 8;
   extern __shared__ __align__(16) unsigned char memory[];
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const Cut cut(Q, T);
   const bool both = cut.both;
   auto* const seen = reinterpret_cast<ColumnQuery*>(memory);
   const Tile ks{reinterpret_cast<typename Tile::Number*>(seen + cut.queries)},

@@ -17,12 +17,34 @@
 
 namespace crosstalk {
 
+/// While one exists, what this thread plans (Arena, ParameterBlock) gets addresses and no memory, and is counted: how much
+/// a pack would need is found by making it without running it. One at a time a thread.
+class MemoryMeasure {
+ public:
+  MemoryMeasure();
+  ~MemoryMeasure();
+  MemoryMeasure(const MemoryMeasure&) = delete;
+  MemoryMeasure& operator=(const MemoryMeasure&) = delete;
+  /// The most that was there at a time, as the device would give it out.
+  std::size_t bytes() const;
+  static bool active();
+};
+
+/// Memory of a device that buffers may still get: free on the GPU; on the CPU as good as endless.
+std::size_t free_memory(Device device);
+constexpr std::size_t kEndlessMemory = std::size_t{1} << 62;
+/// For tests: all buffers of this process together get no more than so many bytes, on any device; 0: no limit.
+void limit_memory(std::size_t bytes);
+
 /// Untyped memory on a device, freed with the object.
 class Buffer {
  public:
   Buffer() = default;
-  /// Throws DeviceError (says how much was asked) when there is not enough memory.
+  /// Throws OutOfMemory (says how much was asked) when there is not enough memory.
   Buffer(Device device, std::size_t bytes);
+  /// The same, but while a MemoryMeasure exists without memory: what is filled or copied to is not there then.
+  static Buffer planned(Device device, std::size_t bytes);
+  bool has_memory() const { return data_ && !data_.get_deleter().measured; }
   void* data() const { return data_.get(); }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
@@ -33,6 +55,8 @@ class Buffer {
  private:
   struct Free {
     Device device;
+    std::size_t bytes = 0;  ///< as given out
+    bool measured = false;  ///< an address without memory
     void operator()(void* p) const;
   };
   Device device_ = Device::cpu;

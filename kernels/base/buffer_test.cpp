@@ -35,6 +35,46 @@ TEST(Buffer, TooMuchMemorySaysHowMuch) {
   }
 }
 
+TEST(Buffer, LimitHoldsForAllTogether) {
+  limit_memory(4096);
+  {
+    const Buffer first(Device::cpu, 4000);
+    EXPECT_EQ(free_memory(Device::cpu), 4096u - 4032u);
+    EXPECT_THROW(Buffer(Device::cpu, 65), OutOfMemory);
+    const Buffer second(Device::cpu, 64);
+    EXPECT_EQ(free_memory(Device::cpu), 0u);
+  }
+  EXPECT_EQ(free_memory(Device::cpu), 4096u);
+  limit_memory(0);
+  EXPECT_EQ(free_memory(Device::cpu), kEndlessMemory);
+}
+
+TEST(Buffer, MeasureCountsTheMostAtATimeAndTakesNothing) {
+  const std::size_t large = std::size_t{1} << 50;
+  const MemoryMeasure measure;
+  EXPECT_THROW(MemoryMeasure(), std::logic_error);
+  {
+    Buffer planned = Buffer::planned(Device::cpu, large);
+    EXPECT_NE(planned.data(), nullptr);
+    EXPECT_FALSE(planned.has_memory());
+    planned.fill_zero();
+    planned.copy_from_host(nullptr, 8);
+    const Buffer moved = std::move(planned);
+    EXPECT_EQ(measure.bytes(), large);
+  }
+  const Buffer later = Buffer::planned(Device::cpu, 128);
+  EXPECT_EQ(measure.bytes(), large);
+  EXPECT_EQ(free_memory(Device::cpu), kEndlessMemory);
+  Arena arena(Device::cpu);
+  Tensor<double> tensor = shaped<double>(2, {1 << 20, 1 << 10});
+  arena.reserve(&tensor);
+  arena.allocate();
+  EXPECT_NE(tensor.data, nullptr);
+  arena.check_guards();
+  const Buffer real(Device::cpu, 64);  // what tasks share is there as ever
+  EXPECT_TRUE(real.has_memory());
+}
+
 class ArenaTest : public ::testing::Test {
  protected:
   ArenaTest() {

@@ -30,13 +30,14 @@ __device__ __forceinline__ void cluster_barrier([[maybe_unused]] int blocks) {
   __syncthreads();
 }
 
-/// Keeps a block from leaving while others read its shared memory. Orders nothing else.
+/// Keeps a block from leaving, and from writing what others still read of its shared memory: their loads are done
+/// before they arrive (release), and it goes on after that (acquire).
 __device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
     __syncwarp();
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
   }
 #endif
 }
@@ -54,7 +55,8 @@ __device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
   return total;
 }
 
-/// Whether the code of this kernel that runs on this machine was compiled for clusters.
+/// Whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked at every
+/// launch, never kept: a process may use GPUs of several kinds.
 template <class Kernel>
 bool has_clusters(Kernel kernel) {
   cudaFuncAttributes attributes;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/base/cuda_runtime.h"
 #include "kernels/base/exec.h"
 #include "kernels/base/tensor.h"
 
@@ -18,10 +19,8 @@ constexpr unsigned kFullWarp = 0xffffffffu;
 
 /// Throws DeviceError, naming the op, if its launch failed. Does not wait for the kernel.
 void check_launch(const char* op);
-/// Throws DeviceError for a shape that a kernel does not cover.
+/// Throws ShapeError for a shape that a kernel does not cover.
 [[noreturn]] void refuse_shape(const char* op, const char* dimension, int size, int largest);
-/// Shared memory that one block may ask for on the current device.
-std::size_t shared_memory_limit();
 
 /// Lets `kernel` use more than 48 KiB of dynamic shared memory. Always up to the device's limit: the
 /// permission belongs to the kernel, not to a launch, and a smaller one asked for elsewhere would take this

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/base/cuda_launch.cuh"
@@ -16,8 +18,11 @@ namespace crosstalk {
 namespace {
 
 [[noreturn]] void fail(const char* what, cudaError_t code) {
-  throw DeviceError(std::string("[cuda] ") + what + " failed: " + cudaGetErrorString(code) + " (" +
-                    cudaGetErrorName(code) + ")");
+  const std::string message = std::string("[cuda] ") + what + " failed: " + cudaGetErrorString(code) + " (" +
+                              cudaGetErrorName(code) + ")";
+  // Graphs, modules and streams need memory of the device as tensors do: smaller packs may fit.
+  if (code == cudaErrorMemoryAllocation) throw OutOfMemory(message);
+  throw DeviceError(message);
 }
 
 void check(const char* what, cudaError_t code) {
@@ -38,20 +43,21 @@ void check_launch(const char* op) {
 }
 
 void refuse_shape(const char* op, const char* dimension, int size, int largest) {
-  throw DeviceError(std::string("[") + op + "] " + dimension + " = " + std::to_string(size) +
-                    " is more than the CUDA kernel covers; it must be at most " + std::to_string(largest) +
-                    " (or use --device cpu)");
-}
-
-std::size_t shared_memory_limit() {
-  int id = 0, bytes = 0;
-  check("asking for the device", cudaGetDevice(&id));
-  check("asking for its shared memory",
-        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id));
-  return static_cast<std::size_t>(bytes);
+  throw ShapeError(std::string("[") + op + "] " + dimension + " = " + std::to_string(size) +
+                   " is more than the CUDA kernel covers; it must be at most " + std::to_string(largest) +
+                   " (or use --device cpu)");
 }
 
 }  // namespace device
+
+std::size_t device_shared_memory() {
+  int id = 0, bytes = 0;
+  if (cudaGetDevice(&id) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, id) == cudaSuccess)
+    return static_cast<std::size_t>(bytes);
+  cudaGetLastError();
+  return 0;
+}
 
 bool built_with_cuda() { return true; }
 
@@ -81,27 +87,70 @@ int cuda_current_device() {
   return id;
 }
 
+int cuda_capability(int id) {
+  int major = 0, minor = 0;
+  check("asking for the compute capability",
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, id));
+  check("asking for the compute capability",
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, id));
+  return 10 * major + minor;
+}
+
+namespace {
+
+/// Whether the code that runs was compiled with Hopper's own instructions (kernels/matmul/gemm_wgmma.cuh).
+__global__ void ask_for_wgmma(int* answer) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  *answer = 1;
+#else
+  *answer = 0;
+#endif
+}
+
+}  // namespace
+
+Gpu cuda_gpu(int id) {
+  cuda_set_device(id);
+  cudaDeviceProp properties;
+  check("asking for the device's properties", cudaGetDeviceProperties(&properties, id));
+  Gpu gpu;
+  gpu.name = properties.name;
+  gpu.capability = cuda_capability(id);
+  gpu.multiprocessors = properties.multiProcessorCount;
+  gpu.shared_memory = properties.sharedMemPerBlockOptin;
+  cudaFuncAttributes code;
+  if (cudaFuncGetAttributes(&code, ask_for_wgmma) != cudaSuccess) {
+    cudaGetLastError();
+    return gpu;  // no kernel image for this device
+  }
+  gpu.code = code.ptxVersion;
+  gpu.by_driver = code.binaryVersion != code.ptxVersion;
+  gpu.clusters = code.binaryVersion >= 90 && code.ptxVersion >= 90;
+  void* const answer = cuda_allocate_pinned(sizeof(int));
+  if (answer == nullptr) return gpu;
+  ask_for_wgmma<<<1, 1, 0, cudaStreamPerThread>>>(static_cast<int*>(answer));
+  const cudaError_t launched = cudaGetLastError(), ran = cudaStreamSynchronize(cudaStreamPerThread);
+  gpu.wgmma = launched == cudaSuccess && ran == cudaSuccess && *static_cast<int*>(answer) != 0;
+  cuda_free_pinned(answer);
+  check("the first kernel", launched);
+  check("the first kernel", ran);
+  return gpu;
+}
+
 std::string cuda_device_name(int id) {
   cudaDeviceProp properties;
   check("asking for the device's name", cudaGetDeviceProperties(&properties, id));
   return properties.name;
 }
 
-CudaMemory cuda_memory() {
-  CudaMemory memory;
-  check("asking for free memory", cudaMemGetInfo(&memory.free, &memory.total));
-  return memory;
-}
-
 namespace {
 
 // Freed memory is kept for the next request of its size: cudaFree waits for the whole device, which would
-// stall every pack whenever one ends. Sizes are rounded up to a quarter of a power of two, so pieces fit
-// again.
+// stall every pack whenever one ends.
 class Pool {
  public:
   void* take(std::size_t bytes) {
-    const Key key{device(), rounded(bytes)};
+    const Key key{device(), cuda_pool_bytes(bytes)};
     {
       const std::lock_guard lock(mutex_);
       auto& pieces = free_[key];
@@ -132,6 +181,25 @@ class Pool {
     used_.erase(it);
   }
 
+  /// Bytes of the calling thread's device that nobody uses.
+  std::size_t kept() {
+    const int id = device();
+    const std::lock_guard lock(mutex_);
+    std::size_t bytes = 0;
+    for (const auto& [key, pieces] : free_)
+      if (key.device == id) bytes += key.bytes * pieces.size();
+    return bytes;
+  }
+
+  /// Gives everything that nobody uses back to the device.
+  void release() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, pieces] : free_) {
+      for (void* p : pieces) cudaFree(p);
+      pieces.clear();
+    }
+  }
+
  private:
   struct Key {
     int device;
@@ -147,13 +215,6 @@ class Pool {
     return id;
   }
 
-  static std::size_t rounded(std::size_t bytes) {
-    std::size_t power = 512;
-    while (power * 2 <= bytes) power *= 2;
-    const std::size_t step = power / 4;
-    return (bytes + step - 1) / step * step;
-  }
-
   // nullptr when there is not enough memory.
   static void* allocate(std::size_t bytes) {
     void* p = nullptr;
@@ -162,15 +223,6 @@ class Pool {
     cudaGetLastError();
     if (code == cudaErrorMemoryAllocation) return nullptr;
     fail("allocating memory", code);
-  }
-
-  // Gives everything that nobody uses back to the device.
-  void release() {
-    const std::lock_guard lock(mutex_);
-    for (auto& [key, pieces] : free_) {
-      for (void* p : pieces) cudaFree(p);
-      pieces.clear();
-    }
   }
 
   std::mutex mutex_;
@@ -185,12 +237,31 @@ Pool& pool() {
   return *pool;
 }
 
+/// What needs memory beside tensors gets what the pool keeps, if that is all there is.
+template <class F>
+void with_room(const char* what, const F& make) {
+  cudaError_t code = make();
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    pool().release();
+    code = make();
+  }
+  check(what, code);
+}
+
 // Fills and copies outside any CudaStream: on a stream of the calling thread, so that threads do not wait for
 // each other; they have happened when the call returns.
 cudaStream_t own_stream() { return cudaStreamPerThread; }
 void finish(const char* what) { check(what, cudaStreamSynchronize(own_stream())); }
 
 }  // namespace
+
+CudaMemory cuda_memory() {
+  CudaMemory memory;
+  check("asking for free memory", cudaMemGetInfo(&memory.free, &memory.total));
+  memory.free += pool().kept();
+  return memory;
+}
 
 void* cuda_allocate(std::size_t bytes) { return pool().take(bytes); }
 void cuda_free(void* p) { pool().give_back(p); }
@@ -235,7 +306,8 @@ CudaStream::CudaStream(double urgency) : state_(new State) {
   int least = 0, greatest = 0;
   check("priorities of streams", cudaDeviceGetStreamPriorityRange(&least, &greatest));
   const int priority = least + static_cast<int>(std::lround(urgency * (greatest - least)));
-  check("making a stream", cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority));
+  with_room("making a stream",
+            [&] { return cudaStreamCreateWithPriority(&state_->stream, cudaStreamNonBlocking, priority); });
 }
 CudaStream::~CudaStream() = default;
 CudaStream::CudaStream(CudaStream&&) noexcept = default;
@@ -330,9 +402,9 @@ void CudaGraph::end() {
   if (state_->graph) cudaGraphExecDestroy(state_->graph);
   state_->graph = nullptr;
   cudaGraphGetNodes(recorded, nullptr, &state_->nodes);
-  const cudaError_t made = cudaGraphInstantiate(&state_->graph, recorded, 0);
-  cudaGraphDestroy(recorded);
-  check("making a graph", made);
+  const std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, void (*)(cudaGraph_t)> owner(
+      recorded, [](cudaGraph_t graph) { cudaGraphDestroy(graph); });
+  with_room("making a graph", [&] { return cudaGraphInstantiate(&state_->graph, recorded, 0); });
 }
 
 void CudaGraph::abandon() noexcept {

@@ -18,13 +18,42 @@ void cuda_set_device(int device);
 /// The calling thread's device.
 int cuda_current_device();
 std::string cuda_device_name(int device);
+/// Compute capability, 10 major + minor: 90 is an H100. Costs nothing: the device is not used for it.
+int cuda_capability(int device);
+
+/// A GPU, and what of this build runs on it.
+struct Gpu {
+  std::string name;
+  int capability = 0;  ///< cuda_capability()
+  int code = 0;        ///< the capability for which the code was compiled that it runs; 0: it can run none
+  bool by_driver = false;  ///< the driver compiles that code when it is first used
+  bool wgmma = false, clusters = false;
+  int multiprocessors = 0;
+  std::size_t shared_memory = 0;  ///< that one block may ask for
+};
+/// Makes `device` the calling thread's device, as cuda_set_device() does.
+Gpu cuda_gpu(int device);
+
+/// Shared memory in bytes that one block may ask for on the calling thread's device; where there is no GPU, what the
+/// largest have (227 KiB). CROSSTALK_SHARED_LIMIT (KiB) lowers it, so that a large GPU takes the paths of a small one:
+/// 163 as an A100, 99 as a 3060, 4090 or 5090. Which form of an op runs may depend on it, so plans ask for it too.
+std::size_t shared_memory_limit();
+/// The same as the device says it; 0 without a GPU.
+std::size_t device_shared_memory();
 
 struct CudaMemory {
-  std::size_t free = 0, total = 0;  ///< bytes
+  std::size_t free = 0, total = 0;  ///< bytes; free: with what cuda_free() keeps for later
 };
 /// Memory of the calling thread's device.
 CudaMemory cuda_memory();
 
+/// What cuda_allocate() takes of the device for so many bytes: pieces are of few sizes, so that freed ones fit again.
+inline std::size_t cuda_pool_bytes(std::size_t bytes) {
+  std::size_t power = 512;
+  while (power * 2 <= bytes) power *= 2;
+  const std::size_t step = power / 4;
+  return (bytes + step - 1) / step * step;
+}
 /// nullptr when there is not enough memory.
 void* cuda_allocate(std::size_t bytes);
 void cuda_free(void* p);

@@ -16,6 +16,12 @@ struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };
 
+/// A device's kernels do not cover a shape: that run cannot be trained there, others can (exit code 4 of commands that
+/// do nothing else).
+struct ShapeError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// One option of a registered thing (task, memory, model) has a value that makes no sense.
 /// `key` is the option's dotted name ("memory.nu"), so that whoever read the file can add file:line:col.
 struct OptionError : std::invalid_argument {

@@ -14,6 +14,9 @@ namespace crosstalk {
 
 enum class Device { cpu, cuda };
 
+/// CUDA: blocks along y and z of a grid, where replicas and sequences of a batch stand.
+inline constexpr int kMostGridRows = 65535;
+
 struct Exec {
   Device device = Device::cpu;
   int threads = 1;                ///< CPU: OpenMP threads an op may use

@@ -57,7 +57,7 @@ void sums(const Exec& exec, const char* name, int R, std::int64_t n, std::int64_
   const unsigned replicas = static_cast<unsigned>(R);
   if (repeats >= kLongSum && n < 65536) {
     const auto kernel = long_sums_kernel<Real, F, Put>;
-    static const unsigned cluster = has_clusters(kernel) ? kCluster : 1;
+    const unsigned cluster = has_clusters(kernel) ? kCluster : 1;
     launch_clusters(kernel, dim3(cluster * static_cast<unsigned>(n), replicas), kLongThreads, 0, cluster,
                     stream_of(exec), repeats, static_cast<int>(cluster), f, store);
   } else {

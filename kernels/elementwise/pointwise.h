@@ -25,7 +25,7 @@ struct Pointwise {
   Out<Real> y;
 
   static constexpr const char* kName = "pointwise";
-  const char* form_name() const { return map == PointMap::sigmoid ? "sigmoid" : "affine"; }
+  const char* form_name(Device) const { return map == PointMap::sigmoid ? "sigmoid" : "affine"; }
   template <class F>
   void fields(F&& f) {
     f("x", x), f("y", y);

@@ -181,7 +181,7 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
     launch(sum_lists<Real, 1>, kListThreads, blocks_for(rows, kWarps), each, longer ? kLongList : any);
     if (longer) {
       check_launch("lookup backward (lists)");
-      static const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
+      const unsigned cluster = has_clusters(sum_long_lists<Real>) ? kLongBlocks : 1;
       launch_clusters(sum_long_lists<Real>,
                       dim3(cluster * blocks_for(rows, kLongRows),
                            columns * static_cast<unsigned>(sums.tables), static_cast<unsigned>(sums.d_y.R)),

@@ -199,7 +199,7 @@ void run_cuda(const Exec& exec, const FavorFeatures<Real>& a) {
   if (m == 0 || d == 0 || a.omega.R == 0) return;
   if (d <= kSmall) {
     const auto kernel = small_favor_features<Real>;
-    static const bool clusters = has_clusters(kernel);
+    const bool clusters = has_clusters(kernel);
     const unsigned cluster = clusters ? kDrawing : 1;
     launch_clusters(kernel, dim3(cluster * blocks_for(m, d), static_cast<unsigned>(a.omega.R)), kSmallThreads,
                     0, cluster, stream_of(exec), a, static_cast<int>(cluster));

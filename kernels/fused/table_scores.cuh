@@ -8,18 +8,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/tuned_for.h"
 #include "kernels/feature_map/feature_entry.cuh"
 #include "kernels/fused/table_scores.h"
 
 namespace crosstalk::device {
 
 constexpr int kScoreWarps = 8, kScoreThreads = 32 * kScoreWarps;
-constexpr std::int64_t kMultiprocessors = 132;
 
 /// How many of `rounds` a block takes, `groups` times as many in all, such that blocks fill a large GPU
 /// evenly; many rather than few, since tables stay in the cache of a block's multiprocessor. Changes no sum.
 inline int per_block(std::int64_t rounds, std::int64_t groups, int residents) {
-  const std::int64_t slots = kMultiprocessors * residents;
+  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
   std::int64_t best = 1, least = INT64_MAX;
   for (std::int64_t some = 1; some <= 16 && some <= rounds; ++some) {
     const std::int64_t blocks = (rounds + some - 1) / some * groups, waves = (blocks + slots - 1) / slots,

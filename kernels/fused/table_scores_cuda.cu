@@ -24,7 +24,7 @@ int warps_for(int T, int at_once) {
 template <class Real, class Launch>
 void launch_forward(const TableScoresForward<Real>& a, int at_once, int residents, Launch&& launch) {
   const int T = a.a.dim(2), rows = a.a.dim(0) * a.a.dim(1), R = a.a.R;
-  const std::int64_t slots = kMultiprocessors * residents;
+  const std::int64_t slots = static_cast<std::int64_t>(kTunedFor) * residents;
   int pieces = warps_for(T, at_once);
   while (pieces < kScoreWarps && static_cast<std::int64_t>(rows) * R * pieces < slots * kScoreWarps)
     pieces *= 2;

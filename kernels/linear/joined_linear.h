@@ -4,7 +4,10 @@
 #pragma once
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/tuned_for.h"
 #include "kernels/linear/linear.h"
 
 namespace crosstalk {
@@ -22,6 +25,7 @@ struct LinearSlabs {
   Slab slab[kMostSlabs] = {};
   int weight_at[kMostOutputs] = {}, bias_at[kMostOutputs] = {};  ///< in a piece
   int piece_size = 0;
+  int depth = 2, places = 2;  ///< of a kernel: copies on their way, and tiles of operands
 
   CT_HD static int up_to(int n, int unit) { return (n + unit - 1) / unit * unit; }
   /// False where it does not fit.
@@ -35,9 +39,38 @@ struct LinearSlabs {
     }
     return columns <= kMostColumns;
   }
-  /// Parts of so many rows: enough for one block a multiprocessor of an H100 or H200, none of less than two tiles.
+  /// Columns that a row of x and of the weights takes in shared memory.
+  int row_size() const { return inputs <= 64 ? 64 : kMostInputs; }
+  /// In bytes: a tile of so many columns as operands, whose padding keeps banks apart, and as it comes.
+  static constexpr std::size_t tile_bytes(int number) { return kRows * (number + kPadding) * 2ul; }
+  static constexpr std::size_t raw_bytes(int number) { return kRows * number * 4ul; }
+  static constexpr int kPadding = 8;
+  static constexpr std::size_t kListBytes = kMostColumns / 16 * 8;  ///< static: the output of each 16 columns
+  /// Shared memory of a kernel that keeps the weights of all slabs and walks over tiles of so many columns.
+  std::size_t walk_bytes(int number) const {
+    const std::size_t of_weights = columns * ((row_size() + kPadding) * 2ul + 4ul);
+    return of_weights + places * tile_bytes(number) + depth * raw_bytes(number) + kListBytes;
+  }
+  /// Shared memory of the kernel that makes gradients of weights, so many tiles at once; operands need less.
+  std::size_t weights_bytes(int tiles) const {
+    return tiles * (tile_bytes(kWidth) + tile_bytes(row_size()) + raw_bytes(kWidth) + raw_bytes(row_size()));
+  }
+  /// As many copies and tiles at once as fit; false if one of each does not. No sum depends on it.
+  bool fit_walk(int number, std::size_t limit) {
+    for (const auto& [copies, tiles] : {std::pair{2, 2}, std::pair{1, 2}, std::pair{1, 1}}) {
+      depth = copies, places = tiles;
+      if (walk_bytes(number) <= limit) return true;
+    }
+    return false;
+  }
+  /// Whether all kernels of this form run with so much shared memory, whatever is rounded.
+  bool fits(std::size_t limit) const {
+    LinearSlabs s = *this;
+    return s.fit_walk(kWidth, limit) && weights_bytes(1) <= limit;
+  }
+  /// Parts of so many rows: enough for one block a multiprocessor, none of less than two tiles.
   void cut(std::int64_t rows) {
-    constexpr std::int64_t kBlocks = 132;
+    constexpr std::int64_t kBlocks = kTunedFor;
     const std::int64_t most = (rows + 2 * kRows - 1) / (2 * kRows);
     pieces = static_cast<int>(
         std::clamp<std::int64_t>(kBlocks / std::max(1, count), 1, std::max<std::int64_t>(1, most)));
@@ -70,8 +103,8 @@ struct JoinedLinear {
     for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
     f("pieces", pieces);
   }
-  /// The form in tiles; none (count 0) where the sizes are not for it.
-  LinearSlabs slabs() const {
+  /// The form in tiles; none (count 0) where the sizes are not for it, or need more shared memory than there is.
+  LinearSlabs slabs(std::size_t limit = shared_memory_limit()) const {
     LinearSlabs s;
     s.inputs = w[0].value.columns();
     const bool fits = sizeof(Real) == sizeof(float) && precision == Precision::bf16 && s.inputs % 4 == 0 &&
@@ -79,8 +112,13 @@ struct JoinedLinear {
     for (int i = 0; i < outputs; ++i) {
       if (!fits || !s.add(i, w[i].value.dim(0))) return {};
     }
+    if (!s.fits(limit)) return {};
     s.cut(x.value.rows());
     return s;
+  }
+  /// What runs on a device.
+  const char* form_name(Device on) const {
+    return on == Device::cpu ? "" : slabs().count > 0 ? "tiles" : "apart";
   }
   /// The i-th of the maps.
   Linear<Real> part(int i) const {

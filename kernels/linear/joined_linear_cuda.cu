@@ -8,21 +8,21 @@ using namespace device;
 
 /// Blocks that walk over the tiles of a replica's rows. Who computes a row does not show in its bits.
 unsigned walkers(std::int64_t rows, int R) {
-  constexpr unsigned kMultiprocessors = 132;
-  const unsigned tiles = blocks_for(rows, kJoinedRows), share = blocks_for(kMultiprocessors, R);
+  const unsigned tiles = blocks_for(rows, kJoinedRows), share = blocks_for(kTunedFor, R);
   return tiles < share ? tiles : share;
 }
 
 template <int D>
-void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const LinearSlabs& s) {
+void forward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, LinearSlabs s) {
   const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), static_cast<unsigned>(a.x.value.R));
-  if (a.rounded_x && s.inputs == D && in_row_blocks(s, kWgmmaRows)) {
+  if (a.rounded_x && in_row_blocks<D>(s, kWgmmaRows)) {
     const std::size_t bytes = RowBlocks<D>::bytes(s);
     allow_shared_memory(map_rows<D>, bytes);
     map_rows<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
     return check_launch("joined_linear");
   }
-  const std::size_t bytes = joined_bytes<D, D>(s);
+  s.fit_walk(D, shared_memory_limit());
+  const std::size_t bytes = joined_bytes<D>(s);
   allow_shared_memory(joined_forward<D>, bytes);
   joined_forward<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
   check_launch("joined_linear");
@@ -47,31 +47,32 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   if (s.count == 0) return;
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
-    if (rounded && s.inputs == D && in_row_blocks(s, D) && !(a.rounded_x && a.x.write == Write::add)) {
+    if (rounded && in_row_blocks<D>(s, D) && !(a.rounded_x && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
       allow_shared_memory(map_rows_back<D>, bytes);
       map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
     } else {
-      const std::size_t bytes = joined_bytes<D, LinearSlabs::kWidth>(s);
+      s.fit_walk(LinearSlabs::kWidth, shared_memory_limit());
+      const std::size_t bytes = joined_bytes<LinearSlabs::kWidth>(s);
       allow_shared_memory(joined_inputs<D>, bytes);
       joined_inputs<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
     }
     check_launch("joined_linear backward (x)");
   }
   if (!weights) return;
-  using X = JoinedTile<D>;
-  using Y = JoinedTile<LinearSlabs::kWidth>;
-  const auto launch = [&](auto* kernel, std::size_t bytes) {
+  const auto launch = [&]<bool kOperands, int kDepth>() {
+    const std::size_t bytes = weights_bytes<D, kOperands, kDepth>(s);
+    if (kDepth > 1 && bytes > shared_memory_limit()) return false;
+    const auto kernel = joined_weights<D, kOperands, kDepth>;
     allow_shared_memory(kernel, bytes);
     kernel<<<dim3(static_cast<unsigned>(s.count * s.pieces), R), kJoinedThreads, bytes, stream_of(exec)>>>(a,
                                                                                                            s);
+    return true;
   };
-  constexpr std::size_t kTiles = (Y::kSize + X::kSize) * sizeof(std::uint16_t),
-                        kRaw = (Y::kRaw + X::kRaw) * sizeof(float);
   if (rounded && a.rounded_x && s.inputs % 8 == 0) {
-    launch(joined_weights<D, true>, kOperandPlaces * kTiles);
+    launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
   } else {
-    launch(joined_weights<D, false>, kJoinedDepth * (kTiles + kRaw));
+    launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
   }
   check_launch("joined_linear backward (w)");
   join_pieces<<<dim3(blocks_for(s.piece_size, 128), R), 32 * kSumWarps, 0, stream_of(exec)>>>(a, s);

@@ -177,9 +177,11 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// Whether all widths are of whole blocks.
-inline bool in_row_blocks(const LinearSlabs& s, int unit) {
-  bool good = (s.inputs == 64 || s.inputs == 128) && s.columns % unit == 0;
+/// Whether all widths are of whole blocks, and these fit shared memory.
+template <int D>
+bool in_row_blocks(const LinearSlabs& s, int unit) {
+  bool good = s.inputs == D && s.columns % unit == 0 &&
+              RowBlocks<D>::bytes(s) + LinearSlabs::kListBytes <= shared_memory_limit();
   for (int i = 0; i < s.count; ++i) good = good && s.slab[i].width % unit == 0;
   return good;
 }

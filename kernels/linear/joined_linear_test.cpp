@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(JoinedLinear, OpCheck, ::testing::ValuesIn(cases()), ca
 
 // Sizes that the form in tiles takes, and how it cuts them.
 TEST(JoinedLinearTest, Slabs) {
-  const auto slabs = [](const Sizes& s) { return shaped_op<float>(s).slabs(); };
+  const auto slabs = [](const Sizes& s) { return shaped_op<float>(s).slabs(227 * 1024); };
   const LinearSlabs s = slabs({65536, 128, {128, 130, 1}, true, Precision::bf16});
   ASSERT_EQ(s.count, 4);
   EXPECT_EQ(s.columns, 128 + 128 + 16 + 16);
@@ -183,6 +183,37 @@ TEST(JoinedLinearTest, Slabs) {
   EXPECT_EQ(slabs({64, 128, {512}, true, Precision::bf16}).count, 4);
   EXPECT_EQ(slabs({64, 128, {513}, true, Precision::bf16}).count, 0);
   EXPECT_EQ(slabs({64, 128, {128}, true, Precision::tf32}).count, 0);
+}
+
+// Shared memory of the kernels, in bytes as they ask for it.
+TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
+  const auto slabs = [](int inputs, int width, int outputs) {
+    LinearSlabs s;
+    s.inputs = inputs;
+    for (int i = 0; i < outputs; ++i) EXPECT_TRUE(s.add(i, width));
+    return s;
+  };
+  constexpr std::size_t kKiB = 1024;
+  LinearSlabs s = slabs(64, 64, 3);
+  EXPECT_TRUE(s.fit_walk(128, 227 * kKiB));
+  EXPECT_EQ(s.depth, 2);
+  EXPECT_EQ(s.places, 2);
+  EXPECT_EQ(s.walk_bytes(128), 192u * 72 * 2 + 2 * 64 * 136 * 2 + 2 * 64 * 128 * 4 + 192 * 4 + 256);
+  EXPECT_TRUE(s.fit_walk(128, 99 * kKiB));
+  EXPECT_EQ(s.depth, 1);
+  EXPECT_LE(s.walk_bytes(128), 99 * kKiB);
+  EXPECT_TRUE(s.fits(99 * kKiB));
+  EXPECT_FALSE(s.fits(90 * kKiB));
+  for (const auto& [outputs, kib] : {std::pair{1, 99}, {3, 163}}) {
+    s = slabs(128, 128, outputs);
+    EXPECT_TRUE(s.fits(static_cast<std::size_t>(kib) * kKiB)) << outputs;
+    EXPECT_TRUE(s.fit_walk(128, static_cast<std::size_t>(kib) * kKiB));
+    EXPECT_LE(s.walk_bytes(128), static_cast<std::size_t>(kib) * kKiB);
+    EXPECT_FALSE(slabs(128, 128, outputs + 1).fits(static_cast<std::size_t>(kib) * kKiB)) << outputs;
+  }
+  s = slabs(128, 128, 1);
+  EXPECT_EQ(s.weights_bytes(2), 196u * kKiB);
+  EXPECT_EQ(s.weights_bytes(1), 98u * kKiB);
 }
 
 }  // namespace

@@ -157,28 +157,24 @@ __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const
   }
 }
 
-/// Copies are on their way for so many tiles (one where many weights leave no room), and tiles of operands alternate between
-/// two places: a barrier a tile will do.
-constexpr int kJoinedDepth = 2, kJoinedPlaces = 2, kRoomForTwo = 464;
-__device__ __host__ __forceinline__ int joined_depth(const LinearSlabs& s) {
-  return s.columns <= kRoomForTwo ? kJoinedDepth : 1;
-}
+// Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places, where a barrier
+// a tile will do, or take turns in one where shared memory is short.
 __device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void copies_wait(int depth) {
   if (depth > 1) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kJoinedDepth - 1) : "memory");
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
   } else {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
   }
 }
 
-/// Shared memory: weights, tiles and copies of kColumns, biases.
-template <int D, int kColumns>
+/// Dynamic shared memory: weights, tiles and copies of kColumns, biases.
+template <int kColumns>
 std::size_t joined_bytes(const LinearSlabs& s) {
   using T = JoinedTile<kColumns>;
-  return static_cast<std::size_t>(s.columns * JoinedTile<D>::kStep + kJoinedPlaces * T::kSize) *
-             sizeof(std::uint16_t) +
-         static_cast<std::size_t>(joined_depth(s) * T::kRaw + s.columns) * sizeof(float);
+  static_assert(T::kSize * sizeof(std::uint16_t) == LinearSlabs::tile_bytes(kColumns) &&
+                T::kRaw * sizeof(float) == LinearSlabs::raw_bytes(kColumns));
+  return s.walk_bytes(kColumns) - LinearSlabs::kListBytes;
 }
 
 /// Four neighbours of row n, as far as there are columns; `rounded`: as operands.
@@ -218,8 +214,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
   std::uint16_t* const tiles_at = ws + s.columns * X::kStep;
-  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * X::kSize);
-  const int depth = joined_depth(s);
+  auto* const raw = reinterpret_cast<float*>(tiles_at + s.places * X::kSize);
+  const int depth = s.depth, other = s.places - 1;
   float* const bias = raw + depth * X::kRaw;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
@@ -243,7 +239,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
             r0 = warp / kColumnGroups * 16;
   int copy = 0, place = 0;
-  for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= 1) {
+  for (; tile < tiles; tile += walkers, copy = (copy + 1) % depth, place ^= other) {
     const int n0 = tile * kJoinedRows;
     std::uint16_t* const xs = tiles_at + place * X::kSize;
     typename X::Numbers now;
@@ -251,6 +247,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     X::collect(raw + copy * X::kRaw, a.rounded_x, now);
     request(tile + depth * walkers, copy);
     X::clear(s.inputs, n0, N, now);
+    if (other == 0) __syncthreads();  // the tile before is read
     X::keep(now, xs);
     __syncthreads();
     unsigned rows[D / 16][4];
@@ -294,12 +291,12 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   __shared__ int2 list[LinearSlabs::kMostColumns / 16];
   auto* const ws = reinterpret_cast<std::uint16_t*>(memory);
   std::uint16_t* const tiles_at = ws + s.columns * kStep;
-  auto* const raw = reinterpret_cast<float*>(tiles_at + kJoinedPlaces * Y::kSize);
+  auto* const raw = reinterpret_cast<float*>(tiles_at + s.places * Y::kSize);
   const int r = blockIdx.y, N = static_cast<int>(a.x.gradient.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows, walkers = static_cast<int>(gridDim.x);
   int tile = blockIdx.x;
   // What is requested: a slab of a tile, then the next.
-  const int depth = joined_depth(s);
+  const int depth = s.depth, other = s.places - 1;
   int ahead_tile = tile, ahead_slab = 0;
   const auto request = [&](int place) {
     if (ahead_tile < tiles) {
@@ -323,7 +320,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     const int n0 = tile * kJoinedRows;
     float sums[kOwn / 8][4] = {};
 #pragma unroll 1
-    for (int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= 1) {
+    for (int i = 0; i < s.count; ++i, copy = (copy + 1) % depth, place ^= other) {
       const LinearSlabs::Slab& slab = s.slab[i];
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
@@ -331,6 +328,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       Y::collect(raw + copy * Y::kRaw, a.rounded_d_y[slab.output], now);
       request(copy);
       Y::clear(slab.width, n0, N, now);
+      if (other == 0) __syncthreads();  // the slab before is read
       Y::keep(now, ys);
       __syncthreads();
       const std::uint16_t *rows = ys + (r0 + lane % 16) * Y::kStep + lane / 16 * 8,
@@ -362,12 +360,16 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// Tiles of operands that come as such, one of them in use.
-constexpr int kOperandPlaces = 4;
+/// Shared memory of joined_weights: copies of kDepth tiles and, of operands that come as such, the one in use.
+template <int D, bool kOperands, int kDepth>
+std::size_t weights_bytes(const LinearSlabs& s) {
+  constexpr std::size_t kTiles = LinearSlabs::tile_bytes(LinearSlabs::kWidth) + LinearSlabs::tile_bytes(D);
+  return kOperands ? (kDepth + 1) * kTiles : s.weights_bytes(kDepth);
+}
 
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
-/// rounded already.
-template <int D, bool kOperands>
+/// rounded already. kDepth: tiles on their way.
+template <int D, bool kOperands, int kDepth>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
   using X = JoinedTile<D>;
@@ -377,9 +379,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const raw = reinterpret_cast<float*>(memory);
   auto* const tiles_at =
-      reinterpret_cast<std::uint16_t*>(raw + (kOperands ? 0 : kJoinedDepth * (Y::kRaw + X::kRaw)));
-  constexpr int kDepth = kOperands ? kOperandPlaces - 1 : kJoinedDepth,
-                kPlaces = kOperands ? kOperandPlaces : kJoinedDepth;
+      reinterpret_cast<std::uint16_t*>(raw + (kOperands ? 0 : kDepth * (Y::kRaw + X::kRaw)));
+  constexpr int kPlaces = kOperands ? kDepth + 1 : kDepth;
   const int r = blockIdx.y, N = static_cast<int>(a.x.value.rows()),
             tiles = (N + kJoinedRows - 1) / kJoinedRows;
   const int piece = static_cast<int>(blockIdx.x) / s.count;
@@ -425,7 +426,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
         for (int e = 0; e < 4; ++e) side[e] += now.v[e];
       }
     } else {
-      copies_wait(kJoinedDepth);
+      copies_wait(kDepth);
+      if (kPlaces == 1) __syncthreads();  // the tile before is read
       {
         typename Y::Numbers now;
         Y::collect(from, rounded_y, now);

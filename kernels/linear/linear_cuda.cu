@@ -66,6 +66,23 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
   return {t.data, t.replica_stride, 0, ld};
 }
 
+/// Calls f(first, rows) for parts of n rows: products count elements of a matrix in 31 bits. There is one part, but for
+/// tensors of 8 GiB and more.
+template <class F>
+void in_parts(int n, int columns, const F& f) {
+  constexpr std::int64_t kElements = INT32_MAX, kUnit = 128;
+  const std::int64_t most = std::max(kUnit, kElements / std::max(1, columns) / kUnit * kUnit);
+  for (std::int64_t first = 0; first < n; first += most)
+    f(first, static_cast<int>(std::min(most, n - first)));
+}
+
+/// Rows of a matrix from `first` on.
+template <class T>
+Operand<T> from(Operand<T> of, std::int64_t first) {
+  of.data += first * of.ld;
+  return of;
+}
+
 // d_w = d_y^T x, and d_b = column sums of d_y beside it.
 template <class Real>
 struct WeightGradient : Rounding<Real, false, false> {
@@ -160,7 +177,11 @@ void forward_cuda(const Exec& exec, const Linear<Real>& a) {
   product.c = written(a.y.value, out);
   if (a.b.value) product.bias = read_only(a.b.value, 0);
   product.precision = a.precision;
-  gemm<Real>(exec, "linear", product, 1, R, a.precision);
+  const Rounding<Real, true, true> whole = product;
+  in_parts(n, std::max(in, out), [&](std::int64_t first, int rows) {
+    product.M = rows, product.a = from(whole.a, first), product.c = from(whole.c, first);
+    gemm<Real>(exec, "linear", product, 1, R, a.precision);
+  });
 }
 
 template <class Real>
@@ -180,7 +201,11 @@ void backward_cuda(const Exec& exec, const Linear<Real>& a) {
       product.c = written(a.x.gradient, in);
       product.mode = a.x.write;
       product.precision = a.precision;
-      gemm<Real>(exec, "linear backward (x)", product, 1, R, a.precision);
+      const Rounding<Real, true, false> whole = product;
+      in_parts(n, std::max(in, out), [&](std::int64_t first, int rows) {
+        product.M = rows, product.a = from(whole.a, first), product.c = from(whole.c, first);
+        gemm<Real>(exec, "linear backward (x)", product, 1, R, a.precision);
+      });
     }
   }
   if (a.w.write != Write::none) {
@@ -205,7 +230,13 @@ void backward_cuda(const Exec& exec, const Linear<Real>& a) {
       product.mode = a.w.write;
       if (a.b.write != Write::none) product.d_b = written(a.b.gradient, 0), product.write_b = a.b.write;
       product.precision = a.precision;
-      gemm<Real>(exec, "linear backward (w)", product, 1, R, a.precision);
+      if (n == 0) gemm<Real>(exec, "linear backward (w)", product, 1, R, a.precision);
+      const WeightGradient<Real> whole = product;
+      in_parts(n, std::max(in, out), [&](std::int64_t first, int rows) {
+        product.K = rows, product.a = from(whole.a, first), product.b = from(whole.b, first);
+        gemm<Real>(exec, "linear backward (w)", product, 1, R, a.precision);
+        product.mode = product.write_b = Write::add;
+      });
       if (in > 0) return;
     }
   }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/linear.h"
 
+#include <cstdlib>
+#include <vector>
+
+#include "kernels/base/buffer.h"
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
@@ -168,6 +173,67 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Linear, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+class LinearOnCuda : public CudaTest {};
+
+// Of a matrix that is 0 but for its last row, which lies behind 2^31 numbers.
+TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
+  constexpr int N = (1 << 20) + 200, I = 2048, O = 2;
+  constexpr std::size_t kRow = I * sizeof(float), kBytes = N * kRow;
+  if (std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr) GTEST_SKIP() << "too slow";
+  if (free_memory(Device::cuda) < kBytes + kBytes / 4) GTEST_SKIP() << "needs 11 GiB";
+  Buffer large(Device::cuda, kBytes), small(Device::cuda, 2 * N * O * sizeof(float)),
+      weights(Device::cuda, 2 * O * kRow);
+  large.fill_zero(), small.fill_zero(), weights.fill_zero();
+  std::vector<float> last(I), w(O * I);
+  for (int i = 0; i < I; ++i) last[static_cast<std::size_t>(i)] = static_cast<float>(i % 7 - 3);
+  for (int i = 0; i < O * I; ++i) w[static_cast<std::size_t>(i)] = static_cast<float>(i % 5 - 2);
+  large.copy_from_host(last.data(), kRow, kBytes - kRow);
+  weights.copy_from_host(w.data(), O * kRow);
+  const auto on = [](const Buffer& buffer, std::int64_t offset, std::initializer_list<int> dims) {
+    Tensor<float> t = shaped<float>(1, dims);
+    t.data = static_cast<float*>(buffer.data()) + offset;
+    t.replica_stride = t.size();
+    return t;
+  };
+  Linear<float> op;
+  op.x.value = on(large, 0, {N, I}), op.w.value = on(weights, 0, {O, I}), op.y.value = on(small, 0, {N, O});
+  const CudaStream stream;
+  Exec exec;
+  exec.device = Device::cuda, exec.stream = stream.get();
+  const auto read = [&](const Buffer& buffer, std::size_t n, std::size_t from) {
+    std::vector<float> host(n);
+    buffer.copy_to_host(host.data(), n * sizeof(float), from * sizeof(float));
+    return host;
+  };
+  forward(exec, op);
+  stream.synchronise();
+  float want[O] = {};
+  for (int o = 0; o < O; ++o)
+    for (int i = 0; i < I; ++i)
+      want[o] += last[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(o * I + i)];
+  EXPECT_EQ(read(small, 2 * O, static_cast<std::size_t>(N - 2) * O),
+            (std::vector<float>{0, 0, want[0], want[1]}));
+  // d_w = d_y^T x: of the last row alone; then d_x takes the place of x.
+  const float d_y[O] = {3, -2};
+  small.copy_from_host(d_y, sizeof d_y, 2 * N * O * sizeof(float) - sizeof d_y);
+  op.y.gradient = on(small, N * O, {N, O});
+  op.w.gradient = on(weights, O * I, {O, I}), op.w.write = Write::overwrite;
+  backward(exec, op);
+  stream.synchronise();
+  const std::vector<float> d_w = read(weights, O * I, O * I);
+  for (int i = 0; i < O * I; ++i)
+    ASSERT_EQ(d_w[static_cast<std::size_t>(i)], d_y[i / I] * last[static_cast<std::size_t>(i % I)]) << i;
+  op.w.write = Write::none;
+  op.x.gradient = op.x.value, op.x.write = Write::overwrite;
+  backward(exec, op);
+  stream.synchronise();
+  const std::vector<float> d_x = read(large, I, static_cast<std::size_t>(N - 1) * I);
+  for (int i = 0; i < I; ++i)
+    ASSERT_EQ(d_x[static_cast<std::size_t>(i)],
+              d_y[0] * w[static_cast<std::size_t>(i)] + d_y[1] * w[static_cast<std::size_t>(I + i)])
+        << i;
+}
 
 }  // namespace
 }  // namespace crosstalk::checks

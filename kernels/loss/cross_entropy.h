@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernels/base/buffer.h"
+#include "kernels/base/tuned_for.h"
 #include "kernels/linear/linear.h"
 
 namespace crosstalk {
@@ -28,7 +29,7 @@ struct EntropyTiles {
 
   EntropyTiles() = default;
   EntropyTiles(std::int64_t rows, int V, int columns) {
-    constexpr std::int64_t kBlocks = 132;  // of an H100 or H200; two of sums fit one of its multiprocessors
+    constexpr std::int64_t kBlocks = kTunedFor;  // two of sums fit one multiprocessor
     const auto cut = [](std::int64_t own, std::int64_t other, std::int64_t blocks) {
       const std::int64_t tiles = (own + kRows - 1) / kRows, steps = (other + kStep - 1) / kStep;
       return static_cast<int>(std::clamp<std::int64_t>(blocks / std::max<std::int64_t>(1, tiles), 1,

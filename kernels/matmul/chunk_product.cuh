@@ -232,8 +232,11 @@ struct ChunkSums {
     const int m0 = first_row(), n0 = first_column();
     const Type* x_at =
         a.at + (kTurnedA ? (high + r) * a.stride + m0 + low : (m0 + low + r) * a.stride + high);
+    // Of one tile there is no second half: its lanes repeat the first. The rows behind it would be those of another
+    // matrix, which other warps may be writing.
+    const int next = NT > 1 ? high : 0;
     const Type* y_at =
-        b.at + (kTurnedB ? (low + r) * b.stride + n0 + high : (n0 + high + r) * b.stride + low);
+        b.at + (kTurnedB ? (low + r) * b.stride + n0 + next : (n0 + next + r) * b.stride + low);
 #pragma unroll
     for (int k = 0; k < kDepth; k += 16) {
       unsigned x[MT][4];
@@ -241,7 +244,7 @@ struct ChunkSums {
       for (int m = 0; m < MT; ++m) load_matrices<kTurnedA>(x[m], x_at + 16 * m * (kTurnedA ? 1 : a.stride));
 #pragma unroll
       for (int n = 0; n < NT; n += 2) {
-        unsigned y[4];  // of an odd last tile, the second half is of no use
+        unsigned y[4];
         load_matrices<kTurnedB>(y, y_at + 8 * n * (kTurnedB ? 1 : b.stride));
 #pragma unroll
         for (int m = 0; m < MT; ++m) {

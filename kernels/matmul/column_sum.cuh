@@ -106,7 +106,7 @@ void column_sum(const Exec& exec, const char* name, const ColumnSum<Real>& a, in
   constexpr unsigned kCluster = 8;
   const bool narrow = a.columns < 16;
   const auto launch = [&](auto kernel, unsigned threads, unsigned blocks) {
-    static const bool clusters = has_clusters(kernel);
+    const bool clusters = has_clusters(kernel);
     const unsigned cluster = clusters && a.rows >= kLongColumn ? kCluster : 1;
     launch_clusters(kernel, dim3(cluster * blocks, static_cast<unsigned>(a.batch), static_cast<unsigned>(R)),
                     threads, 0, cluster, stream_of(exec), a, static_cast<int>(cluster));

@@ -110,10 +110,22 @@ __global__ void __launch_bounds__(256) gemm_kernel(const __grid_constant__ Op ar
   }
 }
 
+/// Offsets within a matrix are of 31 bits.
+template <class Op>
+void check_sizes(const char* name, const Op& op) {
+  const auto check = [&](int rows, int ld) {
+    if (static_cast<std::int64_t>(rows) * ld > INT32_MAX)
+      refuse_shape(name, "rows of a matrix", rows, INT32_MAX / ld);
+  };
+  check(Op::kAlongA ? op.M : op.K, op.a.ld);
+  check(Op::kAlongB ? op.N : op.K, op.b.ld);
+}
+
 /// Runs a product for R replicas of B matrices. Only M, N and K choose how.
 template <class Real, class Op>
 void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
+  check_sizes(name, op);
   if constexpr (std::is_same_v<Real, float>) {
     tensor_gemm<Precision::full>(exec, op, B, R);
   } else if (static_cast<std::int64_t>(op.M) * op.N >= 128 * 64 * 64) {
@@ -134,6 +146,7 @@ void gemm(const Exec& exec, const char* name, const Op& op, int B, int R, Precis
   static_assert(Op::kRounds, "this product has no version with rounded operands");
   if (std::is_same_v<Real, double> || precision == Precision::full) return gemm<Real>(exec, name, op, B, R);
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
+  check_sizes(name, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (precision == Precision::tf32) {
       tensor_gemm<Precision::tf32>(exec, op, B, R);

@@ -277,7 +277,7 @@ inline int slices_of(int tiles, int K) {
 template <int TM, int TN, class Op>
 void launch_tiles(const Exec& exec, void (*kernel)(Op, int), unsigned threads, std::size_t bytes,
                   const Op& op, int B, int R) {
-  static const bool clusters = has_clusters(kernel);
+  const bool clusters = has_clusters(kernel);
   const unsigned tiles = blocks_for(op.M, TM) * blocks_for(op.N, TN);
   const unsigned slices = clusters ? static_cast<unsigned>(slices_of(static_cast<int>(tiles), op.K)) : 1;
   allow_shared_memory(kernel, bytes);

@@ -18,16 +18,12 @@
 
 namespace crosstalk::device {
 
-/// Whether the fast kernels do this: shapes, variants and memory alone decide, the same forward and backward.
-/// What they do not cover, the generic kernel does.
-template <class Real>
-bool chunk_read_covers(const StateRead<Real>& op);
 template <class Real>
 void chunk_read_forward(const Exec& exec, const StateRead<Real>& op);
 template <class Real>
 void chunk_read_backward(const Exec& exec, const StateRead<Real>& op);
 
-/// The same for ops whose key channels decay each by itself; the three above call these.
+/// The same, and chunk_read_covers(), for ops whose key channels decay each by itself: those call these.
 bool channel_read_covers(const StateRead<float>& op);
 void channel_read_forward(const Exec& exec, const StateRead<float>& op);
 void channel_read_backward(const Exec& exec, const StateRead<float>& op);

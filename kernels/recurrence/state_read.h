@@ -41,6 +41,16 @@ constexpr int state_chunk(int K, int V, Precision products) {
   return size <= 32 ? 32 : size <= 64 || products == Precision::bf16 ? 64 : 32;
 }
 
+template <class Real>
+struct StateRead;
+
+namespace device {
+/// Whether the fast kernels of the chunkwise form do this on the calling thread's GPU: shapes, variants and its shared memory
+/// decide, the same forward and backward. What they do not cover, others do token after token (state_chunk.cuh).
+template <class Real>
+bool chunk_read_covers(const StateRead<Real>& op);
+}  // namespace device
+
 /// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in
 /// the order of fields() overwrites its gradient, the later ones add, so backward writes gradients in that
 /// order.
@@ -73,7 +83,11 @@ struct StateRead {
   Work<Real> work;      ///< of the backward pass on CUDA
 
   static constexpr const char* kName = "state_read";
-  const char* form_name() const { return form == StateForm::chunkwise ? "chunk" : "recurrent"; }
+  /// What runs on a device, of an op that has its memory.
+  const char* form_name(Device device) const {
+    if (form == StateForm::recurrent) return "recurrent";
+    return device == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
+  }
   template <class F>
   void fields(F&& f) {
     f("q", q), f("k", k), f("v", v), f("write_gain", write_gain), f("log_decay", log_decay);
@@ -121,6 +135,7 @@ struct StateRead {
          "the number of micro-steps is no multiple of the writes of a token");
     want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
     want(per_write(v, V()), "v and k do not fit");
+    want(T() >= 1, "there is no token");
     want(position || Q() == T(), "without positions every token is read: Q = T");
     want(!write_gain || per_write(write_gain, 1), "write_gain is [B,M,H]");
     want(!log_decay || (log_decay.value.rank == 4 && log_decay.value.dim(0) == B() &&

@@ -76,6 +76,17 @@ std::vector<OpCase> cases() {
   return all;
 }
 
+TEST(StateRead, WithoutTokensIsRefused) {
+  StateRead<double> op;
+  op.q.value = op.k.value = op.v.value = shaped<double>(1, {2, 0, 1, 3});
+  try {
+    op.plan();
+    FAIL() << "a sequence without tokens was planned";
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "[state_read] there is no token");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(StateRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "kernels/base/error.h"
+
 namespace crosstalk {
 
 std::string detail::dims_text(const int* dims, int rank) {
@@ -216,6 +218,9 @@ template <class Real>
 void Graph<Real>::plan() {
   if (planned_) throw std::logic_error("[graph] planned twice");
   planned_ = true;
+  if (device_ == Device::cuda && R_ > kMostGridRows)
+    throw ShapeError(fmt::format("{} replicas are more than a GPU takes at once; --pack must be at most {}",
+                                 R_, kMostGridRows));
   plan_gradients();
   if (sharing_ == Sharing::lifetime) {
     place_by_lifetime();
@@ -231,6 +236,12 @@ void Graph<Real>::plan() {
       (var.*member).data = (var.view_of->*member).data;
       (var.*member).replica_stride = (var.view_of->*member).replica_stride;
     }
+  }
+  // Fused forms that move 16 bytes at a time were chosen by shapes alone.
+  for (const Variable<Real>& var : variables_) {
+    if (var.owned && (reinterpret_cast<std::uintptr_t>(var.value.data) % 16 != 0 ||
+                      var.value.replica_stride * sizeof(Real) % 16 != 0))
+      throw std::logic_error("[graph] a tensor has a place that is no multiple of 16 bytes");
   }
   for (Node& node : nodes_) {
     if (node.bind) node.bind(node.writes);
@@ -253,7 +264,7 @@ void Graph<Real>::backward(const Exec& exec) const {
 template <class Real>
 std::vector<std::string> Graph<Real>::node_names() const {
   std::vector<std::string> names;
-  for (const Node& node : nodes_) names.push_back(node.name);
+  for (const Node& node : nodes_) names.push_back(node.full_name());
   return names;
 }
 
@@ -262,7 +273,8 @@ std::string Graph<Real>::forms() const {
   std::string text;
   std::set<std::string> seen;
   for (const Node& node : nodes_) {
-    if (seen.insert(node.name).second) text += (text.empty() ? "" : " ") + node.name;
+    const std::string name = node.full_name();
+    if (seen.insert(name).second) text += (text.empty() ? "" : " ") + name;
   }
   return text;
 }

@@ -73,6 +73,12 @@ class Graph {
     std::function<void(const Writes&)> bind = {};  ///< called when there is memory
     Writes writes = {};
     bool runs_backward = false;
+    std::function<std::string()> form =
+        {};  ///< which of its forms runs, once there is memory; empty: the one that it has
+    std::string full_name() const {
+      const std::string which = form ? form() : "";
+      return which.empty() ? name : name + ":" + which;
+    }
   };
 
   /// `train` false: no gradients are planned, backward() may not be called.
@@ -135,7 +141,8 @@ class Graph {
   void check_guards() const { arena_.check_guards(); }
   /// Names of the nodes in order, to look at.
   std::vector<std::string> node_names() const;
-  /// What computes the graph: the kinds of its nodes in the order in which they first occur, for records.
+  /// What computes the graph: the kinds of its nodes and the forms that run, in the order in which they first occur, for
+  /// records. Of a planned graph.
   std::string forms() const;
 
  private:
@@ -267,10 +274,8 @@ const Op& Graph<Real>::add(Op prototype) {
     }
     void operator()(const char*, Ids&) const {}
   };
-  std::string name = Op::kName;
-  if constexpr (requires { op->form_name(); }) name += std::string(":") + op->form_name();
   node(
-      std::move(name), inputs, outputs,
+      Op::kName, inputs, outputs,
       [op](const Exec& exec) {
         op->fields(detail::RefreshIds{});
         crosstalk::forward(exec, *op);
@@ -280,6 +285,8 @@ const Op& Graph<Real>::add(Op prototype) {
         crosstalk::backward(exec, *op);
       },
       std::shared_ptr<const Op>(op));
+  if constexpr (requires { op->form_name(device_); })
+    nodes_.back().form = [op, device = device_] { return std::string(op->form_name(device)); };
   nodes_.back().bind = [op](const Writes& writes) {
     std::size_t next = 0;
     op->fields(Bind{writes, &next});

@@ -155,7 +155,7 @@ template <class Real>
 void ParameterBlock<Real>::allocate() {
   const std::size_t bytes = static_cast<std::size_t>(size_) * static_cast<std::size_t>(R_) * sizeof(Real);
   for (Buffer* buffer : {&values_, &gradients_, &first_moments_, &second_moments_}) {
-    *buffer = Buffer(device_, bytes);
+    *buffer = Buffer::planned(device_, bytes);
     buffer->fill_zero();
   }
 }

@@ -16,6 +16,7 @@
 #include "kernels/embedding/lookup.h"
 #include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/shared_limit.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk::checks {
@@ -295,6 +296,36 @@ TEST(Passes, MapsOfFloatsAreJoinedInBf16) {
     linear(graph, linear(graph, x, graph.parameter(block, 1), none), graph.parameter(block, 3), none);
     EXPECT_EQ(run_pass(graph, "joined_linear"), precision == Precision::bf16 ? 1 : 0);
     EXPECT_EQ(graph.forms(), precision == Precision::bf16 ? "linear joined_linear" : "linear");
+  }
+}
+
+// On a GPU with less shared memory fewer maps are joined, and what does not fit at all stays a product.
+TEST(Passes, MapsAreJoinedAsFarAsSharedMemoryGoes) {
+  struct Case {
+    int width, kib;
+    std::vector<std::string> names;
+  };
+  const std::vector<std::string> one = {"joined_linear", "linear"},
+                                 three = {"joined_linear", "joined_linear", "joined_linear", "linear"};
+  for (const Case& c : {Case{64, 227, one},
+                        {64, 163, one},
+                        {64, 99, one},
+                        {128, 227, one},
+                        {128, 163, one},
+                        {128, 99, three}}) {
+    SCOPED_TRACE(fmt::format("width {}, {} KiB", c.width, c.kib));
+    const SharedLimit limit(c.kib);
+    ParameterBlock<float> block(Device::cpu, 1);
+    block.add("x", {3, c.width}, Init::normal(1));
+    for (const char* name : {"q", "k", "v"}) block.add(name, {c.width, c.width}, Init::normal(1));
+    block.add("wide", {600, c.width}, Init::normal(1));
+    block.allocate();
+    Graph<float> graph(Device::cpu, 1, true);
+    graph.set_products(Precision::bf16);
+    Variable<float>*x = graph.parameter(block, 0), *none = nullptr;
+    for (int i = 1; i <= 4; ++i) linear(graph, x, graph.parameter(block, i), none);
+    EXPECT_EQ(run_pass(graph, "joined_linear"), static_cast<int>(c.names.size()) - 1);
+    EXPECT_EQ(graph.node_names(), c.names);
   }
 }
 

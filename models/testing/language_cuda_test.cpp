@@ -3,8 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
+#include "kernels/testing/shared_limit.h"
 #include "models/graph/passes.h"
 #include "models/testing/language.h"
 
@@ -13,6 +21,8 @@ namespace {
 
 struct LanguageResult {
   std::vector<double> losses, gradients;
+  std::map<std::string, std::vector<double>> by_name;  ///< gradients of each parameter
+  std::string forms;
   std::vector<std::int32_t> correct;
   std::size_t bytes = 0;
 };
@@ -57,6 +67,9 @@ LanguageResult run_language(Device device, const Options& options, const ModelSh
   read(graph->loss.loss->value, result.losses);
   read(*graph->loss.correct, result.correct);
   read(model->parameters().gradients(), result.gradients);
+  for (int i = 0; i < model->parameters().count(); ++i)
+    read(model->parameters().gradient(i), result.by_name[model->parameters().name(i)]);
+  result.forms = graph->graph.forms();
   return result;
 }
 
@@ -152,6 +165,85 @@ TEST_F(LanguageOnCuda, RoundedBetweenMapsAndAttention) {
     const auto n = static_cast<std::int64_t>(want.losses.size());
     EXPECT_TRUE(close("losses", got.losses.data(), want.losses.data(), n, 1e-5));
     expect_the_same(got, want, 2e-2);
+  }
+}
+
+double norm(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double e : x) sum += e * e;
+  return std::sqrt(sum);
+}
+
+/// Losses, and gradients parameter by parameter: the error's length over their own.
+void expect_near(const LanguageResult& got, const LanguageResult& want, double limit) {
+  double largest = 0;
+  for (const auto& [name, x] : want.by_name) largest = std::max(largest, norm(x));
+  for (const auto& [name, x] : want.by_name) {
+    std::vector<double> error = got.by_name.at(name);
+    for (std::size_t i = 0; i < x.size(); ++i) error[i] -= x[i];
+    EXPECT_LE(norm(error), limit * std::max(norm(x), 1e-2 * largest)) << name << " of length " << norm(x);
+  }
+  std::vector<double> error = got.losses;
+  for (std::size_t i = 0; i < error.size(); ++i) error[i] -= want.losses[i];
+  EXPECT_LE(norm(error), limit * norm(want.losses)) << "losses";
+}
+
+// Whole models, with roundings of every product: heads of one tile, of several and wider than the kernels' states; tokens
+// of several chunks, and fewer than one.
+TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
+  using Sizes = std::vector<std::tuple<int, int, int>>;  // width, heads, tokens
+  const Sizes all = {{64, 1, 150}, {64, 2, 20}, {256, 2, 150}, {256, 4, 20}, {256, 1, 70}},
+              few = {{64, 1, 70}, {128, 1, 40}};
+  const bool is_slow = std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr;
+  for (const char* memory : {"deltanet", "gated_delta", "kda", "gla"}) {
+    for (const auto& [width, heads, T] : is_slow ? few : all) {
+      const ModelShape shape{0, 100, false, 2, {T, 1, 9}, 100};
+      const Options options = language_options_of(memory,
+                                                  {{"model.width", std::int64_t{width}},
+                                                   {"model.heads", std::int64_t{heads}},
+                                                   {"model.layers", std::int64_t{2}},
+                                                   {"model.weight_deviation", 0.1}},
+                                                  shape.vocabulary());
+      const LanguageResult want = run_language<double>(Device::cpu, options, shape, 2, 1, 3);
+      for (const auto& [format, limit] : {std::pair{Precision::tf32, 2e-2}, {Precision::bf16, 1.5e-1}}) {
+        const LanguageResult got = run_language<float>(Device::cuda, options, shape, 2, 1, 3, format);
+        SCOPED_TRACE(fmt::format("{}, width {}, {} heads, {} tokens, {}: {}", memory, width, heads, T,
+                                 format == Precision::tf32 ? "tf32" : "bf16", got.forms));
+        expect_near(got, want, limit);
+        // States of more than 128 channels are walked token after token where something is erased; and where a GPU has
+        // less shared memory than an H100, chunks may not fit it.
+        const bool chunks = width / heads <= 128 || std::string(memory) == "gla";
+        const bool is_chunk = got.forms.find("state_read:chunk") != std::string::npos;
+        EXPECT_NE(is_chunk, got.forms.find("state_read:recurrent") != std::string::npos);
+        if (!chunks || shared_memory_limit() >= 227 * 1024) {
+          EXPECT_EQ(is_chunk, chunks);
+        }
+        EXPECT_EQ(got.gradients,
+                  run_language<float>(Device::cuda, options, shape, 2, 1, 3, format).gradients);
+      }
+    }
+  }
+}
+
+// Which kernels run follows the GPU's shared memory, and the record says so.
+TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
+  const ModelShape shape{0, 100, false, 64, {128, 1, 9}, 100};
+  const Options options = language_options_of("softmax",
+                                              {{"model.width", std::int64_t{128}},
+                                               {"model.heads", std::int64_t{1}},
+                                               {"model.layers", std::int64_t{1}},
+                                               {"model.weight_deviation", 0.1}},
+                                              shape.vocabulary());
+  const LanguageResult want = run_language<double>(Device::cpu, options, shape, 1, 0, 3);
+  for (const auto& [kib, form] :
+       {std::pair{227, "attend_mix:whole"}, {163, "attend_mix:whole"}, {99, "attend_mix:tiles"}}) {
+    if (shared_memory_limit() < static_cast<std::size_t>(kib) * 1024) continue;
+    const SharedLimit limit(kib);
+    const LanguageResult got = run_language<float>(Device::cuda, options, shape, 1, 0, 3, Precision::bf16);
+    SCOPED_TRACE(fmt::format("{} KiB: {}", kib, got.forms));
+    EXPECT_NE(got.forms.find(form), std::string::npos);
+    EXPECT_NE(got.forms.find("joined_linear:tiles"), std::string::npos);
+    expect_near(got, want, 1.5e-1);
   }
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/training/admission.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "kernels/base/buffer.h"
+
+namespace crosstalk {
+namespace {
+
+/// Kept for what is not counted: code that is loaded when first used, gaps between pieces.
+constexpr std::size_t kSpare = 16;  // a 16th
+/// What a pack at least takes: where nothing is left, none begins.
+constexpr std::size_t kLeast = 1;
+/// And after a shortage.
+constexpr std::size_t kStep = std::size_t{1} << 20;
+
+}  // namespace
+
+void Admission::look() {
+  if (!places_.empty()) return;
+  whole_ = free_memory(device_);
+  if (device_ == Device::cuda) whole_ -= whole_ / kSpare;
+  capacity_ = whole_;
+}
+
+bool Admission::counts() {
+  look();
+  return whole_ < kEndlessMemory;
+}
+
+std::size_t Admission::reserved() const {
+  std::size_t sum = 0;
+  for (const Place& place : places_) sum += place.bytes;
+  return sum;
+}
+
+bool Admission::fits(std::size_t bytes) {
+  if (places_.empty()) return true;
+  const std::size_t taken = reserved();
+  return taken <= capacity_ && std::max(bytes, kLeast) <= capacity_ - taken;
+}
+
+bool Admission::ever_fits(std::size_t bytes) {
+  look();
+  return bytes <= whole_;
+}
+
+Admission::Holder Admission::enter(std::size_t bytes) {
+  look();
+  const bool shared = !places_.empty();
+  if (shared)
+    for (Place& place : places_) place.shared = true;
+  places_.push_back({std::max(bytes, kLeast), shared});
+  return std::prev(places_.end());
+}
+
+std::size_t Admission::after_shortage(std::size_t bytes) {
+  look();
+  if (whole_ >= kEndlessMemory) return whole_;  // how much there is nobody knows: alone, then
+  capacity_ = std::min(capacity_, reserved() + free_memory(device_));
+  return std::min(std::max(2 * bytes, kStep), std::max(bytes, whole_));
+}
+
+}  // namespace crosstalk
