@@ -44,14 +44,12 @@ sanitize() { # sanitize TOOL SECONDS FILTER BINARY
     "$4" --gtest_filter="$3"
 }
 
-step "CUDA against CPU" 200 "$folder/cuda_ops_test"
-if [ -x "$folder/kernels_ops_test" ]; then
-  step "ops against their oracles" 60 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
-fi
+step "ops, CUDA against CPU" 260 "$folder/kernels_ops_test" --gtest_filter='*Cuda*'
+step "copies" 20 "$folder/kernels_base_test" --gtest_filter='*Cuda*'
 for more in tasks/tasks_cuda_test experiments/training/experiments_training_cuda_test; do
   if [ -x "$build/$more" ]; then step "$(basename "$more")" 120 "$build/$more"; fi
 done
 export CROSSTALK_FEW_REPLICAS=1
-sanitize memcheck 200 '*' "$folder/cuda_ops_test"
-sanitize racecheck 300 '*' "$folder/cuda_ops_test"
+sanitize memcheck 200 '*Cuda*' "$folder/kernels_ops_test"
+sanitize racecheck 300 '*Cuda*' "$folder/kernels_ops_test"
 exit "$failed"
