@@ -31,9 +31,10 @@ struct BatchTensors {
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
-/// Lists of where each id of a channel stands (ops/lookup.h), shared by all lookups of the channel. No node
-/// makes them: whoever fills the ids does (ModelGraph::prepare).
+/// Lists of where each id of a channel of `ids` stands (embedding/lookup.h), shared by all lookups of the channel. No
+/// node makes them: ModelGraph::prepare() does, when ids have been filled.
 struct Buckets {
+  const Tensor<std::int32_t>* ids = nullptr;
   int channel = 0;
   Tensor<std::int32_t>*order = nullptr, *start = nullptr;
 };
@@ -43,7 +44,7 @@ template <class Real>
 struct Table {
   Variable<Real>* rows;  ///< [R,n,D]
   int channel;
-  Buckets buckets = {};  ///< of the channel, or none
+  Buckets buckets = {};  ///< of the channel; wanted in training on a GPU
 };
 /// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D], or [R,m,D] for each position (m at least T), or nullptr -> [R,B,T,D].
 template <class Real>

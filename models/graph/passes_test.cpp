@@ -44,7 +44,7 @@ struct Chain {
     for (int i = 0; i < 2; ++i)
       tables.push_back({graph.parameter(block, i),
                         i,
-                        {i, graph.integers({s.B * s.T}), graph.integers({s.rows + 1})}});
+                        {batch.tokens, i, graph.integers({s.B * s.T}), graph.integers({s.rows + 1})}});
     auto* k =
         feature_map<double>(graph, map, nu, lookup<double>(graph, batch.tokens, tables, nullptr), nullptr);
     if (normalised) k = normalize(graph, RowNorm::l2, 1e-6, k);
@@ -77,7 +77,7 @@ struct Chain {
     Exec exec;
     exec.device = device;
     for (const auto& table : tables)
-      run(exec, BucketIds<double>{*batch.tokens, table.channel, 1, *table.buckets.order,
+      run(exec, BucketIds<double>{*table.buckets.ids, table.channel, 1, *table.buckets.order,
                                   *table.buckets.start});
     for (int i = 0; i < 2; ++i) {  // twice: nothing is remembered
       graph.forward(exec);
