@@ -1,3 +1,4 @@
+// Ops of memories with a law of their own, and the states that they begin and end with.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
