@@ -393,7 +393,7 @@ double OpCase::cuda_limit(bool of_gradient, double magnitude) const {
 template <class Real>
 void OpCase::cuda(bool in_company) const {
   std::vector<int> ids = all_replicas();
-  if (in_company && few_replicas()) ids = {0, 1};
+  if (few_replicas()) ids = {0, 1};
   std::vector<Write> writes = {Write::overwrite};
   if (in_company && has_backward()) writes.push_back(Write::add);
   for (const Write write : writes) {
