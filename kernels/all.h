@@ -10,7 +10,6 @@
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
-#include "kernels/elementwise/pointwise.h"
 #include "kernels/elementwise/rotate.h"
 #include "kernels/embedding/lookup.h"
 #include "kernels/feature_map/favor_features.h"
@@ -32,7 +31,6 @@
 #include "kernels/optimizer/adam.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "kernels/optimizer/clip.h"
-#include "kernels/recurrence/prefix_dot.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/recurrence.h"
 #include "kernels/recurrence/scan.h"
@@ -57,7 +55,6 @@
   X(CrossEntropy) \
   X(DiagonalRead) \
   X(Dropout) \
-  X(EraseRatio) \
   X(Expand) \
   X(Fold) \
   X(FwmRead) \
@@ -74,15 +71,12 @@
   X(Normalize) \
   X(OneHot) \
   X(Pick) \
-  X(Pointwise) \
-  X(PrefixDot) \
   X(ReadWeights) \
   X(RecurrentRead) \
   X(RescaledRead) \
   X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \
-  X(RowDivide) \
   X(Scan) \
   X(Scores) \
   X(ShortConv) \

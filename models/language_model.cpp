@@ -100,7 +100,7 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   const BatchTensors& batch = target.batch;
   Buckets lists;
   if (g.train() && g.device() == Device::cuda) {  // the CPU searches as fast
-    lists = {channel_token, g.integers({batch.B * batch.T}, target.batches),
+    lists = {batch.tokens, channel_token, g.integers({batch.B * batch.T}, target.batches),
              g.integers({tokens_ + 1}, target.batches)};
     target.buckets.push_back(lists);
   }

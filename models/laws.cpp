@@ -1,7 +1,7 @@
+// Ops of memories with a law of their own, and the states that they begin and end with.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
-#include "kernels/attention/attend.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/network_read.h"
 #include "kernels/law/ridge_read.h"
@@ -64,13 +64,6 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
 }
 
 template <class Real>
-Var<Real> product(Var<Real> a, Var<Real> v) {
-  Mix<Real> op;
-  op.a = in(a), op.v = in(v);
-  return {a.graph, out(a.graph->add(op).o)};
-}
-
-template <class Real>
 Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus) {
   m.watch_decay(log_decay, true);
   WkvRead<Real> op;
@@ -115,7 +108,6 @@ Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLa
 #define CROSSTALK_LAWS(Real)                                                                               \
   template Var<Real> ridge_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>, int); \
   template Var<Real> diagonal_read(Mixer<Real>&, Var<Real>, Var<Real>, const DiagonalLaw<Real>&);          \
-  template Var<Real> product(Var<Real>, Var<Real>);                                                        \
   template Var<Real> wkv_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                              \
   template Var<Real> network_read(Mixer<Real>&, Var<Real>, Var<Real>, const NetworkLaw<Real>&);
 CROSSTALK_LAWS(float)

@@ -23,10 +23,6 @@ struct DiagonalLaw {
 template <class Real>
 Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const DiagonalLaw<Real>& law);
 
-/// a [B,H,Q,n] times v [B,n,H,V]: [B,Q,H,V].
-template <class Real>
-Var<Real> product(Var<Real> a, Var<Real> v);
-
 /// RWKV-4's average of values for every channel (kernels/law/wkv_read.h), [B,Q,H,V]: k [B,T,H,V], log_decay
 /// and bonus [1,1,H,V] or with dimensions of 1; bonus counts where queries stand at tokens. States y and L.
 template <class Real>

@@ -71,11 +71,6 @@ Var<Real> map(MapKind kind, Var<Real> x, double scale, double shift) {
 }
 
 template <class Real>
-Var<Real> sigmoid(Var<Real> x, double scale) {
-  return {x.graph, sigmoid(*x.graph, scale, x.variable)};
-}
-
-template <class Real>
 Var<Real> expand(Var<Real> x, std::initializer_list<int> dims) {
   const Tensor<Real> shape = shaped<Real>(x.graph->replicas(), dims);
   if (shape.size() == x.variable->value.size()) return view(x, dims);
@@ -167,7 +162,6 @@ Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
   template Var<Real> scan(Var<Real>, Var<Real>, Var<Real>);         \
   template Var<Real> log_scan(Var<Real>, Var<Real>, Var<Real>);     \
   template Var<Real> map(MapKind, Var<Real>, double, double);       \
-  template Var<Real> sigmoid(Var<Real>, double);                    \
   template Var<Real> expand(Var<Real>, std::initializer_list<int>); \
   template Var<Real> fold(Var<Real>, std::initializer_list<int>);   \
   template Var<Real> view(Var<Real>, std::initializer_list<int>);   \

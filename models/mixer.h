@@ -64,7 +64,9 @@ Var<Real> log_sigmoid(Var<Real> x) {
 }
 /// scale / (1 + e^-x).
 template <class Real>
-Var<Real> sigmoid(Var<Real> x, double scale = 1);
+Var<Real> sigmoid(Var<Real> x, double scale = 1) {
+  return map(MapKind::sigmoid, x, scale);
+}
 /// max(|a|, |b|).
 template <class Real>
 Var<Real> larger(Var<Real> a, Var<Real> b);

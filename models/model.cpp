@@ -113,7 +113,7 @@ void ModelGraph<Real>::select(int u) {
 template <class Real>
 void ModelGraph<Real>::prepare(const Exec& exec) const {
   for (const Buckets& lists : buckets)
-    run(exec, BucketIds<Real>{*batch.tokens, lists.channel, batches, *lists.order, *lists.start});
+    run(exec, BucketIds<Real>{*lists.ids, lists.channel, batches, *lists.order, *lists.start});
 }
 
 template <class Real>

@@ -46,7 +46,7 @@ struct ModelGraph {
   void prepare(const Exec& exec) const;
   /// Makes the graph read batch u: which one is fixed when ops are queued.
   void select(int u);
-  std::vector<Buckets> buckets;  ///< of the tokens' channels, for gradients of tables
+  std::vector<Buckets> buckets;  ///< of tokens and queries, for gradients of tables
 
  private:
   int selected_ = 0;

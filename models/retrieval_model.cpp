@@ -46,9 +46,10 @@ class RetrievalMixer final : public Mixer<Real> {
           return leaf(name, dims, init);
         }) {
     embedding_ = leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
-    by_key_ = lists(channel_key, keys_);
-    by_value_ = lists(channel_value, values);
-    if (second_key_) by_second_ = lists(channel_second_key, keys_);
+    const BatchTensors& batch = target.batch;
+    by_key_ = lists(batch.tokens, B * T, channel_key, keys_);
+    by_value_ = lists(batch.tokens, B * T, channel_value, values);
+    if (second_key_) by_second_ = lists(batch.tokens, B * T, channel_second_key, keys_);
     // The order of nodes is the order in which gradients of the embedding are summed: it stays.
     const Memory& memory = memory_named(options_.get_string("memory.name"));
     if (memory.own_queries) queries_ = make_queries();
@@ -115,7 +116,7 @@ class RetrievalMixer final : public Mixer<Real> {
     const Init start = fan_in(embedding_size_);
     Variable<Real>* weight = leaf(name + ".query", {H * width, embedding_size_}, start);
     Variable<Real>* shift = leaf(name + ".bias", {H * width}, bias.value_or(start));
-    auto* rows = lookup<Real>(graph, target_.batch.query, {{embedding_, 0}}, nullptr);
+    auto* rows = of_query(embedding_);
     return noted("token." + name, shaped_as(linear(graph, rows, weight, shift), {B, Q, H, width}));
   }
 
@@ -187,18 +188,24 @@ class RetrievalMixer final : public Mixer<Real> {
     Variable<Real>* q = nullptr;
     if (static_cast<std::int64_t>(B) * Q >= keys_) {  // a table of all keys is smaller than all queries
       auto* table = linear(graph, embedding_, weight, bias);
-      q = lookup<Real>(graph, target_.batch.query, {{table, 0}}, nullptr);
+      q = of_query(table);
     } else {
-      auto* rows = lookup<Real>(graph, target_.batch.query, {{embedding_, 0}}, nullptr);
-      q = linear(graph, rows, weight, bias);
+      q = linear(graph, of_query(embedding_), weight, bias);
     }
     return shaped_as(q, {B, Q, H, d});
   }
 
-  Buckets lists(int channel, int rows) {
+  /// What a table [R,keys,n] has for each query.
+  Variable<Real>* of_query(Variable<Real>* table) {
+    const auto* query = target_.batch.query;
+    if (!by_query_.ids) by_query_ = lists(query, B * Q, 0, keys_);
+    return lookup<Real>(graph, query, {{table, 0, by_query_}}, nullptr);
+  }
+
+  Buckets lists(const Tensor<std::int32_t>* from, int count, int channel, int rows) {
     if (!graph.train() || graph.device() == Device::cpu) return {};  // the CPU searches as fast
-    target_.buckets.push_back(
-        {channel, graph.integers({B * T}, target_.batches), graph.integers({rows + 1}, target_.batches)});
+    target_.buckets.push_back({from, channel, graph.integers({count}, target_.batches),
+                               graph.integers({rows + 1}, target_.batches)});
     return target_.buckets.back();
   }
 
@@ -228,7 +235,7 @@ class RetrievalMixer final : public Mixer<Real> {
   ModelParts<Real> parts_;
   Variable<Real>* embedding_ = nullptr;
   Var<Real> queries_;
-  Buckets by_key_, by_value_, by_second_;
+  Buckets by_key_, by_value_, by_second_, by_query_;
   std::vector<Table<Real>> key_tables_;
 };
 

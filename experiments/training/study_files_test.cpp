@@ -153,9 +153,9 @@ TEST(StudyFiles, PartsOfTheModel) {
 // old default as the neutral value (run_id.cpp), or bump kSemantics if the numbers do change.
 TEST(StudyFiles, PinnedIds) {
   EXPECT_EQ(read("schlag2021_capacity", {"memory=dpfp1", "task.associations=100"}).runs[0].id,
-            "ct-28fc0c0de64e8577b71aeda9b6e440ea");
+            "ct-cbf34d41b76e7724657c99f2023bea1b");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
-            "ct-e808a5a19550d96936afe290187ebe6b");
+            "ct-015032918de7efaa586b4f17906da55d");
 }
 
 }  // namespace

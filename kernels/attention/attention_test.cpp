@@ -71,5 +71,17 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Attention, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
+std::vector<OpCase> reads() {
+  std::vector<OpCase> all;
+  for (const auto& [B, T, P, Q] : kReadShapes) {
+    const std::string shape = fmt::format("{}x{}x{}x{}", B, T, P, Q);
+    all.push_back(scores("Scores" + shape, B, T, Q, P, 0.7).on_cuda({1.0 * P, 1}, {1.0 * std::max(T, Q), 1}));
+    all.push_back(softmax("Softmax" + shape, B, T, Q, 3).on_cuda({1.0 * T, 1}, {1.0 * T, 1}));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Attention, CudaOpCheck, ::testing::ValuesIn(reads()), case_name);
+
 }  // namespace
 }  // namespace crosstalk::checks

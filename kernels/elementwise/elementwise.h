@@ -33,13 +33,15 @@ enum class MapKind : int {
   silu,
   reciprocal,
   softsign,
-  gelu
+  gelu,
+  inverse
 };
 
 /// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|), gelu x
 /// times the normal distribution function. log is that of at least 1e-30: a gate that has closed for good, 1 - 1, keeps a
 /// finite logarithm and gradient.
 /// exp is that of at most 80, for the same reason: the largest that single precision holds is e^88.
+/// inverse is 1 / x, but 0 at 0: what nothing divides is nothing.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
   using std::erfc, std::exp, std::log, std::log1p, std::tanh;
@@ -68,6 +70,8 @@ CT_HD inline Real mapped(MapKind map, Real x) {
       return x / (1 + (x < 0 ? -x : x));
     case MapKind::gelu:
       return x / 2 * erfc(-x * Real(0.70710678118654752440));
+    case MapKind::inverse:
+      return x == 0 ? Real(0) : 1 / x;
   }
   return x;
 }
@@ -109,6 +113,8 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
     }
     case MapKind::gelu:
       return erfc(-x * Real(0.70710678118654752440)) / 2 + x * exp(-x * x / 2) * Real(0.39894228040143267794);
+    case MapKind::inverse:
+      return x == 0 ? Real(0) : -1 / (x * x);
   }
   return 1;
 }

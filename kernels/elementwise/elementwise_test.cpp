@@ -1,3 +1,4 @@
+// The algebra of gates: maps, sums and products that broadcast, and what moves numbers.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/elementwise.h"
 
@@ -8,16 +9,33 @@
 namespace crosstalk::checks {
 namespace {
 
-OpCase map_case(const std::string& name, MapKind kind, const Fill& fill, long double (*f)(long double)) {
+OpCase map_case(const std::string& name, MapKind kind, const Fill& fill, long double (*f)(long double),
+                const std::vector<int>& dims = {3, 5, 2, 7}) {
   OpCase op(name);
-  op.input("x", {3, 5, 2, 7}, fill).output("y", {3, 5, 2, 7});
+  op.input("x", dims, fill).output("y", dims);
   call<Map>(op, [=](auto& o) { o.map = kind, o.scale = 1.75, o.shift = -0.5; });
   op.oracle([=](const Values& in) {
     Values out;
     for (const double x : in["x"]) out.real["y"].push_back(static_cast<double>(1.75L * f(x) - 0.5L));
     return out;
   });
-  return op.roundings(8).condition(8);
+  return op.roundings(8).condition(8).gradient_elements(210);
+}
+
+// No difference quotient reaches over the pole at 0.
+OpCase inverse_of_zeros() {
+  OpCase op("InverseOfZeros");
+  op.parameter("x", {4, 7}, off_zero()).output("y", {4, 7});
+  op.edit("x", [](int r, Numbers& x) {
+    for (std::size_t i = 0; i < x.size(); i += 3) x[i] = r % 2 == 0 ? 0.0 : -0.0;
+  });
+  call_forward<Map>(op, [](auto& o) { o.map = MapKind::inverse; });
+  op.oracle([](const Values& in) {
+    Values out;
+    for (const double x : in["x"]) out.real["y"].push_back(x == 0 ? 0 : 1 / x);
+    return out;
+  });
+  return op.roundings(2);
 }
 
 int at(const std::vector<int>& dims, const int (&i)[4]) {
@@ -133,17 +151,31 @@ OpCase one_hot_case() {
 std::vector<OpCase> cases() {
   using L = long double;
   const Fill wide = uniform(-30, 30), small = uniform(-3, 3), positive = uniform(0.2, 3);
+  const Fill far_out = [](RandomStream& random, int, std::int64_t i) {
+    return 3 * random.uniform() + (i % 3 == 0 ? -800 : i % 3 == 1 ? 800 : 0);
+  };
+  const auto sigmoid = [](L x) { return (1 + std::tanh(x / 2)) / 2; };
   return {
       map_case("Affine", MapKind::affine, small, [](L x) { return x; }),
       map_case("Exp", MapKind::exp, small, [](L x) { return std::exp(x); }),
       map_case("Log", MapKind::log, positive, [](L x) { return std::log(x); }),
-      map_case("Sigmoid", MapKind::sigmoid, small, [](L x) { return 1 / (1 + std::exp(-x)); }),
+      map_case("Sigmoid", MapKind::sigmoid, small, sigmoid),
+      map_case("SigmoidLarge", MapKind::sigmoid, small, sigmoid, {40, 77}),
+      map_case("SigmoidFarOut", MapKind::sigmoid, far_out, sigmoid, {4, 6}),
+      map_case("SigmoidScalar", MapKind::sigmoid, small, sigmoid, {1}),
       map_case("Softplus", MapKind::softplus, wide, [](L x) { return x > 40 ? x : std::log1p(std::exp(x)); }),
       map_case("LogSigmoid", MapKind::log_sigmoid, wide, [](L x) { return -std::log1p(std::exp(-x)); }),
       map_case("Tanh", MapKind::tanh, small, [](L x) { return std::tanh(x); }),
       map_case("Relu", MapKind::relu, off_zero(), [](L x) { return x > 0 ? x : L(0); }),
       map_case("Silu", MapKind::silu, small, [](L x) { return x / (1 + std::exp(-x)); }),
       map_case("Reciprocal", MapKind::reciprocal, positive, [](L x) { return 1 / x; }),
+      map_case(
+          "Inverse", MapKind::inverse,
+          [](RandomStream& random, int, std::int64_t i) {
+            return (i % 2 == 0 ? 1 : -1) * (0.2 + 2.8 * random.uniform());
+          },
+          [](L x) { return 1 / x; }),
+      inverse_of_zeros(),
       map_case("Gelu", MapKind::gelu, small, [](L x) { return x / 2 * (1 + std::erf(x / std::sqrt(L(2)))); }),
       map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
       combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),
@@ -151,6 +183,7 @@ std::vector<OpCase> cases() {
       combine_case("Multiply", CombineKind::multiply, {2, 3, 2, 5}, {2, 3, 2, 5}),
       combine_case("MultiplyGate", CombineKind::multiply, {2, 9, 2, 1}, {2, 9, 2, 5}),
       combine_case("MultiplyChannels", CombineKind::multiply, {1, 1, 2, 5}, {2, 40, 2, 5}),
+      combine_case("MultiplyRows", CombineKind::multiply, {1, 1, 37, 67}, {1, 1, 37, 1}),
       combine_case("Larger", CombineKind::larger, {2, 9, 2, 5}, {2, 9, 2, 1}),
       combine_case("MultiplyBoth", CombineKind::multiply, {2, 1, 3, 1}, {1, 7, 1, 4}),
       combine_case("MultiplyLong", CombineKind::multiply, {1, 1, 2, 1}, {1, 33001, 2, 1}, 33001)
@@ -171,6 +204,15 @@ TEST(Maps, ExpStaysFiniteInBothPrecisions) {
   EXPECT_TRUE(std::isfinite(mapped(MapKind::exp, 500.0F)));
   EXPECT_EQ(map_slope(MapKind::exp, 500.0), 0);
   EXPECT_EQ(mapped(MapKind::exp, 79.0), std::exp(79.0));
+}
+
+TEST(Maps, InverseOfZeroIsZeroAndFlat) {
+  for (const double zero : {0.0, -0.0}) {
+    EXPECT_EQ(mapped(MapKind::inverse, zero), 0);
+    EXPECT_EQ(map_slope(MapKind::inverse, zero), 0);
+  }
+  EXPECT_EQ(mapped(MapKind::inverse, -4.0), -0.25);
+  EXPECT_EQ(map_slope(MapKind::inverse, -4.0), -1.0 / 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, OpCheck, ::testing::ValuesIn(cases()), case_name);

@@ -1,4 +1,4 @@
-// Lists of where each id stands, for ten batches in one launch (ops/lookup.h).
+// Lists of where each id stands, for ten batches in one launch (lookup.h).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/embedding/lookup.h"

@@ -33,7 +33,7 @@ struct Lookup {
   Ids ids;                                   ///< int32 [R,N..,C]
   In<Real> table[kMaxTables];                ///< [R,rows_i,D], read with ids[..., channel[i]]
   In<Real> bias;                             ///< [R,D], or [R,m,D]: row t for token t < T <= m; may be absent
-  Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward; absent: ids are searched
+  Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward on CUDA; the CPU searches ids
   Out<Real> y;                               ///< [R,N..,D]
 
   static constexpr const char* kName = "lookup";

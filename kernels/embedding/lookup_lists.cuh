@@ -1,4 +1,4 @@
-// Gradients of looked-up tables as sums over lists of where each id stands (ops/lookup.h), made before the
+// Gradients of looked-up tables as sums over lists of where each id stands (lookup.h), made before the
 // step. Pieces of a list are added in their order: sums depend on the shapes and the ids alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kListThreads)
   const int row = (static_cast<int>(blockIdx.x) * kWarps + warp) / kPieces;
   if (row >= static_cast<int>(start.size()) - 1) return;
   const int from = start.at(r)[row], count = start.at(r)[row + 1] - from;
-  if (count > most) return;
+  if (count > most || (count == 0 && a.mode[table] == Write::add)) return;
   sum_list<Real, kPieces>(a, table, row, column, from + count * piece / kPieces,
                           from + count * (piece + 1) / kPieces, parts);
 }
@@ -192,16 +192,16 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   check_launch("lookup backward (lists)");
 }
 
-/// Tables that have lists, those of long lists apart from the others.
+/// Tables of long lists apart from the others.
 template <class Real>
 void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
   for (bool many : {true, false}) {
     Sums<Real> sums;
     sums.d_y = a.y.gradient;
     for (int t = 0; t < a.tables; ++t) {
-      if (a.table[t].write == Write::none || !a.order[t].value ||
-          (a.y.gradient.rows() > 64 * a.table[t].gradient.rows()) != many)
-        continue;
+      if (!a.table[t].wanted() || (a.y.gradient.rows() > 64 * a.table[t].gradient.rows()) != many) continue;
+      if (!a.order[t].value)
+        throw std::logic_error("[lookup] a table without lists has no gradient on a GPU");
       for (int other = 0; other < sums.tables; ++other) {
         if (sums.d_table[other].data != a.table[t].gradient.data) continue;
         launch_sums(exec, sums, many);  // two channels of one table take turns

@@ -1,20 +1,51 @@
+// Rows of tables against products with one-hot rows, and lists of where each id stands.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding/lookup.h"
 
 #include "kernels/base/buffer.h"
-
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
 
+/// Lists of where each id of channel[i] stands, for table i with rows[i] rows; forward makes them.
+struct Lists {
+  std::vector<int> rows, channel;
+
+  void add(OpCase& op, int N) const {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      op.integer_output(fmt::format("order{}", i), {N})
+          .integer_output(fmt::format("start{}", i), {rows[i] + 1});
+  }
+  template <class Real>
+  void make(const Exec& exec, const TensorSet<Real>& s) const {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      run(exec, BucketIds<Real>{s.integer("ids"), channel[i], 1, s.integer(fmt::format("order{}", i)),
+                                s.integer(fmt::format("start{}", i))});
+  }
+  void oracle(const Integers& ids, int C, Values& out) const {
+    const int N = static_cast<int>(ids.size()) / C;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      Integers &order = out.integer[fmt::format("order{}", i)],
+               &start = out.integer[fmt::format("start{}", i)];
+      for (int row = 0; row < rows[i]; ++row) {
+        start.push_back(static_cast<int>(order.size()));
+        for (int n = 0; n < N; ++n)
+          if (ids[static_cast<std::size_t>(n * C + channel[i])] == row) order.push_back(n);
+      }
+      start.push_back(static_cast<int>(order.size()));
+      order.resize(static_cast<std::size_t>(N), -1);  // absent ids leave the end as it was: poisoned
+    }
+  }
+};
+
 /// Table i has rows[i] rows and is read with channel[i].
 OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows, std::vector<int> channel,
-            bool bias) {
+            bool bias, const Fill& ids = {}) {
   OpCase op(name);
   const int tables = static_cast<int>(rows.size());
   const int most = *std::min_element(rows.begin(), rows.end());
-  op.integers("ids", {N, C}, integer_in(-1, most - 1));
+  op.integers("ids", {N, C}, ids ? ids : integer_in(-1, most - 1));
   for (int i = 0; i < tables; ++i)
     op.input(fmt::format("table{}", i), {rows[static_cast<std::size_t>(i)], D}, normal());
   if (bias) {
@@ -23,12 +54,20 @@ OpCase make(const std::string& name, int N, int C, int D, std::vector<int> rows,
     op.absent("bias");
   }
   op.output("y", {N, D});
-  call<Lookup>(op, [=](auto& o) {
+  const Lists lists{rows, channel};
+  lists.add(op, N);
+  const auto configure = [=](auto& o) {
     o.tables = tables;
     for (int i = 0; i < tables; ++i) o.channel[i] = channel[static_cast<std::size_t>(i)];
+  };
+  call<Lookup>(op, configure);
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    lists.make(exec, s);
+    forward(exec, bound<Lookup, Real>(s, configure));
   });
   op.oracle([=](const Values& in) {  // products with dense one-hot rows
     Values out;
+    lists.oracle(in.integer.at("ids"), C, out);
     for (int n = 0; n < N; ++n) {
       for (int j = 0; j < D; ++j) {
         long double y = bias ? in["bias"][static_cast<std::size_t>(j)] : 0.0;
@@ -63,9 +102,17 @@ OpCase with_positions(const std::string& name, int B, int T, int longest, int D)
   OpCase op(name);
   op.integers("ids", {B, T, 1}, integer_in(-1, 4)).input("table0", {5, D}, normal());
   op.input("bias", {longest, D}, normal()).output("y", {B, T, D});
-  call<Lookup>(op, [](auto& o) { o.tables = 1; });
+  const Lists lists{{5}, {0}};
+  lists.add(op, B * T);
+  const auto configure = [](auto& o) { o.tables = 1; };
+  call<Lookup>(op, configure);
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    lists.make(exec, s);
+    forward(exec, bound<Lookup, Real>(s, configure));
+  });
   op.oracle([=](const Values& in) {
     Values out;
+    lists.oracle(in.integer.at("ids"), 1, out);
     for (int n = 0; n < B * T; ++n) {
       const int id = in.integer.at("ids")[static_cast<std::size_t>(n)];
       for (int j = 0; j < D; ++j)
@@ -84,6 +131,96 @@ std::vector<OpCase> positions() {
 
 INSTANTIATE_TEST_SUITE_P(LookupPositions, OpCheck, ::testing::ValuesIn(positions()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// Three channels, the last of which reads the first table once more.
+OpCase tied(const std::string& name, int N, int D, int rows0, int rows1) {
+  OpCase op(name);
+  op.integers("ids", {N, 3}, integer_in(-1, std::min(rows0, rows1) - 1)).output("y", {N, D});
+  op.input("table0", {rows0, D}, normal()).input("table1", {rows1, D}, normal()).absent("bias");
+  const Lists lists{{rows0, rows1, rows0}, {2, 1, 0}};
+  lists.add(op, N);
+  const auto lookup = [=]<class Real>(TensorSet<Real>& s) {
+    Lookup<Real> o = bound<Lookup, Real>(s, [](auto& all) { all.tables = 3; });
+    for (int i = 0; i < 3; ++i) o.channel[i] = lists.channel[static_cast<std::size_t>(i)];
+    o.table[2] = o.table[0];
+    if (o.table[2].wanted()) o.table[2].write = Write::add;
+    return o;
+  };
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    lists.make(exec, s);
+    forward(exec, lookup(s));
+  });
+  op.backward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) { backward(exec, lookup(s)); });
+  op.oracle([=](const Values& in) {
+    Values out;
+    const Integers& ids = in.integer.at("ids");
+    lists.oracle(ids, 3, out);
+    for (int n = 0; n < N; ++n) {
+      for (int j = 0; j < D; ++j) {
+        double y = 0;
+        for (int c = 0; c < 3; ++c) {
+          const int id = ids[static_cast<std::size_t>(3 * n + c)];
+          if (id >= 0) y += in[c == 1 ? "table1" : "table0"][static_cast<std::size_t>(id * D + j)];
+        }
+        out.real["y"].push_back(y);
+      }
+    }
+    return out;
+  });
+  return op.roundings(2 * N + 3).gradient_elements(100);
+}
+
+INSTANTIATE_TEST_SUITE_P(LookupTied, OpCheck,
+                         ::testing::Values(tied("Few", 9, 5, 4, 3), tied("Many", 150, 8, 21, 33)), case_name);
+
+struct Sizes {
+  int N, D, rows0, rows1;
+};
+const Sizes kSizes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},       {640, 64, 20, 44},
+                        {700, 1, 600, 3},  {333, 65, 37, 90},  {1300, 130, 5, 33},
+                        {3000, 2, 700, 1}, {2049, 12, 40, 17}, {32, 300, 9, 50}};
+
+std::vector<OpCase> sizes() {
+  std::vector<OpCase> all;
+  const auto add = [&](const OpCase& op, int N) { all.push_back(OpCase(op).on_cuda({3, 1}, {1.0 * N, 1})); };
+  for (const auto& [N, D, rows0, rows1] : kSizes) {
+    const std::string shape = fmt::format("{}x{}x{}x{}", N, D, rows0, rows1);
+    const int more = std::max(rows0, rows1);
+    add(make("OneTable" + shape, N, 3, D, {rows0}, {2}, false), N);
+    add(make("TwoTables" + shape, N, 2, D, {rows0, rows1}, {1, 0}, false), N);
+    add(make("TwoTablesBias" + shape, N, 3, D, {rows0, more}, {2, 1}, true), N);
+    add(tied("Tied" + shape, N, D, rows0, more), N);
+  }
+  // A few tokens that stand nearly everywhere, as fillers do, among many that stand nowhere.
+  for (const auto& [N, D, rows] : {std::tuple{7001, 70, 200}, {90001, 36, 130}})
+    add(make(fmt::format("Fillers{}", N), N, 1, D, {rows}, {0}, false, integer_in(-1, 2)), N);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Lookup, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
+
+/// Lists of several batches, one after the other in one tensor.
+std::vector<OpCase> copies_of_lists() {
+  std::vector<OpCase> all;
+  const auto add = [&](int N, int rows) {
+    for (const int copies : {1, 3}) {
+      OpCase op(fmt::format("{}x{}x{}", N, rows, copies));
+      op.integers("ids", {copies * N, 3}, integer_in(-1, rows - 1));
+      op.integer_output("order", {copies * N}).integer_output("start", {copies * (rows + 1)});
+      op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+        BucketIds<Real> lists{s.integer("ids"), 1, copies, s.integer("order"), s.integer("start")};
+        for (auto* t : {&lists.ids, &lists.order, &lists.start}) t->dims[0] /= copies;  // those of one batch
+        run(exec, lists);
+      });
+      all.push_back(op);
+    }
+  };
+  for (const Sizes& s : kSizes) add(s.N, s.rows0);
+  for (const int rows : {1024, 1025, 2049, 8192}) add(20'000, rows);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(BucketIds, CudaOpCheck, ::testing::ValuesIn(copies_of_lists()), case_name);
 
 // Each id's places in growing order, absent ids in no list.
 TEST(BucketIds, ListsPlacesInOrder) {

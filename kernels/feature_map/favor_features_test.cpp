@@ -9,6 +9,7 @@
 #include "kernels/base/random.h"
 #include "kernels/feature_map/feature_map.h"
 #include "kernels/testing/compare.h"
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/tensors.h"
 
 namespace crosstalk::checks {
@@ -22,7 +23,7 @@ struct Drawn {
   /// Replica r draws number draws[r] of seeds[r].
   Drawn(const std::vector<std::uint64_t>& seeds, const std::vector<int>& draws, int m_, int d_,
         std::uint32_t purpose, const Exec& exec = {})
-      : R(static_cast<int>(seeds.size())), m(m_), d(d_) {
+      : set(exec.device), R(static_cast<int>(seeds.size())), m(m_), d(d_) {
     set.integers.add("seed", R, {2});
     set.integers.add("draw", R, {1});
     set.doubles.add("workspace", R, {d, d});
@@ -30,17 +31,17 @@ struct Drawn {
     set.allocate();
     for (int r = 0; r < R; ++r) {
       const std::uint64_t seed = seeds[static_cast<std::size_t>(r)];
-      upload(Device::cpu, set.integer("seed"), r,
+      upload(exec.device, set.integer("seed"), r,
              std::vector<std::int32_t>{static_cast<std::int32_t>(static_cast<std::uint32_t>(seed)),
                                        static_cast<std::int32_t>(static_cast<std::uint32_t>(seed >> 32))});
-      upload(Device::cpu, set.integer("draw"), r,
+      upload(exec.device, set.integer("draw"), r,
              std::vector<std::int32_t>{draws[static_cast<std::size_t>(r)]});
     }
     run(exec, FavorFeatures<Real>{set.integer("seed"), set.integer("draw"), purpose, set.precise("workspace"),
                                   set.real("omega")});
     set.check_overruns();
   }
-  std::vector<Real> omega(int r = 0) const { return download(Device::cpu, set.real("omega"), r); }
+  std::vector<Real> omega(int r = 0) const { return download(set.device(), set.real("omega"), r); }
 };
 
 std::vector<double> draw(std::uint64_t seed, int number, int m, int d, std::uint32_t purpose = 0) {
@@ -275,6 +276,45 @@ TEST(FavorFeatures, HyperbolicVariesLess) {
       };
       EXPECT_LE(variance(kHyperbolic), variance(kPositive));
     }
+  }
+}
+
+class FavorFeaturesOnCuda : public CudaTest {};
+
+template <class Real>
+void check_cuda(int m, int d) {
+  std::vector<std::uint64_t> seeds, many;
+  std::vector<int> draws, many_draws;
+  const int count = few_replicas() ? 2 : 5;
+  for (int i = 0; i < 64; ++i) {
+    many.push_back((static_cast<std::uint64_t>(i % count) << 40) +
+                   12345 * static_cast<std::uint64_t>(i % count)),
+        many_draws.push_back(100 * (i % count));
+    if (i < count) seeds.push_back(many.back()), draws.push_back(many_draws.back());
+  }
+  Exec exec;
+  exec.device = Device::cuda;
+  const Drawn<Real> cpu(seeds, draws, m, d, 3), gpu(seeds, draws, m, d, 3, exec);
+  const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
+  for (int r = 0; r < count; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    const auto want = cpu.omega(r), got = gpu.omega(r);
+    // Rounding grows by the condition of the drawn matrices, typically a few d.
+    const double limit = 4 * eps * (4 + std::sqrt(d)) * 20 * d * std::max(1., magnitude(want.data(), m * d));
+    EXPECT_TRUE(close("omega", got.data(), want.data(), m * d, limit));
+    EXPECT_EQ(Drawn<Real>({seeds[i]}, {draws[i]}, m, d, 3, exec).omega(), got);
+  }
+  if (few_replicas()) return;
+  const Drawn<Real> company(many, many_draws, m, d, 3, exec);
+  for (const int r : {0, 33, 63}) EXPECT_EQ(company.omega(r), gpu.omega(r % count));
+}
+
+TEST_F(FavorFeaturesOnCuda, AreThoseOfTheCpu) {
+  for (const auto& [m, d] : {std::pair{1, 1}, {7, 3}, {64, 64}, {130, 64}, {20, 37}, {128, 128}, {40, 200}}) {
+    if (few_replicas() && d > 64) continue;
+    SCOPED_TRACE(testing::Message() << m << "x" << d);
+    check_cuda<double>(m, d);
+    check_cuda<float>(m, d);
   }
 }
 

@@ -9,12 +9,12 @@
 namespace crosstalk::checks {
 namespace {
 
-OpCase make(const std::string& name, FeatureMap map, int N, MapShape s) {
+OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fill& x, const Fill& omega) {
   OpCase op(name);
   const int p = map_width(map, s.d, s.number, s.m);
-  op.input("x", {N, s.d}, off_zero(s.m ? 0.4 : 1));
+  op.input("x", {N, s.d}, x);
   if (s.m) {
-    op.parameter("omega", {s.m, s.d}, normal());
+    op.parameter("omega", {s.m, s.d}, omega);
   } else {
     op.absent("omega");
   }
@@ -27,11 +27,11 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s) {
                                  set.real("d_y"), set.real("d_x"), set.write("x")});
   });
   op.oracle([=](const Values& in) {
-    const Numbers omega = s.m > 0 ? in["omega"] : Numbers{};
+    const Numbers rows_of_omega = s.m > 0 ? in["omega"] : Numbers{};
     Values out;
     for (int n = 0; n < N; ++n) {
       const Numbers row(in["x"].begin() + n * s.d, in["x"].begin() + (n + 1) * s.d);
-      const Numbers y = map_oracles().at(name_of(map)).row(row, s.number, omega);
+      const Numbers y = map_oracles().at(name_of(map)).row(row, s.number, rows_of_omega);
       auto& all = out.real["y"];
       all.insert(all.end(), y.begin(), y.end());
     }
@@ -40,6 +40,10 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s) {
   return op.roundings(s.d + (is_entry_map(map) ? s.d : std::min(p, 100)) + 8)
       .condition(s.m ? 4 : 1)
       .gradient_elements(200);
+}
+
+OpCase make(const std::string& name, FeatureMap map, int N, MapShape s) {
+  return make(name, map, N, s, off_zero(s.m ? 0.4 : 1), normal());
 }
 
 std::string shape_name(FeatureMap map, const MapShape& s) {
@@ -63,6 +67,30 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(FeatureMaps, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+std::vector<OpCase> tiles() {
+  using M = FeatureMap;
+  const std::vector<std::pair<M, MapShape>> shapes = {
+      {M::identity, {5}},       {M::elu1, {64}},         {M::relu, {33}},         {M::tanh, {40}},
+      {M::silu, {33}},          {M::exp, {64}},          {M::dpfp, {1, 1}},       {M::dpfp, {3, 7}},
+      {M::dpfp, {64, 3}},       {M::favor, {5, 2, 3}},   {M::favor, {17, 1, 9}},  {M::favor, {64, 2, 128}},
+      {M::favor, {64, 2, 512}}, {M::favor, {64, 1, 70}}, {M::favor_relu, {7, 4}}, {M::favor_relu, {130, 64}},
+      {M::rfa, {1, 1}},         {M::rfa, {128, 1}},      {M::hedgehog, {5, 1}},   {M::hedgehog, {64, 1}},
+      {M::hedgehog, {33, 0}},   {M::taylor, {1, 1}},     {M::taylor, {64, 1}},    {M::taylor, {33, 2}},
+      {M::taylor, {8, 4}},      {M::taylor, {2, 8}},     {M::power, {64, 2}},     {M::power, {7, 3}}};
+  std::vector<OpCase> all;
+  for (const auto& [map, s] : shapes) {
+    for (const int N : {1, 32, 77, 200}) {
+      OpCase op =
+          make(fmt::format("{}_{}", shape_name(map, s), N), map, N, s, uniform(-1, 1), uniform(-1, 1));
+      const double backward = 2 * s.number + 2 * s.m + (is_entry_map(map) ? 0 : s.d);
+      all.push_back(op.on_cuda({1.0 * s.d, 2}, {backward, 2}).heavy(N > 77));
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(FeatureMaps, CudaOpCheck, ::testing::ValuesIn(tiles()), case_name);
 
 TEST(FeatureMaps, EveryMapHasAnOracle) {
   for (const FeatureMap map : every_map()) {

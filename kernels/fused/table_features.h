@@ -1,6 +1,6 @@
 // Normalised features of looked-up keys in one op: y_n = norm(phi(x_n)), x_n = sum_c table_c[ids[n,c]].
 //
-// Equal to LookupForward, FeatureMapForward and NormalizeForward one after the other, but x and phi(x) never
+// Equal to Lookup, FeatureMap and Normalize one after the other, the chain that a CPU runs, but x and phi(x) never
 // travel through memory: they are made again in the backward pass (a few products a number, against four
 // passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
 // SPDX-License-Identifier: Apache-2.0
@@ -29,7 +29,7 @@ struct TableFeaturesForward {
   Tensor<Real> y, inverse;
 };
 
-/// inverse, d_y [R,N,p] -> d_x [R,N,d] (overwritten): what LookupBackward adds up into tables.
+/// inverse, d_y [R,N,p] -> d_x [R,N,d] (overwritten): what the backward pass of Lookup adds up into tables.
 template <class Real>
 struct TableFeaturesBackward {
   TableFeatures<Real> from;
@@ -37,11 +37,7 @@ struct TableFeaturesBackward {
 };
 
 template <class Real>
-void run_cpu(const Exec& exec, const TableFeaturesForward<Real>& args);
-template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const TableFeaturesBackward<Real>& args);
 template <class Real>
 void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& args);
 

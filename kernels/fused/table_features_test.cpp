@@ -1,3 +1,4 @@
+// Features of looked-up keys on the GPU against their chain on the CPU: lookup, feature map, normalisation.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/table_features.h"
 
@@ -7,125 +8,135 @@ namespace crosstalk::checks {
 namespace {
 
 struct Shape {
-  int N, C, d;
-  std::vector<int> rows, channel;
+  FeatureMap map;
+  int nu, d, norm;  ///< norm: -1 none, 0 sum, 1 l2
+  int N = 701;
+  std::vector<int> rows = {40, 53}, channel = {1, 0};
+  bool absent = false;  ///< some ids; eps is then large, as the features of a zero key are 0
 };
 
-/// phi of one row, from its formula in feature_map/feature_map.h.
-Numbers features(FeatureMap map, int nu, const Numbers& x) {
-  Numbers y, f;
-  const int d = static_cast<int>(x.size()), w = 2 * d;
-  for (double e : x) {
-    if (map == FeatureMap::elu1) y.push_back(e > 0 ? e + 1 : std::exp(e));
-    if (map == FeatureMap::relu) y.push_back(std::max(e, 0.0));
-    if (map == FeatureMap::tanh) y.push_back(std::tanh(e));
-    if (map == FeatureMap::silu) y.push_back(e / (1 + std::exp(-e)));
-    if (map == FeatureMap::exp) y.push_back(std::exp(e));
+template <class Real>
+Lookup<Real> lookup_of(const TensorSet<Real>& s, const Shape& shape) {
+  Lookup<Real> op;
+  op.tables = static_cast<int>(shape.rows.size());
+  op.ids.value = s.integer("ids");
+  for (int i = 0; i < op.tables; ++i) {
+    const std::string table = fmt::format("table{}", i);
+    op.channel[i] = shape.channel[static_cast<std::size_t>(i)];
+    op.table[i].value = s.real(table), op.table[i].gradient = s.real("d_" + table),
+    op.table[i].write = s.write(table);
+    op.order[i].value = s.integer(fmt::format("order{}", i)),
+    op.start[i].value = s.integer(fmt::format("start{}", i));
   }
-  if (map == FeatureMap::identity) return x;
-  if (map != FeatureMap::dpfp) return y;
-  for (int i = 0; i < w; ++i)
-    f.push_back(std::max(i < d ? x[static_cast<std::size_t>(i)] : -x[static_cast<std::size_t>(i - d)], 0.0));
-  for (int j = 1; j <= nu; ++j) {
-    for (int i = 0; i < w; ++i)
-      y.push_back(f[static_cast<std::size_t>(i)] * f[static_cast<std::size_t>((i - j + w) % w)]);
-  }
-  return y;
+  op.y.value = s.real("x"), op.y.gradient = s.real("d_x");
+  return op;
 }
 
-/// Entries of table i: whichever tables a row takes, its sum stays away from 0, where DPFP and relu have
-/// kinks.
-Fill far_from_kinks(int i) {
-  return [i](RandomStream& random, int, std::int64_t) {
-    const double sign = random.uniform() < 0.5 ? -1 : 1;
-    return sign * (2 + random.uniform()) * std::pow(0.25, i);
-  };
+template <class Real>
+Normalize<Real> norm_of(const TensorSet<Real>& s, const Shape& shape) {
+  Normalize<Real> op;
+  op.norm = shape.norm == 1 ? RowNorm::l2 : RowNorm::sum, op.eps = shape.absent ? 0.5 : 1e-6;
+  op.x.value = s.real("phi"), op.x.gradient = s.real("d_phi"), op.x.write = Write::overwrite;
+  op.y.value = s.real("y"), op.y.gradient = s.real("d_y"), op.inverse.value = s.real("inverse");
+  return op;
 }
 
-OpCase make(const std::string& name, const Shape& shape, FeatureMap map, int nu, int norm, double eps) {
+template <class Real>
+TableFeatures<Real> fused_of(const TensorSet<Real>& s, const Shape& shape) {
+  const Lookup<Real> lookup = lookup_of(s, shape);
+  const Normalize<Real> norm = norm_of(s, shape);
+  TableFeatures<Real> op;
+  op.keys.map = shape.map, op.keys.nu = shape.nu, op.keys.ids = lookup.ids.value,
+  op.keys.tables = lookup.tables;
+  for (int i = 0; i < lookup.tables; ++i)
+    op.keys.table[i] = lookup.table[i].value, op.keys.channel[i] = lookup.channel[i];
+  op.normalised = shape.norm >= 0, op.norm = norm.norm, op.eps = norm.eps;
+  return op;
+}
+
+OpCase make(const std::string& name, const Shape& shape) {
   OpCase op(name);
-  const int tables = static_cast<int>(shape.rows.size()), d = shape.d, N = shape.N, C = shape.C;
-  const int p = map == FeatureMap::dpfp ? 2 * d * nu : d;
-  const int most = *std::min_element(shape.rows.begin(), shape.rows.end());
-  op.integers("ids", {N, C}, integer_in(-1, most - 1));
-  for (int i = 0; i < tables; ++i)
-    op.input(fmt::format("table{}", i), {shape.rows[static_cast<std::size_t>(i)], d}, far_from_kinks(i));
-  op.output("y", {N, p}).workspace("inverse", {N}).workspace("d_x", {N, d});
-  const auto from = [=](auto& s) {
-    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
-    TableFeatures<Real> a;
-    a.keys.map = map, a.keys.nu = nu, a.normalised = norm >= 0,
-    a.norm = norm == 1 ? RowNorm::l2 : RowNorm::sum, a.eps = eps;
-    a.keys.ids = s.integer("ids");
-    a.keys.tables = tables;
-    for (int i = 0; i < tables; ++i) {
-      a.keys.table[i] = s.real(fmt::format("table{}", i));
-      a.keys.channel[i] = shape.channel[static_cast<std::size_t>(i)];
+  const int N = shape.N, d = shape.d, p = map_width(shape.map, d, shape.nu, 0),
+            C = static_cast<int>(shape.rows.size()),
+            most = *std::min_element(shape.rows.begin(), shape.rows.end());
+  const bool normalised = shape.norm >= 0;
+  op.integers("ids", {N, C}, integer_in(shape.absent ? -1 : 0, most - 1));
+  for (int i = 0; i < C; ++i) {
+    const int rows = shape.rows[static_cast<std::size_t>(i)];
+    op.input(fmt::format("table{}", i), {rows, d}, uniform(-1, 1));
+    op.workspace_of_integers(fmt::format("order{}", i), {N})
+        .workspace_of_integers(fmt::format("start{}", i), {rows + 1});
+  }
+  op.output("y", {N, p}).output_without_gradient("d_x", {N, d});
+  op.workspace("x", {N, d}).workspace("phi", {N, p}).workspace("d_phi", {N, p});
+  normalised ? op.output_without_gradient("inverse", {N}) : op.workspace("inverse", {N});
+  op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    const Lookup<Real> lookup = lookup_of(s, shape);
+    if (exec.device == Device::cuda) {
+      for (int i = 0; i < C; ++i)
+        run(exec, BucketIds<Real>{lookup.ids.value, lookup.channel[i], 1, lookup.order[i].value,
+                                  lookup.start[i].value});
+      run_cuda(exec, TableFeaturesForward<Real>{fused_of(s, shape), s.real("y"), s.real("inverse")});
+      return;
     }
-    return a;
-  };
-  op.forward([=](const Exec& exec, auto& s) {
-    run(exec, TableFeaturesForward{from(s), s.real("y"), s.real("inverse")});
+    forward(exec, lookup);
+    run(exec,
+        FeatureMapForward<Real>{shape.map, shape.nu, s.real("x"), {}, s.real(normalised ? "phi" : "y")});
+    if (normalised) forward(exec, norm_of(s, shape));
   });
-  op.backward([=](const Exec& exec, auto& s) {
-    using Real = std::remove_pointer_t<decltype(s.real("y").data)>;
-    run(exec, TableFeaturesBackward{from(s), s.real("inverse"), s.real("d_y"), s.real("d_x")});
-    Lookup<Real> args;
-    args.ids.value = s.integer("ids");
-    args.tables = tables;
-    for (int i = 0; i < tables; ++i) {
-      args.table[i].gradient = s.real(fmt::format("d_table{}", i));
-      args.table[i].write = s.write(fmt::format("table{}", i));
-      args.channel[i] = shape.channel[static_cast<std::size_t>(i)];
+  op.backward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+    if (exec.device == Device::cuda) {
+      run_cuda(exec, TableFeaturesBackward<Real>{fused_of(s, shape), s.real("inverse"), s.real("d_y"),
+                                                 s.real("d_x")});
+    } else {
+      if (normalised) backward(exec, norm_of(s, shape));
+      run(exec, FeatureMapBackward<Real>{shape.map,
+                                         shape.nu,
+                                         s.real("x"),
+                                         {},
+                                         s.real(normalised ? "phi" : "y"),
+                                         s.real(normalised ? "d_phi" : "d_y"),
+                                         s.real("d_x"),
+                                         Write::overwrite});
     }
-    args.y.gradient = s.real("d_x");
-    backward(exec, args);
+    backward(exec, lookup_of(s, shape));
   });
-  op.oracle([=](const Values& in) {
-    Values out;
-    for (int n = 0; n < N; ++n) {
-      Numbers x(static_cast<std::size_t>(d), 0.0);
-      for (int i = 0; i < tables; ++i) {
-        const int id = in.integer.at(
-            "ids")[static_cast<std::size_t>(n * C + shape.channel[static_cast<std::size_t>(i)])];
-        for (int j = 0; j < d && id >= 0; ++j)
-          x[static_cast<std::size_t>(j)] +=
-              in[fmt::format("table{}", i)][static_cast<std::size_t>(id * d + j)];
-      }
-      Numbers y = features(map, nu, x);
-      long double total = eps;
-      for (double e : y) total += norm == 1 ? static_cast<long double>(e) * e : e;
-      for (double& e : y) {
-        if (norm >= 0) e = static_cast<double>(e / (norm == 1 ? std::sqrt(total) : total));
-        out.real["y"].push_back(e);
-      }
-    }
-    return out;
-  });
-  return op.roundings(N + p + 8).gradient_elements(300);
+  return op.on_cuda({1.0 * p, 1}, {1.0 * p, 4});
 }
 
 std::vector<OpCase> cases() {
   using M = FeatureMap;
-  const Shape two{9, 2, 5, {4, 3}, {0, 1}}, three{7, 3, 6, {5, 4, 5}, {0, 1, 2}},
-      wide{70, 2, 36, {11, 9}, {0, 1}};
-  // eps: a row of absent ids is 0, and so is the sum of its features.
-  std::vector<OpCase> all;
-  for (const auto& [label, norm] : {std::pair{"None", -1}, std::pair{"Sum", 0}, std::pair{"L2", 1}}) {
-    all.push_back(make(fmt::format("Dpfp1{}", label), two, M::dpfp, 1, norm, 0.5));
-    all.push_back(make(fmt::format("Dpfp3{}", label), three, M::dpfp, 3, norm, 0.5));
-    all.push_back(make(fmt::format("Elu1{}", label), two, M::elu1, 1, norm, 0));
-    all.push_back(make(fmt::format("Wide{}", label), wide, M::dpfp, 2, norm, 0.5));
-    all.push_back(make(fmt::format("Relu{}", label), three, M::relu, 1, norm, 0.5));
+  std::vector<Shape> shapes = {{M::dpfp, 1, 64, 0},     {M::dpfp, 3, 64, -1}, {M::dpfp, 2, 37, 1},
+                               {M::elu1, 1, 64, 0},     {M::tanh, 1, 64, -1}, {M::relu, 1, 33, 1},
+                               {M::identity, 1, 20, 1}, {M::dpfp, 8, 64, 0},  {M::dpfp, 33, 32, 0},
+                               {M::dpfp, 2, 128, 1},    {M::elu1, 1, 32, 1},  {M::relu, 1, 128, 0},
+                               {M::silu, 1, 64, 1},     {M::exp, 1, 33, 0}};
+  const auto small = [&](M map, int nu, int norm, int N, int d, const std::vector<int>& rows) {
+    std::vector<int> channel(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) channel[i] = static_cast<int>(i);
+    shapes.push_back({map, nu, d, norm, N, rows, channel, true});
+  };
+  for (const int norm : {-1, 0, 1}) {
+    small(M::dpfp, 1, norm, 9, 5, {4, 3});
+    small(M::dpfp, 3, norm, 7, 6, {5, 4, 5});
+    small(M::elu1, 1, norm, 9, 5, {4, 3});
+    small(M::dpfp, 2, norm, 70, 36, {11, 9});
+    small(M::relu, 1, norm, 7, 6, {5, 4, 5});
   }
-  all.push_back(make("Tanh", three, M::tanh, 1, -1, 0));
-  all.push_back(make("TanhL2", wide, M::tanh, 1, 1, 0.5));
-  all.push_back(make("Identity", two, M::identity, 1, -1, 0));
-  all.push_back(make("IdentityL2", wide, M::identity, 1, 1, 0.5));
+  small(M::tanh, 1, -1, 7, 6, {5, 4, 5});
+  small(M::tanh, 1, 1, 70, 36, {11, 9});
+  small(M::identity, 1, -1, 9, 5, {4, 3});
+  small(M::identity, 1, 1, 70, 36, {11, 9});
+  std::vector<OpCase> all;
+  for (const Shape& s : shapes) {
+    const char* norms[] = {"none", "sum", "l2"};
+    all.push_back(
+        make(fmt::format("{}_nu{}_{}x{}_{}", static_cast<int>(s.map), s.nu, s.N, s.d, norms[s.norm + 1]), s));
+  }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(TableFeatures, OpCheck, ::testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(TableFeatures, CudaOpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
 }  // namespace crosstalk::checks

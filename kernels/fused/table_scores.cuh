@@ -4,7 +4,7 @@
 // Lane l of a team of kLanes holds columns 4 (l + kLanes h) + k, h < kGroups, k < 4: whole quads, so that a
 // team reads a row in accesses of neighbours. DPFP also needs the columns before each quad: x goes on with
 // x_{i-d} = -x_i, since f = [relu(x); relu(-x)] is a ring and relu(-x) its second half.
-// What is absent is read from a row of zeros: loads without branches are under way together.
+// Absent ids read a row of zeros: without branches the loads overlap.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"

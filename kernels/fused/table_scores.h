@@ -1,7 +1,7 @@
 // Scores of queries against keys that exist only as sums of table rows: a_qt = scale phi(query_q).phi(k_t),
 // k_t = sum_i table_i[ids[t, channel_i]].
 //
-// The chain lookup, feature maps, scores in one op: for few queries a sequence, writing k [R,B,T,d] and
+// The chain lookup, feature maps, scores, which a CPU runs, in one op: for few queries a sequence, writing k [R,B,T,d] and
 // phi(k) [R,B,T,p] and reading them and their gradients back costs more than computing them anew. FAVOR+
 // needs O k_t as well, which is a sum of rows of table_i O^T: rows x m products instead of tokens x m.
 // position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and pass no
@@ -45,10 +45,6 @@ constexpr bool table_scores_cover(FeatureMap map, int d, int nu) {
          (is_entry_map(map) || map == FeatureMap::favor || (map == FeatureMap::dpfp && nu <= kTableScoresNu));
 }
 
-template <class Real>
-void run_cpu(const Exec& exec, const TableScoresForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const TableScoresBackward<Real>& args);
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& args);
 template <class Real>

@@ -1,10 +1,11 @@
 // Scores from table rows, maps of single entries and DPFP: three kernels, each of which makes keys and
-// features anew in registers (ops/table_scores.cuh). Tables and queries are small and stay in the first
+// features anew in registers (table_scores.cuh). Tables and queries are small and stay in the first
 // cache; a token costs tables x d reads and a few instructions a feature in each.
 //
 //   scores    a team of lanes a token
 //   query     the warps that share a sequence walk its tokens; their teams, then warps, are added in order
-//   tables    the warps that share a row walk its list, each team every so-manieth entry; added likewise
+//   tables    the warps that share a row walk its list: team i of n takes entries i, i + n, ...; sums are added in the
+//             order of teams
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/table_scores.cuh"

@@ -1,3 +1,4 @@
+// Linear maps, of operands as they are and of rounded ones.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/linear.h"
 
@@ -234,6 +235,45 @@ TEST_F(LinearOnCuda, MoreThanTwoToThe31Numbers) {
               d_y[0] * w[static_cast<std::size_t>(i)] + d_y[1] * w[static_cast<std::size_t>(I + i)])
         << i;
 }
+
+// Rounded operands are the same on both devices: the tolerance is that of the sums.
+std::vector<OpCase> tiles() {
+  std::vector<OpCase> all;
+  for (const auto& [N, I, O] : {std::tuple{1, 1, 1},
+                                {5, 3, 2},
+                                {33, 65, 1},
+                                {70, 64, 64},
+                                {129, 37, 67},
+                                {600, 64, 1},
+                                {1100, 20, 5},
+                                {2100, 5, 1},
+                                {900, 72, 600},
+                                {32, 968, 64},
+                                {440, 603, 64},
+                                {20, 700, 130},
+                                {64, 2500, 3}}) {
+    for (const auto& [format, precision] : {std::pair{"", Precision::full},
+                                            {"Unbiased", Precision::full},
+                                            {"Tf32", Precision::tf32},
+                                            {"Bf16", Precision::bf16}}) {
+      OpCase op(fmt::format("{}x{}x{}{}", N, I, O, format));
+      op.input("x", {N, I}, uniform(-1, 1)).input("w", {O, I}, uniform(-1, 1)).output("y", {N, O});
+      if (std::string(format) != "Unbiased") op.input("b", {O}, uniform(-1, 1));
+      call<Linear>(op, [precision = precision](auto& o) { o.precision = precision; });
+      const double most = std::max(N, O);
+      all.push_back(
+          op.on_cuda({1.0 * I, 1}, {most, 1}).heavy(N * I > (precision == Precision::full ? 50000 : 5000)));
+    }
+  }
+  OpCase weights("GradientOfWeightsAlone");
+  weights.parameter("x", {40, 8}, uniform(-1, 1)).input("w", {6, 8}, uniform(-1, 1)).output("y", {40, 6});
+  weights.parameter("b", {6}, uniform(-1, 1));
+  call<Linear>(weights, [](auto&) {});
+  all.push_back(weights.on_cuda({8, 1}, {40, 1}));
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Linear, CudaOpCheck, ::testing::ValuesIn(tiles()), case_name);
 
 }  // namespace
 }  // namespace crosstalk::checks

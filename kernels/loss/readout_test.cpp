@@ -1,3 +1,4 @@
+// Values gathered by read weights, and the squared loss against one-hot targets.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/loss/readout.h"
 
@@ -13,7 +14,7 @@ OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lo
   op.integers("tokens", {B, T, C}, integer_in(lowest_id, V - 1));
   op.output("y", {B, Q, V});
   if (eps > 0) {
-    op.workspace("w", {B, Q, T}).workspace("inverse", {B, Q});
+    op.output_without_gradient("w", {B, Q, T}).output_without_gradient("inverse", {B, Q});
   } else {
     op.absent("w").absent("inverse");
   }
@@ -23,6 +24,9 @@ OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lo
     for (int bq = 0; bq < B * Q; ++bq) {
       long double sum = eps;
       for (int t = 0; t < T; ++t) sum += in["a"][static_cast<std::size_t>(bq * T + t)];
+      for (int t = 0; t < T; ++t)
+        out.real["w"].push_back(static_cast<double>(in["a"][static_cast<std::size_t>(bq * T + t)] / sum));
+      out.real["inverse"].push_back(static_cast<double>(1 / sum));
       for (int v = 0; v < V; ++v) {
         long double y = 0;
         for (int t = 0; t < T; ++t) {
@@ -98,6 +102,38 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Readout, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+std::vector<OpCase> sizes() {
+  std::vector<OpCase> all;
+  for (const auto& [B, Q, T, V] : {std::tuple{1, 1, 1, 1},
+                                   {3, 2, 40, 7},
+                                   {2, 5, 100, 90},
+                                   {2, 1, 65, 1},
+                                   {1, 3, 50, 1500},
+                                   {2, 1, 700, 5},
+                                   {1, 2, 600, 5000}}) {
+    const std::string shape = fmt::format("{}x{}x{}x{}", B, Q, T, V);
+    all.push_back(gather("Gather" + shape, B, T, Q, V, 3, -1).on_cuda({1.0 * T, 1}, {1, 1}));
+    all.push_back(
+        gather("GatherDivided" + shape, B, T, Q, V, 3, -1, 1e-6).on_cuda({1.0 * T, 1}, {1.0 * T, 1}));
+  }
+  for (const auto& [B, Q, V] : {std::tuple{1, 1, 1}, {1, 2, 600}, {5, 3, 33}, {32, 1, 100}, {20, 30, 17}}) {
+    OpCase op = loss(fmt::format("Loss{}x{}x{}", B, Q, V), B, Q, V, -1);
+    all.push_back(op.on_cuda({1.0 * (V + B * Q), 1}, {1, 1}));
+    OpCase at_once(fmt::format("LossAndGradient{}x{}x{}", B, Q, V));
+    at_once.parameter("y", {B, Q, V}, normal()).integers("target", {B, Q}, integer_in(-1, V - 1));
+    at_once.output_without_gradient("loss", {}).output_without_gradient("query_loss", {B, Q});
+    at_once.output_without_gradient("d_y", {B, Q, V}).integer_output("correct", {B, Q});
+    at_once.forward([](const Exec& exec, auto& s) {
+      run(exec, SquaredLossForward{s.real("y"), s.real("query_loss"), s.real("loss"), s.integer("target"),
+                                   s.integer("correct"), s.real("d_y")});
+    });
+    all.push_back(at_once.on_cuda({1.0 * (V + B * Q), 1}, {1, 1}));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Readout, CudaOpCheck, ::testing::ValuesIn(sizes()), case_name);
 
 // The gradient on the way is that of the op of its own.
 TEST(SquaredLoss, GradientWithTheLoss) {

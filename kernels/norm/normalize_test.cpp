@@ -1,3 +1,4 @@
+// Rows divided by their sum, length, root mean square or standard deviation.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm/normalize.h"
 
@@ -80,6 +81,23 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Normalize, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+std::vector<OpCase> widths() {
+  std::vector<OpCase> all;
+  for (const auto& [name, norm] : {std::pair{"Sum", RowNorm::sum},
+                                   {"L2", RowNorm::l2},
+                                   {"Layer", RowNorm::layer},
+                                   {"Rms", RowNorm::rms}}) {
+    for (const int D : {1, 5, 64, 130, 300, 600}) {
+      OpCase op = make(fmt::format("{}{}", name, D), norm, 19, D, 1e-2,
+                       uniform(norm == RowNorm::layer ? -1 : 0.1, 1));
+      all.push_back(op.on_cuda({1.0 * D, 2}, {1.0 * D, 4}));
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Normalize, CudaOpCheck, ::testing::ValuesIn(widths()), case_name);
 
 }  // namespace
 }  // namespace crosstalk::checks

@@ -1,7 +1,8 @@
-// Adam against PyTorch's update, written element by element as its documentation states it.
+// Adam against PyTorch's update, written element by element as its documentation states it; on a GPU against the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/adam.h"
 
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_check.h"
 
 namespace crosstalk::checks {
@@ -45,40 +46,51 @@ struct Adam {
   std::vector<int> ids;
   Tensor<double> decay = {}, scale = {};
 
-  Adam(std::vector<int> ids_, int P_, Betas betas_)
-      : R(static_cast<int>(ids_.size())), P(P_), betas(betas_), ids(std::move(ids_)) {
+  Adam(std::vector<int> ids_, int P_, Betas betas_, Device device = Device::cpu)
+      : set(device), R(static_cast<int>(ids_.size())), P(P_), betas(betas_), ids(std::move(ids_)) {
     for (const char* name : {"parameter", "gradient", "m", "v"}) set.reals.add(name, R, {P});
-    set.doubles.add("learning_rate", R, {});
+    for (const char* name : {"learning_rate", "decay", "scale"}) set.doubles.add(name, R, {});
     set.integers.add("step", R, {});
     set.allocate();
     for (int r = 0; r < R; ++r) {
-      upload(Device::cpu, set.real("m"), r, Numbers(static_cast<std::size_t>(P), 0));
-      upload(Device::cpu, set.real("v"), r, Numbers(static_cast<std::size_t>(P), 0));
-      upload(Device::cpu, set.real("parameter"), r, start(ids[static_cast<std::size_t>(r)]));
-      upload(Device::cpu, set.precise("learning_rate"), r, Numbers{kRate[ids[static_cast<std::size_t>(r)]]});
+      const int id = ids[static_cast<std::size_t>(r)];
+      upload(device, set.real("m"), r, Numbers(static_cast<std::size_t>(P), 0));
+      upload(device, set.real("v"), r, Numbers(static_cast<std::size_t>(P), 0));
+      upload(device, set.real("parameter"), r, start(id));
+      upload(device, set.precise("learning_rate"), r, Numbers{kRate[id]});
+      upload(device, set.precise("decay"), r, Numbers{0.1 * id});
+      upload(device, set.precise("scale"), r, Numbers{1 / (1.0 + id)});
     }
   }
+  /// Weights decay and gradients are scaled, by replica.
+  void decays_and_scales() { decay = set.precise("decay"), scale = set.precise("scale"); }
   Numbers start(int id) const {
     Numbers x;
     for (int i = 0; i < P; ++i) x.push_back(static_cast<double>(static_cast<float>(std::sin(i + 10 * id))));
     return x;
   }
+  void give_step(int step) {
+    for (int r = 0; r < R; ++r) {
+      Numbers g;
+      for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[static_cast<std::size_t>(r)], i, step));
+      upload(set.device(), set.real("gradient"), r, g);
+      upload(set.device(), set.integer("step"), r, Integers{step});
+    }
+  }
+  AdamStep<Real> op() const {
+    return {betas.beta1,          betas.beta2,   betas.eps,     set.real("parameter"),
+            set.real("gradient"), set.real("m"), set.real("v"), set.precise("learning_rate"),
+            set.integer("step"),  decay,         scale};
+  }
   void steps(const Exec& exec, int first, int last) {
     for (int step = first; step <= last; ++step) {
-      for (int r = 0; r < R; ++r) {
-        Numbers g;
-        for (int i = 0; i < P; ++i) g.push_back(gradient_of(ids[static_cast<std::size_t>(r)], i, step));
-        upload(Device::cpu, set.real("gradient"), r, g);
-        upload(Device::cpu, set.integer("step"), r, Integers{step});
-      }
-      run(exec, AdamStep<Real>{betas.beta1, betas.beta2, betas.eps, set.real("parameter"),
-                               set.real("gradient"), set.real("m"), set.real("v"),
-                               set.precise("learning_rate"), set.integer("step"), decay, scale});
+      give_step(step);
+      run(exec, op());
     }
     set.check_overruns();
   }
   std::vector<Real> get(const std::string& name, int r) const {
-    return download(Device::cpu, set.real(name), r);
+    return download(set.device(), set.real(name), r);
   }
 };
 
@@ -155,16 +167,12 @@ template <class Real>
 void check_neutral() {
   const Betas betas{0.9, 0.999, 1e-8};
   Adam<Real> plain({0, 1}, 300, betas), neutral({0, 1}, 300, betas);
-  TensorSet<Real> extra;
-  for (const char* name : {"decay", "scale"}) extra.doubles.add(name, 2, {});
-  extra.allocate();
   for (int r = 0; r < 2; ++r) {
-    upload(Device::cpu, extra.precise("decay"), r, Numbers{0});
-    upload(Device::cpu, extra.precise("scale"), r, Numbers{1});
+    upload(Device::cpu, neutral.set.precise("decay"), r, Numbers{0});
+    upload(Device::cpu, neutral.set.precise("scale"), r, Numbers{1});
   }
   plain.steps(Exec{}, 1, 7);
-  neutral.decay = extra.precise("decay");
-  neutral.scale = extra.precise("scale");
+  neutral.decays_and_scales();
   neutral.steps(Exec{}, 1, 7);
   for (int r = 0; r < 2; ++r) {
     EXPECT_TRUE(identical("parameter", plain.get("parameter", r).data(), neutral.get("parameter", r).data(),
@@ -214,6 +222,85 @@ void check_replicas() {
 TEST(Adam, ReplicasDoNotKnowEachOther) {
   check_replicas<double>();
   check_replicas<float>();
+}
+
+class AdamOnCuda : public CudaTest {};
+
+Exec on(const CudaStream& stream) {
+  Exec exec;
+  exec.device = Device::cuda;
+  exec.stream = stream.get();
+  return exec;
+}
+
+/// Three steps against the CPU's; a replica's bits in company of 1, 5 and 64.
+template <class Real>
+void check_cuda(int P, bool all) {
+  const Betas betas{0.9, 0.999, 1e-8};
+  const CudaStream stream;
+  const auto stepped = [&](const std::vector<int>& ids, Device device) {
+    auto adam = std::make_unique<Adam<Real>>(ids, P, betas, device);
+    if (all) adam->decays_and_scales();
+    for (int step = 1; step <= 3; ++step) {
+      adam->give_step(step);
+      run(device == Device::cuda ? on(stream) : Exec{}, adam->op());
+      if (device == Device::cuda) stream.synchronise();
+    }
+    adam->set.check_overruns();
+    return adam;
+  };
+  std::vector<int> ids = {0, 1, 2, 3, 4}, many;
+  if (few_replicas()) ids = {0, 1};
+  for (int i = 0; i < 64; ++i) many.push_back(i % 5);
+  const auto cpu = stepped(ids, Device::cpu), gpu = stepped(ids, Device::cuda);
+  const auto company = few_replicas() ? nullptr : stepped(many, Device::cuda);
+  const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
+  for (const int id : ids) {
+    const auto alone = stepped({id}, Device::cuda);
+    for (const char* name : {"parameter", "m", "v"}) {
+      const auto want = cpu->get(name, id), got = gpu->get(name, id);
+      const double limit = 40 * eps * (4 + std::sqrt(10.)) * std::max(1., magnitude(want.data(), P));
+      EXPECT_TRUE(close(name, got.data(), want.data(), P, limit));
+      EXPECT_TRUE(identical(name, alone->get(name, 0).data(), got.data(), P));
+      if (!company) continue;
+      EXPECT_TRUE(identical(name, company->get(name, 55 + id).data(), got.data(), P));
+    }
+  }
+}
+
+TEST_F(AdamOnCuda, IsThatOfTheCpu) {
+  for (const int P : {1, 3, 64, 2047, 5001}) {
+    for (const bool all : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} numbers{}", P, all ? ", decay and scale" : ""));
+      check_cuda<double>(P, all);
+      check_cuda<float>(P, all);
+    }
+  }
+}
+
+// A captured step gives what the same ops give one by one, as often as it is launched.
+TEST_F(AdamOnCuda, CapturedStepsAreSteps) {
+  const CudaStream stream;
+  Adam<float> one({0, 1}, 100, {0.9, 0.999, 1e-8}, Device::cuda),
+      two({0, 1}, 100, {0.9, 0.999, 1e-8}, Device::cuda);
+  one.give_step(5), two.give_step(5);
+  for (int i = 0; i < 6; ++i) run(on(stream), one.op());
+  CudaGraph graph;
+  EXPECT_FALSE(graph);
+  graph.begin(stream);
+  run(on(stream), two.op());
+  run(on(stream), two.op());
+  graph.end();
+  EXPECT_TRUE(graph);
+  EXPECT_EQ(graph.nodes(), 2u);
+  CudaEvent before, after;
+  before.record(stream);
+  for (int i = 0; i < 3; ++i) graph.launch(stream);
+  after.record(stream);
+  stream.synchronise();
+  EXPECT_TRUE(stream.idle());
+  EXPECT_GT(after.seconds_since(before), 0);
+  for (const char* name : {"parameter", "m", "v"}) EXPECT_EQ(one.get(name, 1), two.get(name, 1));
 }
 
 }  // namespace

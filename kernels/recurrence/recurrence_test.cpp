@@ -3,6 +3,7 @@
 #include "kernels/recurrence/recurrence.h"
 
 #include "kernels/attention/attention.h"
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/gradcheck.h"
 #include "kernels/testing/op_fields.h"
 
@@ -70,10 +71,9 @@ const auto read_forward = []<class Real>(const Exec& exec, TensorSet<Real>& s) {
 
 /// `gates` names the gates that are present: w(rite), e(rase), d(ecay). A trail instead of a history where
 /// asked.
-OpCase make(const std::string& name, Shape s, const std::string& gates, bool trail = false) {
+OpCase make(const std::string& name, Shape s, const std::string& gates, bool trail, const Fill& keys) {
   OpCase op(name);
-  const double scale = 1 / std::sqrt(static_cast<double>(s.P));  // |k| about 1: nothing explodes
-  op.input("k", {s.B, s.T, s.P}, normal(scale)).input("q", {s.B, s.Q, s.P}, normal());
+  op.input("k", {s.B, s.T, s.P}, keys).input("q", {s.B, s.Q, s.P}, normal());
   for (const auto& [letter, gate] : {std::pair{'w', "write"}, {'e', "erase"}, {'d', "decay"}}) {
     if (gates.find(letter) == std::string::npos) {
       op.absent(gate);
@@ -92,6 +92,11 @@ OpCase make(const std::string& name, Shape s, const std::string& gates, bool tra
   op.oracle(oracle(s.B, s.T, s.Q, s.P));
   op.roundings(3.0 * s.T + s.P).condition(4);
   return op;
+}
+
+OpCase make(const std::string& name, Shape s, const std::string& gates, bool trail = false) {
+  // |k| about 1: nothing explodes
+  return make(name, s, gates, trail, normal(1 / std::sqrt(static_cast<double>(s.P))));
 }
 
 std::vector<OpCase> cases() {
@@ -134,6 +139,50 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recurrence, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+std::vector<OpCase> reads() {
+  std::vector<OpCase> all;
+  const auto add = [&](const std::string& kind, ReadShape s, const std::string& gates, bool trail) {
+    const double size = std::sqrt(3.0 / s.P), length = s.T + s.P;
+    OpCase op = make(fmt::format("{}{}x{}x{}x{}", kind, s.B, s.T, s.P, s.Q), {s.B, s.T, s.Q, s.P}, gates,
+                     trail, uniform(-size, size));
+    all.push_back(op.on_cuda({length, 4}, {length + (trail ? 0 : s.Q), 8}));
+  };
+  for (const ReadShape& s : kReadShapes) {
+    for (const char* gates : {"", "w", "we", "wd", "wed"})
+      add(fmt::format("Gates{}_", gates), s, gates, false);
+  }
+  for (const auto& [B, T, P] : {std::tuple{1, 1, 1},
+                                {3, 5, 4},
+                                {4, 33, 20},
+                                {2, 200, 128},
+                                {3, 47, 64},
+                                {2, 61, 132},
+                                {2, 50, 256},
+                                {2, 37, 400},
+                                {2, 21, 700}})
+    add("Trail", {B, T, P, 1}, "we", true);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recurrence, CudaOpCheck, ::testing::ValuesIn(reads()), case_name);
+
+class RecurrenceOnCuda : public CudaTest {};
+
+TEST_F(RecurrenceOnCuda, KeysThatAreTooWideAreNamed) {
+  OpCase op = make("TooWide", {1, 2, 1, 5000}, "");
+  TensorSet<float> set(Device::cuda);
+  op.fill(set, {0});
+  Exec exec;
+  exec.device = Device::cuda;
+  try {
+    op.run_forward(exec, set);
+    FAIL() << "5000 dimensions were taken";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("recurrent read"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("5000"), std::string::npos) << error.what();
+  }
+}
 
 /// A memory of one sequence in double precision, one query a call, for the laws below.
 class Reader {

@@ -15,13 +15,19 @@ inline bool cuda_required() {
   return required && std::string(required) == "1";
 }
 
+/// CROSSTALK_FEW_REPLICAS=1: two at most and small shapes, for tools that make the GPU slow.
+inline bool few_replicas() { return std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr; }
+
+/// For SetUp() or the start of a test, which returns where this skipped or failed.
+inline void want_cuda() {
+  if (built_with_cuda() && cuda_device_count() > 0) return;
+  if (cuda_required()) FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
+  GTEST_SKIP() << "no CUDA device";
+}
+
 class CudaTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (built_with_cuda() && cuda_device_count() > 0) return;
-    if (cuda_required()) FAIL() << "no CUDA device, and CROSSTALK_REQUIRE_CUDA is 1";
-    GTEST_SKIP() << "no CUDA device";
-  }
+  void SetUp() override { want_cuda(); }
 };
 
 }  // namespace crosstalk::checks

@@ -1,6 +1,8 @@
+// The checks that every op passes.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/op_check.h"
 
+#include <set>
 #include <type_traits>
 
 #include "kernels/testing/cuda_test.h"
@@ -60,6 +62,21 @@ void expect_identical(const std::string& what, const Snapshot<Real>& got, const 
   compare(got.precise, want.precise);
 }
 
+/// What backward is to do with gradients; those that are added to hold numbers.
+template <class Real>
+void ask_for(TensorSet<Real>& set, Write write) {
+  if (write != Write::add) return;
+  for (auto& [name, mode] : set.writes) {
+    if (mode != Write::overwrite) continue;
+    mode = Write::add;
+    const Tensor<Real> gradient = set.real("d_" + name);
+    Numbers before;
+    for (std::int64_t i = 0; i < gradient.size(); ++i)
+      before.push_back(0.75 + 0.125 * static_cast<double>(i % 11));
+    for (int r = 0; r < gradient.R; ++r) upload(set.device(), gradient, r, before);
+  }
+}
+
 }  // namespace
 
 Fill normal(double scale) {
@@ -105,32 +122,30 @@ RandomStream OpCase::stream(const std::string& name, int r) const {
 
 OpCase& OpCase::add_field(const std::string& name, std::vector<int> dims, const Fill& fill,
                           bool differentiable) {
-  Field field{name, std::move(dims), differentiable, {}};
-  for (int r = 0; r < kReplicas; ++r) {
-    RandomStream random = stream(name, r);
-    Numbers& values = field.values.emplace_back();
-    for (std::int64_t i = 0; i < elements(field.dims); ++i) values.push_back(fill(random, r, i));
-  }
-  fields_.push_back(std::move(field));
+  fields_.push_back({name, std::move(dims), differentiable, fill, {}});
   return *this;
 }
 
 OpCase& OpCase::integers(const std::string& name, std::vector<int> dims, const Fill& fill) {
-  IntegerField field{name, std::move(dims), {}};
-  for (int r = 0; r < kReplicas; ++r) {
-    RandomStream random = stream(name, r);
-    Integers& values = field.values.emplace_back();
-    for (std::int64_t i = 0; i < elements(field.dims); ++i)
-      values.push_back(static_cast<std::int32_t>(fill(random, r, i)));
-  }
-  integers_.push_back(std::move(field));
+  integers_.push_back({name, std::move(dims), fill});
   return *this;
+}
+
+template <class T>
+std::vector<T> OpCase::drawn(const std::string& name, const std::vector<int>& dims, const Fill& fill,
+                             int r) const {
+  RandomStream random = stream(name, r);
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < elements(dims); ++i) values.push_back(static_cast<T>(fill(random, r, i)));
+  return values;
 }
 
 OpCase& OpCase::edit(const std::string& name, const std::function<void(int r, Numbers&)>& f) {
   for (Field& field : fields_) {
     if (field.name != name) continue;
-    for (int r = 0; r < kReplicas; ++r) f(r, field.values[static_cast<std::size_t>(r)]);
+    std::vector<Numbers> edited;
+    for (int r = 0; r < kReplicas; ++r) f(r, edited.emplace_back(numbers(field, r)));
+    field.edited = std::move(edited);
     return *this;
   }
   throw std::out_of_range("no input is named " + name);
@@ -138,10 +153,10 @@ OpCase& OpCase::edit(const std::string& name, const std::function<void(int r, Nu
 
 Values OpCase::inputs(int r) const {
   Values in;
-  for (const Field& field : fields_) in.real[field.name] = field.values[static_cast<std::size_t>(r)];
+  for (const Field& field : fields_) in.real[field.name] = numbers(field, r);
   for (const std::string& name : absent_) in.real[name] = {};
   for (const IntegerField& field : integers_)
-    in.integer[field.name] = field.values[static_cast<std::size_t>(r)];
+    in.integer[field.name] = drawn<std::int32_t>(field.name, field.dims, field.fill, r);
   return in;
 }
 
@@ -167,20 +182,23 @@ void OpCase::fill(TensorSet<Real>& set, const std::vector<int>& replicas) const 
     set.reals.add(out.name, R, out.dims);
     if (out.differentiable) set.reals.add("d_" + out.name, R, out.dims);
   }
-  for (const auto& [name, dims] : integer_outputs_) set.integers.add(name, R, dims);
+  for (const IntegerOutput& out : integer_outputs_) set.integers.add(out.name, R, out.dims);
   set.allocate();
-  for (int i = 0; i < R; ++i) {
-    const auto r = static_cast<std::size_t>(replicas[static_cast<std::size_t>(i)]);
-    for (const Field& field : fields_) upload(set.device(), set.real(field.name), i, field.values[r]);
+  const auto give = [&](int r, const auto& tensor, const auto& values) {
+    for (int i = 0; i < R; ++i)
+      if (replicas[static_cast<std::size_t>(i)] == r) upload(set.device(), tensor, i, values);
+  };
+  for (const int r : std::set<int>(replicas.begin(), replicas.end())) {
+    for (const Field& field : fields_) give(r, set.real(field.name), numbers(field, r));
     for (const IntegerField& field : integers_)
-      upload(set.device(), set.integer(field.name), i, field.values[r]);
+      give(r, set.integer(field.name), drawn<std::int32_t>(field.name, field.dims, field.fill, r));
     for (const Output& out : outputs_) {
       if (!out.differentiable) continue;
       Numbers cotangent = out.cotangent;
-      RandomStream random = stream("d_" + out.name, static_cast<int>(r));
+      RandomStream random = stream("d_" + out.name, r);
       while (static_cast<std::int64_t>(cotangent.size()) < elements(out.dims))
         cotangent.push_back(normal_from_uniform(random.uniform()));
-      upload(set.device(), set.real("d_" + out.name), i, cotangent);
+      give(r, set.real("d_" + out.name), cotangent);
     }
   }
 }
@@ -231,9 +249,11 @@ void OpCase::reference() const {
       EXPECT_TRUE(close(fmt::format("{}, replica {}", out.name, r), set.real(out.name).at(r), w.data(),
                         elements(out.dims), limit, out.dims));
     }
-    for (const auto& [name, dims] : integer_outputs_)
-      EXPECT_EQ(download(set.device(), set.integer(name), r), want.integer.at(name))
-          << name << ", replica " << r;
+    for (const IntegerOutput& out : integer_outputs_) {
+      if (!out.compared) continue;
+      EXPECT_EQ(download(set.device(), set.integer(out.name), r), want.integer.at(out.name))
+          << out.name << ", replica " << r;
+    }
   }
 }
 
@@ -344,48 +364,97 @@ void OpCase::check_replicas() const {
   replicas<float>();
 }
 
-/// CUDA against the CPU on equal data; alone against together, bit for bit.
+/// Fills and runs on a stream of its own. Write::add: gradients hold numbers before, as on the CPU.
 template <class Real>
-void OpCase::cuda() const {
+void OpCase::run_on_cuda(TensorSet<Real>& set, const std::vector<int>& replicas, Write write) const {
+  fill(set, replicas);
+  ask_for(set, write);
+  const CudaStream stream;
   Exec exec;
   exec.device = Device::cuda;
-  TensorSet<Real> host, device(Device::cuda);
-  fill(host, all_replicas());
-  fill(device, all_replicas());
-  run_forward(cpu(), host);
-  run_backward(cpu(), host);
-  run_forward(exec, device);
-  run_backward(exec, device);
-  for (int r = 0; r < kReplicas; ++r) {
-    const auto expect_close = [&](const std::string& name, double length, const std::vector<int>& dims) {
-      const auto got = download(Device::cuda, device.real(name), r);
-      const auto want = download(Device::cpu, host.real(name), r);
-      const auto n = static_cast<std::int64_t>(want.size());
-      const double size = condition_ * std::max(1e-3, magnitude(want.data(), n));
-      EXPECT_TRUE(close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n,
-                        2 * tolerance<Real>(length, size).limit(), dims));
-    };
-    for (const Output& out : outputs_) {
-      if (out.compared) expect_close(out.name, roundings_ + 4, out.dims);
+  exec.stream = stream.get();
+  run_forward(exec, set);
+  run_backward(exec, set);
+  stream.synchronise();
+}
+
+template <class Real>
+double OpCase::cuda_limit(bool of_gradient, double magnitude) const {
+  if (limits_.empty()) {
+    const double length = of_gradient ? 3 * roundings_ + 8 : roundings_ + 4;
+    return 2 * tolerance<Real>(length, condition_ * std::max(1e-3, magnitude)).limit();
+  }
+  const CudaLimit& limit = limits_[of_gradient];
+  const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
+  return 4 * eps * (4 + std::sqrt(limit.terms)) * limit.scale * std::max(1.0, magnitude);
+}
+
+/// CUDA against the CPU on equal data; alone against together, bit for bit.
+template <class Real>
+void OpCase::cuda(bool in_company) const {
+  std::vector<int> ids = all_replicas();
+  if (few_replicas()) ids = {0, 1};
+  std::vector<Write> writes = {Write::overwrite};
+  if (in_company && has_backward()) writes.push_back(Write::add);
+  for (const Write write : writes) {
+    SCOPED_TRACE(write == Write::add ? "Write::add" : "Write::overwrite");
+    TensorSet<Real> host, device(Device::cuda);
+    fill(host, ids);
+    ask_for(host, write);
+    run_forward(cpu(), host);
+    run_backward(cpu(), host);
+    run_on_cuda(device, ids, write);
+    if (in_company) device.check_overruns();
+    for (const int r : ids) {
+      const auto expect_close = [&](const std::string& name, bool of_gradient, const std::vector<int>& dims) {
+        const auto got = download(Device::cuda, device.real(name), r);
+        const auto want = download(Device::cpu, host.real(name), r);
+        const auto n = static_cast<std::int64_t>(want.size());
+        const double limit = cuda_limit<Real>(of_gradient, magnitude(want.data(), n));
+        EXPECT_TRUE(
+            close(fmt::format("CUDA {}, replica {}", name, r), got.data(), want.data(), n, limit, dims));
+      };
+      for (const Output& out : outputs_) {
+        if (out.compared) expect_close(out.name, out.name.starts_with("d_"), out.dims);
+      }
+      for (const IntegerOutput& out : integer_outputs_) {
+        if (!out.compared) continue;
+        EXPECT_EQ(download(Device::cuda, device.integer(out.name), r),
+                  download(Device::cpu, host.integer(out.name), r))
+            << out.name;
+      }
+      for (const Field& field : fields_) {
+        if (field.differentiable && has_backward()) expect_close("d_" + field.name, true, field.dims);
+      }
+      TensorSet<Real> alone(Device::cuda);
+      run_on_cuda(alone, {r}, write);
+      expect_identical(fmt::format("CUDA replica {} alone", r), snapshot(alone, 0), snapshot(device, r));
     }
-    for (const auto& [name, dims] : integer_outputs_)
-      EXPECT_EQ(download(Device::cuda, device.integer(name), r),
-                download(Device::cpu, host.integer(name), r));
-    for (const Field& field : fields_) {
-      if (field.differentiable && has_backward())
-        expect_close("d_" + field.name, 3 * roundings_ + 8, field.dims);
-    }
-    TensorSet<Real> alone(Device::cuda);
-    fill(alone, {r});
-    run_forward(exec, alone);
-    run_backward(exec, alone);
-    expect_identical(fmt::format("CUDA replica {} alone", r), snapshot(alone, 0), snapshot(device, r));
+    if (!in_company || few_replicas()) continue;
+    std::vector<int> many;
+    for (int i = 0; i < 64; ++i) many.push_back(i % kReplicas);
+    TensorSet<Real> company(Device::cuda);
+    run_on_cuda(company, many, write);
+    for (const int i : {0, 1, 2, 33, 59, 63})
+      expect_identical(fmt::format("CUDA replica {} of 64", i), snapshot(company, i),
+                       snapshot(device, i % kReplicas));
   }
 }
 
 void OpCase::check_cuda() const {
-  cuda<double>();
-  cuda<float>();
+  cuda<double>(false);
+  cuda<float>(false);
+}
+
+void OpCase::check_cuda_in_company() const {
+  {
+    SCOPED_TRACE("double");
+    cuda<double>(true);
+  }
+  {
+    SCOPED_TRACE("float");
+    cuda<float>(true);
+  }
 }
 
 template void OpCase::fill(TensorSet<double>&, const std::vector<int>&) const;
@@ -401,11 +470,15 @@ TEST_P(OpCheck, Replicas) { GetParam().check_replicas(); }
 
 // A machine without a GPU shows these as skipped; where a GPU is required that is a failure.
 TEST_P(OpCheck, Cuda) {
-  if (!built_with_cuda() || cuda_device_count() == 0) {
-    ASSERT_FALSE(cuda_required()) << "a GPU is required, and there is none";
-    GTEST_SKIP() << "needs a GPU";
-  }
+  want_cuda();
+  if (IsSkipped() || HasFatalFailure()) return;
   GetParam().check_cuda();
 }
+
+void CudaOpCheck::SetUp() {
+  want_cuda();
+  if (!IsSkipped() && GetParam().is_heavy() && few_replicas()) GTEST_SKIP() << "too slow";
+}
+TEST_P(CudaOpCheck, AgreesWithTheCpu) { GetParam().check_cuda_in_company(); }
 
 }  // namespace crosstalk::checks

@@ -1,7 +1,8 @@
 // One op call described once (shapes, data, how to call it, a naive oracle), and the checks that every op
 // passes: reference, gradient, replicas, CUDA against CPU.
 //
-// A test file writes its cases and instantiates OpCheck with them; op_check.cpp holds the checks.
+// A test file writes its cases and instantiates OpCheck with them; op_check.cpp holds the checks. Cases at shapes that cut
+// a kernel's tiles, warps and buffers go to CudaOpCheck, which needs a GPU and no oracle.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
@@ -55,7 +56,7 @@ class OpCase {
     absent_.push_back(name);
     return *this;
   }
-  /// Changes the data of an input after it was filled.
+  /// Changes the data of an input now.
   OpCase& edit(const std::string& name, const std::function<void(int r, Numbers&)>& f);
 
   /// A real output with a random cotangent d_<name>.
@@ -79,7 +80,11 @@ class OpCase {
     return *this;
   }
   OpCase& integer_output(const std::string& name, std::vector<int> dims) {
-    integer_outputs_.emplace_back(name, std::move(dims));
+    integer_outputs_.push_back({name, std::move(dims), true});
+    return *this;
+  }
+  OpCase& workspace_of_integers(const std::string& name, std::vector<int> dims) {
+    integer_outputs_.push_back({name, std::move(dims), false});
     return *this;
   }
 
@@ -111,6 +116,20 @@ class OpCase {
     condition_ = c;
     return *this;
   }
+  /// What CUDA may differ from the CPU by: 4 eps (4 + sqrt(terms)) scale max(1, magnitude), eps being 1.6e-14 in double
+  /// precision; `terms` of the longest sum, numbers on the way `scale` times larger than the result.
+  struct CudaLimit {
+    double terms = 0, scale = 1;
+  };
+  OpCase& on_cuda(CudaLimit forward, CudaLimit backward) {
+    limits_ = {forward, backward};
+    return *this;
+  }
+  /// Left out where the GPU is slow (few_replicas()).
+  OpCase& heavy(bool is = true) {
+    heavy_ = is;
+    return *this;
+  }
   /// Of inputs larger than this, the gradient check takes only so many elements.
   OpCase& gradient_elements(std::int64_t n) {
     gradient_elements_ = n;
@@ -118,12 +137,15 @@ class OpCase {
   }
 
   const std::string& name() const { return name_; }
+  bool is_heavy() const { return heavy_; }
   /// The inputs of replica r as the oracle sees them in double precision.
   Values inputs(int r) const;
   void check_reference() const;
   void check_gradient() const;
   void check_replicas() const;
   void check_cuda() const;
+  /// The same where gradients are added too, and among 64 replicas.
+  void check_cuda_in_company() const;
 
   template <class Real>
   void fill(TensorSet<Real>& set, const std::vector<int>& replicas) const;
@@ -137,7 +159,8 @@ class OpCase {
     std::string name;
     std::vector<int> dims;
     bool differentiable;
-    std::vector<Numbers> values;  ///< by replica
+    Fill fill;
+    std::vector<Numbers> edited;  ///< by replica; empty: as filled
   };
   struct Output {
     std::string name;
@@ -145,13 +168,25 @@ class OpCase {
     bool differentiable, compared;
     Numbers cotangent;  ///< empty: random
   };
+  struct IntegerOutput {
+    std::string name;
+    std::vector<int> dims;
+    bool compared;
+  };
   struct IntegerField {
     std::string name;
     std::vector<int> dims;
-    std::vector<Integers> values;
+    Fill fill;
   };
   OpCase& add_field(const std::string& name, std::vector<int> dims, const Fill& fill, bool differentiable);
   RandomStream stream(const std::string& name, int r) const;
+  /// Data is drawn when it is wanted: a program holds hundreds of cases and mostly runs one.
+  template <class T>
+  std::vector<T> drawn(const std::string& name, const std::vector<int>& dims, const Fill& fill, int r) const;
+  Numbers numbers(const Field& field, int r) const {
+    return field.edited.empty() ? drawn<double>(field.name, field.dims, field.fill, r)
+                                : field.edited[static_cast<std::size_t>(r)];
+  }
   template <class Real>
   void reference() const;
   template <class Real>
@@ -159,7 +194,11 @@ class OpCase {
   template <class Real>
   void single_gradient() const;
   template <class Real>
-  void cuda() const;
+  void run_on_cuda(TensorSet<Real>& set, const std::vector<int>& replicas, Write write) const;
+  template <class Real>
+  void cuda(bool in_company) const;
+  template <class Real>
+  double cuda_limit(bool of_gradient, double magnitude) const;
   bool has_backward() const { return static_cast<bool>(backward64_); }
 
   std::string name_;
@@ -167,18 +206,33 @@ class OpCase {
   std::vector<IntegerField> integers_;
   std::vector<std::string> absent_;
   std::vector<Output> outputs_;
-  std::vector<std::pair<std::string, std::vector<int>>> integer_outputs_;
+  std::vector<IntegerOutput> integer_outputs_;
   std::function<void(const Exec&, TensorSet<double>&)> forward64_, backward64_;
   std::function<void(const Exec&, TensorSet<float>&)> forward32_, backward32_;
   std::function<Values(const Values&)> oracle_;
   double roundings_ = 1, condition_ = 1;
+  std::vector<CudaLimit> limits_;  ///< of values, of gradients; empty: from roundings and condition
   std::int64_t gradient_elements_ = 1 << 30;
+  bool heavy_ = false;
 };
+
+/// Shapes of reads that cut warps, tiles and buffers: Q queries of T tokens with keys of size P.
+struct ReadShape {
+  int B, T, P, Q;
+};
+inline constexpr ReadShape kReadShapes[] = {
+    {1, 1, 1, 1},    {3, 1, 5, 4},    {2, 9, 33, 1},   {3, 40, 64, 1},  {2, 23, 128, 1}, {2, 23, 100, 3},
+    {2, 67, 64, 70}, {1, 12, 300, 2}, {2, 10, 700, 1}, {1, 6, 1500, 2}, {2, 70, 256, 1}, {2, 5, 512, 2}};
 
 inline void PrintTo(const OpCase& op, std::ostream* out) { *out << op.name(); }
 
 /// INSTANTIATE_TEST_SUITE_P(Name, OpCheck, ::testing::ValuesIn(cases()), case_name);
 class OpCheck : public ::testing::TestWithParam<OpCase> {};
+/// Cases at shapes that only kernels care for: CUDA against the CPU.
+class CudaOpCheck : public ::testing::TestWithParam<OpCase> {
+ protected:
+  void SetUp() override;
+};
 inline std::string case_name(const ::testing::TestParamInfo<OpCase>& info) { return info.param.name(); }
 
 }  // namespace crosstalk::checks

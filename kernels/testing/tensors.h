@@ -69,16 +69,21 @@ class TensorSet {
     arena_.allocate();
   }
 
-  /// Throws where something was written past the end of a tensor or of one replica of it (CPU).
+  /// Throws where something was written past the end of a tensor (CPU) or of one replica of it.
   void check_overruns() const {
     arena_.check_guards();
-    if (device_ != Device::cpu) return;
-    const auto check = [](const auto& named) {
+    const auto check = [this](const auto& named) {
       for (const auto& [name, t] : named.all()) {
         for (int r = 0; r < t.R; ++r) {
-          const auto* begin = reinterpret_cast<const unsigned char*>(t.at(r) + t.size());
-          const auto* end = reinterpret_cast<const unsigned char*>(t.at(r) + t.replica_stride);
-          if (std::any_of(begin, end, [](unsigned char c) { return c != 0xFF; }))
+          std::vector<unsigned char> padding(static_cast<std::size_t>(t.replica_stride - t.size()) *
+                                             sizeof(*t.data));
+          if (padding.empty()) continue;
+          if (device_ == Device::cuda) {
+            cuda_copy_to_host(padding.data(), t.at(r) + t.size(), padding.size());
+          } else {
+            std::memcpy(padding.data(), t.at(r) + t.size(), padding.size());
+          }
+          if (std::any_of(padding.begin(), padding.end(), [](unsigned char c) { return c != 0xFF; }))
             throw std::logic_error("replica " + std::to_string(r) + " of " + name +
                                    " was written past its end");
         }

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
 #include "models/testing/model_run.h"
@@ -58,6 +59,13 @@ struct Toy {
   }
 };
 
+Var* times(Graph<double>& g, double scale, Var* x) {
+  Map<double> op;
+  op.scale = scale;
+  op.x = in(x);
+  return out(g.add(op).y);
+}
+
 // Sum of two variables, written as a node of its own: both inputs get the output's gradient.
 Var* plus(Graph<double>& g, Var* a, Var* b) {
   Var* out = g.like(a, 2);
@@ -81,25 +89,25 @@ Var* plus(Graph<double>& g, Var* a, Var* b) {
 
 TEST(GraphPlan, Chain) {
   Toy toy;
-  toy.finish(affine(toy.graph, 3, 0, toy.w));
+  toy.finish(times(toy.graph, 3, toy.w));
   toy.expect_gradient_of(3);
 }
 
 TEST(GraphPlan, DiamondAddsUpItsBranches) {
   Toy toy;
-  Var* stem = affine(toy.graph, 2, 0, toy.w);
-  Var* left = affine(toy.graph, 3, 0, stem);
-  Var* right = affine(toy.graph, 5, 0, stem);
+  Var* stem = times(toy.graph, 2, toy.w);
+  Var* left = times(toy.graph, 3, stem);
+  Var* right = times(toy.graph, 5, stem);
   toy.finish(plus(toy.graph, left, right));
   toy.expect_gradient_of(16);
 }
 
 TEST(GraphPlan, NestedDiamondsAndSkips) {
   Toy toy;
-  Var* stem = affine(toy.graph, 2, 0, toy.w);
-  Var* inner = plus(toy.graph, affine(toy.graph, 3, 0, stem), toy.w);  // 7 w
-  Var* outer = plus(toy.graph, inner, stem);                           // 9 w
-  toy.finish(plus(toy.graph, outer, toy.w));                           // 10 w
+  Var* stem = times(toy.graph, 2, toy.w);
+  Var* inner = plus(toy.graph, times(toy.graph, 3, stem), toy.w);  // 7 w
+  Var* outer = plus(toy.graph, inner, stem);                       // 9 w
+  toy.finish(plus(toy.graph, outer, toy.w));                       // 10 w
   toy.expect_gradient_of(10);
 }
 
@@ -111,8 +119,8 @@ TEST(GraphPlan, OneVariableAsBothInputs) {
 
 TEST(GraphPlan, OneParameterAskedForTwice) {
   Toy toy;
-  Var* left = affine(toy.graph, 3, 0, toy.w);
-  Var* right = affine(toy.graph, 5, 0, toy.graph.parameter(toy.block, 0));
+  Var* left = times(toy.graph, 3, toy.w);
+  Var* right = times(toy.graph, 5, toy.graph.parameter(toy.block, 0));
   toy.finish(plus(toy.graph, left, right));
   toy.expect_gradient_of(8);
 }
@@ -120,13 +128,13 @@ TEST(GraphPlan, OneParameterAskedForTwice) {
 TEST(GraphPlan, UnusedBranchesPassNoGradient) {
   Toy toy;
   int idle_backwards = 0;
-  Var* stem = affine(toy.graph, 2, 0, toy.w);
-  Var* dead = affine(toy.graph, 100, 0, stem);
+  Var* stem = times(toy.graph, 2, toy.w);
+  Var* dead = times(toy.graph, 100, stem);
   Var* deader = toy.graph.like(dead, 2);
   toy.graph.node(
       "dead end", {dead}, {deader}, [](const Exec&) {},
       [&](const Exec&, const Graph<double>::Writes&) { ++idle_backwards; });
-  toy.finish(affine(toy.graph, 3, 0, stem));
+  toy.finish(times(toy.graph, 3, stem));
   toy.expect_gradient_of(6);
   EXPECT_EQ(idle_backwards, 0);
   EXPECT_FALSE(dead->gradient_written);
@@ -135,7 +143,7 @@ TEST(GraphPlan, UnusedBranchesPassNoGradient) {
 
 TEST(GraphPlan, ParametersThatNobodyReadsKeepAZeroGradient) {
   Toy toy;
-  toy.finish(affine(toy.graph, 3, 0, toy.w));
+  toy.finish(times(toy.graph, 3, toy.w));
   toy.gradient();
   for (int i = 0; i < 2; ++i) EXPECT_EQ(toy.block.gradient(1).at(0)[i], 0);
 }
@@ -163,7 +171,7 @@ TEST(GraphPlan, NodesThatWantNoGradientAreToldSo) {
 
 TEST(GraphPlan, InferencePlansNoGradientsAndRefusesBackward) {
   Toy toy(false);
-  Var* y = affine(toy.graph, 3, 0, toy.w);
+  Var* y = times(toy.graph, 3, toy.w);
   toy.finish(y);
   toy.graph.forward({});
   EXPECT_EQ(y->gradient.data, nullptr);
@@ -172,14 +180,14 @@ TEST(GraphPlan, InferencePlansNoGradientsAndRefusesBackward) {
 
 TEST(GraphPlan, FreshMemoryIsPoisoned) {
   Toy toy;
-  Var* y = affine(toy.graph, 3, 0, toy.w);
+  Var* y = times(toy.graph, 3, toy.w);
   toy.finish(y);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(std::isnan(y->value.at(0)[i]) && std::isnan(y->gradient.at(0)[i]));
 }
 
 TEST(GraphPlan, AnOverrunIsNoticed) {
   Toy toy;
-  Var* y = affine(toy.graph, 3, 0, toy.w);
+  Var* y = times(toy.graph, 3, toy.w);
   toy.finish(y);
   toy.graph.forward({});
   EXPECT_NO_THROW(toy.graph.check_guards());

@@ -36,6 +36,14 @@ Tensor<Real> gradient(const Variable<Real>* v) {
   return v ? v->gradient : Tensor<Real>{};
 }
 
+/// Fused ops stand on a GPU in the place of their chain, which a CPU runs.
+template <class Args>
+void run_fused(const Exec& exec, const char* op, const Args& args) {
+  if (exec.device != Device::cuda)
+    throw std::logic_error(fmt::format("[{}] has no CPU form: run the chain that it replaces", op));
+  run_cuda(exec, args);
+}
+
 /// The rows of tables that fit each other and the ids.
 template <class Real>
 std::vector<Variable<Real>*> checked_tables(const char* op, const Tensor<std::int32_t>& ids,

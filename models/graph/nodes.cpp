@@ -43,26 +43,6 @@ Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Rea
   return y;
 }
 
-namespace {
-template <class Real>
-Variable<Real>* pointwise(Graph<Real>& g, PointMap map, double scale, double shift, Variable<Real>* x) {
-  Pointwise<Real> op;
-  op.map = map, op.scale = scale, op.shift = shift;
-  op.x = in(x);
-  return out<Real>(g.add(op).y);
-}
-}  // namespace
-
-template <class Real>
-Variable<Real>* sigmoid(Graph<Real>& g, double scale, Variable<Real>* x) {
-  return pointwise(g, PointMap::sigmoid, scale, 0, x);
-}
-
-template <class Real>
-Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real>* x) {
-  return pointwise(g, PointMap::affine, scale, shift, x);
-}
-
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
                        const BatchIds& batch) {
@@ -90,29 +70,6 @@ Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>
   op.k = in(k), op.q = in(q), op.write = in(write), op.erase = in(erase), op.decay = in(decay);
   op.position = ids(batch.position);
   return out<Real>(g.add(op).a);
-}
-
-template <class Real>
-PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch) {
-  PrefixDot<Real> op;
-  op.k = in(k), op.q = in(q), op.position = ids(batch.position);
-  const auto& added = g.add(op);
-  return {out<Real>(added.zk), out<Real>(added.zq)};
-}
-
-template <class Real>
-Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b) {
-  EraseRatio<Real> op;
-  op.a = in(a), op.b = in(b);
-  return out<Real>(g.add(op).y);
-}
-
-template <class Real>
-Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b) {
-  RowDivide<Real> op;
-  op.eps = eps;
-  op.a = in(a), op.b = in(b);
-  return out<Real>(g.add(op).y);
 }
 
 template <class Real>
@@ -222,28 +179,23 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   return {query_loss, loss, correct};
 }
 
-#define CROSSTALK_NODES(Real)                                                                                \
-  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);          \
-  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);     \
-  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                        \
-  template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                   \
-  template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                            \
-  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&);  \
-  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                          \
-  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,   \
-                                          Variable<Real>*, Variable<Real>*, const BatchIds&, bool);          \
-  template PrefixProducts<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&); \
-  template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                      \
-  template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);               \
-  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,                \
-                                         std::optional<double>);                                             \
-  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,    \
-                                    const BatchIds&);                                                        \
-  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,               \
-                                          const Tensor<std::int32_t>*, std::uint32_t);                       \
-  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                     \
-                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);                \
-  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchIds&);                     \
+#define CROSSTALK_NODES(Real)                                                                               \
+  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
+  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);    \
+  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
+  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&); \
+  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                         \
+  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,  \
+                                          Variable<Real>*, Variable<Real>*, const BatchIds&, bool);         \
+  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,               \
+                                         std::optional<double>);                                            \
+  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,   \
+                                    const BatchIds&);                                                       \
+  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \
+                                          const Tensor<std::int32_t>*, std::uint32_t);                      \
+  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                    \
+                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);               \
+  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchIds&);                    \
   template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&);
 CROSSTALK_NODES(float)
 CROSSTALK_NODES(double)

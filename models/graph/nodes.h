@@ -1,4 +1,5 @@
-// The vocabulary of graphs: one function an op, which checks shapes, makes the output and adds the node.
+// Nodes of graphs: functions that check shapes, make the output and add the node. Ops without a function here are added
+// as they are (Graph::add).
 //
 // Shape errors are bugs of a model, so they throw std::logic_error, naming the op and both shapes.
 // SPDX-License-Identifier: Apache-2.0
@@ -30,9 +31,10 @@ struct BatchTensors {
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
-/// Lists of where each id of a channel stands (ops/lookup.h), shared by all lookups of the channel. No node
-/// makes them: whoever fills the ids does (ModelGraph::prepare).
+/// Lists of where each id of a channel of `ids` stands (embedding/lookup.h), shared by all lookups of the channel. No
+/// node makes them: ModelGraph::prepare() does, when ids have been filled.
 struct Buckets {
+  const Tensor<std::int32_t>* ids = nullptr;
   int channel = 0;
   Tensor<std::int32_t>*order = nullptr, *start = nullptr;
 };
@@ -42,7 +44,7 @@ template <class Real>
 struct Table {
   Variable<Real>* rows;  ///< [R,n,D]
   int channel;
-  Buckets buckets = {};  ///< of the channel, or none
+  Buckets buckets = {};  ///< of the channel; wanted in training on a GPU
 };
 /// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D], or [R,m,D] for each position (m at least T), or nullptr -> [R,B,T,D].
 template <class Real>
@@ -91,12 +93,6 @@ Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable
 template <class Real>
 Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x);
 
-/// scale / (1 + exp(-x)) and scale x + shift, elementwise.
-template <class Real>
-Variable<Real>* sigmoid(Graph<Real>& g, double scale, Variable<Real>* x);
-template <class Real>
-Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real>* x);
-
 /// scale q.k: k [R,B,T,P], q [R,B,Q,P] -> [R,B,Q,T], 0 for tokens not seen.
 template <class Real>
 Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
@@ -116,21 +112,6 @@ template <class Real>
 Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
                                Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
                                bool contracting = false);
-
-/// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
-template <class Real>
-struct PrefixProducts {
-  Variable<Real>*zk, *zq;
-};
-template <class Real>
-PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch);
-
-/// a_t / b_t, 0 at t = 0: [R,B,T].
-template <class Real>
-Variable<Real>* erase_ratio(Graph<Real>& g, Variable<Real>* a, Variable<Real>* b);
-/// a [R,B,Q,T] / (b [R,B,Q] + eps).
-template <class Real>
-Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variable<Real>* b);
 
 /// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>

@@ -1,5 +1,5 @@
 // Passes against the chains that they replace: values and gradients, of every memory and feature map that
-// they touch.
+// they touch. Fused ops over tables have no CPU form: on a GPU, against the chain on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/passes.h"
 
@@ -17,6 +17,8 @@
 #include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/shared_limit.h"
+#include "kernels/testing/cuda_test.h"
+#include "kernels/testing/tensors.h"
 #include "models/graph/nodes.h"
 
 namespace crosstalk::checks {
@@ -28,8 +30,9 @@ struct Shape {
 
 /// Scores (or features) of random tables under a squared loss. `pass`: the one that runs, or none.
 struct Chain {
-  Chain(const Shape& s, FeatureMap map, int nu, bool normalised, bool scored, const std::string& pass)
-      : block(Device::cpu, kReplicas), graph(Device::cpu, kReplicas, true) {
+  Chain(const Shape& s, FeatureMap map, int nu, bool normalised, bool scored, const std::string& pass,
+        Device device = Device::cpu)
+      : block(device, kReplicas), graph(device, kReplicas, true) {
     for (const char* name : {"keys", "values"}) block.add(name, {s.rows, s.d}, Init::normal(0.5));
     block.add("query", {s.B, s.Q, s.d}, Init::normal(0.5));
     block.allocate();
@@ -40,8 +43,9 @@ struct Chain {
     batch.target = graph.integers({s.B, scored ? s.Q : s.T});
     std::vector<Table<double>> tables;
     for (int i = 0; i < 2; ++i)
-      tables.push_back(
-          {graph.parameter(block, i), i, {i, graph.integers({s.B * s.T}), graph.integers({s.rows + 1})}});
+      tables.push_back({graph.parameter(block, i),
+                        i,
+                        {batch.tokens, i, graph.integers({s.B * s.T}), graph.integers({s.rows + 1})}});
     auto* k =
         feature_map<double>(graph, map, nu, lookup<double>(graph, batch.tokens, tables, nullptr), nullptr);
     if (normalised) k = normalize(graph, RowNorm::l2, 1e-6, k);
@@ -54,25 +58,31 @@ struct Chain {
     }
     squared_loss(graph, result, batch);
     if (!pass.empty()) replaced = run_pass(graph, pass);
+    if (replaced > 0 && device == Device::cpu) return;
+    graph.keep(result);
     graph.plan();
     for (int r = 0; r < kReplicas; ++r) {
       block.initialise(r, 40 + static_cast<std::uint64_t>(r));
       RandomStream random(7, RandomDomain::task_train, static_cast<std::uint32_t>(r));
       const auto fill = [&](Tensor<std::int32_t>* t, int low, int high) {
+        std::vector<std::int32_t> values;
         for (std::int64_t i = 0; i < t->size(); ++i)
-          t->at(r)[i] =
-              low + static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(high - low + 1)));
+          values.push_back(
+              low + static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(high - low + 1))));
+        upload(device, *t, r, values);
       };
       fill(batch.tokens, 0, s.rows - 1);
       fill(batch.position, 0, s.T);
       fill(batch.target, 0, (scored ? s.T : result->value.columns()) - 1);
     }
+    Exec exec;
+    exec.device = device;
     for (const auto& table : tables)
-      run(Exec{},
-          BucketIds<double>{*batch.tokens, table.channel, 1, *table.buckets.order, *table.buckets.start});
+      run(exec, BucketIds<double>{*table.buckets.ids, table.channel, 1, *table.buckets.order,
+                                  *table.buckets.start});
     for (int i = 0; i < 2; ++i) {  // twice: nothing is remembered
-      graph.forward({});
-      graph.backward({});
+      graph.forward(exec);
+      graph.backward(exec);
     }
     graph.check_guards();
   }
@@ -89,9 +99,11 @@ struct Chain {
 
 void expect_equal(const Chain& got, const Chain& want) {
   for (int r = 0; r < Chain::kReplicas; ++r) {
-    const auto expect_close = [&](const std::string& name, const Tensor<double>& x, const Tensor<double>& y) {
+    const auto expect_close = [&](const std::string& name, const Tensor<double>& at,
+                                  const Tensor<double>& y) {
+      const std::vector<double> x = download(got.graph.device(), at, r);
       const double size = std::max(1e-2, magnitude(y.at(r), y.size()));
-      EXPECT_TRUE(close(fmt::format("{}, replica {}", name, r), x.at(r), y.at(r), y.size(), 1e-12 * size,
+      EXPECT_TRUE(close(fmt::format("{}, replica {}", name, r), x.data(), y.at(r), y.size(), 1e-12 * size,
                         std::vector<int>(y.dims, y.dims + y.rank)));
     };
     expect_close("result", got.result->value, want.result->value);
@@ -111,31 +123,57 @@ struct Mapped {
 const Mapped kMaps[] = {{FeatureMap::identity, 1}, {FeatureMap::elu1, 1}, {FeatureMap::relu, 1},
                         {FeatureMap::tanh, 1},     {FeatureMap::dpfp, 1}, {FeatureMap::dpfp, 2}};
 
-TEST(Passes, ScoresFromTablesAreThoseOfTheChain) {
+/// Chains of `device` with the pass; on a GPU their numbers are those of the chain on the CPU.
+void check_scores(Device device) {
   for (const Mapped& m : kMaps) {
     for (const Shape& s : {Shape{4, 9, 1, 8, 6}, Shape{3, 5, 3, 6, 4}}) {
       SCOPED_TRACE(fmt::format("map {} nu {} Q {}", static_cast<int>(m.map), m.nu, s.Q));
-      const Chain chain(s, m.map, m.nu, false, true, ""), fused(s, m.map, m.nu, false, true, "table_scores");
+      const Chain chain(s, m.map, m.nu, false, true, ""),
+          fused(s, m.map, m.nu, false, true, "table_scores", device);
       EXPECT_EQ(fused.replaced, 1);
       EXPECT_TRUE(fused.has("table_scores") && !fused.has("lookup") && !fused.has("scores"));
       EXPECT_TRUE(chain.has("scores") && !chain.has("table_scores"));
-      expect_equal(fused, chain);
+      if (device == Device::cuda) expect_equal(fused, chain);
     }
   }
 }
 
-TEST(Passes, FeaturesFromTablesAreThoseOfTheChain) {
+void check_features(Device device) {
   for (const Mapped& m : kMaps) {
     for (const bool normalised : {false, true}) {
       if (m.map == FeatureMap::identity && !normalised) continue;  // nothing to fuse
       SCOPED_TRACE(fmt::format("map {} nu {} normalised {}", static_cast<int>(m.map), m.nu, normalised));
       const Shape s{3, 7, 1, 8, 5};
       const Chain chain(s, m.map, m.nu, normalised, false, ""),
-          fused(s, m.map, m.nu, normalised, false, "table_features");
+          fused(s, m.map, m.nu, normalised, false, "table_features", device);
       EXPECT_EQ(fused.replaced, 1);
       EXPECT_TRUE(fused.has("table_features") && !fused.has("lookup") && !fused.has("normalize"));
-      expect_equal(fused, chain);
+      if (device == Device::cuda) expect_equal(fused, chain);
     }
+  }
+}
+
+TEST(Passes, ScoresAreTakenFromTables) { check_scores(Device::cpu); }
+TEST(Passes, FeaturesAreTakenFromTables) { check_features(Device::cpu); }
+
+class PassesOnCuda : public CudaTest {};
+
+TEST_F(PassesOnCuda, ScoresFromTablesAreThoseOfTheChain) { check_scores(Device::cuda); }
+TEST_F(PassesOnCuda, FeaturesFromTablesAreThoseOfTheChain) { check_features(Device::cuda); }
+
+// Where there is no GPU a fused op says what to do.
+TEST(Passes, FusedOpsOverTablesHaveNoCpuForm) {
+  Graph<double> graph(Device::cpu, 1, false);
+  const auto* ids = graph.integers({2, 3, 1});
+  Variable<double>* rows = graph.variable({4, 5});
+  table_features<double>(graph, ids, {{rows, 0}}, FeatureMap::elu1, 1, nullptr, 0);
+  graph.plan();
+  try {
+    graph.forward({});
+    FAIL() << "it ran";
+  } catch (const std::logic_error& error) {
+    EXPECT_NE(std::string(error.what()).find("[table_features] has no CPU form"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -37,8 +37,9 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
   g.node(
       "table_scores", inputs, {a},
       [=](const Exec& e) {
-        run(e, TableScoresForward<Real>{keys_of(), scale, query->value, omega_of(), q->value, a->value,
-                                        shift_of(), *position});
+        run_fused(e, "table_scores",
+                  TableScoresForward<Real>{keys_of(), scale, query->value, omega_of(), q->value, a->value,
+                                           shift_of(), *position});
       },
       [=](const Exec& e, const std::vector<Write>& m) {
         TableScoresBackward<Real> args;
@@ -54,7 +55,7 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
           if (!omega) continue;
           args.d_projected[i] = projected[i]->gradient, args.write_projected[i] = m[1 + tables.size() + i];
         }
-        run(e, args);
+        run_fused(e, "table_scores", args);
       });
   return a;
 }

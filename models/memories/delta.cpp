@@ -10,7 +10,7 @@
 namespace crosstalk::memories {
 namespace {
 
-// Both denominators are products with the running sum of keys.
+// Both denominators are products with the running sum of keys, z_{t-1}.k_t and z.q: sums of a row of products with keys.
 template <class Real>
 Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   if (m.H > 1 || !m.position() || !m.batch())
@@ -18,15 +18,16 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
         "memory.read_norm",
         "memory.read_norm = \"attention\" of the delta rule has one head and reads beside the sequence; "
         "use read_norm \"none\" or model.heads = 1");
-  BatchIds batch = *m.batch();
-  const auto rows = [&](Var<Real> x) { return view(x, {x.dim(0), x.dim(1), x.dim(3)}).variable; };
-  const auto [zk, zq] = prefix_dot(m.graph, rows(k), rows(q), batch);
-  auto* erase = erase_ratio(m.graph, beta.variable, zk);
-  const Var<Real> gain{&m.graph, m.graph.view(erase, {m.B, m.T, 1, 1})};
+  const Attention products{.kernel = Kernel::identity, .normalised = false};
+  Attention earlier = products;
+  earlier.strict = true;
+  const Var<Real> zk = fold(attend(m, k, k, earlier, {.between_tokens = true}), {m.B, 1, m.T, 1});
+  const Var<Real> zq = fold(attend(m, q, k, products), {m.B, 1, m.Q, 1});
+  // Where z_{t-1}.k_t is 0, at the first token among others, no earlier key overlaps: there is nothing to erase.
+  const Var<Real> erase = beta * map(MapKind::inverse, swap(zk));
   const Recurrence<Real> rule{
-      .key = k, .gain = beta, .erase = Erase::tied, .erase_read = k, .erase_gain = gain};
-  const Var<Real> weights = read_weights(m, q, rule);
-  return m.mix({&m.graph, row_divide(m.graph, kReadEps, weights.variable, zq)});
+      .key = k, .gain = beta, .erase = Erase::tied, .erase_read = k, .erase_gain = erase};
+  return m.mix(read_weights(m, q, rule) * map(MapKind::reciprocal, kReadEps + zq));
 }
 
 }  // namespace
