@@ -20,7 +20,6 @@
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
-#include "kernels/law/rescaled_read.h"
 #include "kernels/law/ridge_read.h"
 #include "kernels/law/wkv_read.h"
 #include "kernels/linear/joined_linear.h"
@@ -78,7 +77,6 @@
   X(PrefixDot) \
   X(ReadWeights) \
   X(RecurrentRead) \
-  X(RescaledRead) \
   X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \

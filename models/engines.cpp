@@ -6,7 +6,7 @@
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
-#include "kernels/law/rescaled_read.h"
+#include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
 #include "models/graph/nodes.h"
@@ -370,12 +370,14 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (m.batch() && m.H == 1 && !m.wants_end()) {  // values are ids: they are never formed
-    auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
-    return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
+  FwmRead<Real> op;
+  op.device = m.graph.device();
+  op.q = in(q), op.k = in(k), op.beta = in(beta), op.start = in(m.start("S"));
+  if (m.batch()) {  // values are ids: they are never formed
+    op.values = m.V, op.tokens = ids(m.batch()->tokens);
+  } else {
+    op.v = in(m.values());
   }
-  RescaledRead<Real> op;
-  op.q = in(q), op.k = in(k), op.v = in(m.values()), op.beta = in(beta), op.start = in(m.start("S"));
   op.position = ids(m.position());
   if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, m.V, m.K});
   const auto& added = m.graph.add(op);

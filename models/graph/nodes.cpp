@@ -125,16 +125,6 @@ Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, con
 }
 
 template <class Real>
-Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchIds& batch) {
-  FwmRead<Real> op;
-  op.device = g.device(), op.values = values;
-  op.k = in(k), op.q = in(q), op.beta = in(beta);
-  op.tokens = ids(batch.tokens), op.position = ids(batch.position);
-  return out<Real>(g.add(op).y);
-}
-
-template <class Real>
 Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
                                const Tensor<std::int32_t>* draw, std::uint32_t purpose) {
   auto* omega = g.variable({m, d}, false);
@@ -237,8 +227,6 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);               \
   template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,                \
                                          std::optional<double>);                                             \
-  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,    \
-                                    const BatchIds&);                                                        \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,               \
                                           const Tensor<std::int32_t>*, std::uint32_t);                       \
   template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                     \

@@ -136,10 +136,6 @@ Variable<Real>* row_divide(Graph<Real>& g, double eps, Variable<Real>* a, Variab
 template <class Real>
 Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,
                               std::optional<double> eps = {});
-/// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
-template <class Real>
-Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchIds& batch);
 
 /// omega [R,m,d] drawn anew in every forward pass from (seed [R,2], draw [R,1], purpose).
 template <class Real>
