@@ -33,7 +33,6 @@
 #include "kernels/optimizer/clip.h"
 #include "kernels/recurrence/prefix_dot.h"
 #include "kernels/recurrence/read_weights.h"
-#include "kernels/recurrence/recurrence.h"
 #include "kernels/recurrence/scan.h"
 #include "kernels/recurrence/state_read.h"
 
@@ -76,7 +75,6 @@
   X(Pointwise) \
   X(PrefixDot) \
   X(ReadWeights) \
-  X(RecurrentRead) \
   X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \

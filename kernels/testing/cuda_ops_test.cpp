@@ -271,25 +271,6 @@ TEST_F(CudaOps, FavorFeatures) {
   }
 }
 
-TEST_F(CudaOps, ErrorsNameTheOp) {
-  Fields fields(Device::cuda, 1);
-  RecurrentRead<float> a;
-  fields.in(a.k.value, {1, 2, 5000});
-  fields.in(a.q.value, {1, 1, 5000});
-  fields.in(a.position.value, {1, 1}, 0, 3);
-  fields.out(a.a.value, {1, 1, 2});
-  fields.allocate();
-  Exec exec;
-  exec.device = Device::cuda;
-  try {
-    forward(exec, a);
-    FAIL() << "5000 dimensions were taken";
-  } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("recurrent read"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("5000"), std::string::npos) << error.what();
-  }
-}
-
 // A captured step gives what the same ops give one by one, as often as it is launched.
 TEST_F(CudaOps, GraphsRepeatOps) {
   const Build<AdamStep<float>> build = [](Fields& f, AdamStep<float>& a) {

@@ -82,17 +82,6 @@ Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch
 }
 
 template <class Real>
-Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
-                               bool contracting) {
-  RecurrentRead<Real> op;
-  op.contracting = contracting;
-  op.k = in(k), op.q = in(q), op.write = in(write), op.erase = in(erase), op.decay = in(decay);
-  op.position = ids(batch.position);
-  return out<Real>(g.add(op).a);
-}
-
-template <class Real>
 PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch) {
   PrefixDot<Real> op;
   op.k = in(k), op.q = in(q), op.position = ids(batch.position);
@@ -220,8 +209,6 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                            \
   template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&);  \
   template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                          \
-  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,   \
-                                          Variable<Real>*, Variable<Real>*, const BatchIds&, bool);          \
   template PrefixProducts<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&); \
   template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                      \
   template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);               \

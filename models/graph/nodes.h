@@ -110,13 +110,6 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch);
 
-/// Weights of reading a gated, erasing recurrence (ops/recurrence.h); coefficients [R,B,T] or nullptr.
-/// `contracting`: erase |k|^2 <= 2 always, so that little need be kept for the backward pass.
-template <class Real>
-Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
-                               bool contracting = false);
-
 /// z_{t-1}.k_t [R,B,T] and z_n.q [R,B,Q] (ops/prefix_dot.h).
 template <class Real>
 struct PrefixProducts {
