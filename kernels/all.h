@@ -19,7 +19,6 @@
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
-#include "kernels/law/rescaled_read.h"
 #include "kernels/law/ridge_read.h"
 #include "kernels/law/wkv_read.h"
 #include "kernels/linear/joined_linear.h"
@@ -32,7 +31,6 @@
 #include "kernels/optimizer/book_keeping.h"
 #include "kernels/optimizer/clip.h"
 #include "kernels/recurrence/read_weights.h"
-#include "kernels/recurrence/recurrence.h"
 #include "kernels/recurrence/scan.h"
 #include "kernels/recurrence/state_read.h"
 
@@ -72,8 +70,6 @@
   X(OneHot) \
   X(Pick) \
   X(ReadWeights) \
-  X(RecurrentRead) \
-  X(RescaledRead) \
   X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \

@@ -6,7 +6,7 @@
 #include "kernels/base/error.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
-#include "kernels/law/rescaled_read.h"
+#include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
 #include "models/graph/nodes.h"
@@ -40,16 +40,6 @@ template <class Real>
 Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   const Var<Real> g = r.decay ? log(r.decay) : r.log_decay;
   return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
-}
-
-// A recurrence that the ops of one head read from the query's side: a scalar factor fades, the key itself
-// erases, and what is erased is read before it fades.
-template <class Real>
-bool plain(const Mixer<Real>& m, const Recurrence<Real>& r) {
-  const bool gains = r.erase == Erase::none || (r.erase == Erase::delta ? r.gain : r.erase_gain);
-  const bool decayed = r.decay && r.erase != Erase::none && r.decayed;
-  return m.H == 1 && m.N == 1 && m.position() && gains && !r.log_decay && !decayed &&
-         (!r.erase_read || r.erase_read.variable == r.key.variable) && !r.erase_write && !r.before;
 }
 
 // Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
@@ -176,27 +166,26 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   Graph<Real>& g = m.graph;
-  if (plain(m, r)) {
+  const bool sum = r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay;
+  if (sum && m.H == 1 && m.N == 1 && m.position()) {
     const BatchIds batch = batch_of(m);
-    Variable<Real>* a = nullptr;
-    if (r.erase == Erase::none && !r.gain && !r.decay) {
-      a = scores(g, 1, rows(r.key), rows(q), batch);
-    } else {
-      Variable<Real>* erase = r.erase == Erase::none    ? nullptr
-                              : r.erase == Erase::delta ? r.gain.variable
-                                                        : r.erase_gain.variable;
-      a = recurrent_read(g, rows(r.key), rows(q), r.gain.variable, erase, r.decay.variable, batch,
-                         r.contracting);
-    }
-    return {&g, g.view(a, {m.B, 1, m.Q, m.T})};
+    return {&g, g.view(scores(g, 1, rows(r.key), rows(q), batch), {m.B, 1, m.Q, m.T})};
   }
   ReadWeights<Real> op;
+  op.device = g.device();
   op.erase = r.erase;
   op.writes = m.N;
   op.decayed = r.decayed;
   op.before = r.before;
-  op.q = in(q), op.k = in(r.key), op.write_gain = in(r.gain), op.log_decay = in(full_log_decay(m, r));
-  op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
+  op.contracting = r.contracting;
+  op.q = in(q), op.k = in(r.key), op.write_gain = in(r.gain);
+  if (r.decay) {
+    op.decay = in(expand(r.decay, {m.B, m.T, m.H, 1}));
+  } else {
+    op.log_decay = in(full_log_decay(m, r));
+  }
+  if (r.erase_read.variable != r.key.variable) op.erase_read = in(r.erase_read);
+  op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
   op.position = ids(m.position());
   return {&g, out(g.add(op).a)};
 }
@@ -370,12 +359,14 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 
 template <class Real>
 Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
-  if (m.batch() && m.H == 1 && !m.wants_end()) {  // values are ids: they are never formed
-    auto* o = fwm_read(m.graph, rows(k), rows(q), beta.variable, m.V, *m.batch());
-    return view(Var<Real>{&m.graph, o}, {m.B, m.Q, 1, m.V});
+  FwmRead<Real> op;
+  op.device = m.graph.device();
+  op.q = in(q), op.k = in(k), op.beta = in(beta), op.start = in(m.start("S"));
+  if (m.batch()) {  // values are ids: they are never formed
+    op.values = m.V, op.tokens = ids(m.batch()->tokens);
+  } else {
+    op.v = in(m.values());
   }
-  RescaledRead<Real> op;
-  op.q = in(q), op.k = in(k), op.v = in(m.values()), op.beta = in(beta), op.start = in(m.start("S"));
   op.position = ids(m.position());
   if (m.wants_end()) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, m.H, m.V, m.K});
   const auto& added = m.graph.add(op);

@@ -1,78 +1,84 @@
-// The fast weight memory of Schlag, Munkhdalai, Schmidhuber (2021), as the synthetic code of Schlag et al.
-// (2021) has it:
-//   S_1 = beta_1 v_1 k_1^T
+// The fast weight memory of Schlag, Munkhdalai, Schmidhuber (2021), as the synthetic code of Schlag, Irie, Schmidhuber (2021)
+// has it: a delta rule whose state is divided by its Frobenius norm wherever that is above 1.
+//
 //   S'  = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T
 //   S_t = S' / (relu(|S'|_F - 1) + 1)
-// The rescaling makes it non-linear in S, so the state itself is formed. Values are one-hot (value ids).
+//   o   = S_n q after n tokens
+//
+// The first token is not rescaled, S_1 = beta_1 v_1 k_1^T, unless there is a state before it (start): then it
+// is a token like the others. The rescaling makes it non-linear in S, so the state itself is formed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <stdexcept>
+#include <string>
+
 #include "kernels/base/buffer.h"
-#include "kernels/base/op.h"
+#include "kernels/base/form.h"
+#include "kernels/law/law_walk.h"
 
 namespace crosstalk {
 
-/// Steps between two kept states.
-constexpr int kFwmSegment = 16;
-constexpr int fwm_segments(int T) { return (T + kFwmSegment - 1) / kFwmSegment; }
-
-/// Whether the chunked CUDA version (fwm_chunk.cuh) covers a shape; it wants `kept`, the generic CUDA version
-/// (rescaled_walk.cuh) `workspace`, the CPU neither.
-template <class Real>
-constexpr bool fwm_chunked(Device device, int Q, int P, int V) {
-  return device == Device::cuda && sizeof(Real) == sizeof(float) && Q == 1 && P % 4 == 0 && P <= 128 &&
-         V <= 256;
-}
-/// States in `checkpoints`: the chunked version may walk few tokens at a time, the generic one has the state
-/// that it works on behind the others.
-constexpr int kFwmFew = 4;
-template <class Real>
-constexpr int fwm_states(Device device, int T, int Q, int P, int V) {
-  return fwm_chunked<Real>(device, Q, P, V) ? (T + kFwmFew - 1) / kFwmFew
-                                            : fwm_segments(T) + (device == Device::cuda ? 1 : 0);
-}
-/// Columns of `kept`.
-template <class Real>
-constexpr int fwm_kept(Device device, int Q, int P, int V) {
-  return fwm_chunked<Real>(device, Q, P, V) ? (V + 3) / 4 * 4 + 4 : 0;
-}
-/// States in `workspace`.
-template <class Real>
-constexpr int fwm_workspace(Device device, int Q, int P, int V) {
-  return device == Device::cpu || fwm_chunked<Real>(device, Q, P, V) ? 0 : kFwmSegment + 4;
-}
-
+/// Values are dense (v), or one-hot and given by their ids (tokens), which all heads share. Gradients of a variable that
+/// stands in several fields are added up in any order.
 template <class Real>
 struct FwmRead {
-  Device device = Device::cpu;  ///< what keeps what depends on it
-  int values = 0;               ///< V
-  In<Real> k;                   ///< [R,B,T,P]
-  In<Real> q;                   ///< [R,B,Q,P]
-  In<Real> beta;                ///< [R,B,T]
-  Ids tokens;                   ///< int32 [R,B,T,C], value ids in channel 1; -1: zero value
-  Ids position;                 ///< int32 [R,B,Q]
-  Out<Real> y;                  ///< [R,B,Q,V]
-  /// [R,B,fwm_states,V*P]: states before each segment that a query sees; never differentiated, like `kept`.
-  Out<Real> checkpoints;
-  /// [R,B,T,fwm_kept], which only CUDA fills: v - S k of each step and the inverse of its divisor, and how many tokens
-  /// make a segment.
-  Out<Real> kept;
-  /// [R,B,fwm_workspace,V*P], for CUDA's backward pass: the states around the tokens of one segment, the gradient of
-  /// the state, and two columns of it.
-  Saved<Real> workspace;
+  Device device = Device::cpu;  ///< where it runs: what is kept depends on it
+  int values = 0;               ///< V where values are ids
+
+  In<Real> q;      ///< [R,B,Q,H,K]
+  In<Real> k;      ///< [R,B,T,H,K]
+  In<Real> v;      ///< [R,B,T,H,V]; absent: ids
+  In<Real> beta;   ///< [R,B,T,H]
+  In<Real> start;  ///< S_0 [R,B,H,V,K]; absent: 0, and the first token is not rescaled
+  Ids tokens;      ///< int32 [R,B,T,C], value ids in channel 1 (-1: a zero value); absent: v
+  Ids position;    ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands behind token t
+  Out<Real> o;     ///< [R,B,Q,H,V]
+  Out<Real> end;   ///< S_T [R,B,H,V,K]; wanted where its shape is set before plan()
+  Saved<Real> states;  ///< [R,B,H,segments,V*K+1]: the state before each segment, and what it was divided by
+  Saved<Real> kept;    ///< what a form keeps beside states
+  Work<Real> work;     ///< [R,B,H,numbers]
+  const FusedForm<FwmRead>* form = nullptr;  ///< null: the law, token after token
 
   static constexpr const char* kName = "fwm_read";
+  const char* form_name() const { return form ? form->name : "recurrent"; }
   template <class F>
   void fields(F&& f) {
-    f("k", k), f("q", q), f("beta", beta), f("tokens", tokens), f("position", position), f("y", y);
-    f("checkpoints", checkpoints), f("kept", kept), f("workspace", workspace);
+    f("q", q), f("k", k), f("v", v), f("beta", beta), f("start", start), f("tokens", tokens);
+    f("position", position), f("o", o), f("end", end), f("states", states), f("kept", kept), f("work", work);
   }
+
+  CT_HD int B() const { return k.value.dim(0); }
+  CT_HD int T() const { return k.value.dim(1); }
+  CT_HD int Q() const { return q.value.dim(1); }
+  CT_HD int H() const { return k.value.dim(2); }
+  CT_HD int K() const { return k.value.dim(3); }
+  CT_HD int V() const { return v ? v.value.dim(3) : values; }
+  CT_HD int size() const { return V() * K() + 1; }
+  CT_HD int scratch() const { return 2 * V(); }
+
+  /// Checks the shapes of the inputs, chooses the form and sets the other shapes.
   void plan() {
-    const int B = k.value.dim(0), T = k.value.dim(1), P = k.value.columns(), Q = q.value.dim(1),
-              R = k.value.R;
-    y.value = shaped<Real>(R, {B, Q, values});
-    checkpoints.value = shaped<Real>(R, {B, fwm_states<Real>(device, T, Q, P, values), values * P});
-    kept.value = shaped<Real>(R, {B, T, fwm_kept<Real>(device, Q, P, values)});
-    workspace.value = shaped<Real>(R, {B, fwm_workspace<Real>(device, Q, P, values), values * P});
+    const auto want = [](bool ok, const char* what) {
+      if (!ok) throw std::logic_error(std::string("[fwm_read] ") + what);
+    };
+    want(q && k && beta, "q, k and beta are needed");
+    want(q.value.rank == 4 && k.value.rank == 4, "q and k have shape [B,T,H,size]");
+    want(q.value.dim(0) == B() && q.value.dim(2) == H() && q.value.dim(3) == K(), "q and k do not fit");
+    want(static_cast<bool>(v) != static_cast<bool>(tokens), "values are dense, or ids");
+    want(!v || (v.value.rank == 4 && v.value.dim(0) == B() && v.value.dim(1) == T() && v.value.dim(2) == H()),
+         "v and k do not fit");
+    want(v || (values > 0 && tokens.value.dim(0) == B() && tokens.value.dim(1) == T()),
+         "ids and k do not fit");
+    want(beta.value.size() == static_cast<std::int64_t>(B()) * T() * H(), "beta is [B,T,H]");
+    want(!start || start.value.size() == static_cast<std::int64_t>(B()) * H() * V() * K(),
+         "start is [B,H,V,K]");
+    want(position || Q() == T(), "without positions every token is read: Q = T");
+    const int R = k.value.R;
+    o.value = shaped<Real>(R, {B(), Q(), H(), V()});
+    form = device == Device::cuda ? choose_form(*this) : nullptr;
+    if (form) return form->plan(*this);
+    states.value = shaped<Real>(R, {B(), H(), law::segments(T()), size()});
+    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(law::work_numbers(T(), size(), scratch()))});
   }
 };
 CROSSTALK_OP(FwmRead)

@@ -18,6 +18,14 @@ struct Block {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) f(i);
     __syncthreads();
   }
+  template <class F>
+  __device__ void cells(int rows, int columns, F&& f) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    for (int i = warp; i < rows; i += kWarps) {
+      for (int j = lane; j < columns; j += 32) f(i, j);
+    }
+    __syncthreads();
+  }
   template <class Term, class Put>
   __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;

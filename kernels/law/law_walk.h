@@ -44,19 +44,48 @@ struct Alone {
   void each(int n, F&& f) const {
     for (int i = 0; i < n; ++i) f(i);
   }
-  /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side.
+  /// f(i, j) for i < rows, j < columns; neighbours in j lie side by side.
+  template <class F>
+  void cells(int rows, int columns, F&& f) const {
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < columns; ++j) f(i, j);
+    }
+  }
+  /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side. Partial sums in a fixed order,
+  /// which the compiler computes side by side.
   template <class Term, class Put>
   void rows(int rows, int n, Term&& term, Put&& put) const {
+    using Number = decltype(term(0, 0));
     for (int i = 0; i < rows; ++i) {
-      auto total = term(i, 0);
-      for (int j = 1; j < n; ++j) total += term(i, j);
-      put(i, total);
+      Number partial[kWide] = {}, tail = 0;
+      int j = 0;
+      for (; j + kWide <= n; j += kWide) {
+        for (int l = 0; l < kWide; ++l) partial[l] += term(i, j + l);
+      }
+      for (; j < n; ++j) tail += term(i, j);
+      for (int width = kWide / 2; width > 0; width /= 2) {
+        for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
+      }
+      put(i, partial[0] + tail);
     }
   }
   /// The same where neighbours in i lie side by side.
   template <class Term, class Put>
   void columns(int columns, int n, Term&& term, Put&& put) const {
-    rows(columns, n, term, put);
+    using Number = decltype(term(0, 0));
+    int i = 0;
+    for (; i + kWide <= columns; i += kWide) {
+      Number total[kWide] = {};
+      for (int j = 0; j < n; ++j) {
+        for (int l = 0; l < kWide; ++l) total[l] += term(i + l, j);
+      }
+      for (int l = 0; l < kWide; ++l) put(i + l, total[l]);
+    }
+    for (; i < columns; ++i) {
+      Number total = 0;
+      for (int j = 0; j < n; ++j) total += term(i, j);
+      put(i, total);
+    }
   }
   /// Sum of term(i) over i < n.
   template <class Term>
@@ -65,6 +94,9 @@ struct Alone {
     for (int i = 1; i < n; ++i) total += term(i);
     return total;
   }
+
+ private:
+  static constexpr int kWide = 16;
 };
 
 /// One sequence and head of an input [R,B,n,H,width], or of one with other dimensions of n * H * width in

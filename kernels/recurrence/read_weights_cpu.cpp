@@ -1,7 +1,6 @@
 // Read weights, query after query.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/base/parallel.h"
@@ -12,12 +11,11 @@ namespace {
 
 template <class Real>
 void decay(const ReadWeightsFields<Real>& s, int m, Real* r) {
-  const Real* g = s.g.value(m / s.N);
   if (s.channels == 1) {
-    const Real factor = std::exp(*g);
+    const Real factor = s.factor(m, 0);
     for (int j = 0; j < s.K; ++j) r[j] *= factor;
   } else {
-    for (int j = 0; j < s.K; ++j) r[j] *= std::exp(g[j]);
+    for (int j = 0; j < s.K; ++j) r[j] *= s.factor(m, j);
   }
 }
 
@@ -40,19 +38,25 @@ void forward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
     const int b = static_cast<int>(i / Q / H), h = static_cast<int>(i / Q % H), q = static_cast<int>(i % Q);
     const ReadWeightsFields<Real> s(op, r, b, h);
     Real* a = op.a.value.at(r) + i * M;
+    Real* kept = op.kept ? op.kept.value.at(r) + i * op.kept_numbers() : nullptr;  // Q = 1
+    Real *states = op.by_trail() ? nullptr : kept, *trail = op.by_trail() ? kept : nullptr;
     std::vector<Real> state(s.q.value(q), s.q.value(q) + K);
     const int writes = tokens_seen(op, r, b, q) * op.writes;
     std::fill(a + writes, a + M, Real(0));
     for (int m = writes - 1; m >= 0; --m) {
+      if (states) std::copy_n(state.data(), K, states + static_cast<std::int64_t>(m) * K);
       const Real c = dot(s.k.value(m), state.data(), K);
+      if (trail) trail[K + m] = c;
       a[m] = s.w ? *s.w.value(m) * c : c;
       undo(s, m, c, state.data());
     }
+    if (trail) std::copy_n(state.data(), K, trail);
   });
 }
 
 // With rho the adjoint of r before write m and eta that of what the erase left (rho or, decayed, e^g rho):
-//   d_x = -e (y.r) eta,  d_y = -e (x.eta) r,  d_e = -(y.r)(x.eta),  d_g = eta (r - e (y.r) x) or, not decayed, e^g rho r
+//   d_x = -e (y.r) eta,  d_y = -e (x.eta) r,  d_e = -(y.r)(x.eta),  d_w = c d_a
+//   d_g = e^g rho (r - e (y.r) x) or, not decayed, e^g rho r;  of e^g itself: without e^g
 //   adjoint of r after it = e^g rho - e (x.eta) y + w d_a k
 template <class Real>
 void backward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
@@ -60,52 +64,54 @@ void backward_cpu(const Exec& exec, const ReadWeights<Real>& op) {
   parallel_items(exec, op.k.value.R, static_cast<std::int64_t>(op.B()) * H, [&](int r, std::int64_t bh) {
     const int b = static_cast<int>(bh / H), h = static_cast<int>(bh % H);
     const ReadWeightsFields<Real> s(op, r, b, h);
-    for (const auto* f : {&s.q, &s.k, &s.w, &s.g, &s.own_x, &s.own_y, &s.own_e}) f->clear();
-    Real* history = op.history.value.at(r) + bh * M * K;
-    std::vector<Real> rho(static_cast<std::size_t>(K));
+    for (const auto* f : {&s.k, &s.w, &s.g, &s.own_x, &s.own_y, &s.own_e, &s.q}) f->clear();
+    Real* kept = op.kept ? op.kept.value.at(r) + bh * op.kept_numbers() : nullptr;
+    const Real* trail = op.by_trail() ? kept : nullptr;
+    Real* states = kept ? kept : op.history.value.at(r) + bh * M * K;
+    std::vector<Real> rho(static_cast<std::size_t>(K)), made(trail, trail ? trail + K : trail);
     for (int q = 0; q < Q; ++q) {
       const int writes = tokens_seen(op, r, b, q) * op.writes;
       const Real* d_a = op.a.gradient.at(r) + (bh * Q + q) * M;
       std::copy_n(s.q.value(q), K, rho.data());
-      for (int m = writes - 1; m >= 0; --m) {
-        std::copy_n(rho.data(), K, history + static_cast<std::int64_t>(m) * K);
+      for (int m = writes - 1; m >= 0 && !kept; --m) {
+        std::copy_n(rho.data(), K, states + static_cast<std::int64_t>(m) * K);
         undo(s, m, dot(s.k.value(m), rho.data(), K), rho.data());
       }
       std::fill(rho.begin(), rho.end(), Real(0));
       for (int m = 0; m < writes; ++m) {
-        const Real* state = history + static_cast<std::int64_t>(m) * K;
-        const Real* k = s.k.value(m);
-        const Real c = dot(k, state, K);
+        const Real *k = s.k.value(m), e = s.erases ? s.gain(s.e, m) : Real(0);
+        if (trail && s.erases) axpy(e * trail[K + m], s.x.value(m), made.data(), K);
+        const Real* state = trail ? made.data() : states + static_cast<std::int64_t>(m) * K;
+        const Real c = trail ? trail[K + m] : dot(k, state, K);
         Real d_c = s.w ? *s.w.value(m) * d_a[m] : d_a[m];
         if (s.w.gradient) *s.w.gradient(m) += c * d_a[m];
-        const bool decays = s.decays(m);
-        if (decays && s.decayed) decay(s, m, rho.data());
-        Real read = 0, erased = 0, along = 0, pull = 0;
+        const bool decays = s.decays(m), scalar = decays && s.channels == 1;
+        const Real factor = scalar ? s.factor(m, 0) : Real(1);
+        if (decays && s.decayed && !scalar) decay(s, m, rho.data());
+        Real erased = 0, pull = 0, along = 0;
         if (s.erases) {
-          read = s.y_is_k ? c : dot(s.y.value(m), state, K);
+          const Real read = s.y_is_k ? c : dot(s.y.value(m), state, K);
           along = dot(s.x.value(m), rho.data(), K);
-          const Real e = s.gain(s.e, m);
-          erased = e * read, pull = e * along;
-          if (s.e.gradient) *s.e.gradient(m) -= read * along;
+          const Real of_eta = s.decayed ? factor * along : along;
+          erased = e * read, pull = e * of_eta;
+          if (s.e.gradient) *s.e.gradient(m) -= read * of_eta;
         }
-        if (decays && s.decayed && s.g.gradient) {
-          Real* d_g = s.g.gradient(m / s.N);
-          if (s.channels == 1) {
-            *d_g += dot(rho.data(), state, K) - erased * along;
-          } else {
-            for (int j = 0; j < K; ++j)
-              d_g[j] += rho[static_cast<std::size_t>(j)] *
-                        (state[j] - (s.erases ? erased * s.x.value(m)[j] : Real(0)));
-          }
+        if (scalar && s.g.gradient) {
+          const Real of_factor = dot(rho.data(), state, K) - (s.decayed ? erased * along : Real(0));
+          *s.g.gradient(m / s.N) += s.factors ? of_factor : factor * of_factor;
+        } else if (decays && s.decayed && s.g.gradient) {
+          for (int j = 0; j < K; ++j)
+            s.g.gradient(m / s.N)[j] += rho[static_cast<std::size_t>(j)] *
+                                        (state[j] - (s.erases ? erased * s.x.value(m)[j] : Real(0)));
         }
+        if (scalar && s.decayed) decay(s, m, rho.data());
         if (s.erases && s.y_is_k) d_c -= pull;
         if (s.k.gradient) axpy(d_c, state, s.k.gradient(m), K);
         if (s.erases && s.x.gradient) axpy(-erased, rho.data(), s.x.gradient(m), K);
         if (s.erases && !s.y_is_k && s.y.gradient) axpy(-pull, state, s.y.gradient(m), K);
         if (decays && !s.decayed) {
           decay(s, m, rho.data());
-          if (s.g.gradient && s.channels == 1) *s.g.gradient(m / s.N) += dot(rho.data(), state, K);
-          for (int j = 0; j < K && s.g.gradient && s.channels > 1; ++j)
+          for (int j = 0; j < K && s.g.gradient && !scalar; ++j)
             s.g.gradient(m / s.N)[j] += rho[static_cast<std::size_t>(j)] * state[j];
         }
         if (s.erases && !s.y_is_k) axpy(-pull, s.y.value(m), rho.data(), K);

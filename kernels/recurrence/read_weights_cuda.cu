@@ -1,5 +1,8 @@
-// Read weights: a team of threads walks a sequence backwards in time for one query, the vector r in its registers. Backward:
-// one team a sequence and head takes query after query, so that every sum has one owner.
+// Read weights: a team of threads walks a sequence backwards in time for one query, the vector r in its registers.
+//
+// A step is one product with a key, summed over the team, so a sequence is a chain of such sums (about 200 cycles each in one
+// warp); writes are fetched some steps early, and replicas and sequences fill the GPU. Backward: one team a sequence and
+// head takes query after query, so that what they add meets in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/team.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
@@ -8,31 +11,51 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-/// One write as a team holds it.
-template <class Real, class Team>
+/// One write as a team holds it. kOwn: the key erases itself (x = y = k), and a decay is one number.
+template <class Real, class Team, bool kOwn>
 struct Step {
-  static constexpr int E = Team::E;
-  Real k[E], x[E], y[E], decay[E];
+  static constexpr int E = Team::E, kRest = kOwn ? 1 : E;
+  Real k[E], other_x[kRest], other_y[kRest], factor[kRest];
   Real w, e;
   bool decays;
 
+  __device__ Real x(int i) const {
+    if constexpr (kOwn) {
+      return k[i];
+    } else {
+      return other_x[i];
+    }
+  }
+  __device__ Real y(int i) const {
+    if constexpr (kOwn) {
+      return k[i];
+    } else {
+      return other_y[i];
+    }
+  }
+  __device__ Real decay(int i) const { return factor[kOwn ? 0 : i]; }
+
   __device__ void load(const ReadWeightsFields<Real>& s, int m) {
     Team::load(s.k.value(m), s.K, k);
-    w = s.gain(s.w, m), e = 0, decays = s.decays(m);
-    if (s.erases) {
-      Team::load(s.x.value(m), s.K, x);
-      Team::load(s.y.value(m), s.K, y);
-      e = s.gain(s.e, m);
-    } else {
+    w = s.gain(s.w, m), e = s.erases ? s.gain(s.e, m) : Real(0), decays = s.decays(m);
+    if constexpr (!kOwn) {
+      if (s.erases) {
+        Team::load(s.x.value(m), s.K, other_x);
+        Team::load(s.y.value(m), s.K, other_y);
+      } else {
 #pragma unroll
-      for (int i = 0; i < E; ++i) x[i] = y[i] = 0;
+        for (int i = 0; i < E; ++i) other_x[i] = other_y[i] = 0;
+      }
     }
     if (!decays) return;
-    const Real* g = s.g.value(m / s.N);
-    const Real one = s.channels == 1 ? exp(*g) : Real(0);
+    if (s.channels == 1) {
+      const Real one = s.factor(m, 0);
 #pragma unroll
-    for (int i = 0; i < E; ++i)
-      decay[i] = s.channels == 1 ? one : Team::entry(i) < s.K ? exp(g[Team::entry(i)]) : Real(0);
+      for (int i = 0; i < kRest; ++i) factor[i] = one;
+    } else if constexpr (!kOwn) {
+#pragma unroll
+      for (int i = 0; i < E; ++i) factor[i] = Team::entry(i) < s.K ? s.factor(m, Team::entry(i)) : Real(0);
+    }
   }
   /// From r after this write to r before it. read = y.r
   __device__ void undo(bool decayed, Real read, Real (&r)[E]) const {
@@ -40,15 +63,44 @@ struct Step {
 #pragma unroll
     for (int i = 0; i < E; ++i) {
       if (decays && decayed) {
-        r[i] = decay[i] * (r[i] - erased * x[i]);
+        r[i] = decay(i) * (r[i] - erased * x(i));
       } else {
-        r[i] = (decays ? decay[i] * r[i] : r[i]) - erased * x[i];
+        r[i] = (decays ? decay(i) * r[i] : r[i]) - erased * x(i);
       }
     }
   }
 };
 
-template <class Real, int W, int E>
+/// Walks writes - 1 .. 0 from r. states (or null) gets r after each write, products (or null) c of each, a (or null) the
+/// weights.
+template <bool kOwn, class Real, class Team>
+__device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, Real (&r)[Team::E],
+                     Real* states, Real* products, Real* a) {
+  constexpr int kAhead = kOwn ? 4 : 2;
+  Step<Real, Team, kOwn> steps[kAhead];
+#pragma unroll
+  for (int slot = 0; slot < kAhead; ++slot) {
+    if (writes - 1 - slot >= 0) steps[slot].load(s, writes - 1 - slot);
+  }
+  for (int first = writes - 1; first >= 0; first -= kAhead) {
+#pragma unroll
+    for (int slot = 0; slot < kAhead; ++slot) {
+      const int m = first - slot;
+      if (m < 0) break;
+      auto& step = steps[slot];
+      if (states) Team::store(states + static_cast<std::int64_t>(m) * s.K, s.K, r);
+      Real sums[kOwn ? 1 : 2] = {Team::share(step.k, r)};
+      if constexpr (!kOwn) sums[1] = Team::share(step.other_y, r);
+      if (a || s.erases) team.sum(sums);
+      if (a && threadIdx.x == 0) a[m] = step.w * sums[0];
+      if (products && threadIdx.x == 0) products[m] = sums[0];
+      step.undo(s.decayed, sums[kOwn ? 0 : 1], r);
+      if (m - kAhead >= 0) step.load(s, m - kAhead);
+    }
+  }
+}
+
+template <class Real, int W, int E, bool kOwn>
 __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ ReadWeights<Real> op) {
   using T = Team<Real, W, E>;
   __shared__ Real shared[W > 1 ? 8 * W : 1];
@@ -60,99 +112,144 @@ __global__ void __launch_bounds__(32 * W) read_weights(const __grid_constant__ R
   Real* a = op.a.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * M;
   const int writes = tokens_seen(op, r, b, q) * op.writes;
   for (int m = writes + static_cast<int>(threadIdx.x); m < M; m += 32 * W) a[m] = 0;
+  Real* kept = op.kept ? op.kept.value.at(r) + blockIdx.x * op.kept_numbers() : nullptr;  // Q = 1
   Real state[E];
   T::load(s.q.value(q), s.K, state);
-  Step<Real, T> next;
-  if (writes > 0) next.load(s, writes - 1);
-  for (int m = writes - 1; m >= 0; --m) {
-    const Step<Real, T> step = next;
-    if (m > 0) next.load(s, m - 1);  // on its way while the sums are taken
-    Real sums[2] = {T::share(step.k, state), T::share(step.y, state)};
-    team.sum(sums);
-    if (threadIdx.x == 0) a[m] = step.w * sums[0];
-    step.undo(s.decayed, sums[1], state);
+  if (kept && op.by_trail()) {
+    walk<kOwn>(team, s, writes, state, static_cast<Real*>(nullptr), kept + s.K, a);
+    T::store(kept, s.K, state);
+  } else {
+    walk<kOwn>(team, s, writes, state, kept, static_cast<Real*>(nullptr), a);
   }
 }
 
-/// This thread's entries of a vector in memory, += scale x.
+/// This thread's entries of a vector in memory, put as `mode` says.
 template <class T, class Real>
-__device__ void add(Real* target, int K, Real scale, const Real (&x)[T::E]) {
+__device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
 #pragma unroll
   for (int i = 0; i < T::E; ++i) {
-    if (T::entry(i) < K) target[T::entry(i)] += scale * x[i];
+    if (T::entry(i) < K) put(mode, target + T::entry(i), x[i]);
   }
 }
 
 // For the equations see read_weights_cpu.cpp. A thread owns the same entries of every vector throughout, thread 0 the scalars.
-template <class Real, int W, int E>
+// The first query stores what is to be overwritten, the others add to it.
+template <class Real, int W, int E, bool kOwn>
 __global__ void __launch_bounds__(32 * W)
     read_weights_backward(const __grid_constant__ ReadWeights<Real> op) {
   using T = Team<Real, W, E>;
+  constexpr int kAhead = kOwn ? 2 : 1;
   __shared__ Real shared[W > 1 ? 8 * W : 1];
   T team{shared};
   const int Q = op.Q(), H = op.H(), M = op.M(), K = op.K(), r = blockIdx.y, bh = blockIdx.x, b = bh / H;
   const ReadWeightsFields<Real> s(op, r, b, bh % H);
-  for (const HeadField<Real>* f : {&s.q, &s.k, &s.w, &s.g, &s.own_x, &s.own_y, &s.own_e}) {
-    if (f->write != Write::overwrite) continue;
-    for (int n = 0; n < f->N; ++n) {
-      for (int c = threadIdx.x; c < f->C; c += 32 * W) f->gradient(n)[c] = 0;
-    }
-  }
-  Real* history = op.history.value.at(r) + static_cast<std::int64_t>(bh) * M * K;
+  Real* kept = op.kept ? op.kept.value.at(r) + bh * op.kept_numbers() : nullptr;
+  const Real* trail = op.by_trail() ? kept : nullptr;
+  Real* states = kept ? kept : op.history.value.at(r) + static_cast<std::int64_t>(bh) * M * K;
   for (int q = 0; q < Q; ++q) {
     const int writes = tokens_seen(op, r, b, q) * op.writes;
     const Real* d_a = op.a.gradient.at(r) + (static_cast<std::int64_t>(bh) * Q + q) * M;
-    Real state[E], rho[E];
-    T::load(s.q.value(q), K, state);
-    Step<Real, T> step;
-    for (int m = writes - 1; m >= 0; --m) {
-      step.load(s, m);
-      T::store(history + static_cast<std::int64_t>(m) * K, K, state);
-      Real read[1] = {T::share(step.y, state)};
-      if (s.erases) team.sum(read);
-      step.undo(s.decayed, read[0], state);
+    const auto mode = [&](const HeadField<Real>& f) { return q > 0 ? Write::add : f.write; };
+    // What the first query does not see, or no erase uses.
+    const auto clear = [&](const HeadField<Real>& f, int from) {
+      if (q > 0 || f.write != Write::overwrite) return;
+      for (int n = from; n < f.N; ++n) {
+        for (int c = threadIdx.x; c < f.C; c += 32 * W) f.gradient(n)[c] = 0;
+      }
+    };
+    clear(s.k, writes), clear(s.w, writes), clear(s.g, writes / s.N);
+    clear(s.own_x, s.erases && !s.x_is_k ? writes : 0), clear(s.own_y, s.erases && !s.y_is_k ? writes : 0);
+    clear(s.own_e, s.erases && !s.e_is_w ? writes : 0);
+    Real rho[E], made[E];
+    if (!kept) {
+      T::load(s.q.value(q), K, rho);
+      walk<kOwn>(team, s, writes, rho, states, static_cast<Real*>(nullptr), static_cast<Real*>(nullptr));
     }
+    if (trail) T::load(trail, K, made);
 #pragma unroll
     for (int i = 0; i < E; ++i) rho[i] = 0;
-    for (int m = 0; m < writes; ++m) {
-      step.load(s, m);
-      T::load(history + static_cast<std::int64_t>(m) * K, K, state);
-      if (step.decays && s.decayed) {
+    Step<Real, T, kOwn> steps[kAhead];
+    Real kept_states[kAhead][E], gradients[kAhead];
+    const auto fetch = [&](int slot, int m) {
+      if (m >= writes) return;
+      steps[slot].load(s, m);
+      if (!trail) T::load(states + static_cast<std::int64_t>(m) * K, K, kept_states[slot]);
+      gradients[slot] = d_a[m];
+    };
 #pragma unroll
-        for (int i = 0; i < E; ++i) rho[i] *= step.decay[i];
-      }
-      Real sums[4] = {T::share(step.k, state), T::share(step.y, state), T::share(step.x, rho),
-                      T::share(rho, state)};
-      team.sum(sums);
-      const Real read = sums[1], along = sums[2], erased = step.e * read, pull = step.e * along;
-      const Real d_c = step.w * d_a[m];
-      if (threadIdx.x == 0) {
-        if (s.w.gradient) *s.w.gradient(m) += sums[0] * d_a[m];
-        if (s.erases && s.e.gradient) *s.e.gradient(m) -= read * along;
-      }
-      if (step.decays && s.g.gradient) {
-        Real* d_g = s.g.gradient(m / s.N);
-        if (s.channels == 1) {
-          if (threadIdx.x == 0) *d_g += s.decayed ? sums[3] - erased * along : step.decay[0] * sums[3];
-        } else {
+    for (int slot = 0; slot < kAhead; ++slot) fetch(slot, slot);
+    for (int first = 0; first < writes; first += kAhead) {
 #pragma unroll
-          for (int i = 0; i < E; ++i) {
-            if (T::entry(i) < K)
-              d_g[T::entry(i)] +=
-                  s.decayed ? rho[i] * (state[i] - erased * step.x[i]) : step.decay[i] * rho[i] * state[i];
+      for (int slot = 0; slot < kAhead; ++slot) {
+        const int m = first + slot;
+        if (m >= writes) break;
+        const auto& step = steps[slot];
+        Real(&state)[E] = kept_states[slot];
+        const bool scalar = step.decays && (kOwn || s.channels == 1);
+        const Real factor = scalar ? step.decay(0) : Real(1);
+        Real c = 0;
+        if (trail) {
+          c = trail[K + m];
+#pragma unroll
+          for (int i = 0; i < E; ++i) made[i] += step.e * c * step.x(i), state[i] = made[i];
+        }
+        if constexpr (!kOwn) {
+          if (step.decays && s.decayed && !scalar) {
+#pragma unroll
+            for (int i = 0; i < E; ++i) rho[i] *= step.decay(i);
           }
         }
-      }
-      if (s.k.gradient) add<T>(s.k.gradient(m), K, d_c, state);
-      if (s.erases && s.x.gradient) add<T>(s.x.gradient(m), K, -erased, rho);
-      if (s.erases && s.y.gradient) add<T>(s.y.gradient(m), K, -pull, state);
+        Real sums[kOwn ? 3 : 4] = {T::share(step.k, state), Real(0), T::share(rho, state)};
+        if constexpr (kOwn) {
+          sums[1] = T::share(step.k, rho);
+        } else {
+          sums[1] = T::share(step.other_x, rho), sums[3] = T::share(step.other_y, state);
+        }
+        team.sum(sums);
+        if (!trail) c = sums[0];
+        const Real read = kOwn || s.y_is_k ? c : sums[kOwn ? 0 : 3],
+                   of_eta = s.decayed ? factor * sums[1] : sums[1];
+        const Real erased = step.e * read, pull = step.e * of_eta, d_c = step.w * gradients[slot];
+        if (threadIdx.x == 0) {
+          const Real d_w = c * gradients[slot], d_e = -read * of_eta;
+          if (s.w.gradient) put(mode(s.w), s.w.gradient(m), s.erases && s.e_is_w ? d_w + d_e : d_w);
+          if (scalar && s.g.gradient) {
+            const Real d_factor = sums[2] - (s.decayed ? erased * sums[1] : Real(0));
+            put(mode(s.g), s.g.gradient(m / s.N), s.factors ? d_factor : factor * d_factor);
+          }
+          if (s.erases && s.own_e.gradient && !s.e_is_w) put(mode(s.own_e), s.own_e.gradient(m), d_e);
+        }
+        if (scalar && s.decayed) {
 #pragma unroll
-      for (int i = 0; i < E; ++i) {
-        const Real kept = step.decays && !s.decayed ? step.decay[i] * rho[i] : rho[i];
-        rho[i] = kept - pull * step.y[i] + d_c * step.k[i];
+          for (int i = 0; i < E; ++i) rho[i] *= factor;
+        }
+        Real d_k[E];
+        if constexpr (kOwn) {
+#pragma unroll
+          for (int i = 0; i < E; ++i) d_k[i] = (d_c - pull) * state[i] - erased * rho[i];
+          if (s.k.gradient) give<T>(mode(s.k), s.k.gradient(m), K, d_k);
+        } else {  // in the order of fields(): one variable may stand in several
+          Real d_x[E], d_y[E], d_g[E];
+#pragma unroll
+          for (int i = 0; i < E; ++i) {
+            d_x[i] = -erased * rho[i], d_y[i] = -pull * state[i];
+            d_k[i] = d_c * state[i] + (s.x_is_k ? d_x[i] : Real(0)) + (s.y_is_k ? d_y[i] : Real(0));
+            d_g[i] = s.decayed ? rho[i] * (state[i] - erased * step.x(i)) : step.decay(i) * rho[i] * state[i];
+          }
+          if (s.k.gradient) give<T>(mode(s.k), s.k.gradient(m), K, d_k);
+          if (step.decays && !scalar && s.g.gradient) give<T>(mode(s.g), s.g.gradient(m / s.N), K, d_g);
+          if (s.erases && !s.x_is_k && s.own_x.gradient) give<T>(mode(s.own_x), s.own_x.gradient(m), K, d_x);
+          if (s.erases && !s.y_is_k && s.own_y.gradient) give<T>(mode(s.own_y), s.own_y.gradient(m), K, d_y);
+        }
+#pragma unroll
+        for (int i = 0; i < E; ++i) {
+          const Real rest = step.decays && !s.decayed ? step.decay(i) * rho[i] : rho[i];
+          rho[i] = rest - pull * step.y(i) + d_c * step.k[i];
+        }
+        fetch(slot, m + kAhead);
       }
     }
-    if (s.q.gradient) add<T>(s.q.gradient(q), K, Real(1), rho);
+    if (s.q.gradient) give<T>(s.q.write, s.q.gradient(q), K, rho);
   }
 }
 
@@ -173,6 +270,19 @@ void with_key_team(int K, F&& f) {
   }
 }
 
+/// Calls f(warps, entries a thread, kOwn).
+template <class Real, class F>
+void with_read_team(const ReadWeights<Real>& op, F&& f) {
+  const bool own =
+      (op.erase == Erase::none || op.erase == Erase::delta || (op.erase == Erase::tied && !op.erase_read)) &&
+      (!op.log_decay || op.log_decay.value.dim(3) == 1);
+  if (own && op.K() <= kLargestTeam) {
+    with_team("read_weights", op.K(), [&](auto w, auto e) { f(w, e, std::true_type()); });
+  } else {
+    with_key_team(op.K(), [&](auto w, auto e) { f(w, e, std::false_type()); });
+  }
+}
+
 }  // namespace
 
 template <class Real>
@@ -180,8 +290,9 @@ void forward_cuda(const Exec& exec, const ReadWeights<Real>& op) {
   const unsigned blocks = static_cast<unsigned>(op.B() * op.H() * op.Q()),
                  R = static_cast<unsigned>(op.k.value.R);
   if (blocks == 0 || R == 0) return;
-  with_key_team(op.K(), [&](auto w, auto e) {
-    read_weights<Real, w(), e()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
+  if (op.form) return op.form->forward(exec, op);
+  with_read_team(op, [&](auto w, auto e, auto own) {
+    read_weights<Real, w(), e(), own()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
   });
   check_launch("read_weights");
 }
@@ -190,8 +301,9 @@ template <class Real>
 void backward_cuda(const Exec& exec, const ReadWeights<Real>& op) {
   const unsigned blocks = static_cast<unsigned>(op.B() * op.H()), R = static_cast<unsigned>(op.k.value.R);
   if (blocks == 0 || R == 0) return;
-  with_key_team(op.K(), [&](auto w, auto e) {
-    read_weights_backward<Real, w(), e()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
+  if (op.form) return op.form->backward(exec, op);
+  with_read_team(op, [&](auto w, auto e, auto own) {
+    read_weights_backward<Real, w(), e(), own()><<<dim3(blocks, R), 32 * w(), 0, stream_of(exec)>>>(op);
   });
   check_launch("read_weights backward");
 }

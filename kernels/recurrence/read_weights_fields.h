@@ -1,6 +1,8 @@
 // What ReadWeights brings for one sequence and head, with the parts that x, y and e of the erase are played by.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cmath>
+
 #include "kernels/base/head_rows.h"
 #include "kernels/recurrence/read_weights.h"
 
@@ -12,13 +14,16 @@ struct ReadWeightsFields {
   HeadField<Real> own_x, own_y, own_e;  ///< the fields of that name
   int T, N, K, channels;                ///< channels of the decay: 1 or K (0: no decay)
   bool erases, decayed;
-  bool y_is_k;
+  bool factors;  ///< g holds e^g itself
+  bool x_is_k, y_is_k, e_is_w;
 
   CT_HD ReadWeightsFields(const ReadWeights<Real>& op, int r, int b, int h)
       : q(op.q, r, b, h, op.Q(), op.H(), op.K()),
         k(op.k, r, b, h, op.M(), op.H(), op.K()),
         w(op.write_gain, r, b, h, op.M(), op.H(), 1),
-        g(op.log_decay, r, b, h, op.T(), op.H(), op.log_decay ? op.log_decay.value.dim(3) : 0),
+        g(op.decay ? HeadField<Real>(op.decay, r, b, h, op.T(), op.H(), 1)
+                   : HeadField<Real>(op.log_decay, r, b, h, op.T(), op.H(),
+                                     op.log_decay ? op.log_decay.value.dim(3) : 0)),
         own_x(op.erase_read, r, b, h, op.M(), op.H(), op.K()),
         own_y(op.erase_write, r, b, h, op.M(), op.H(), op.K()),
         own_e(op.erase_gain, r, b, h, op.M(), op.H(), 1),
@@ -28,16 +33,27 @@ struct ReadWeightsFields {
         channels(g.C),
         erases(op.erase != Erase::none),
         decayed(op.decayed),
-        y_is_k(op.erase != Erase::free) {
-    const bool delta = op.erase == Erase::delta;
-    x = delta ? k : own_x;
+        factors(op.decay),
+        x_is_k(op.erase == Erase::delta || !op.erase_read),
+        y_is_k(op.erase != Erase::free),
+        e_is_w(op.erase == Erase::delta) {
+    x = x_is_k ? k : own_x;
     y = y_is_k ? k : own_y;
-    e = delta ? w : own_e;
+    e = e_is_w ? w : own_e;
   }
 
   /// Whether the decay of a token comes before write m.
   CT_HD bool decays(int m) const { return channels > 0 && m % N == 0; }
+  /// e^g of write m's token, channel j.
+  CT_HD Real factor(int m, int j) const {
+    const Real here = g.value(m / N)[j];
+    return factors ? here : exp_(here);
+  }
   CT_HD static Real gain(const HeadField<Real>& f, int m) { return f ? *f.value(m) : Real(1); }
+
+ private:
+  CT_HD static float exp_(float x) { return ::expf(x); }
+  CT_HD static double exp_(double x) { return ::exp(x); }
 };
 
 /// Tokens that query i of sequence b sees.

@@ -1,7 +1,9 @@
-// Read weights against the state itself, formed write after write with one-hot values.
+// Read weights against the state itself, formed write after write with one-hot values; and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence/read_weights.h"
 
+#include "kernels/attention/attend.h"
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
@@ -14,6 +16,9 @@ struct Shape {
   int channels = 0;  ///< of the decay; 0: none
   Erase erase = Erase::none;
   bool decayed = true, before = false, positions = true, write_gain = true, erase_gain = true;
+  bool factor = false;     ///< the decay is given as e^g; channels = 1
+  bool erase_read = true;  ///< tied: a key of its own
+  bool contracting = false;
 };
 
 /// a_m = row m of S q, where row m of the state holds what value onehot(m) is bound to.
@@ -35,13 +40,16 @@ Numbers weights(const Shape& s, const Values& in) {
           for (int i = 0; i < M && n == 0 && s.channels > 0; ++i) {
             for (int j = 0; j < s.K; ++j)
               S[static_cast<std::size_t>(i * s.K + j)] *=
-                  std::exp(entry("log_decay", b, t, h, s.T, s.channels, s.channels == 1 ? 0 : j));
+                  s.factor ? entry("decay", b, t, h, s.T, 1, 0)
+                           : std::exp(entry("log_decay", b, t, h, s.T, s.channels, s.channels == 1 ? 0 : j));
           }
           const long double w = s.write_gain ? entry("write_gain", b, m, h, M, 1, 0) : 1;
           const bool delta = s.erase == Erase::delta;
           const bool gain = s.erase_gain && s.erase != Erase::none;
           const long double e = delta ? w : gain ? entry("erase_gain", b, m, h, M, 1, 0) : 1;
-          const auto x = [&](int j) { return entry(delta ? "k" : "erase_read", b, m, h, M, s.K, j); };
+          const auto x = [&](int j) {
+            return entry(delta || !s.erase_read ? "k" : "erase_read", b, m, h, M, s.K, j);
+          };
           const auto y = [&](int j) {
             return entry(s.erase == Erase::free ? "erase_write" : "k", b, m, h, M, s.K, j);
           };
@@ -90,14 +98,17 @@ OpCase make(const std::string& name, const Shape& s, double size = 0.6, const Fi
   };
   const bool tied = s.erase == Erase::tied, free = s.erase == Erase::free;
   optional(s.write_gain, "write_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
-  optional(s.channels > 0, "log_decay", {s.B, s.T, s.H, s.channels}, gate);
-  optional(tied || free, "erase_read", {s.B, M, s.H, s.K}, normal(size));
+  optional(s.channels > 0 && !s.factor, "log_decay", {s.B, s.T, s.H, s.channels}, gate);
+  optional(s.factor, "decay", {s.B, s.T, s.H}, gate);
+  optional((tied && s.erase_read) || free, "erase_read", {s.B, M, s.H, s.K}, normal(size));
   optional(free, "erase_write", {s.B, M, s.H, s.K}, normal(size));
   optional((tied || free) && s.erase_gain, "erase_gain", {s.B, M, s.H}, uniform(-0.5, 1.5));
   if (s.positions) op.integers("position", {s.B, s.Q}, positions(s.T));
-  op.output("a", {s.B, s.H, s.Q, M}).workspace("history", {s.B, s.H, M, s.K});
-  call<ReadWeights>(
-      op, [s](auto& o) { o.erase = s.erase, o.writes = s.N, o.decayed = s.decayed, o.before = s.before; });
+  op.output("a", {s.B, s.H, s.Q, M});
+  call_planned<ReadWeights>(op, [s](auto& o) {
+    o.erase = s.erase, o.writes = s.N, o.decayed = s.decayed, o.before = s.before,
+    o.contracting = s.contracting;
+  });
   op.oracle([s](const Values& in) {
     Values out;
     out.real["a"] = weights(s, in);
@@ -164,6 +175,138 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(ReadWeights, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
+/// One head whose keys erase themselves. `gates` names what is there: w(rite gain), e(rase gain), d(ecay, as a factor).
+Shape own_keys(int B, int T, int Q, int K, const std::string& gates) {
+  const auto has = [&](char gate) { return gates.find(gate) != std::string::npos; };
+  return {.B = B,
+          .T = T,
+          .Q = Q,
+          .H = 1,
+          .K = K,
+          .channels = has('d') ? 1 : 0,
+          .erase = has('e') ? Erase::tied : Erase::none,
+          .decayed = false,
+          .write_gain = has('w'),
+          .factor = has('d'),
+          .erase_read = false};
+}
+
+/// |k| about 1: nothing explodes.
+OpCase make_own(const std::string& name, Shape s, bool contracting = false) {
+  s.contracting = contracting;
+  OpCase op = make(name, s, 1 / std::sqrt(s.K), uniform(0.1, 1));
+  for (const char* gain : {"write_gain", "erase_gain"}) {
+    const bool there = std::string(gain) == "write_gain" ? s.write_gain : s.erase == Erase::tied;
+    if (there)
+      op.edit(gain, [](int, Numbers& x) {
+        for (double& g : x) g = 0.1 + 0.9 * std::abs(g) / 1.5;
+      });
+  }
+  return op.roundings(3.0 * s.T + s.K).condition(4).gradient_elements(60);
+}
+
+std::vector<OpCase> own_key_cases() {
+  std::vector<OpCase> all;
+  for (const char* gates : {"", "w", "e", "d", "we", "wd", "ed", "wed"}) {
+    for (int Q : {1, 3})
+      all.push_back(
+          make_own(fmt::format("Gates{}_Q{}", *gates ? gates : "None", Q), own_keys(4, 7, Q, 5, gates)));
+  }
+  all.push_back(make_own("OneToken", own_keys(3, 1, 1, 4, "wed")));
+  all.push_back(make_own("OneTokenManyQueries", own_keys(2, 1, 4, 3, "wed")));
+  all.push_back(make_own("OneDimension", own_keys(4, 6, 1, 1, "wed")));
+  all.push_back(make_own("Wide", own_keys(2, 9, 1, 37, "wed")));
+  all.push_back(make_own("Long_Q1", own_keys(3, 45, 1, 19, "wed")));
+  all.push_back(make_own("Long_Q5", own_keys(2, 45, 5, 19, "wed")));
+  Shape decayed = own_keys(3, 8, 1, 5, "wed");
+  decayed.decayed = true;
+  all.push_back(make_own("Decayed", decayed));
+  for (const char* gates : {"", "e", "we"}) {
+    all.push_back(make_own(fmt::format("Trail{}", gates), own_keys(4, 7, 1, 5, gates), true));
+    Shape heads = own_keys(3, 6, 1, 4, gates);
+    heads.H = 2, heads.N = 2;
+    all.push_back(make_own(fmt::format("TrailOfTwoHeadsAndWrites{}", gates), heads, true));
+  }
+  Shape tied = own_keys(3, 9, 1, 5, "we");
+  tied.erase_read = true;
+  all.push_back(make_own("TrailOfAnotherKey", tied, true));
+  all.push_back(make_own("TrailLong", own_keys(3, 45, 1, 19, "we"), true));
+  all.push_back(make_own("TrailLongByFour", own_keys(3, 45, 1, 20, "we"), true));
+  Shape writes = own_keys(3, 11, 1, 20, "we");
+  writes.N = 3;
+  all.push_back(make_own("ChunksOfThreeWritesAToken", writes, true));
+  all.push_back(make_own("ChunksWithStates", own_keys(3, 45, 1, 20, "we")));
+  for (int Q : {1, 3}) {
+    OpCase op = make_own(fmt::format("HardKeys_Q{}", Q), own_keys(4, 8, Q, 6, "wed"));
+    op.edit("k", [](int, Numbers& k) {
+      for (std::size_t b = 0; b < 4; ++b) {
+        for (std::size_t p = 0; p < 6; ++p) {
+          k[(b * 8 + 2) * 6 + p] = 0;                        // a zero key
+          k[(b * 8 + 5) * 6 + p] = k[(b * 8 + 1) * 6 + p];   // a repeated key
+          k[(b * 8 + 6) * 6 + p] = -k[(b * 8 + 1) * 6 + p];  // and its opposite
+        }
+      }
+    });
+    all.push_back(op);
+    const auto zero_and_one = [](int r, Numbers& gate) {
+      for (std::size_t i = 0; i < gate.size(); ++i)
+        gate[i] = static_cast<double>((i * 5 + static_cast<std::size_t>(r)) / 2 % 2);
+    };
+    OpCase hard = make_own(fmt::format("HardGates_Q{}", Q), own_keys(4, 8, Q, 6, "wed"));
+    hard.edit("write_gain", zero_and_one).edit("erase_gain", zero_and_one).edit("decay", zero_and_one);
+    all.push_back(hard);
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(ReadWeightsOfOwnKeys, OpCheck, ::testing::ValuesIn(own_key_cases()), case_name);
+
+/// Shapes that cut the CUDA forms' warps, tiles and chunks; without a trail and with one.
+std::vector<OpCase> size_cases() {
+  struct Size {
+    int B, T, K, Q;
+  };
+  std::vector<OpCase> all;
+  const auto add = [&](const std::string& kind, const Size& s, const std::string& gates, bool trail) {
+    all.push_back(make_own(fmt::format("{}{}_B{}_T{}_K{}_Q{}", kind, gates, s.B, s.T, s.K, s.Q),
+                           own_keys(s.B, s.T, s.Q, s.K, gates), trail)
+                      .condition(8));
+  };
+  for (const Size& s : {Size{1, 1, 1, 1},
+                        {3, 1, 5, 4},
+                        {2, 9, 33, 1},
+                        {3, 40, 64, 1},
+                        {2, 23, 128, 1},
+                        {2, 23, 100, 3},
+                        {2, 67, 64, 70},
+                        {1, 12, 300, 2},
+                        {2, 10, 700, 1},
+                        {1, 6, 1500, 2},
+                        {2, 70, 256, 1},
+                        {2, 5, 512, 2}}) {
+    for (const char* gates : {"", "w", "we", "wd", "wed"}) add("Gates", s, gates, false);
+  }
+  for (const Size& s : {Size{1, 1, 1, 1},
+                        {3, 5, 4, 1},
+                        {4, 33, 20, 1},
+                        {2, 200, 128, 1},
+                        {3, 47, 64, 1},
+                        {2, 61, 132, 1},
+                        {2, 50, 256, 1},
+                        {2, 37, 400, 1},
+                        {2, 21, 700, 1}}) {
+    add("Trail", s, "we", true);
+    Shape delta = own_keys(s.B, s.T, 1, s.K, "w");
+    delta.erase = Erase::delta;
+    all.push_back(make_own(fmt::format("TrailDelta_B{}_T{}_K{}", s.B, s.T, s.K), delta, true).condition(8));
+  }
+  return all;
+}
+
+class ReadWeightsSizes : public CudaTest, public ::testing::WithParamInterface<OpCase> {};
+TEST_P(ReadWeightsSizes, OnCudaAreThoseOfTheCpu) { GetParam().check_cuda(); }
+INSTANTIATE_TEST_SUITE_P(Cuda, ReadWeightsSizes, ::testing::ValuesIn(size_cases()), case_name);
+
 // q and k the same variable: the first overwrites the gradient, the second adds.
 TEST(ReadWeightsTest, OneVariableInTwoFields) {
   Shape s = {2, 5, 5, 2, 3, 1, 1, Erase::delta, true, false, false, true, true};
@@ -172,14 +315,214 @@ TEST(ReadWeightsTest, OneVariableInTwoFields) {
   op.fill(two, {0}), op.fill(one, {0});
   std::copy_n(two.real("k").at(0), two.real("k").size(), two.real("q").at(0));
   op.run_forward({}, two), op.run_backward({}, two);
-  auto tied = bound<ReadWeights, double>(one, [](auto& o) { o.erase = Erase::delta; });
+  auto tied = planned<ReadWeights, double>(one, [](auto& o) { o.erase = Erase::delta; });
   tied.q = tied.k;
-  tied.k.write = Write::add;
+  tied.q.write = Write::add;
   forward({}, tied), backward({}, tied);
   for (std::int64_t i = 0; i < two.real("d_k").size(); ++i)
     two.real("d_k").at(0)[i] += two.real("d_q").at(0)[i];
   EXPECT_TRUE(close("d_k", one.real("d_k"), two.real("d_k"), 1e-13));
   EXPECT_TRUE(close("d_log_decay", one.real("d_log_decay"), two.real("d_log_decay"), 1e-13));
+}
+
+class ReadWeightsOnCuda : public CudaTest {};
+
+TEST_F(ReadWeightsOnCuda, KeysThatAreTooWideAreNamed) {
+  const OpCase op = make_own("TooWide", own_keys(1, 2, 1, 40000, ""));
+  TensorSet<float> set(Device::cuda);
+  op.fill(set, {0});
+  Exec exec;
+  exec.device = Device::cuda;
+  try {
+    op.run_forward(exec, set);
+    FAIL() << "40000 dimensions were taken";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("read_weights"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("40000"), std::string::npos) << error.what();
+  }
+}
+
+/// A memory of one sequence in double precision, one query a call, for the laws below.
+class Reader {
+ public:
+  explicit Reader(std::vector<Numbers> keys) : keys_(std::move(keys)) {}
+  Numbers write, erase, decay;  ///< empty: absent
+
+  /// Weights a_t of each stored value.
+  Numbers read(const Numbers& q) const {
+    const int T = static_cast<int>(keys_.size()), P = static_cast<int>(q.size());
+    TensorSet<double> s;
+    s.reals.add("k", 1, {1, T, 1, P});
+    s.reals.add("q", 1, {1, 1, 1, P});
+    s.reals.add("a", 1, {1, 1, 1, T});
+    for (const auto& [name, gate] : gates()) {
+      if (gate->empty()) {
+        s.reals.add_absent(name);
+      } else {
+        s.reals.add(name, 1, {1, T, 1});
+      }
+    }
+    s.integers.add("position", 1, {1, 1});
+    s.allocate();
+    Numbers k;
+    for (const Numbers& key : keys_) k.insert(k.end(), key.begin(), key.end());
+    upload(Device::cpu, s.real("k"), 0, k);
+    upload(Device::cpu, s.real("q"), 0, q);
+    upload(Device::cpu, s.integer("position"), 0, Integers{T});
+    for (const auto& [name, gate] : gates()) {
+      if (!gate->empty()) upload(Device::cpu, s.real(name), 0, *gate);
+    }
+    forward(Exec{}, planned<ReadWeights, double>(s, [&](auto& o) {
+              o.erase = erase.empty() ? Erase::none : Erase::tied, o.decayed = false;
+            }));
+    return download(Device::cpu, s.real("a"), 0);
+  }
+
+ private:
+  std::vector<std::pair<std::string, const Numbers*>> gates() const {
+    return {{"write_gain", &write}, {"erase_gain", &erase}, {"decay", &decay}};
+  }
+  std::vector<Numbers> keys_;
+};
+
+void expect_weights(const Numbers& got, const Numbers& want) {
+  ASSERT_EQ(got.size(), want.size());
+  EXPECT_TRUE(close("weights", got.data(), want.data(), static_cast<std::int64_t>(got.size()), 1e-12));
+}
+
+Numbers unit(std::uint32_t n, int P) {
+  RandomStream random(5, RandomDomain::initialisation, n);
+  Numbers x;
+  double square = 0;
+  for (int p = 0; p < P; ++p) {
+    x.push_back(normal_from_uniform(random.uniform()));
+    square += x.back() * x.back();
+  }
+  for (double& e : x) e /= std::sqrt(square);
+  return x;
+}
+
+TEST(ReadWeightsLaws, FullDeltaWriteWithUnitKeyOverwritesExactly) {
+  const Numbers key = unit(2, 9);
+  Reader memory({unit(0, 9), unit(1, 9), key});
+  memory.write = memory.erase = {0.7, 0.4, 1};
+  expect_weights(memory.read(key), {0, 0, 1});
+}
+
+TEST(ReadWeightsLaws, PartialDeltaWriteMixesOldAndNew) {
+  const Numbers key = unit(2, 9);
+  Reader before({unit(0, 9), unit(1, 9), key});
+  before.write = before.erase = {0.7, 0.4, 0};
+  const Numbers old = before.read(key);
+  Reader after = before;
+  after.write = after.erase = {0.7, 0.4, 0.3};
+  expect_weights(after.read(key), {0.7 * old[0], 0.7 * old[1], 0.3});
+}
+
+TEST(ReadWeightsLaws, DirectionsOrthogonalToTheKeyAreUntouched) {
+  Numbers key = unit(2, 9), q = unit(3, 9);
+  double along = 0;
+  for (int p = 0; p < 9; ++p) along += key[static_cast<std::size_t>(p)] * q[static_cast<std::size_t>(p)];
+  for (int p = 0; p < 9; ++p) q[static_cast<std::size_t>(p)] -= along * key[static_cast<std::size_t>(p)];
+  Reader before({unit(0, 9), unit(1, 9), key}), after = before;
+  before.write = before.erase = {1, 0.5, 0};
+  after.write = after.erase = {1, 0.5, 0.8};
+  expect_weights(after.read(q), before.read(q));
+}
+
+TEST(ReadWeightsLaws, ZeroBetaIsNoOperation) {
+  const Numbers q = unit(7, 6);
+  Reader shorter({unit(0, 6), unit(1, 6)}), longer({unit(0, 6), unit(4, 6), unit(1, 6)});
+  shorter.write = shorter.erase = {0.9, 0.6};
+  longer.write = longer.erase = {0.9, 0, 0.6};
+  const Numbers a = shorter.read(q);
+  expect_weights(longer.read(q), {a[0], 0, a[1]});
+}
+
+TEST(ReadWeightsLaws, WritingTwiceIsWritingOnce) {
+  const Numbers key = unit(1, 6), q = unit(7, 6);
+  Reader once({unit(0, 6), key}), twice({unit(0, 6), key, key});
+  once.write = once.erase = {1, 1};
+  twice.write = twice.erase = {1, 1, 1};
+  const Numbers a = once.read(q), b = twice.read(q);
+  expect_weights({b[0], b[1] + b[2]}, a);
+}
+
+// Householder reflection: the step that state tracking needs and that erase <= 1 cannot do.
+TEST(ReadWeightsLaws, ReflectionSwapsTwoValues) {
+  const double h = std::sqrt(0.5);
+  const Numbers e1 = {1, 0, 0}, e2 = {0, 1, 0}, e3 = {0, 0, 1};
+  Reader memory({e1, e2, e3, {h, -h, 0}});
+  memory.erase = {1, 1, 1, 2};
+  memory.write = {1, 1, 1, 0};
+  expect_weights(memory.read(e1), {0, 1, 0, 0});
+  expect_weights(memory.read(e2), {1, 0, 0, 0});
+  expect_weights(memory.read(e3), {0, 0, 1, 0});
+}
+
+TEST(ReadWeightsLaws, PengGateScalesOrthogonalValueByOneMinusBeta) {
+  const double beta = 0.37;
+  Reader memory({{1, 0}, {0, 1}});
+  memory.write = {1, beta};
+  memory.decay = {0, 1 - beta};
+  EXPECT_EQ(memory.read({1, 0})[0], 1 - beta);
+  expect_weights(memory.read({0, 1}), {0, beta});
+}
+
+TEST(ReadWeightsLaws, OrthonormalKeysMakeDeltaEqualSum) {
+  const Numbers q = unit(3, 4);
+  Reader sum({{1, 0, 0, 0}, {0, 0, 1, 0}, {0, 1, 0, 0}}), delta = sum;
+  delta.write = delta.erase = {1, 1, 1};
+  expect_weights(delta.read(q), sum.read(q));
+}
+
+TEST(ReadWeightsLaws, DeltaWithoutEraseEqualsSum) {
+  const Numbers q = unit(3, 7);
+  Reader sum({unit(0, 7), unit(1, 7), unit(2, 7)}), delta = sum;
+  delta.erase = {0, 0, 0};
+  expect_weights(delta.read(q), sum.read(q));
+}
+
+// Without gates the recurrence is unnormalised linear attention.
+TEST(ReadWeightsLaws, WithoutGatesItIsAttention) {
+  OpCase op = make_own("WithoutGatesItIsAttention", own_keys(3, 11, 2, 13, ""));
+  TensorSet<double> s, t;
+  op.fill(s, {0, 1});
+  op.fill(t, {0, 1});
+  op.run_forward(Exec{}, s);
+  auto attend = bound<Attend, double>(
+      t, [](auto& o) { o.kernel = Kernel::identity, o.normalised = false, o.scale = 1; });
+  attend.x.value = t.real("q");
+  forward(Exec{}, attend);
+  EXPECT_TRUE(close("a", s.real("a"), t.real("a"), 1e-13));
+}
+
+// The delta rule passes one tensor as write and as erase gate; the graph then asks for two contributions to
+// one gradient, in the order of the arguments.
+TEST(ReadWeightsLaws, OneTensorMayBeBothGates) {
+  for (int Q : {1, 3}) {
+    OpCase op = make_own(fmt::format("BothGates_Q{}", Q), own_keys(3, 6, Q, 5, "we"));
+    TensorSet<double> separate, shared;
+    op.edit("erase_gain", [](int, Numbers& x) { std::fill(x.begin(), x.end(), 0.6); });
+    op.edit("write_gain", [](int, Numbers& x) { std::fill(x.begin(), x.end(), 0.6); });
+    op.fill(separate, {0, 1});
+    op.fill(shared, {0, 1});
+    const auto configure = [](auto& o) { o.erase = Erase::tied, o.decayed = false; };
+    op.run_forward(Exec{}, separate), op.run_backward(Exec{}, separate);
+    op.run_forward(Exec{}, shared);
+    ReadWeights<double> args = planned<ReadWeights, double>(shared, configure);
+    args.k.write = args.q.write = Write::none;
+    args.erase_gain = args.write_gain;
+    args.erase_gain.write = Write::add;
+    backward(Exec{}, args);
+    const auto got = shared.real("d_write_gain"), one = separate.real("d_write_gain"),
+               two = separate.real("d_erase_gain");
+    for (int r = 0; r < 2; ++r) {
+      Numbers sum;
+      for (std::int64_t i = 0; i < one.size(); ++i) sum.push_back(one.at(r)[i] + two.at(r)[i]);
+      EXPECT_TRUE(close("d_gate", got.at(r), sum.data(), got.size(), 1e-13));
+    }
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
+#include <type_traits>
 
 #include "kernels/base/op.h"
 #include "kernels/testing/op_check.h"
@@ -47,6 +48,29 @@ Op<Real> bound(TensorSet<Real>& set, const Configure& configure) {
   return op;
 }
 
+/// Gives memory to what an op keeps and works with, as far as the case brings none.
+template <class Real>
+struct BindExtras {
+  TensorSet<Real>& set;
+  template <class Field>
+  void operator()(const char* name, Field& f) const {
+    if constexpr (std::is_same_v<Field, Saved<Real>> || std::is_same_v<Field, Work<Real>>) {
+      if (!set.reals.has(name) && f.value.R > 0) f.value = set.extra(name, f.value);
+    }
+  }
+};
+
+/// As bound(), and planned: the op chooses its form, and what it keeps and works with has the shapes that the form wants.
+template <template <class> class Op, class Real, class Configure>
+Op<Real> planned(TensorSet<Real>& set, const Configure& configure) {
+  Op<Real> op = bound<Op, Real>(set, configure);
+  if constexpr (requires { op.device; }) op.device = set.device();
+  op.plan();
+  op.fields(BindFields<Real>{set});
+  op.fields(BindExtras<Real>{set});
+  return op;
+}
+
 /// Forward of the case is that of Op, which has nothing to differentiate, its constants as `configure` sets them (a
 /// generic lambda).
 template <template <class> class Op, class Configure>
@@ -62,6 +86,17 @@ void call(OpCase& op_case, const Configure& configure) {
   call_forward<Op>(op_case, configure);
   op_case.backward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
     backward(exec, bound<Op, Real>(set, configure));
+  });
+}
+
+/// The same of an op that is planned: the case lists no workspace.
+template <template <class> class Op, class Configure>
+void call_planned(OpCase& op_case, const Configure& configure) {
+  op_case.forward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
+    forward(exec, planned<Op, Real>(set, configure));
+  });
+  op_case.backward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {
+    backward(exec, planned<Op, Real>(set, configure));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -69,9 +70,22 @@ class TensorSet {
     arena_.allocate();
   }
 
+  /// Memory of this shape that lasts as long as the set: for what an op keeps or works with.
+  Tensor<Real> extra(const std::string& name, const Tensor<Real>& shape) {
+    Extra& extra = extras_[name];
+    if (!extra.arena) {
+      extra.tensor = shape;
+      extra.arena = std::make_unique<Arena>(device_);
+      extra.arena->reserve(&extra.tensor);
+      extra.arena->allocate();
+    }
+    return extra.tensor;
+  }
+
   /// Throws where something was written past the end of a tensor (CPU) or of one replica of it.
   void check_overruns() const {
     arena_.check_guards();
+    for (const auto& [name, extra] : extras_) extra.arena->check_guards();
     const auto check = [this](const auto& named) {
       for (const auto& [name, t] : named.all()) {
         for (int r = 0; r < t.R; ++r) {
@@ -95,8 +109,13 @@ class TensorSet {
   }
 
  private:
+  struct Extra {
+    std::unique_ptr<Arena> arena;
+    Tensor<Real> tensor;
+  };
   Device device_;
   Arena arena_;
+  std::map<std::string, Extra> extras_;
 };
 
 /// Copies one replica from the host, whatever the device.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/compare.h"
 #include "models/graph/nodes.h"
 #include "models/testing/model_run.h"
@@ -253,10 +254,12 @@ TEST(GraphShapes, ErrorsNameTheOpAndBothShapes) {
       },
       31, 37);
   check(
-      "recurrent_read",
+      "read_weights",
       [&] {
-        recurrent_read<double>(g, g.variable({2, 3, 31}), g.variable({2, 4, 37}), nullptr, nullptr, nullptr,
-                               batch);
+        ReadWeights<double> op;
+        op.k = in(g.variable({2, 3, 1, 31})), op.q = in(g.variable({2, 4, 1, 37})),
+        op.position = ids(batch.position);
+        g.add(op);
       },
       31, 37);
   check(

@@ -62,14 +62,6 @@ Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch
 }
 
 template <class Real>
-Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
-                               bool contracting) {
-  RecurrentRead<Real> op;
-  op.contracting = contracting;
-  op.k = in(k), op.q = in(q), op.write = in(write), op.erase = in(erase), op.decay = in(decay);
-  op.position = ids(batch.position);
-  return out<Real>(g.add(op).a);
 }
 
 template <class Real>
@@ -78,16 +70,6 @@ Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, con
   GatherValues<Real> op;
   op.divided = eps.has_value(), op.eps = eps.value_or(0), op.values = values;
   op.a = in(a), op.tokens = ids(batch.tokens);
-  return out<Real>(g.add(op).y);
-}
-
-template <class Real>
-Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchIds& batch) {
-  FwmRead<Real> op;
-  op.device = g.device(), op.values = values;
-  op.k = in(k), op.q = in(q), op.beta = in(beta);
-  op.tokens = ids(batch.tokens), op.position = ids(batch.position);
   return out<Real>(g.add(op).y);
 }
 
@@ -185,12 +167,8 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
   template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&); \
   template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                         \
-  template Variable<Real>* recurrent_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*,  \
-                                          Variable<Real>*, Variable<Real>*, const BatchIds&, bool);         \
   template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,               \
                                          std::optional<double>);                                            \
-  template Variable<Real>* fwm_read(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*, int,   \
-                                    const BatchIds&);                                                       \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \
                                           const Tensor<std::int32_t>*, std::uint32_t);                      \
   template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                    \

@@ -106,21 +106,11 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
 template <class Real>
 Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch);
 
-/// Weights of reading a gated, erasing recurrence (ops/recurrence.h); coefficients [R,B,T] or nullptr.
-/// `contracting`: erase |k|^2 <= 2 always, so that little need be kept for the backward pass.
-template <class Real>
-Variable<Real>* recurrent_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* write,
-                               Variable<Real>* erase, Variable<Real>* decay, const BatchIds& batch,
-                               bool contracting = false);
 
 /// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>
 Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,
                               std::optional<double> eps = {});
-/// The rescaled fast weight memory (ops/fwm.h) -> [R,B,Q,V].
-template <class Real>
-Variable<Real>* fwm_read(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, Variable<Real>* beta,
-                         int values, const BatchIds& batch);
 
 /// omega [R,m,d] drawn anew in every forward pass from (seed [R,2], draw [R,1], purpose).
 template <class Real>

@@ -3,7 +3,7 @@
 // do the product with the gradient that does not depend on the chain.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/law/fwm_chunk.cuh"
+#include "kernels/fused/fwm_chunk.cuh"
 
 namespace crosstalk::device {
 
@@ -142,7 +142,7 @@ template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
     fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  FwmWarp<J> at(a, a.y.gradient.columns());
+  FwmWarp<J> at(a, a.o.gradient.columns());
   constexpr int kKeys = FwmWarp<J>::kKeys;
   constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
   auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
@@ -154,12 +154,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
   const int stride = a.kept.value.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
   const float* checkpoints =
-      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+      a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size;
   const float* kept = a.kept.value.at(r) + sequence * stride;
   if (at.seen > 0) at.length = static_cast<int>(kept[stride - 3]);  // as the forward pass chose it
   const int chunks = at.chunks();
   const float *query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-              *d_y = a.y.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+              *d_y = a.o.gradient.at(r) + static_cast<std::int64_t>(b) * V;
   float* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
   float* d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
   float* d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
@@ -464,7 +464,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
 }
 
 inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(2), a.y.gradient.columns(), [&](auto J, auto most, int warps) {
+  with_fwm_chunks(a.k.value.dim(3), a.o.gradient.columns(), [&](auto J, auto most, int warps) {
     const auto kernel = fwm_backward_chunked<decltype(J)::value, decltype(most)::value>;
     const std::size_t bytes = fwm_chunked_backward_bytes<decltype(J)::value>(warps);
     allow_shared_memory(kernel, bytes);

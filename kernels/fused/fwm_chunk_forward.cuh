@@ -1,7 +1,7 @@
 // The forward pass of the fast weight memory chunk by chunk; the formulas stand in fwm_chunk.cuh.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/law/fwm_chunk.cuh"
+#include "kernels/fused/fwm_chunk.cuh"
 
 namespace crosstalk::device {
 
@@ -132,7 +132,7 @@ template <int J, int kWarps>
 __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 : 2) : 1)
     fwm_forward_chunked(const __grid_constant__ FwmRead<float> a) {
   extern __shared__ __align__(16) unsigned char raw[];
-  FwmWarp<J> at(a, a.y.value.columns());
+  FwmWarp<J> at(a, a.o.value.columns());
   auto& shared = *reinterpret_cast<FwmForwardShared*>(raw);
   float *keys = reinterpret_cast<float*>(raw + sizeof(FwmForwardShared)), *z = keys + 3 * at.kKeys,
         *sums = z + at.warps * 16 * kFwmRow;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
   const int chunks = at.chunks(), stride = a.kept.value ? a.kept.value.columns() : 0;
   const std::int64_t size = static_cast<std::int64_t>(V) * P;
   float* checkpoints =
-      a.checkpoints.value.at(r) + static_cast<std::int64_t>(b) * a.checkpoints.value.dim(1) * size;
+      a.states ? a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size : nullptr;
   float* kept = a.kept.value ? a.kept.value.at(r) + static_cast<std::int64_t>(b) * at.T * stride : nullptr;
   if (at.warp == at.warps) {
     float beta = at.beta_at(0, at.lane % 16);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     const float* now = keys + chunk % 3 * at.kKeys;
     float y[2][4], Z[2][4] = {};
     at.times_keys(x, now, y);
-    if (chunk > 0) at.store(checkpoints + chunk * size, x);  // the first is zero
+    if (chunk > 0 && checkpoints) at.store(checkpoints + chunk * size, x);  // the first is zero
     at.template times_matrix<true>(y, shared.inverse[chunk % 2], Z);
     float squares[4] = {}, norm[2] = {};
 #pragma unroll
@@ -261,12 +261,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 1);
     read[half] += __shfl_xor_sync(kFullWarp, read[half], 2);
     if (q == 0 && at.row(half) < V)
-      a.y.value.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
+      a.o.value.at(r)[static_cast<std::int64_t>(b) * V + at.row(half)] = read[half];
   }
 }
 
 inline void run_fwm_forward(cudaStream_t stream, const FwmRead<float>& a) {
-  with_fwm_chunks(a.k.value.dim(2), a.y.value.columns(), [&](auto J, auto most, int warps) {
+  with_fwm_chunks(a.k.value.dim(3), a.o.value.columns(), [&](auto J, auto most, int warps) {
     const auto kernel = fwm_forward_chunked<decltype(J)::value, decltype(most)::value>;
     const std::size_t bytes = fwm_chunked_forward_bytes<decltype(J)::value>(warps);
     allow_shared_memory(kernel, bytes);

@@ -1,4 +1,4 @@
-// The undecayed recurrence read chunk by chunk: C tokens in one step of the chain, for one query a sequence.
+// The weights of a query chunk by chunk: C writes in one step of the chain, where keys erase themselves and nothing decays.
 //
 // Inside a chunk, with tokens i in the order of the scan, G_ij = k_i . k_j (j < i) and s_i = k_i . r before it,
 //   c_i = s_i - sum_{j<i} G_ij erase_j c_j
@@ -18,7 +18,7 @@
 #include <type_traits>
 
 #include "kernels/recurrence/chunk_parts.cuh"
-#include "kernels/recurrence/recurrence.h"
+#include "kernels/recurrence/read_weights_fields.h"
 
 namespace crosstalk::device {
 
@@ -203,6 +203,12 @@ struct Chunked {
   }
 };
 
+/// The gain of the erase.
+template <class Real>
+CT_HD const In<Real>& chunked_erase(const ReadWeights<Real>& op) {
+  return op.erase == Erase::delta ? op.write_gain : op.erase_gain;
+}
+
 /// Blocks that a multiprocessor is to hold, as far as its shared memory goes.
 template <class Real, int W>
 constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
@@ -211,19 +217,19 @@ constexpr int kChunkBlocks = sizeof(Real) == 8 ? 1
 
 template <class Real, int W, int N>
 __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
-    chunked_forward(const __grid_constant__ RecurrentRead<Real> a) {
+    chunked_forward(const __grid_constant__ ReadWeights<Real> a) {
   using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
-  const int b = blockIdx.x, r = blockIdx.y, T = a.a.value.dim(2), P = a.q.value.dim(2);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
-  const int seen = clamped(a.position.value.at(r)[b], T);
+  const int seen = tokens_seen(a, r, b, 0) * a.writes;
   Real* out = a.a.value.at(r) + sequence;
   const Team team{a.k.value.at(r) + sequence * P,
-                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
-                  a.erase.value.at(r) + sequence,
+                  a.write_gain.value ? a.write_gain.value.at(r) + sequence : nullptr,
+                  chunked_erase(a).value.at(r) + sequence,
                   nullptr,
                   P,
                   seen,
@@ -235,9 +241,8 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     return;
   }
   const int lane = threadIdx.x % 32, p = 4 * static_cast<int>(threadIdx.x), i_lane = lane / Team::kGroup;
-  Real* history = a.history.value ? a.history.value.at(r) + sequence * P : nullptr;
-  Real* trail =
-      a.trail.value ? a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns() : nullptr;
+  Real* saved = a.kept ? a.kept.value.at(r) + b * a.kept_numbers() : nullptr;
+  Real *history = a.by_trail() ? nullptr : saved, *trail = a.by_trail() ? saved : nullptr;
   const int limit = history && p < P ? seen : 0;
   Real state[4];
   take4(a.q.value.at(r) + static_cast<std::int64_t>(b) * P + p, p < P, state);
@@ -285,22 +290,25 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
 /// r_t is made again from the trail.
 template <class Real, int W, int N>
 __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
-    chunked_backward(const __grid_constant__ RecurrentRead<Real> a) {
+    chunked_backward(const __grid_constant__ ReadWeights<Real> a) {
   using Team = Chunked<Real, W, N>;
   using Memory = typename Team::Memory;
   constexpr int C = Team::C;
   extern __shared__ __align__(16) unsigned char dynamic[];
   Memory& memory = *reinterpret_cast<Memory*>(dynamic);
-  const int b = blockIdx.x, r = blockIdx.y, T = a.a.gradient.dim(2), P = a.q.value.dim(2);
+  const int b = blockIdx.x, r = blockIdx.y, T = a.M(), P = a.K();
   const std::int64_t sequence = static_cast<std::int64_t>(b) * T;
-  const int seen = clamped(a.position.value.at(r)[b], T);
-  const Real* trail = a.trail.value.at(r) + static_cast<std::int64_t>(b) * a.trail.value.columns();
+  const int seen = tokens_seen(a, r, b, 0) * a.writes;
+  const Real* trail = a.kept.value.at(r) + b * a.kept_numbers();
   Real* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
-  Real* d_write = a.write.write == Write::none ? nullptr : a.write.gradient.at(r) + sequence;
-  Real* d_erase = a.erase.write == Write::none ? nullptr : a.erase.gradient.at(r) + sequence;
+  const bool one_gain = a.erase == Erase::delta;  // writes and erases
+  const auto gradient_of = [&](const In<Real>& gain) {
+    return gain.wanted() ? gain.gradient.at(r) + sequence : nullptr;
+  };
+  Real *d_write = gradient_of(a.write_gain), *d_erase = one_gain ? nullptr : gradient_of(a.erase_gain);
   const Team team{a.k.value.at(r) + sequence * P,
-                  a.write.value ? a.write.value.at(r) + sequence : nullptr,
-                  a.erase.value.at(r) + sequence,
+                  a.write_gain.value ? a.write_gain.value.at(r) + sequence : nullptr,
+                  chunked_erase(a).value.at(r) + sequence,
                   a.a.gradient.at(r) + sequence,
                   P,
                   seen,
@@ -316,8 +324,8 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
       }
     }
     for (int t = seen + thread; t < T; t += 32 * N) {
-      if (d_write && a.write.write == Write::overwrite) d_write[t] = 0;
-      if (d_erase && a.erase.write == Write::overwrite) d_erase[t] = 0;
+      if (d_write && a.write_gain.write == Write::overwrite) d_write[t] = 0;
+      if (d_erase && a.erase_gain.write == Write::overwrite) d_erase[t] = 0;
     }
     team.template build<true>(memory, warp - W);
     return;
@@ -349,8 +357,9 @@ __global__ void __launch_bounds__(32 * (W + N), kChunkBlocks<Real, W>)
     const Real c = now.c, u = team.total(memory, chunk, sums[0], i_lane);
     const Real key_rho = row.times(u, lane) + row.last, d_c = now.write * now.d_a - now.erase * key_rho;
     if (now.valid && threadIdx.x < 32 && lane % Team::kGroup == 0) {
-      if (d_write) put(a.write.write, d_write + now.t, c * now.d_a);
-      if (d_erase) put(a.erase.write, d_erase + now.t, -c * key_rho);
+      const Real of_write = c * now.d_a, of_erase = -c * key_rho;
+      if (d_write) put(a.write_gain.write, d_write + now.t, one_gain ? of_write + of_erase : of_write);
+      if (d_erase) put(a.erase_gain.write, d_erase + now.t, of_erase);
     }
     const Real step = now.erase * c;
     Real* put_at = d_k + static_cast<std::int64_t>(chunk) * C * P + p;
@@ -385,8 +394,20 @@ constexpr int kBuilders = W == 1   ? 3
                           : W == 2 ? 4
                                    : 2;
 
+/// Calls f(chain warps) for keys of P <= kLargestChunked numbers.
+template <class F>
+void with_chain(int P, F&& f) {
+  if (P <= 128) {
+    f(std::integral_constant<int, 1>());
+  } else if (P <= 256) {
+    f(std::integral_constant<int, 2>());
+  } else {
+    f(std::integral_constant<int, 4>());
+  }
+}
+
 template <bool kBackward, int W, class Real>
-void launch_chunks(const Exec& exec, const RecurrentRead<Real>& a) {
+void launch_chunks(const Exec& exec, const ReadWeights<Real>& a) {
   constexpr int N = kBuilders<W>;
   const auto kernel = kBackward ? chunked_backward<Real, W, N> : chunked_forward<Real, W, N>;
   const std::size_t bytes = sizeof(ChunkMemory<Real, W, N>);

@@ -32,18 +32,19 @@
 // is empty.
 //
 // A warp owns 16 rows of S (or its gradient), as accumulators of the tensor cores; one more warp of the block
-// walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (recurrence_chunked.cuh).
+// walks the chain and prepares M or N' of the next chunks. Products are 3xTF32 (chunk_parts.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/batch.h"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/law/fwm.h"
-#include "kernels/recurrence/recurrence_chunked.cuh"
+#include "kernels/recurrence/chunk_parts.cuh"
 
 namespace crosstalk::device {
 
-static_assert(kFwmSegment == 16, "the rows of a tensor core's product");
-constexpr int kFwmRow = 24;  // stride of 16 x 16 matrices that are read as factors: no bank conflicts
+constexpr int kFwmChunk = 16;  // tokens: the rows of a tensor core's product
+constexpr int kFwmFew = 4;     // tokens of a chunk, at least
+constexpr int kFwmRow = 24;    // stride of 16 x 16 matrices that are read as factors: no bank conflicts
 // Inside a chunk c starts here: 2^113 of growth fit into single precision with the squares.
 constexpr float kFwmStart = 0x1p-50f;
 constexpr float kFwmGrowth = 108;  // log2 of the growth in a chunk, at most
@@ -99,7 +100,7 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
 /// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.
 template <int J>
 struct FwmWarp {
-  static constexpr int C = kFwmSegment, kKeys = C * 16 * J;
+  static constexpr int C = kFwmChunk, kKeys = C * 16 * J;
   int T, P, V, seen, warps, warp, lane, g, q, length = C;  ///< length: tokens a chunk
   const float *k, *beta;
   const std::int32_t* tokens;
@@ -107,7 +108,7 @@ struct FwmWarp {
 
   __device__ FwmWarp(const FwmRead<float>& a, int V_)
       : T(a.k.value.dim(1)),
-        P(a.k.value.dim(2)),
+        P(a.k.value.dim(3)),
         V(V_),
         seen(clamped(a.position.value.at(blockIdx.y)[blockIdx.x], T)),
         warps(static_cast<int>(blockDim.x / 32) - 1),
@@ -319,7 +320,7 @@ __device__ __forceinline__ float fwm_reciprocal(float x) {
   return fmaf(fmaf(-x, y, 1.0f), y, y);
 }
 
-/// Calls f(J, warps at most, warps) for a shape that fwm_chunked() covers.
+/// Calls f(J, warps at most, warps) for up to 128 columns and 256 rows.
 template <class F>
 void with_fwm_chunks(int P, int V, F&& f) {
   using std::integral_constant;
