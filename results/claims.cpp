@@ -114,6 +114,9 @@ std::string new_name() {
   return fmt::format("{}-{:08x}", process_name(), random());
 }
 
+/// What stands before the last '-' of a worker's name or a shard's.
+std::string process_of(const std::string& name) { return name.substr(0, std::min(name.rfind('-'), name.size())); }
+
 }  // namespace
 
 /// Beats that a worker may be late.
@@ -173,6 +176,18 @@ std::map<std::string, std::string> WorkerWatch::claims() const {
     if (const auto holder = holder_of(folder_ / name)) claims[name] = *holder;
   }
   return claims;
+}
+
+bool LivingWriters::writes(const fs::path& shard) {
+  if (!known_) {
+    known_.emplace();
+    WorkerWatch watch(store_, {});
+    for (const ClaimingWorker& worker : watch.workers())
+      if (worker.lives) known_->insert(process_of(worker.name));
+    for (const auto& [id, holder] : watch.claims())
+      if (is_worker_name(holder) && watch.lives(holder)) known_->insert(process_of(holder));
+  }
+  return known_->count(process_of(shard.stem().string())) != 0;
 }
 
 struct Claims::Impl {
@@ -247,26 +262,34 @@ struct Claims::Impl {
         return true;
       }
       if (watch.lives(holder.value_or(id))) return false;
-      bury(holder.value_or(id));
+      bury({holder.value_or(id)});
       if (!problem.empty()) return true;
     }
     return false;
   }
 
-  /// Takes the claims of a dead worker away. Of several that want to, one can rename its file; where the file
-  /// has been missing for a whole lease there is none to rename.
-  void bury(const std::string& holder) {
-    const fs::path dead = folder / (holder + std::string(kDead));
-    if (!watch.is_missing(holder) && ::rename((folder / holder).c_str(), dead.c_str()) != 0) return;
+  /// Takes the claims of dead workers away. Of several that want to, one can rename a worker's file; where the file
+  /// has been missing for a whole lease there is none to rename. The folder is read once for all of them.
+  /// A holder is what a link in somebody's folder says: only the name of a worker is taken for a file's.
+  void bury(const std::set<std::string>& holders) {
+    std::set<std::string> buried;
+    for (const std::string& holder : holders)
+      if (watch.is_missing(holder) || (is_worker_name(holder) && ::rename((folder / holder).c_str(),
+                                                                          dead_file(holder).c_str()) == 0))
+        buried.insert(holder);
+    if (buried.empty()) return;
     for (const std::string& name : names_in(folder)) {
       if (ends_in(name, kWorker) || ends_in(name, kDead)) continue;
       const fs::path claim = folder / name;
       // What is no link stands in the way of the run of its name: it is its own holder.
-      if (holder_of(claim).value_or(name) != holder) continue;
+      if (buried.count(holder_of(claim).value_or(name)) == 0) continue;
       if (::unlink(claim.c_str()) != 0 && errno != ENOENT) give_up(errno);
     }
-    ::unlink(dead.c_str());
+    for (const std::string& holder : buried)
+      if (is_worker_name(holder)) ::unlink(dead_file(holder).c_str());
   }
+
+  fs::path dead_file(const std::string& holder) const { return folder / (holder + std::string(kDead)); }
 
   ClaimOptions options;
   fs::path folder;
@@ -377,12 +400,17 @@ std::map<std::string, std::string> Claims::holders() {
   }
   for (const std::string& name : names_in(impl_->folder)) {
     if (is_worker_name(name) && name != impl_->file_name && !impl_->watch.lives(name)) dead.insert(name);
+    // Whoever buried this worker was killed half-way.
+    if (ends_in(name, kDead)) {
+      const std::string holder = name.substr(0, name.size() - kDead.size());
+      if (!impl_->watch.lives(holder)) dead.insert(holder);
+    }
     // A process that was killed while it wrote: ".NAME.worker.tmp".
     if (name.front() == '.' && ends_in(name, kTemporary) &&
         !impl_->watch.lives(name.substr(1, name.size() - 1 - kTemporary.size())))
       ::unlink((impl_->folder / name).c_str());
   }
-  for (const std::string& holder : dead) impl_->bury(holder);
+  impl_->bury(dead);
   return ids;
 }
 

@@ -15,6 +15,7 @@
 #include <random>
 #include <vector>
 
+#include "results/printable.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -121,6 +122,13 @@ void make_folders(FileSystem& system, const std::filesystem::path& folder) {
     fail("be made", folder, error_number);
   }
   sync_folder(system, above.empty() ? std::filesystem::path(".") : above);
+}
+
+std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
+                                 std::string_view ending) {
+  if (name.empty() || name.front() == '.' || name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+    throw StoreError(fmt::format("{}: '{}' cannot be the name of a file", folder.string(), shortened(name, 200)));
+  return folder / (name + std::string(ending));
 }
 
 std::string process_name() {

@@ -53,6 +53,11 @@ void sync_folder(FileSystem& system, const std::filesystem::path& folder);
 /// Creates the folder and those above it that are missing.
 void make_folders(FileSystem& system, const std::filesystem::path& folder);
 
+/// What a store says of itself (the id of a record, say) as the name of a file in `folder`, with `ending`. Throws
+/// StoreError where it is a path, so that nothing outside of the folder is read or written.
+std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
+                                 std::string_view ending);
+
 /// A name that no other process uses: "host-pid-chance".
 std::string process_name();
 

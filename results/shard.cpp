@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "results/claims.h"
 #include "results/crc32c.h"
 #include "results/files.h"
 #include "results/record_io.h"
@@ -129,11 +130,14 @@ std::vector<std::filesystem::path> list_shards(const std::filesystem::path& stor
 }
 
 std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
-                         const std::filesystem::path& quarantine) {
-  if (split_shard(read_file(system, shard)).clean) return "";
+                         const std::filesystem::path& quarantine, LivingWriters& living) {
+  if (split_shard(read_file(system, shard)).clean || living.writes(shard)) return "";
 
   const std::string name = shard.filename().string();
-  const File file = open_file(system, shard, O_RDWR);
+  // In a store that somebody else made, a link may lead to a file that is no shard.
+  const File file = open_file(system, shard, O_RDWR | O_NOFOLLOW);
+  if (!file.is_open() && errno == ELOOP)
+    return fmt::format("shard {}: not repaired: it is a symbolic link", name);
   if (!file.is_open()) return fmt::format("shard {}: not repaired: {}", name, reason_of(errno));
   // The writer of a shard holds this lock as long as it lives, and what looks torn may be its write in
   // progress.
