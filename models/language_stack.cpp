@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "kernels/base/error.h"
 #include "models/language_options.h"
@@ -21,7 +22,7 @@ std::string trimmed(const std::string& text) {
 }
 
 /// "base_conv memory(heads=2)" at its spaces outside of parentheses.
-std::vector<std::string> entries_of(const std::string& stack) {
+std::vector<std::string> entries_of(const std::string& stack, std::size_t most) {
   std::vector<std::string> entries(1);
   int depth = 0;
   for (const char c : stack) {
@@ -33,6 +34,9 @@ std::vector<std::string> entries_of(const std::string& stack) {
     } else if (!entries.back().empty()) {
       entries.emplace_back();
     }
+    if (entries.size() > most && !entries.back().empty())  // before anything is made of them
+      throw OptionError(kStack, fmt::format("model.stack{} names more layers than model.layers = {}",
+                                            stack.size() < 200 ? " = \"" + stack + "\"" : "", most));
   }
   if (depth != 0)
     throw OptionError(kStack, fmt::format("model.stack = \"{}\" has parentheses that do not match", stack));
@@ -75,7 +79,8 @@ std::vector<OptionSpec> layer_options() {
   return all;
 }
 
-void set_of_layer(Options& options, const std::vector<OptionSpec>& of_memory, const std::string& entry,
+/// Returns the name of what was set.
+std::string set_of_layer(Options& options, const std::vector<OptionSpec>& of_memory, const std::string& entry,
                   const std::string& setting) {
   const std::size_t equals = setting.find('=');
   if (equals == std::string::npos)
@@ -92,7 +97,7 @@ void set_of_layer(Options& options, const std::vector<OptionSpec>& of_memory, co
       } catch (const OptionError& error) {
         throw OptionError(kStack, fmt::format("model.stack, '{}': {}", entry, error.what()));
       }
-      return;
+      return name;
     }
   }
   const std::string near = nearest_name(name, names);
@@ -113,7 +118,7 @@ LanguageLayer layer_of(const Options& model, const std::string& entry) {
           kStack, "model.stack: base_conv has no options in parentheses; its taps are model.conv_width");
     return layer;
   }
-  std::string settings = open == std::string::npos ? "" : entry.substr(open + 1, entry.size() - open - 2);
+  const std::string settings = open == std::string::npos ? "" : entry.substr(open + 1, entry.size() - open - 2);
   const bool studied = name == "memory";
   const MemoryKind* kind = find_memory(studied ? model.get_string("memory.name") : name);
   if (kind == nullptr) {
@@ -134,10 +139,14 @@ LanguageLayer layer_of(const Options& model, const std::string& entry) {
     layer.options.set("memory.name", kind->name);
     fill_defaults(layer.options, "memory", kind->options);
   }
-  while (!settings.empty()) {
-    const std::size_t comma = std::min(settings.find(','), settings.size());
-    set_of_layer(layer.options, kind->options, entry, trimmed(settings.substr(0, comma)));
-    settings = comma == settings.size() ? "" : settings.substr(comma + 1);
+  std::set<std::string> given;
+  for (std::size_t begin = 0; begin < settings.size();) {
+    const std::size_t comma = std::min(settings.find(',', begin), settings.size());
+    const std::string name =
+        set_of_layer(layer.options, kind->options, entry, trimmed(settings.substr(begin, comma - begin)));
+    if (!given.insert(name).second)
+      throw OptionError(kStack, fmt::format("model.stack: {} stands twice in '{}'", name, entry));
+    begin = comma + 1;
   }
   if (layer.options.get_int("model.d_key") == 0)
     layer.options.set("model.d_key", model.get_int("model.width"));
@@ -156,21 +165,18 @@ LanguageLayer layer_of(const Options& model, const std::string& entry) {
 std::vector<LanguageLayer> language_layers(const Options& options) {
   std::vector<LanguageLayer> kinds, layers;
   const std::string& stack = options.get_string(kStack);
+  const auto count = static_cast<std::size_t>(options.get_int("model.layers"));
   bool studied = false;
-  for (const std::string& entry : entries_of(stack)) {
+  for (const std::string& entry : entries_of(stack, count)) {
     kinds.push_back(layer_of(options, entry));
     studied = studied || entry.substr(0, entry.find('(')) == "memory";
   }
-  const auto count = static_cast<std::size_t>(options.get_int("model.layers"));
   if (!studied)
     throw OptionError(
         kStack,
         fmt::format("model.stack = \"{}\" has no layer `memory`, so that the memory of the study would "
                     "decide nothing",
                     stack));
-  if (kinds.size() > count)
-    throw OptionError(kStack, fmt::format("model.stack = \"{}\" names {} layers and model.layers = {}", stack,
-                                          kinds.size(), count));
   for (std::size_t i = 0; i < count; ++i) layers.push_back(kinds[i % kinds.size()]);
   return layers;
 }

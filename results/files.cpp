@@ -88,8 +88,14 @@ File open_regular(FileSystem& system, const std::filesystem::path& path) {
   return file;
 }
 
-std::string read_file(FileSystem& system, const std::filesystem::path& path) {
-  return read_all(system, open_regular(system, path), path);
+std::string read_file(FileSystem& system, const std::filesystem::path& path, std::size_t most) {
+  const File file = open_regular(system, path);
+  std::string bytes;
+  while (bytes.size() <= most && read_some(system, file, path, bytes, std::size_t{1} << 20)) {
+  }
+  if (bytes.size() > most)
+    throw StoreError(fmt::format("{}: is larger than the {} bytes that such a file can have", path.string(), most));
+  return bytes;
 }
 
 int write_all(FileSystem& system, const File& file, std::string_view bytes) {

@@ -423,6 +423,32 @@ class Files(Folder):
                 (self.given / "v.npy").write_bytes(content)
                 self.refused(r"\bv\.npy")
 
+    def test_a_float32_file_that_is_cut(self):
+        write(self.given, {name: array.astype(np.float32) for name, array in self.x.items()})
+        whole = (self.given / "v.npy").read_bytes()
+        for content in (whole[:-1], whole[:-8], whole[:100]):
+            with self.subTest(bytes=len(content)):
+                (self.given / "v.npy").write_bytes(content)
+                self.refused(r"\bv\.npy")
+
+    def test_a_link_that_leads_nowhere(self):
+        for name in ("s0", "d_o", "q"):
+            path = self.given / f"{name}.npy"
+            path.unlink(missing_ok=True)
+            path.symlink_to("nowhere.npy")
+            self.refused(rf"\b{name}\.npy is a symbolic link that leads nowhere")
+            path.unlink()
+            if name == "q":
+                write(self.given, {"q": self.x["q"]})
+
+    def test_results_that_overflow_are_told(self):
+        write(self.given, {"k": self.x["k"] * 1e160, "v": self.x["v"] * 1e160})
+        done = apply("delta", self.given, self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"NaN or infinity in o\.npy and state_S\.npy, from inputs that are finite")
+        write(self.given, self.x)
+        self.assertNotIn("NaN", apply("delta", self.given, self.out).stderr)
+
     def test_no_tokens(self):
         write(self.given, {name: array[:, :0] for name, array in self.x.items()})
         self.refused(r"\.npy")

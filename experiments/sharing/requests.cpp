@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "experiments/common/text.h"
 #include "results/crc32c.h"
 #include "results/files.h"
+#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -19,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMark = ".request-";
+/// A study has 4 MB at most, of which JSON spells line ends and quotes with two bytes.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 std::string text_of(const Request& request) {
   const nlohmann::ordered_json json = {
@@ -41,6 +46,13 @@ std::vector<fs::path> request_files(const fs::path& store) {
 }
 
 }  // namespace
+
+Request request_of(const std::string& text) {
+  if (nests_deeply(text)) throw std::invalid_argument("it nests too deeply");
+  const nlohmann::json json = nlohmann::json::parse(text);
+  return {json.at("study").get<std::string>(), json.at("text").get<std::string>(),
+          json.at("set").get<std::vector<std::string>>(), json.value("version", "")};
+}
 
 void keep_request(const fs::path& store, const Request& request) {
   std::uint32_t hash = 0;
@@ -67,9 +79,9 @@ std::vector<Request> read_requests(const fs::path& store, std::vector<std::strin
   std::vector<Request> requests;
   for (const fs::path& path : request_files(store)) {
     try {
-      const nlohmann::json json = nlohmann::json::parse(read_file(FileSystem::real(), path));
-      requests.push_back({json.at("study").get<std::string>(), json.at("text").get<std::string>(),
-                          json.at("set").get<std::vector<std::string>>(), json.value("version", "")});
+      requests.push_back(request_of(read_file(FileSystem::real(), path, kMostBytes)));
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception& problem) {
       warnings.push_back(fmt::format("{}: left out: {}", path.string(), problem.what()));
     }

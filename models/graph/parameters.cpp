@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "kernels/base/random.h"
 
@@ -20,6 +21,28 @@ std::uint32_t stream_of(const std::string& name) {
   std::uint32_t hash = 2166136261u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return hash;
+}
+
+/// The finite decimal numbers that stand in `text` where `pattern` has a '#'; nothing where it has another form. Blanks may
+/// stand anywhere but within a number.
+std::optional<std::vector<double>> numbers_of(std::string_view text, std::string_view pattern) {
+  std::vector<double> numbers;
+  const auto skip_blanks = [&] { text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size())); };
+  for (const char c : pattern) {
+    skip_blanks();
+    if (c != '#') {
+      if (text.empty() || text.front() != c) return std::nullopt;
+      text.remove_prefix(1);
+      continue;
+    }
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    numbers.push_back(number);
+  }
+  skip_blanks();
+  return text.empty() ? std::optional(numbers) : std::nullopt;
 }
 
 }  // namespace
@@ -47,32 +70,22 @@ Init Init::parse(const std::string& text) {
                     "softplus^-1(exp U(log 0.001, log 0.1))",
                     text));
   };
-  std::string dense;
-  for (const char c : text)
-    if (c != ' ') dense += c;
   struct Form {
-    const char* format;
+    const char* pattern;
     Law law;
   };
-  // %n is reached only where all of the form was there.
-  for (const auto& [format, law] : {Form{"U(%lf,%lf)%n", Law::uniform}, Form{"N(%lf,%lf^2)%n", Law::normal},
-                                    Form{"logU(%lf,%lf)%n", Law::log_uniform},
-                                    Form{"softplus^-1(expU(log%lf,log%lf))%n", Law::inverse_softplus}}) {
-    Init init{law, 0, 0};
-    int length = 0;
-    if (std::sscanf(dense.c_str(), format, &init.low, &init.high, &length) == 2 &&
-        length == static_cast<int>(dense.size())) {
-      const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
-      if (!std::isfinite(init.low) || !std::isfinite(init.high) ||
-          (law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0))
-        throw wrong();
-      return init;
-    }
+  for (const auto& [pattern, law] :
+       {Form{"U(#,#)", Law::uniform}, Form{"N(#,#^2)", Law::normal}, Form{"logU(#,#)", Law::log_uniform},
+        Form{"softplus^-1(expU(log#,log#))", Law::inverse_softplus}, Form{"#", Law::constant}}) {
+    const std::optional<std::vector<double>> numbers = numbers_of(text, pattern);
+    if (!numbers) continue;
+    if (law == Law::constant) return constant(numbers->at(0));
+    const Init init{law, numbers->at(0), numbers->at(1)};
+    const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
+    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0)) throw wrong();
+    return init;
   }
-  char* end = nullptr;
-  const double value = std::strtod(dense.c_str(), &end);
-  if (dense.empty() || *end != 0 || !std::isfinite(value)) throw wrong();
-  return constant(value);
+  throw wrong();
 }
 
 double Init::value(double u) const {

@@ -47,7 +47,8 @@ TEST(ParameterInit, LawsAreReadAsTheyArePrinted) {
   }
   EXPECT_EQ(Init::parse(" 1e-3 "), Init::constant(1e-3));
   for (const char* wrong : {"", "x", "U(1, 0)", "U(0, 1", "U(0, 1) 2", "N(0, -1^2)", "N(0, 1)", "log U(0, 1)",
-                            "nan", "inf", "U(0, inf)"})
+                            "nan", "inf", "U(0, inf)", "0x10", "U(0, 0x1)", "1e-400", "1e400", "N(0, 1e-400^2)", "1 0",
+                            "U(0, 1 0)", "1e", "--1"})
     EXPECT_THROW(Init::parse(wrong), std::invalid_argument) << wrong;
 }
 

@@ -278,6 +278,8 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(stack("base_conv(k=3) memory"), "model.conv_width"));
   EXPECT_TRUE(has(stack("  "), "empty"));
   EXPECT_TRUE(has(stack("base_conv memory"), "model.layers = 1"));
+  EXPECT_TRUE(has(stack("memory(heads=1, heads=1)"), "heads stands twice"));
+  EXPECT_TRUE(has(stack("sliding_window(window=3,d_key=8,window=4)"), "window stands twice"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.heads", std::int64_t{4}}}, "model.heads"), "does not divide"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.d_value", std::int64_t{5}}, {"model.heads", std::int64_t{2}}},
                           "model.heads"),
@@ -291,6 +293,15 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", word("attention")}}, "memory.read_norm"), "beside"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.init", word("no.weight = 0")}}, "model.init"),
                   "layers.0.query.weight"));
+}
+
+// Counted before anything is made of it: 10^5 layers took 22 GB.
+TEST(Language, AStackOfManyLayersIsRefusedInNoTime) {
+  std::string text;
+  for (int n = 0; n < 100000; ++n) text += "memory ";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(has(refusal("softmax", {{"model.stack", text}}, "model.stack"), "more layers than model.layers = 1"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(Language, RetrievalRefusesWhatIsOfTheLanguageModel) {
