@@ -8,16 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <mutex>
-#include <optional>
 #include <random>
 
+#include "results/claim_files.h"
 #include "results/files.h"
-#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -25,79 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWorker = ".worker", kDead = ".dead", kTemporary = ".tmp";
 constexpr double kLookAgain = 0.5;
-/// A worker's file is read at once: what it asks for is short of its 64 KB.
+/// What it asks for is short of the bytes that are read of a worker's file.
 constexpr std::size_t kMostAskedFor = 512;
 /// A lease is at least so many heartbeats of who is watched, of at most so many seconds each.
 constexpr double kBeatsOfALease = 4, kLongestBeat = 60;
 
 double machine_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-bool ends_in(const std::string& name, std::string_view end) {
-  return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
-
-/// Where a link leads, if it is a claim: the name of a worker's file.
-std::optional<std::string> holder_of(const fs::path& claim) {
-  std::array<char, 512> target{};
-  const ssize_t size = ::readlink(claim.c_str(), target.data(), target.size() - 1);
-  if (size <= 0) return std::nullopt;
-  return std::string(target.data(), static_cast<std::size_t>(size));
-}
-
-bool is_worker_name(const std::string& name) {
-  return ends_in(name, kWorker) && name.find('/') == std::string::npos && name.front() != '.';
-}
-
-/// The worker's file as it is now, a JSON object; discarded if it is missing or not one.
-nlohmann::json json_of_worker(const fs::path& path) {
-  const nlohmann::json none(nlohmann::json::value_t::discarded);
-  const File file(FileSystem::real(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file.is_open() || ::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return none;
-  std::array<char, 1 << 16> text{};
-  const ssize_t size = ::read(file.number(), text.data(), text.size());
-  if (size <= 0) return none;
-  if (nests_deeply({text.data(), static_cast<std::size_t>(size)})) return none;
-  nlohmann::json json = nlohmann::json::parse(text.data(), text.data() + size, nullptr, false);
-  return json.is_object() ? json : none;
-}
-
-std::optional<ClaimingWorker> read_worker(const fs::path& path) {
-  const nlohmann::json json = json_of_worker(path);
-  if (json.is_discarded()) return std::nullopt;
-  try {
-    const auto process = process_identity(json.at("process"));
-    if (!process) return std::nullopt;
-    ClaimingWorker worker;
-    worker.name = path.stem().string();
-    worker.process = *process;
-    worker.beat = json.at("beat").get<std::int64_t>();
-    worker.every = json.at("every").get<double>();
-    worker.activity = json.at("activity");
-    if (!worker.activity.is_object()) worker.activity = nlohmann::json::object();
-    return worker;
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
-/// What the worker with this file asks of `holder`; no ids: nothing.
-ClaimRequest request_of(const fs::path& path, const std::string& holder) {
-  const nlohmann::json json = json_of_worker(path);
-  if (json.is_discarded() || !json.contains("asks")) return {};
-  try {
-    const nlohmann::json& asks = json.at("asks");
-    if (asks.value("worker", "") != holder) return {};
-    return {path.filename().string(), asks.at("ids").get<std::set<std::string>>(),
-            asks.at("room").get<std::int64_t>(), asks.at("kind").get<std::string>(),
-            asks.at("load").get<double>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -113,9 +45,6 @@ std::string new_name() {
   std::random_device random;
   return fmt::format("{}-{:08x}", process_name(), random());
 }
-
-/// What stands before the last '-' of a worker's name or a shard's.
-std::string process_of(const std::string& name) { return name.substr(0, std::min(name.rfind('-'), name.size())); }
 
 }  // namespace
 
@@ -372,7 +301,7 @@ std::vector<ClaimRequest> Claims::requests() {
   std::vector<ClaimRequest> requests;
   for (const std::string& name : names_in(impl_->folder)) {
     if (!is_worker_name(name) || name == impl_->file_name || !impl_->watch.lives(name)) continue;
-    ClaimRequest request = request_of(impl_->folder / name, impl_->file_name);
+    ClaimRequest request = read_request(impl_->folder / name, impl_->file_name);
     if (!request.ids.empty()) requests.push_back(std::move(request));
   }
   std::sort(requests.begin(), requests.end(),

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
-#include <string_view>
 
 #include "kernels/base/random.h"
+#include "models/graph/init_text.h"
 
 namespace crosstalk {
 namespace {
@@ -23,70 +21,7 @@ std::uint32_t stream_of(const std::string& name) {
   return hash;
 }
 
-/// The finite decimal numbers that stand in `text` where `pattern` has a '#'; nothing where it has another form. Blanks may
-/// stand anywhere but within a number.
-std::optional<std::vector<double>> numbers_of(std::string_view text, std::string_view pattern) {
-  std::vector<double> numbers;
-  const auto skip_blanks = [&] { text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size())); };
-  for (const char c : pattern) {
-    skip_blanks();
-    if (c != '#') {
-      if (text.empty() || text.front() != c) return std::nullopt;
-      text.remove_prefix(1);
-      continue;
-    }
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    numbers.push_back(number);
-  }
-  skip_blanks();
-  return text.empty() ? std::optional(numbers) : std::nullopt;
-}
-
 }  // namespace
-
-std::string Init::text() const {
-  switch (law) {
-    case Law::uniform:
-      return fmt::format("U({:.4g}, {:.4g})", low, high);
-    case Law::normal:
-      return fmt::format("N({:.4g}, {:.4g}^2)", low, high);
-    case Law::constant:
-      return fmt::format("{:.4g}", low);
-    case Law::log_uniform:
-      return fmt::format("log U({:.4g}, {:.4g})", low, high);
-    case Law::inverse_softplus:
-      return fmt::format("softplus^-1(exp U(log {:.4g}, log {:.4g}))", low, high);
-  }
-  return "";
-}
-
-Init Init::parse(const std::string& text) {
-  const auto wrong = [&] {
-    return std::invalid_argument(
-        fmt::format("'{}' is no law; write for example 0.5, U(-0.1, 0.1), N(0, 0.02^2), log U(1, 16) or "
-                    "softplus^-1(exp U(log 0.001, log 0.1))",
-                    text));
-  };
-  struct Form {
-    const char* pattern;
-    Law law;
-  };
-  for (const auto& [pattern, law] :
-       {Form{"U(#,#)", Law::uniform}, Form{"N(#,#^2)", Law::normal}, Form{"logU(#,#)", Law::log_uniform},
-        Form{"softplus^-1(expU(log#,log#))", Law::inverse_softplus}, Form{"#", Law::constant}}) {
-    const std::optional<std::vector<double>> numbers = numbers_of(text, pattern);
-    if (!numbers) continue;
-    if (law == Law::constant) return constant(numbers->at(0));
-    const Init init{law, numbers->at(0), numbers->at(1)};
-    const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
-    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0)) throw wrong();
-    return init;
-  }
-  throw wrong();
-}
 
 double Init::value(double u) const {
   switch (law) {
@@ -136,22 +71,8 @@ int ParameterBlock<Real>::named(const std::string& name, const std::vector<int>&
 
 template <class Real>
 void ParameterBlock<Real>::set_inits(const std::string& text) {
-  const auto trimmed = [](const std::string& s) {
-    const auto first = s.find_first_not_of(" \t\n"), last = s.find_last_not_of(" \t\n");
-    return first == std::string::npos ? std::string() : s.substr(first, last - first + 1);
-  };
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(';', begin), text.size());
-    const std::string entry = trimmed(text.substr(begin, end - begin));
-    begin = end + 1;
-    if (entry.empty()) continue;
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos)
-      throw std::invalid_argument(fmt::format("'{}' is no 'PARAMETER = LAW'", entry));
-    const std::string name = trimmed(entry.substr(0, equals));
-    if (!inits_.emplace(name, Init::parse(trimmed(entry.substr(equals + 1)))).second)
-      throw std::invalid_argument(fmt::format("{} stands twice", name));
-  }
+  for (const auto& [name, init] : inits_of(text))
+    if (!inits_.emplace(name, init).second) throw std::invalid_argument(fmt::format("{} stands twice", name));
 }
 
 template <class Real>
