@@ -3,13 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "results/claims.h"
+#include "results/files.h"
+#include "results/leftovers.h"
 #include "results/store.h"
+#include "results/weights.h"
 
 namespace crosstalk {
 namespace {

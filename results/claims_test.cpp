@@ -11,6 +11,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "results/claims_fuzz.h"
 #include "results/test_records.h"
 
 namespace crosstalk {
@@ -318,6 +319,29 @@ TEST(Claims, ManyDeadWorkersAreClearedAtOnce) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(files_in(claims), 0u);
   EXPECT_LT(took.count(), 60) << "ten times what a loaded machine takes; once for each took ten minutes";
+}
+
+TEST(Claims, AnyBytesAreReadOrPassedOver) {
+  for (const std::string& good :
+       {std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,)"
+                    R"("asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{}})"),
+        std::string("host-12-0123abcd-4567abcd.worker"), std::string("../x/.worker"),
+        std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":1e30,"started":7},"beat":1e30,"every":-1})")}) {
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      check_claim_readers(good.substr(0, at));
+      check_claim_readers(good.substr(at));
+      for (const char c : {'"', '{', '}', '[', ',', ':', '\\', '0', 'e', '\0', '\xff', '/'}) {
+        std::string changed = good;
+        changed[at] = c;
+        check_claim_readers(changed);
+      }
+    }
+  }
+  check_claim_readers(std::string(100000, '['));
+  EXPECT_FALSE(is_worker_name("../x.worker"));
+  EXPECT_FALSE(is_worker_name(".x.worker"));
+  EXPECT_FALSE(is_worker_name(".worker"));
+  EXPECT_TRUE(is_worker_name("x.worker"));
 }
 
 TEST(Claims, WhereTheyCannotBeKeptRunsAreTrainedAllTheSame) {

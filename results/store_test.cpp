@@ -11,6 +11,9 @@
 #include <functional>
 #include <thread>
 
+#include "results/claims.h"
+#include "results/file_system.h"
+#include "results/files.h"
 #include "results/record_io.h"
 #include "results/shard.h"
 #include "results/test_records.h"

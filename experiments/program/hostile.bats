@@ -84,6 +84,22 @@ refused_as() {
   done
 }
 
+@test "memory that does not suffice ends no process by a signal" {
+  without_sanitizer
+  for limit in 200000 250000 307200 400000; do
+    for _ in 1 2 3; do
+      rm -rf store
+      run --separate-stderr bash -c "ulimit -v $limit"'; exec "$@"' - "$crosstalk" run tiny.toml --set seeds="range(1,40)" \
+        --threads 16 --out store -q
+      [[ $status == [014] ]] || { echo "$limit KiB: exit code $status, ${stderr:0:500}"; false; }
+      "$crosstalk" retry tiny.toml --set seeds="range(1,40)" --out store -q
+      run -0 "$crosstalk" run tiny.toml --set seeds="range(1,40)" --out store -q
+      [ "$("$crosstalk" export store 2>err | wc -l)" -eq 41 ]
+      [ ! -s err ]
+    done
+  done
+}
+
 @test "a worker process that cannot be made: exit 4 and what to do" {
   without_sanitizer
   [ "$(id -u)" -eq 0 ] || skip "only root can become somebody else who has no other processes"

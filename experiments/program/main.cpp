@@ -36,6 +36,8 @@ int main(int argc, char** argv) {
   crosstalk::cuda_prepare_process();
   ensure_standard_descriptors();
   crosstalk::keep_memory_reserve();
+  crosstalk::end_where_memory_is_lost(
+      "crosstalk: error: out of memory; fewer --threads, or a smaller --pack, need less\n", exit_device);
   std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves early (| head) is no error
   std::signal(SIGXFSZ, SIG_IGN);  // ulimit -f: the write fails, and says so, instead
   DescriptorBuffer out_buffer(1, true), err_buffer(2);

@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <limits>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "experiments/common/text.h"
 #include "results/crc32c.h"
 #include "results/files.h"
-#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -24,12 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kMark = ".request-";
 /// A study has 4 MB at most, of which JSON spells line ends and quotes with two bytes.
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-
-std::string text_of(const Request& request) {
-  const nlohmann::ordered_json json = {
-      {"study", request.study}, {"set", request.set}, {"text", request.text}, {"version", request.version}};
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
 
 /// By name.
 std::vector<fs::path> request_files(const fs::path& store) {
@@ -46,13 +38,6 @@ std::vector<fs::path> request_files(const fs::path& store) {
 }
 
 }  // namespace
-
-Request request_of(const std::string& text) {
-  if (nests_deeply(text)) throw std::invalid_argument("it nests too deeply");
-  const nlohmann::json json = nlohmann::json::parse(text);
-  return {json.at("study").get<std::string>(), json.at("text").get<std::string>(),
-          json.at("set").get<std::vector<std::string>>(), json.value("version", "")};
-}
 
 void keep_request(const fs::path& store, const Request& request) {
   std::uint32_t hash = 0;

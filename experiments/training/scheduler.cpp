@@ -38,11 +38,13 @@ constexpr int spare_threads = 4;
 
 struct Queue {
   std::vector<QueuedPack> packs;  ///< longest last
+  std::vector<QueuedPack> large;  ///< of one run each that did not fit beside others: trained alone, at the end
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
   int working = 0;
   bool asking = false, interrupted = false;
+  bool is_alone = false;  ///< one of `large` is trained, and nothing beside it
   Clock::time_point freed_asked = Clock::now();
 };
 
@@ -95,8 +97,17 @@ class Scheduler {
       const std::lock_guard lock(queue_.mutex);
       for (const std::string& id : ids) queue_.trained.extract(id);
       --queue_.working;
+      queue_.is_alone = false;
       queue_.changed.notify_all();
     }
+  }
+
+  QueuedPack taken_from(std::vector<QueuedPack>& packs) {
+    QueuedPack pack = std::move(packs.back());
+    packs.pop_back();
+    for (const QueuedRun& run : pack.runs) queue_.trained.insert(run.run->id);
+    ++queue_.working;
+    return pack;
   }
 
   // The longest pack that is left. While others train, whoever finds none asks for more; nothing: all has ended.
@@ -104,8 +115,12 @@ class Scheduler {
     std::unique_lock lock(queue_.mutex);
     for (;;) {
       if (stopped()) {
-        queue_.interrupted |= !queue_.packs.empty();
+        queue_.interrupted |= !queue_.packs.empty() || !queue_.large.empty();
         return std::nullopt;
+      }
+      if (queue_.is_alone) {
+        queue_.changed.wait_for(lock, kAskAgain);
+        continue;
       }
       if (events_.freed && !queue_.packs.empty() && !queue_.asking &&
           since(queue_.freed_asked) >= events_.freed_every) {
@@ -115,12 +130,10 @@ class Scheduler {
         // A large store is looked at seldom.
         if (events_.freed_every > 0) queue_.freed_asked += 20 * (queue_.freed_asked - begin);
       }
-      if (!queue_.packs.empty()) {
-        std::optional<QueuedPack> pack = std::move(queue_.packs.back());
-        queue_.packs.pop_back();
-        for (const QueuedRun& run : pack->runs) queue_.trained.insert(run.run->id);
-        ++queue_.working;
-        return pack;
+      if (!queue_.packs.empty()) return taken_from(queue_.packs);
+      if (!queue_.large.empty() && queue_.working == 0) {
+        queue_.is_alone = true;
+        return taken_from(queue_.large);
       }
       if (!events_.more || (queue_.working == 0 && !queue_.asking)) return std::nullopt;
       if (!queue_.asking) ask(lock, events_.more);
@@ -133,8 +146,9 @@ class Scheduler {
   void ask(std::unique_lock<std::mutex>& lock, const MoreRuns& more) {
     queue_.asking = true;
     std::set<std::string> here(queue_.trained.begin(), queue_.trained.end());
-    for (const QueuedPack& pack : queue_.packs)
-      for (const QueuedRun& run : pack.runs) here.insert(run.run->id);
+    for (const std::vector<QueuedPack>* packs : {&queue_.packs, &queue_.large})
+      for (const QueuedPack& pack : *packs)
+        for (const QueuedRun& run : pack.runs) here.insert(run.run->id);
     lock.unlock();
     std::vector<QueuedPack> packs = make_packs(more(here), options_, events_);
     lock.lock();
@@ -220,7 +234,8 @@ class Scheduler {
     }
   }
 
-  // A pack that does not fit is halved; a run that does not fit alone has failed.
+  // A pack that does not fit is halved; a run waits until it is trained alone; one that does not fit then has failed. There
+  // is memory to say so, as nobody else takes what it has given back.
   void out_of_memory(const QueuedPack& pack, const std::string& message) {
     const auto& rest = pack.runs;
     if (rest.size() > 1) {
@@ -229,6 +244,11 @@ class Scheduler {
       queue_.packs.push_back({pack.cost / 2, pack.urgency, {rest.begin(), middle}});
       queue_.packs.push_back({pack.cost / 2, pack.urgency, {middle, rest.end()}});
     } else if (!rest.empty()) {
+      {
+        const std::lock_guard lock(queue_.mutex);
+        const bool has_others = queue_.working > 1 || !queue_.packs.empty();
+        if (has_others && !queue_.is_alone) return queue_.large.push_back(pack);
+      }
       report_failure(*rest[0].run, message);
     }
   }

@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "kernels/testing/compare.h"
 #include "models/language_model.h"
+#include "models/stack_fuzz.h"
 #include "models/testing/differences.h"
 
 namespace crosstalk::checks {
@@ -293,6 +296,22 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", word("attention")}}, "memory.read_norm"), "beside"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.init", word("no.weight = 0")}}, "model.init"),
                   "layers.0.query.weight"));
+}
+
+TEST(Language, AnyBytesAreAStackOrAreRefused) {
+  for (const std::string& good :
+       {std::string("base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)"),
+        std::string("memory()\tmemory (heads = 2)\n")}) {
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      check_stack_reader(good.substr(0, at));
+      check_stack_reader(good.substr(at));
+      for (const char c : {'(', ')', ',', '=', ' ', '\n', '-', '9', 'e', '\0', '\xff'}) {
+        std::string changed = good;
+        changed[at] = c;
+        check_stack_reader(changed);
+      }
+    }
+  }
 }
 
 // Counted before anything is made of it: 10^5 layers took 22 GB.
