@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -149,6 +150,9 @@ std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
   const std::string bytes = read_all(system, file, shard);
   const ShardText text = split_shard(bytes);
   if (text.clean) return "";
+  // Where locks say nothing either: it must not be growing at this moment.
+  struct stat now {};
+  if (::fstat(file.number(), &now) != 0 || now.st_size != static_cast<off_t>(bytes.size())) return "";
   if (text.only_tail_is_torn) {
     if (system.ftruncate(file.number(), static_cast<off_t>(text.end)) < 0 ||
         system.fsync(file.number()) < 0) {

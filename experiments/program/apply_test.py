@@ -9,6 +9,7 @@ A memory that `crosstalk list memories` does not have is reported as skipped. Er
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -448,6 +449,16 @@ class Files(Folder):
         self.assertRegex(done.stderr, r"NaN or infinity in o\.npy and state_S\.npy, from inputs that are finite")
         write(self.given, self.x)
         self.assertNotIn("NaN", apply("delta", self.given, self.out).stderr)
+
+    def test_a_full_disk(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+        done = subprocess.run([PROGRAM, "apply", "delta", "--in", self.given, "--out", self.out], capture_output=True,
+                              text=True, preexec_fn=small_files, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"o\.npy: cannot be written: File too large")
+        self.assertEqual(list(self.out.glob("*")), [])
 
     def test_no_tokens(self):
         write(self.given, {name: array[:, :0] for name, array in self.x.items()})
