@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "results/claims.h"
@@ -25,6 +27,9 @@ namespace crosstalk {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Whoever deletes a store is done by then, and finds no new shard in a folder that is about to go.
+constexpr std::chrono::milliseconds kDeletion(250);
 
 // A shard that was overwritten as a whole must not flood the terminal.
 constexpr std::size_t warnings_per_shard = 10;
@@ -276,7 +281,9 @@ struct StoreWriter::Impl {
     for (int attempt = 0; attempt < 3; ++attempt) {
       if (write(record, line)) return;
       file.close();
-      if (!is_in_place()) break;
+      std::this_thread::sleep_for(kDeletion);
+      std::error_code ignored;
+      if (!is_in_place() || !fs::exists(root / "store.json", ignored)) break;
     }
     throw StoreError(fmt::format("{}: the shard was deleted while it was written; the record of {} is lost",
                                  shard.string(), record.id));

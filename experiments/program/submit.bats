@@ -19,7 +19,7 @@ setup() {
   [ ! -e runs ]
   bash -n <<<"$output"
   for line in '--array=0-15%4' '--gpus-per-task=1' '--time=4:00:00' '--requeue' '--open-mode=append' \
-    '--signal=B:USR1@120' '--partition=gpu' '--mem=8G' "--output=${PWD// /\\ }/runs/s/logs/%A_%a.log"; do
+    '--signal=B:USR1@120' '--partition=gpu' '--mem=8G' "\"--output=$PWD/runs/s/logs/%A_%a.log\""; do
     grep -qxF -- "#SBATCH $line" <<<"$output"
   done
   [[ $output == *"work '$PWD/runs/s' --time-limit 14280s &"* ]]
@@ -69,7 +69,7 @@ PY
     run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --print --out "$PWD/$name" \
       -- "--comment=it's \"$name\" # 1"
     bash -n <<<"$output"
-    [ "$(words_of_sbatch "$(grep -F -- --output= <<<"$output")")" = "--output=${PWD//%/%%}/${name//%/%%}/logs/%A_%a.log" ]
+    [ "$(words_of_sbatch "$(grep -F -- --output= <<<"$output")")" = "--output=${PWD//[%]/%%}/${name//[%]/%%}/logs/%A_%a.log" ]
     [ "$(words_of_sbatch "$(grep -F -- --comment= <<<"$output")")" = "--comment=it's \"$name\" # 1" ]
     # bash sees the words of the worker and nothing else.
     line=$(grep -F " work " <<<"$output" | grep '&$')

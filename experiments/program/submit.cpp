@@ -33,14 +33,16 @@ std::string slurm_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-/// A word of a line that begins with #SBATCH: there a backslash takes the meaning of blanks, quotes and # away.
+/// A word of a line that begins with #SBATCH: there double quotes hold blanks together, and a backslash takes the meaning of
+/// a quote, of another backslash and of # away, also between quotes.
 std::string sbatch_quote(const std::string& word) {
-  std::string quoted;
+  if (word.find_first_of(" '\"\\#") == std::string::npos) return word;
+  std::string quoted = "\"";
   for (const char c : word) {
-    if (std::string_view(" '\"\\#").find(c) != std::string_view::npos) quoted += '\\';
+    if (std::string_view("\"\\#").find(c) != std::string_view::npos) quoted += '\\';
     quoted += c;
   }
-  return quoted;
+  return quoted + "\"";
 }
 
 /// A folder in a pattern of names of files, where % stands before a letter.
