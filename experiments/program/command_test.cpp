@@ -163,7 +163,7 @@ TEST(Console, AMessageIsShortWhateverStandsInIt) {
   for (const std::string& name : {std::string(100000, '\x01'), std::string(100000, 'x'), std::string(100000, '\xff')}) {
     for (const auto print : {print_error, print_warning, print_note, print_plain}) {
       std::ostringstream out, err;
-      Console console{out, err};
+      Console console{out, err, false, false, "crosstalk", {}};
       print(console, name);
       EXPECT_LT(err.str().size(), 4200u);
       EXPECT_EQ(std::count(err.str().begin(), err.str().end(), '\n'), 1);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <new>
 
 namespace crosstalk {
@@ -36,11 +37,11 @@ TEST(MemoryReserve, IsLetGoWhereAnAllocationFailsAndPutBackOnRequest) {
 TEST(MemoryReserveDeathTest, WhatNothingCatchesIsSaidAndEndsWithACode) {
   const auto lose = [](bool memory) {
     end_where_memory_is_lost("no memory is left\n", 4);
-    const auto end = [memory]() noexcept {
+    const std::function<void()> fail = [memory] {
       if (memory) throw std::bad_alloc();
       throw 5;
     };
-    end();
+    [&]() noexcept { fail(); }();  // as in a destructor
   };
   EXPECT_EXIT(lose(true), ::testing::ExitedWithCode(4), "no memory is left");
   EXPECT_EXIT(lose(false), ::testing::KilledBySignal(SIGABRT), "");
