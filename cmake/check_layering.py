@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks who includes whom: kernels <- models, tasks <- experiments; results <- plots <- experiments; and the rooms
-of kernels/ and experiments/ among themselves.
+of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look.
 
     check_layering.py ROOT          checks the sources under ROOT
     check_layering.py --self-test   checks that each kind of violation is caught
@@ -61,6 +61,10 @@ NOT_ON_DEVICE = re.compile(r"^(Eigen|unsupported/Eigen|fmt|boost|toml\+\+|nlohma
 # Its compile time is 5 s and its asserts need a guard: one file includes it.
 ONLY_IN = {re.compile(r"^toml\+\+/"): "experiments/study/toml_reader.cpp"}
 
+# An option has 64 bits; cut to fewer without a look it becomes another number (kernels/base/narrow.h looks). Maps check
+# the bounds of theirs when they are resolved.
+CUT_OPTION = re.compile(r"static_cast<(int|unsigned|short|std::u?int(8|16|32)_t)>\([^;]*\bget_int\(")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
@@ -72,6 +76,8 @@ def violations(root):
                 continue
             name = path.relative_to(root).as_posix()
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if folder != "kernels" and "test" not in name and CUT_OPTION.search(line):
+                    found.append(f"{name}:{number}: an option is cut; write narrow<int>(options, key) (kernels/base/narrow.h)")
                 match = INCLUDE.match(line)
                 if match:
                     problem = judge(root, name, folder, allowed, match.group(1), match.group(2))
@@ -167,6 +173,9 @@ def self_test():
         ("experiments/study/a.cpp", '#include "experiments/training/b.h"', False),
         ("experiments/sharing/a.cpp", '#include "experiments/program/b.h"', False),
         ("experiments/sharing/a.cpp", '#include "kernels/linear/b.h"', True),
+        ("tasks/a.cpp", 'int n = static_cast<int>(options.get_int("task.n"));', False),
+        ("tasks/a.cpp", 'auto n = static_cast<std::uint32_t>(1 + options.get_int("task.n"));', False),
+        ("tasks/a.cpp", 'auto n = static_cast<double>(options.get_int("task.n"));', True),
     ]
     wrong = 0
     if rooms_in_circle():

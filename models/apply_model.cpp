@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "models/build.h"
 #include "models/graph/nodes.h"
 #include "models/graph/passes.h"
@@ -155,7 +156,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 
   ApplyMixer(ApplyModel& model, const Options& options_, const ApplySizes& s)
       : Mixer<Real>(model.graph_, options_,
-                    {s.B, s.T, s.T, s.H, s.K, static_cast<int>(head_d_dot(options_)), s.V, s.N}),
+                    {s.B, s.T, s.T, s.H, s.K, narrow<int>(head_d_dot(options_), "memory.d_dot"), s.V, s.N}),
         model_(model),
         sizes_(s) {}
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/base/narrow.h"
 #include "models/memories/memory_file.h"
 
 namespace crosstalk {
@@ -12,11 +13,11 @@ template <class Real>
 MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int queries) {
   MixerSizes s;
   s.B = batch.B, s.T = batch.T, s.Q = queries;
-  s.H = static_cast<int>(heads_of(options));
-  s.d = static_cast<int>(head_d_key(options));
-  s.K = static_cast<int>(head_d_dot(options));
-  s.V = static_cast<int>(options.get_int("model.d_value")) / s.H;
-  s.N = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
+  s.H = narrow<int>(heads_of(options), "model.heads");
+  s.d = narrow<int>(head_d_key(options), "model.d_key");
+  s.K = narrow<int>(head_d_dot(options), "memory.d_dot");
+  s.V = narrow<int>(options, "model.d_value") / s.H;
+  s.N = options.has("memory.writes") ? narrow<int>(options, "memory.writes") : 1;
   return s;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/narrow.h"
 #include "models/mixer.h"
 #include "models/model.h"
 #include "models/model_parts.h"
@@ -26,7 +27,7 @@ class LayerWeights {
         parameters_(parameters),
         deviation_(options.get_double("model.weight_deviation")),
         bias_(options.get_bool("model.bias")),
-        layers_(static_cast<int>(options.get_int("model.layers"))),
+        layers_(narrow<int>(options, "model.layers")),
         prefix_(std::move(prefix)) {}
 
   Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "kernels/conv/gated_conv.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
@@ -69,7 +70,7 @@ LanguageModel<Real>::LanguageModel(const Options& options, const Vocabulary& voc
       layers_(language_layers(options)),
       tokens_(vocabulary.tokens),
       answers_(vocabulary.values),
-      width_(static_cast<int>(options.get_int("model.width"))),
+      width_(narrow<int>(options, "model.width")),
       device_(device),
       R_(R),
       products_(products) {
@@ -106,7 +107,7 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
   }
   Variable<Real>* positions = nullptr;
   if (options_.get_string("model.positions") != "none") {
-    const int longest = static_cast<int>(options_.get_int("model.max_length"));
+    const int longest = narrow<int>(options_, "model.max_length");
     if (batch.T > longest)
       throw OptionError("model.max_length",
                         fmt::format("model.max_length = {} is less than the {} tokens of a sequence; give "
@@ -143,7 +144,7 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::base_conv(LayerWeights<Real>& weights, Variable<Real>* x) {
   Graph<Real>& g = weights.graph();
-  const int taps = static_cast<int>(options_.get_int("model.conv_width"));
+  const int taps = narrow<int>(options_, "model.conv_width");
   const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(taps)));
   GatedConv<Real> op;
   op.x = in(x), op.w = in(weights.leaf("conv.weight", {width_, taps}, start));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "kernels/conv/short_conv.h"
 #include "models/parts.h"
 
@@ -132,7 +133,7 @@ template <class Real>
 Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>* x) {
   if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x);
   if (!concerns(text(options_, "short_conv"), what[0])) return x;
-  const int width = static_cast<int>(options_.get_int("model.short_conv_width"));
+  const int width = narrow<int>(options_, "model.short_conv_width");
   auto* w = parameter_("short_conv." + what, {x->value.dim(2), width},
                        Init::uniform(1 / std::sqrt(static_cast<double>(width))));
   return convolved(x, w, options_.get_bool("model.short_conv_silu"));

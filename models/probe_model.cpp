@@ -9,6 +9,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "models/apply_model.h"
 #include "models/build.h"
 #include "models/levels.h"
@@ -294,9 +295,9 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
 
   MixerSizes sizes;
   sizes.B = B, sizes.T = shape.T, sizes.Q = shape.Q;
-  sizes.d = static_cast<int>(head_d_key(options_)), sizes.K = static_cast<int>(head_d_dot(options_));
-  sizes.V = static_cast<int>(value_size(options_, 0));
-  sizes.N = options_.has("memory.writes") ? static_cast<int>(options_.get_int("memory.writes")) : 1;
+  sizes.d = narrow<int>(head_d_key(options_), "model.d_key"), sizes.K = narrow<int>(head_d_dot(options_), "memory.d_dot");
+  sizes.V = narrow<int>(value_size(options_, 0), "model.probe_values");
+  sizes.N = options_.has("memory.writes") ? narrow<int>(options_, "memory.writes") : 1;
   ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values);
   const Var<Real> o = build_memory(memory_named(options_.get_string("memory.name")), mixer);
   const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),

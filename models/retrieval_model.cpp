@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/base/narrow.h"
 #include "kernels/base/random.h"
 #include "kernels/embedding/lookup.h"
 #include "models/build.h"
@@ -17,10 +18,10 @@ namespace {
 MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int values) {
   MixerSizes s;
   s.B = batch.B, s.T = batch.T, s.Q = batch.Q, s.V = values;
-  s.H = static_cast<int>(heads_of(options));
-  s.d = static_cast<int>(head_d_key(options));
-  s.K = static_cast<int>(head_d_dot(options));
-  s.N = options.has("memory.writes") ? static_cast<int>(options.get_int("memory.writes")) : 1;
+  s.H = narrow<int>(heads_of(options), "model.heads");
+  s.d = narrow<int>(head_d_key(options), "model.d_key");
+  s.K = narrow<int>(head_d_dot(options), "memory.d_dot");
+  s.N = options.has("memory.writes") ? narrow<int>(options, "memory.writes") : 1;
   return s;
 }
 
@@ -39,7 +40,7 @@ class RetrievalMixer final : public Mixer<Real> {
         parameters_(parameters),
         keys_(keys),
         second_key_(second_key),
-        embedding_size_(static_cast<int>(options_.get_int("model.embedding"))),
+        embedding_size_(narrow<int>(options_, "model.embedding")),
         inputs_(values + embedding_size_ * (second_key ? 2 : 1)),
         init_(memory_named(options_.get_string("memory.name")).projection_init),
         parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {

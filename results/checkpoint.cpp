@@ -12,13 +12,14 @@
 #include "results/claims.h"
 #include "results/crc32c.h"
 #include "results/files.h"
+#include "results/leftovers.h"
 #include "results/store.h"
 
 namespace crosstalk {
 namespace {
 
 std::filesystem::path file_of(const std::filesystem::path& store, const std::string& id) {
-  return store / "checkpoints" / (id + ".state");
+  return file_named(store / "checkpoints", id, ".state");
 }
 
 /// The run that a file belongs to: ID.state, or what was being written, .ID.state.PROCESS-N.tmp and
@@ -99,6 +100,7 @@ void drop_checkpoint(const std::filesystem::path& store, const std::string& id) 
 
 std::size_t sweep_checkpoints(const std::filesystem::path& store,
                               const std::function<bool(const std::string& id)>& over) {
+  std::size_t gone = sweep_temporaries(store);
   std::vector<std::filesystem::path> found;
   std::error_code error;
   for (const char* folder : {"checkpoints", "weights"}) {
@@ -108,10 +110,9 @@ std::size_t sweep_checkpoints(const std::filesystem::path& store,
       if (!id.empty() && over(id)) found.push_back(at->path());
     }
   }
-  if (found.empty()) return 0;
+  if (found.empty()) return gone;
   WorkerWatch watch(store, {});
   const std::map<std::string, std::string> claims = watch.claims();
-  std::size_t gone = 0;
   for (const std::filesystem::path& path : found) {
     const auto claim = claims.find(run_of(path.filename().string()));
     if (claim != claims.end() && watch.lives(claim->second)) continue;

@@ -3,13 +3,19 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "results/claims.h"
+#include "results/files.h"
+#include "results/leftovers.h"
 #include "results/store.h"
+#include "results/weights.h"
 
 namespace crosstalk {
 namespace {
@@ -110,6 +116,53 @@ TEST_F(Checkpoint, WhatKillsLeaveIsSwept) {
   EXPECT_EQ(state_of("ct-2"), "state");
   EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
   EXPECT_EQ(sweep_checkpoints(store_ / "absent", over), 0u);
+}
+
+// Of a process of this machine that is gone; of others after a day. What may still be written stays.
+TEST_F(Checkpoint, TemporaryFilesOfTheDeadAreSwept) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  std::string host = process_name();
+  host.resize(host.rfind('-', host.rfind('-') - 1));
+  const auto name = [&](const std::string& begin, const std::string& on, pid_t pid) {
+    return "." + begin + on + "-" + std::to_string(pid) + "-0123abcd";
+  };
+  const std::filesystem::path studies = store_ / "studies";
+  const auto old = std::filesystem::file_time_type::clock::now() - std::chrono::seconds(60);
+  const auto older = old - std::chrono::hours(25);
+  const auto make = [&](const std::filesystem::path& path, std::filesystem::file_time_type time) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << "x";
+    std::filesystem::last_write_time(path, time);
+    return path;
+  };
+  std::vector<std::filesystem::path> dead = {
+      make(studies / (name("a.toml.", host, child) + "-0.tmp"), old),
+      make(store_ / (name("store.json.", host, child) + "-12.tmp"), old),
+      make(store_ / "shards" / (name("compact-", host, child) + ".tmp"), old),
+      make(store_ / "checkpoints" / (name("ct-1.state.", host, child) + "-0.tmp"), old),
+      make(studies / (name("a.toml.", "elsewhere", child) + "-0.tmp"), older),
+  };
+  std::vector<std::filesystem::path> kept = {
+      make(studies / (name("b.toml.", host, child) + "-0.tmp"), std::filesystem::file_time_type::clock::now()),
+      make(studies / (name("b.toml.", host, ::getpid()) + "-0.tmp"), old),
+      make(studies / (name("b.toml.", "elsewhere", child) + "-0.tmp"), old),
+      make(studies / ".notes.tmp", older),
+      make(studies / ("a" + host + "-1-0123abcd-0.tmp"), older),
+      make(studies / "b.toml", older),
+  };
+  EXPECT_EQ(sweep_temporaries(store_), dead.size());
+  for (const auto& path : dead) EXPECT_FALSE(std::filesystem::exists(path)) << path;
+  for (const auto& path : kept) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  EXPECT_EQ(sweep_temporaries(store_ / "absent"), 0u);
+}
+
+TEST_F(Checkpoint, AnIdIsANameAndNeverAPath) {
+  for (const char* id : {"", ".", "..", "../x", "a/b", "/etc/passwd", ".x"}) {
+    EXPECT_THROW(save_checkpoint(store_, id, "state"), StoreError) << id;
+    EXPECT_THROW(weights_path(store_, id), StoreError) << id;
+  }
 }
 
 // What is no regular file is never waited for.

@@ -8,16 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <mutex>
-#include <optional>
 #include <random>
 
+#include "results/claim_files.h"
 #include "results/files.h"
-#include "results/json_depth.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -25,79 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kWorker = ".worker", kDead = ".dead", kTemporary = ".tmp";
 constexpr double kLookAgain = 0.5;
-/// A worker's file is read at once: what it asks for is short of its 64 KB.
+/// What it asks for is short of the bytes that are read of a worker's file.
 constexpr std::size_t kMostAskedFor = 512;
 /// A lease is at least so many heartbeats of who is watched, of at most so many seconds each.
 constexpr double kBeatsOfALease = 4, kLongestBeat = 60;
 
 double machine_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-bool ends_in(const std::string& name, std::string_view end) {
-  return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
-
-/// Where a link leads, if it is a claim: the name of a worker's file.
-std::optional<std::string> holder_of(const fs::path& claim) {
-  std::array<char, 512> target{};
-  const ssize_t size = ::readlink(claim.c_str(), target.data(), target.size() - 1);
-  if (size <= 0) return std::nullopt;
-  return std::string(target.data(), static_cast<std::size_t>(size));
-}
-
-bool is_worker_name(const std::string& name) {
-  return ends_in(name, kWorker) && name.find('/') == std::string::npos && name.front() != '.';
-}
-
-/// The worker's file as it is now, a JSON object; discarded if it is missing or not one.
-nlohmann::json json_of_worker(const fs::path& path) {
-  const nlohmann::json none(nlohmann::json::value_t::discarded);
-  const File file(FileSystem::real(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!file.is_open() || ::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) return none;
-  std::array<char, 1 << 16> text{};
-  const ssize_t size = ::read(file.number(), text.data(), text.size());
-  if (size <= 0) return none;
-  if (nests_deeply({text.data(), static_cast<std::size_t>(size)})) return none;
-  nlohmann::json json = nlohmann::json::parse(text.data(), text.data() + size, nullptr, false);
-  return json.is_object() ? json : none;
-}
-
-std::optional<ClaimingWorker> read_worker(const fs::path& path) {
-  const nlohmann::json json = json_of_worker(path);
-  if (json.is_discarded()) return std::nullopt;
-  try {
-    const auto process = process_identity(json.at("process"));
-    if (!process) return std::nullopt;
-    ClaimingWorker worker;
-    worker.name = path.stem().string();
-    worker.process = *process;
-    worker.beat = json.at("beat").get<std::int64_t>();
-    worker.every = json.at("every").get<double>();
-    worker.activity = json.at("activity");
-    if (!worker.activity.is_object()) worker.activity = nlohmann::json::object();
-    return worker;
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
-/// What the worker with this file asks of `holder`; no ids: nothing.
-ClaimRequest request_of(const fs::path& path, const std::string& holder) {
-  const nlohmann::json json = json_of_worker(path);
-  if (json.is_discarded() || !json.contains("asks")) return {};
-  try {
-    const nlohmann::json& asks = json.at("asks");
-    if (asks.value("worker", "") != holder) return {};
-    return {path.filename().string(), asks.at("ids").get<std::set<std::string>>(),
-            asks.at("room").get<std::int64_t>(), asks.at("kind").get<std::string>(),
-            asks.at("load").get<double>()};
-  } catch (const nlohmann::json::exception&) {
-    return {};
-  }
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -175,6 +107,18 @@ std::map<std::string, std::string> WorkerWatch::claims() const {
   return claims;
 }
 
+bool LivingWriters::writes(const fs::path& shard) {
+  if (!known_) {
+    known_.emplace();
+    WorkerWatch watch(store_, {});
+    for (const ClaimingWorker& worker : watch.workers())
+      if (worker.lives) known_->insert(process_of(worker.name));
+    for (const auto& [id, holder] : watch.claims())
+      if (is_worker_name(holder) && watch.lives(holder)) known_->insert(process_of(holder));
+  }
+  return known_->count(process_of(shard.stem().string())) != 0;
+}
+
 struct Claims::Impl {
   Impl(const fs::path& store, const ClaimOptions& options_)
       : options(options_),
@@ -247,26 +191,34 @@ struct Claims::Impl {
         return true;
       }
       if (watch.lives(holder.value_or(id))) return false;
-      bury(holder.value_or(id));
+      bury({holder.value_or(id)});
       if (!problem.empty()) return true;
     }
     return false;
   }
 
-  /// Takes the claims of a dead worker away. Of several that want to, one can rename its file; where the file
-  /// has been missing for a whole lease there is none to rename.
-  void bury(const std::string& holder) {
-    const fs::path dead = folder / (holder + std::string(kDead));
-    if (!watch.is_missing(holder) && ::rename((folder / holder).c_str(), dead.c_str()) != 0) return;
+  /// Takes the claims of dead workers away. Of several that want to, one can rename a worker's file; where the file
+  /// has been missing for a whole lease there is none to rename. The folder is read once for all of them.
+  /// A holder is what a link in somebody's folder says: only the name of a worker is taken for a file's.
+  void bury(const std::set<std::string>& holders) {
+    std::set<std::string> buried;
+    for (const std::string& holder : holders)
+      if (watch.is_missing(holder) || (is_worker_name(holder) && ::rename((folder / holder).c_str(),
+                                                                          dead_file(holder).c_str()) == 0))
+        buried.insert(holder);
+    if (buried.empty()) return;
     for (const std::string& name : names_in(folder)) {
       if (ends_in(name, kWorker) || ends_in(name, kDead)) continue;
       const fs::path claim = folder / name;
       // What is no link stands in the way of the run of its name: it is its own holder.
-      if (holder_of(claim).value_or(name) != holder) continue;
+      if (buried.count(holder_of(claim).value_or(name)) == 0) continue;
       if (::unlink(claim.c_str()) != 0 && errno != ENOENT) give_up(errno);
     }
-    ::unlink(dead.c_str());
+    for (const std::string& holder : buried)
+      if (is_worker_name(holder)) ::unlink(dead_file(holder).c_str());
   }
+
+  fs::path dead_file(const std::string& holder) const { return folder / (holder + std::string(kDead)); }
 
   ClaimOptions options;
   fs::path folder;
@@ -349,7 +301,7 @@ std::vector<ClaimRequest> Claims::requests() {
   std::vector<ClaimRequest> requests;
   for (const std::string& name : names_in(impl_->folder)) {
     if (!is_worker_name(name) || name == impl_->file_name || !impl_->watch.lives(name)) continue;
-    ClaimRequest request = request_of(impl_->folder / name, impl_->file_name);
+    ClaimRequest request = read_request(impl_->folder / name, impl_->file_name);
     if (!request.ids.empty()) requests.push_back(std::move(request));
   }
   std::sort(requests.begin(), requests.end(),
@@ -377,12 +329,17 @@ std::map<std::string, std::string> Claims::holders() {
   }
   for (const std::string& name : names_in(impl_->folder)) {
     if (is_worker_name(name) && name != impl_->file_name && !impl_->watch.lives(name)) dead.insert(name);
+    // Whoever buried this worker was killed half-way.
+    if (ends_in(name, kDead)) {
+      const std::string holder = name.substr(0, name.size() - kDead.size());
+      if (!impl_->watch.lives(holder)) dead.insert(holder);
+    }
     // A process that was killed while it wrote: ".NAME.worker.tmp".
     if (name.front() == '.' && ends_in(name, kTemporary) &&
         !impl_->watch.lives(name.substr(1, name.size() - 1 - kTemporary.size())))
       ::unlink((impl_->folder / name).c_str());
   }
-  for (const std::string& holder : dead) impl_->bury(holder);
+  impl_->bury(dead);
   return ids;
 }
 

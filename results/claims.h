@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -79,6 +80,19 @@ class WorkerWatch {
   std::filesystem::path folder_;
   ClaimOptions options_;
   std::map<std::string, Seen> seen_;
+};
+
+/// Which shards have a writer that claims runs and lives, as far as one look can tell; whoever is elsewhere does. Locks say
+/// the same where they work; on many network file systems they do not.
+class LivingWriters {
+ public:
+  explicit LivingWriters(std::filesystem::path store) : store_(std::move(store)) {}
+  /// The claims are looked at once, when this is asked first.
+  bool writes(const std::filesystem::path& shard);
+
+ private:
+  std::filesystem::path store_;
+  std::optional<std::set<std::string>> known_;  ///< names of processes
 };
 
 /// The claims of this process in a store. Thread-safe. Where claims cannot be kept (a file system without

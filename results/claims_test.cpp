@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
+#include "results/claims_fuzz.h"
 #include "results/test_records.h"
 
 namespace crosstalk {
@@ -256,6 +258,90 @@ TEST(Claims, LeftoversExpire) {
   for (const std::string& id : ids) EXPECT_TRUE(ours.take(id)) << id;
   EXPECT_TRUE(ours.beat({}).empty());
   EXPECT_EQ(ours.problem(), "");
+}
+
+// What a link says is a name, never a path: nothing outside of the folder is touched.
+TEST(Claims, ALinkToAPathTouchesNothingThere) {
+  const TemporaryFolder folder;
+  const fs::path claims = folder.path() / "claims", other = folder.path() / "other";
+  fs::create_directories(claims);
+  for (const char* name : {"data", "data.dead", "x.worker", "x.worker.dead"}) testing::spill(other / name, "mine");
+  fs::create_symlink(other / "data", claims / "ct-0");
+  fs::create_symlink("../other/data", claims / "ct-1");
+  fs::create_symlink(other / "x.worker", claims / "ct-2");
+  fs::create_symlink("../other/x.worker", claims / "ct-3");
+  Elsewhere here("here");
+  Claims ours(folder.path(), here.options);
+  const std::vector<std::string> ids = {"ct-0", "ct-1", "ct-2", "ct-3"};
+  for (const std::string& id : ids) EXPECT_FALSE(ours.take(id)) << id;
+  EXPECT_EQ(ours.of_others().size(), 4u);
+  *here.time += 61;
+  EXPECT_TRUE(ours.of_others().empty());
+  for (const std::string& id : ids) EXPECT_TRUE(ours.take(id)) << id;
+  for (const char* name : {"data", "data.dead", "x.worker", "x.worker.dead"})
+    EXPECT_EQ(testing::slurp(other / name), "mine") << name;
+}
+
+TEST(Claims, WhatABurierLeftIsCleared) {
+  const TemporaryFolder folder;
+  const fs::path claims = folder.path() / "claims";
+  fs::create_directories(claims);
+  testing::spill(claims / "gone-1-00000001-00000002.worker.dead", "{}");
+  fs::create_symlink("gone-1-00000001-00000002.worker", claims / "ct-0");
+  Elsewhere here("here");
+  {
+    Claims ours(folder.path(), here.options);
+    EXPECT_EQ(ours.of_others().size(), 1u);
+    *here.time += 61;
+    EXPECT_TRUE(ours.of_others().empty());
+  }
+  EXPECT_EQ(files_in(claims), 0u);
+}
+
+// The folder is read once for all, not once for each.
+TEST(Claims, ManyDeadWorkersAreClearedAtOnce) {
+  const TemporaryFolder folder;
+  const fs::path claims = folder.path() / "claims";
+  fs::create_directories(claims);
+  ClaimOptions options;
+  ProcessIdentity dead = options.process;
+  dead.started += 1;  // of this number, but not the process
+  const std::string text = nlohmann::json({{"process", to_json(dead)}, {"beat", 1}, {"every", 5}, {"activity", {}}}).dump();
+  constexpr int kWorkers = 10000;
+  for (int n = 0; n < kWorkers; ++n) {
+    const std::string name = "gone-1-00000001-" + std::to_string(n) + ".worker";
+    std::ofstream(claims / name) << text;
+    fs::create_symlink(name, claims / ("ct-" + std::to_string(n)));
+  }
+  Claims ours(folder.path(), options);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(ours.of_others().empty());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(files_in(claims), 0u);
+  EXPECT_LT(took.count(), 60) << "ten times what a loaded machine takes; once for each took ten minutes";
+}
+
+TEST(Claims, AnyBytesAreReadOrPassedOver) {
+  for (const std::string& good :
+       {std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,)"
+                    R"("asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{}})"),
+        std::string("host-12-0123abcd-4567abcd.worker"), std::string("../x/.worker"),
+        std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":1e30,"started":7},"beat":1e30,"every":-1})")}) {
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      check_claim_readers(good.substr(0, at));
+      check_claim_readers(good.substr(at));
+      for (const char c : {'"', '{', '}', '[', ',', ':', '\\', '0', 'e', '\0', '\xff', '/'}) {
+        std::string changed = good;
+        changed[at] = c;
+        check_claim_readers(changed);
+      }
+    }
+  }
+  check_claim_readers(std::string(100000, '['));
+  EXPECT_FALSE(is_worker_name("../x.worker"));
+  EXPECT_FALSE(is_worker_name(".x.worker"));
+  EXPECT_FALSE(is_worker_name(".worker"));
+  EXPECT_TRUE(is_worker_name("x.worker"));
 }
 
 TEST(Claims, WhereTheyCannotBeKeptRunsAreTrainedAllTheSame) {

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <map>
 
+#include "results/claims.h"
+#include "results/file_system.h"
 #include "results/record_io.h"
 #include "results/shard.h"
 #include "results/store.h"
@@ -108,6 +112,105 @@ TEST(Compact, DamageIsRepairedFirstAndContradictionsAreKept) {
   StoreWriter(store).append(other);
   EXPECT_THROW(compact_store(store), StoreError);
   EXPECT_EQ(read_store(store).conflicts.size(), 1u);
+}
+
+/// A network file system on which every lock is had at once, and whatever a test lets happen before a shard is renamed or
+/// removed.
+struct Lockless : FileSystem {
+  int flock(int, int) override { return 0; }
+  int rename(const std::string& from, const std::string& to) override {
+    if (before_rename) before_rename(from);
+    return FileSystem::rename(from, to);
+  }
+  int unlink(const std::string& path) override {
+    if (before_unlink && fs::path(path).extension() == ".jsonl") before_unlink();
+    return FileSystem::unlink(path);
+  }
+  std::function<void(const std::string&)> before_rename;
+  std::function<void()> before_unlink;
+};
+
+TEST(Compact, AWriterThatOnlyItsHeartbeatShowsIsLeftAlone) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  make_store(store);
+  for (const fs::path& shard : list_shards(store))  // of a process that is gone
+    fs::rename(shard, store / "shards" / ("gone-1-" + shard.filename().string().substr(shard.stem().string().size() - 1)));
+  Claims claims(store, {});
+  ASSERT_TRUE(claims.take("ct-a"));
+  Lockless system;
+  StoreWriter writer(store, system);
+  writer.append(make_record(200));
+  const Compacted done = compact_store(store, system);
+  EXPECT_EQ(done.busy, 1u);
+  EXPECT_EQ(done.shards, 3u);
+  EXPECT_EQ(list_shards(store).size(), 2u);
+  writer.append(make_record(201));
+  EXPECT_EQ(read_store(store).records.size(), 18u);
+  EXPECT_EQ(list_shards(store).size(), 2u) << "the writer still has its shard";
+}
+
+// Neither locks nor claims show the writer: at worst its shard goes, no record does.
+TEST(Compact, WhatIsAppendedWhileItMergesIsNotLost) {
+  for (const bool late : {false, true}) {
+    const TemporaryFolder folder;
+    const fs::path store = folder.path() / "s";
+    make_store(store);
+    Lockless system;
+    StoreWriter writer(store, system);
+    writer.append(make_record(200));
+    int next = 201;
+    const auto append = [&] { writer.append(make_record(next++)); };
+    if (late)
+      system.before_unlink = append;
+    else
+      system.before_rename = [&](const std::string& from) {
+        if (fs::path(from).filename().string().rfind("compact-", 0) != 0) append();
+      };
+    compact_store(store, system);
+    writer.append(make_record(next++));
+    EXPECT_GT(next, 203) << "it was called";
+    const StoreContents contents = read_store(store);
+    EXPECT_EQ(contents.records.size(), static_cast<std::size_t>(16 + next - 200));
+    EXPECT_EQ(contents.bad_lines + contents.torn_tails + contents.conflicts.size(), 0u);
+  }
+}
+
+TEST(Compact, AShardThatGrewStaysUnderItsName) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  make_store(store);
+  Lockless system;
+  StoreWriter writer(store, system);
+  writer.append(make_record(200));
+  std::vector<fs::path> before = list_shards(store);
+  bool once = true;
+  system.before_rename = [&](const std::string&) {
+    if (std::exchange(once, false)) writer.append(make_record(201));
+  };
+  const Compacted done = compact_store(store, system);
+  EXPECT_EQ(done.busy, 1u);
+  const std::vector<fs::path> after = list_shards(store);
+  EXPECT_EQ(after.size(), 2u);
+  EXPECT_TRUE(std::any_of(after.begin(), after.end(), [&](const fs::path& path) {
+    return std::find(before.begin(), before.end(), path) != before.end();
+  }));
+  EXPECT_EQ(read_store(store).records.size(), 18u);
+}
+
+TEST(Compact, AWriteInProgressElsewhereIsNoDamage) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  make_store(store);
+  StoreWriter writer(store);
+  writer.append(make_record(200));
+  const auto shards = list_shards(store);
+  for (const fs::path& shard : shards)
+    if (testing::slurp(shard).find(make_record(200).id) != std::string::npos)
+      std::ofstream(shard, std::ios::app) << "{\"v\":1,\"id\":\"ct-";
+  const Compacted done = compact_store(store);
+  EXPECT_EQ(done.busy, 1u);
+  EXPECT_EQ(read_store(store).records.size(), 17u);
 }
 
 }  // namespace

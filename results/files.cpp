@@ -15,6 +15,7 @@
 #include <random>
 #include <vector>
 
+#include "results/printable.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -87,8 +88,14 @@ File open_regular(FileSystem& system, const std::filesystem::path& path) {
   return file;
 }
 
-std::string read_file(FileSystem& system, const std::filesystem::path& path) {
-  return read_all(system, open_regular(system, path), path);
+std::string read_file(FileSystem& system, const std::filesystem::path& path, std::size_t most) {
+  const File file = open_regular(system, path);
+  std::string bytes;
+  while (bytes.size() <= most && read_some(system, file, path, bytes, std::size_t{1} << 20)) {
+  }
+  if (bytes.size() > most)
+    throw StoreError(fmt::format("{}: is larger than the {} bytes that such a file can have", path.string(), most));
+  return bytes;
 }
 
 int write_all(FileSystem& system, const File& file, std::string_view bytes) {
@@ -121,6 +128,13 @@ void make_folders(FileSystem& system, const std::filesystem::path& folder) {
     fail("be made", folder, error_number);
   }
   sync_folder(system, above.empty() ? std::filesystem::path(".") : above);
+}
+
+std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
+                                 std::string_view ending) {
+  if (name.empty() || name.front() == '.' || name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+    throw StoreError(fmt::format("{}: '{}' cannot be the name of a file", folder.string(), shortened(name, 200)));
+  return folder / (name + std::string(ending));
 }
 
 std::string process_name() {

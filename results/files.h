@@ -2,7 +2,9 @@
 // the path and the system's reason.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,8 +43,9 @@ std::string read_all(FileSystem& system, const File& file, const std::filesystem
 /// A regular file, to be read. Throws StoreError for anything else (a pipe, a device, a folder), and never
 /// waits.
 File open_regular(FileSystem& system, const std::filesystem::path& path);
-/// A regular file, whole; anything else (a pipe, a device, a folder) is refused, never waited for.
-std::string read_file(FileSystem& system, const std::filesystem::path& path);
+/// A regular file of at most so many bytes, whole; anything else (a pipe, a device, a folder) is refused, never waited for.
+std::string read_file(FileSystem& system, const std::filesystem::path& path,
+                      std::size_t most = std::numeric_limits<std::size_t>::max());
 
 /// Writes all bytes, going on after short writes and signals. Returns 0 or the error's number.
 int write_all(FileSystem& system, const File& file, std::string_view bytes);
@@ -52,6 +55,11 @@ void sync_folder(FileSystem& system, const std::filesystem::path& folder);
 
 /// Creates the folder and those above it that are missing.
 void make_folders(FileSystem& system, const std::filesystem::path& folder);
+
+/// What a store says of itself (the id of a record, say) as the name of a file in `folder`, with `ending`. Throws
+/// StoreError where it is a path, so that nothing outside of the folder is read or written.
+std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
+                                 std::string_view ending);
 
 /// A name that no other process uses: "host-pid-chance".
 std::string process_name();

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace crosstalk {
 namespace {
@@ -57,7 +58,7 @@ ProcessIdentity this_process() {
 
 Pulse pulse_of(const ProcessIdentity& other, const ProcessIdentity& own) {
   if (own.boot.empty() || own.space.empty() || other.boot != own.boot || other.space != own.space ||
-      other.pid <= 0)
+      other.pid <= 0 || !std::in_range<pid_t>(other.pid))
     return Pulse::unknown;
   // kill() also tells of processes that /proc hides from other users.
   if (::kill(static_cast<pid_t>(other.pid), 0) != 0 && errno == ESRCH) return Pulse::dead;

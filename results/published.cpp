@@ -23,47 +23,6 @@
 namespace crosstalk {
 namespace {
 
-std::vector<PublishedPoint> parse(std::string_view text, const std::string& path) {
-  static const std::string what = "published points";
-  std::vector<PublishedPoint> points;
-  read_csv(text, path, [&](const CsvRow& row) {
-    const auto has_column = [&](const char* name) {
-      return std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end();
-    };
-    PublishedPoint point;
-    point.label = row.text("label", what);
-    for (std::size_t i = 0; i < row.columns().size(); ++i)
-      if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
-        point.known[row.columns()[i]] = row.cell(i);
-    if (has_column("setting") || !has_column("task.name")) {
-      point.setting = static_cast<int>(row.integer("setting", what));
-      point.known.emplace("task.name", point.setting == 1 ? "recall" : "reassign");
-    }
-    for (std::size_t i = 0; i < row.columns().size(); ++i)
-      if (const auto number = number_in(row.cell(i));
-          number && row.columns()[i].find('.') == std::string::npos)
-        point.metrics[row.columns()[i]] = *number;
-    point.has_loss = !has_column("eval_accuracy") && !has_column("scaled_accuracy");
-    if (!point.has_loss) {
-      points.push_back(point);
-      return;
-    }
-    if (has_column("S_unique_keys") || !has_column("task.associations")) {
-      point.associations = row.integer("S_unique_keys", what);
-      point.known.emplace("task.associations", fmt::format("{}", point.associations));
-    } else if (row.has("task.associations")) {
-      point.associations = row.integer("task.associations", what);
-    }
-    point.loss = row.number(has_column("eval_loss") ? "eval_loss" : "final_eval_loss", what);
-    if (row.has("d_dot")) point.d_dot = row.integer("d_dot", what);
-    if (row.has("best_eval_loss")) point.best_loss = row.number("best_eval_loss", what);
-    if (row.has("steps")) point.steps = row.integer("steps", what);
-    points.push_back(point);
-  });
-  if (points.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path));
-  return points;
-}
-
 /// Keys whose values follow from the load.
 bool follows_load(const std::string& key) {
   static const std::set<std::string> keys = {"task.associations", "task.keys",        "task.values",
@@ -95,6 +54,50 @@ const std::vector<PublishedColumn>& published_columns() {
   return columns;
 }
 
+std::vector<PublishedPoint> parse_published(std::string_view text, const std::string& path) {
+  static const std::string what = "published points";
+  std::vector<PublishedPoint> points;
+  read_csv(text, path, [&](const CsvRow& row) {
+    const auto has_column = [&](const char* name) {
+      return std::find(row.columns().begin(), row.columns().end(), name) != row.columns().end();
+    };
+    PublishedPoint point;
+    point.label = row.text("label", what);
+    for (std::size_t i = 0; i < row.columns().size(); ++i)
+      if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
+        point.known[row.columns()[i]] = row.cell(i);
+    if (has_column("setting") || !has_column("task.name")) {
+      const std::int64_t setting = row.integer("setting", what);
+      if (setting != 1 && setting != 2)
+        row.fail(fmt::format("column 'setting': {} is neither 1 (recall) nor 2 (reassign)", setting));
+      point.setting = setting == 1 ? 1 : 2;
+      point.known.emplace("task.name", point.setting == 1 ? "recall" : "reassign");
+    }
+    for (std::size_t i = 0; i < row.columns().size(); ++i)
+      if (const auto number = number_in(row.cell(i));
+          number && row.columns()[i].find('.') == std::string::npos)
+        point.metrics[row.columns()[i]] = *number;
+    point.has_loss = !has_column("eval_accuracy") && !has_column("scaled_accuracy");
+    if (!point.has_loss) {
+      points.push_back(point);
+      return;
+    }
+    if (has_column("S_unique_keys") || !has_column("task.associations")) {
+      point.associations = row.integer("S_unique_keys", what);
+      point.known.emplace("task.associations", fmt::format("{}", point.associations));
+    } else if (row.has("task.associations")) {
+      point.associations = row.integer("task.associations", what);
+    }
+    point.loss = row.number(has_column("eval_loss") ? "eval_loss" : "final_eval_loss", what);
+    if (row.has("d_dot")) point.d_dot = row.integer("d_dot", what);
+    if (row.has("best_eval_loss")) point.best_loss = row.number("best_eval_loss", what);
+    if (row.has("steps")) point.steps = row.integer("steps", what);
+    points.push_back(point);
+  });
+  if (points.empty()) throw std::invalid_argument(fmt::format("{}: holds no rows", path));
+  return points;
+}
+
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
@@ -105,11 +108,11 @@ std::vector<PublishedPoint> read_published(const std::filesystem::path& path) {
   } catch (const StoreError&) {
     throw std::invalid_argument(fmt::format("published points: \"{}\" cannot be read", path.string()));
   }
-  return parse(text, path.string());
+  return parse_published(text, path.string());
 }
 
 std::vector<PublishedPoint> default_published() {
-  return parse(kLiterature, "literature/schlag2021_final_losses.csv");
+  return parse_published(kLiterature, "literature/schlag2021_final_losses.csv");
 }
 
 std::vector<std::string> differences(const Record& record, const PublishedPoint& point, bool any_load) {

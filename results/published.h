@@ -37,6 +37,8 @@ const std::vector<PublishedColumn>& published_columns();
 /// of our configurations; its value must agree, where it is not empty. Empty lines and lines that begin with
 /// # are ignored. Throws std::invalid_argument with path and line.
 std::vector<PublishedPoint> read_published(const std::filesystem::path& path);
+/// The same of such a file's text; `path` is for messages.
+std::vector<PublishedPoint> parse_published(std::string_view text, const std::string& path);
 /// Those that come with the program: Schlag, Irie and Schmidhuber 2021
 /// (results/published/literature/schlag2021_final_losses.csv).
 std::vector<PublishedPoint> default_published();

@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "results/published_fuzz.h"
 #include "results/test_records.h"
 
 namespace crosstalk {
@@ -52,6 +53,34 @@ TEST(Published, TheFileIsWhole) {
   EXPECT_EQ(find(points, 2, "dpfp1_delta", 100).loss, 8.620099e-05);
   EXPECT_EQ(find(points, 2, "dpfp1_delta", 100).d_dot, 128);
   EXPECT_TRUE(std::isnan(find(points, 2, "favor64_delta", 60).loss));
+}
+
+TEST(Published, AnyBytesArePointsOrAreRefused) {
+  for (const std::string& good :
+       {std::string("label,setting,S_unique_keys,final_eval_loss,d_dot,steps\nlinear,1,20,0.5,64,100\n"),
+        std::string("# c\nlabel,task.name,task.associations,eval_loss,\"a \"\"b\"\"\"\r\nx,recall,8,nan,\"1,\n2\"\n"),
+        std::string("label,task.name,eval_accuracy,state_bytes\nx,mqar,0.5,1e3\n")}) {
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      check_published_reader(good.substr(0, at));
+      check_published_reader(good.substr(at));
+      for (const char c : {'"', ',', '\n', '\r', '#', '-', '9', 'e', '\0', '\xff'}) {
+        std::string changed = good;
+        changed[at] = c;
+        check_published_reader(changed);
+      }
+    }
+  }
+}
+
+TEST(Published, ASettingIsOneOfTwo) {
+  for (const char* setting : {"0", "3", "-1", "4294967297"}) {
+    try {
+      parse_published(std::string("label,setting,S_unique_keys,final_eval_loss\nx,") + setting + ",20,0.5\n", "p.csv");
+      ADD_FAILURE() << setting;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("p.csv:2: column 'setting'"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Published, WrongFilesAreNamedWithTheirLine) {

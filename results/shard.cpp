@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "results/claims.h"
 #include "results/crc32c.h"
 #include "results/files.h"
 #include "results/record_io.h"
@@ -129,11 +131,14 @@ std::vector<std::filesystem::path> list_shards(const std::filesystem::path& stor
 }
 
 std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
-                         const std::filesystem::path& quarantine) {
-  if (split_shard(read_file(system, shard)).clean) return "";
+                         const std::filesystem::path& quarantine, LivingWriters& living) {
+  if (split_shard(read_file(system, shard)).clean || living.writes(shard)) return "";
 
   const std::string name = shard.filename().string();
-  const File file = open_file(system, shard, O_RDWR);
+  // In a store that somebody else made, a link may lead to a file that is no shard.
+  const File file = open_file(system, shard, O_RDWR | O_NOFOLLOW);
+  if (!file.is_open() && errno == ELOOP)
+    return fmt::format("shard {}: not repaired: it is a symbolic link", name);
   if (!file.is_open()) return fmt::format("shard {}: not repaired: {}", name, reason_of(errno));
   // The writer of a shard holds this lock as long as it lives, and what looks torn may be its write in
   // progress.
@@ -145,6 +150,9 @@ std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
   const std::string bytes = read_all(system, file, shard);
   const ShardText text = split_shard(bytes);
   if (text.clean) return "";
+  // Where locks say nothing either: it must not be growing at this moment.
+  struct stat now {};
+  if (::fstat(file.number(), &now) != 0 || now.st_size != static_cast<off_t>(bytes.size())) return "";
   if (text.only_tail_is_torn) {
     if (system.ftruncate(file.number(), static_cast<off_t>(text.end)) < 0 ||
         system.fsync(file.number()) < 0) {

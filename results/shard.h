@@ -13,6 +13,8 @@
 
 namespace crosstalk {
 
+class LivingWriters;
+
 /// A piece of a shard's text. Damaged lines are searched for intact records, as a damaged newline glues two.
 struct ShardPiece {
   enum class Kind {
@@ -42,9 +44,9 @@ void for_each_piece(FileSystem& system, const std::filesystem::path& path,
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& store);
 
 /// Cuts the torn tail of a shard whose writer is gone and moves damaged lines to `quarantine`. A shard that
-/// is clean, or that another process holds, is left alone. Returns what was done in one line, or nothing.
-/// Throws StoreError; the shard then still has every intact line.
+/// is clean, that another process holds or whose writer is among the living, is left alone. Returns what was done in one
+/// line, or nothing. Throws StoreError; the shard then still has every intact line.
 std::string repair_shard(FileSystem& system, const std::filesystem::path& shard,
-                         const std::filesystem::path& quarantine);
+                         const std::filesystem::path& quarantine, LivingWriters& living);
 
 }  // namespace crosstalk

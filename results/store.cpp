@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "results/claims.h"
 #include "results/files.h"
 #include "results/record_io.h"
 #include "results/record_scan.h"
@@ -25,6 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whoever deletes a store is done by then, and finds no new shard in a folder that is about to go.
+constexpr std::chrono::milliseconds kDeletion(250);
+
 // A shard that was overwritten as a whole must not flood the terminal.
 constexpr std::size_t warnings_per_shard = 10;
 
@@ -33,7 +39,8 @@ class Reader {
   /// `heads`: what the records are reduced to and where they lie goes there; nullptr: whole records are kept.
   Reader(FileSystem& system, StoreHeads* heads) : system_(system), heads_(heads) {}
 
-  void read_shard(const fs::path& path) {
+  /// False: it is gone, and was left out.
+  bool read_shard(const fs::path& path) {
     const std::string name = path.filename().string();
     problems_.clear();
     if (heads_ != nullptr) heads_->shards.push_back(path);
@@ -41,6 +48,8 @@ class Reader {
       for_each_piece(system_, path,
                      [&](const ShardPiece& piece, std::int64_t begin) { read_piece(name, piece, begin); });
     } catch (const StoreError& error) {
+      std::error_code ignored;
+      if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return false;
       contents_.warnings.emplace_back(fmt::format("shard {}: left out: {}", name, error.what()));
     }
     const std::size_t shown = std::min(problems_.size(), warnings_per_shard);
@@ -50,6 +59,7 @@ class Reader {
       contents_.warnings.push_back(
           fmt::format("shard {}: {} more lines left out", name, problems_.size() - shown));
     }
+    return true;
   }
 
   void warn(std::string text) { contents_.warnings.push_back(std::move(text)); }
@@ -170,7 +180,12 @@ StoreContents read_with(Reader& reader, const fs::path& path, FileSystem& system
     case StoreMark::good:
       break;
   }
-  for (const fs::path& shard : list_shards(path)) reader.read_shard(shard);
+  std::set<fs::path> seen;
+  for (bool merged = true; merged;) {  // what is gone since it was listed stands in a shard that is new
+    merged = false;
+    for (const fs::path& shard : list_shards(path))
+      if (seen.insert(shard).second && !reader.read_shard(shard)) merged = true;
+  }
   return reader.finish();
 }
 
@@ -261,8 +276,24 @@ struct StoreWriter::Impl {
   void append(const Record& record) {
     const std::string line = to_line(record) + "\n";
     const std::lock_guard guard(mutex);
+    // Somebody who does not see that this process lives may merge the shard into another, or cut its end: the record goes
+    // to a shard of its own then. A file system that does that again and again cannot keep a store.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      if (write(record, line)) return;
+      file.close();
+      std::this_thread::sleep_for(kDeletion);
+      std::error_code ignored;
+      if (!is_in_place() || !fs::exists(root / "store.json", ignored)) break;
+    }
+    throw StoreError(fmt::format("{}: the shard was deleted while it was written; the record of {} is lost",
+                                 shard.string(), record.id));
+  }
+
+  /// False: the shard is gone, or was cut.
+  bool write(const Record& record, const std::string& line) {
     if (!file.is_open()) open_shard();
     if (const int error_number = write_all(system, file, line); error_number != 0) {
+      if (error_number == ESTALE) return false;  // a network file system's word for it
       take_back();
       fail(record, error_number);
     }
@@ -270,24 +301,22 @@ struct StoreWriter::Impl {
     while (result < 0 && errno == EINTR) result = system.fdatasync(file.number());
     if (result < 0) {
       const int error_number = errno;
+      if (error_number == ESTALE) return false;
       // What the disk holds is unknown now, and a second fdatasync would not tell.
       take_back();
       file.close();
       fail(record, error_number);
     }
-    struct stat now {};
-    if (::fstat(file.number(), &now) == 0 && now.st_nlink == 0) {
-      file.close();
-      throw StoreError(fmt::format("{}: the shard was deleted while it was written; the record of {} is lost",
-                                   shard.string(), record.id));
-    }
     end += static_cast<off_t>(line.size());
+    struct stat now {};
+    if (::fstat(file.number(), &now) == 0 && (now.st_nlink == 0 || now.st_size < end)) return false;
     if (!is_in_place()) {
       throw StoreError(
           fmt::format("{}: the store was moved or deleted while records were written to it; those of "
                       "this process, up to {}, lie where it is now",
                       root.string(), record.id));
     }
+    return true;
   }
 
   bool is_in_place() const {
@@ -329,10 +358,11 @@ StoreWriter::StoreWriter(const fs::path& path, FileSystem& system) {
     impl_->device = shards.st_dev;
     impl_->inode = shards.st_ino;
   }
+  LivingWriters living(root);
   for (const fs::path& shard : list_shards(root)) {
     // Readers cope with what is not repaired, so that a repair which fails is told but stops nobody.
     try {
-      std::string note = repair_shard(system, shard, root / "quarantine");
+      std::string note = repair_shard(system, shard, root / "quarantine", living);
       if (!note.empty()) impl_->notes.push_back(std::move(note));
     } catch (const StoreError& error) {
       impl_->notes.emplace_back(error.what());
@@ -347,13 +377,10 @@ bool StoreWriter::is_in_place() const { return impl_->is_in_place(); }
 void StoreWriter::append(const Record& record) { impl_->append(record); }
 
 void StoreWriter::keep_study(const std::string& name, const std::string& toml_text) {
-  if (name.empty() || name.find('/') != std::string::npos || name.front() == '.') {
-    throw StoreError(fmt::format("the study's name '{}' cannot be a file's name", name));
-  }
   const std::lock_guard guard(impl_->mutex);
   const fs::path folder = impl_->root / "studies";
+  const fs::path path = file_named(folder, name, ".toml");
   make_folders(impl_->system, folder);
-  const fs::path path = folder / (name + ".toml");
   std::error_code ignored;
   if (fs::exists(path, ignored) && read_file(impl_->system, path) == toml_text) return;
   write_whole(impl_->system, path, toml_text);

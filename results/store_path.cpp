@@ -98,7 +98,8 @@ StoreMark read_mark(FileSystem& system, const fs::path& store) {
   if (::access(path.c_str(), R_OK) != 0) {
     throw StorePathError(fmt::format("{}: cannot be read: {}", path.string(), reason_of(errno)));
   }
-  return mark_of(read_file(system, path), path.string());
+  constexpr std::size_t most = 1 << 20;
+  return mark_of(read_file(system, path, most), path.string());
 }
 
 StoreMark mark_of(const std::string& text, const std::string& path) {

@@ -11,6 +11,9 @@
 #include <functional>
 #include <thread>
 
+#include "results/claims.h"
+#include "results/file_system.h"
+#include "results/files.h"
 #include "results/record_io.h"
 #include "results/shard.h"
 #include "results/test_records.h"
@@ -429,6 +432,57 @@ TEST(Store, DeletedWhileRunningIsNoticed) {
   fs::remove_all(folder.path() / "s");
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
   EXPECT_THROW(writer.append(make_record(1)), StoreError);
+}
+
+TEST(Store, AShardThatGoesWhileItIsWrittenLosesOnlyWhatItHeld) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  StoreWriter writer(store);
+  writer.append(make_record(0));
+  fs::remove(list_shards(store).at(0));
+  writer.append(make_record(1));
+  EXPECT_EQ(read_store(store).records.count(make_record(1).id), 1U);
+  fs::resize_file(list_shards(store).at(0), 10);  // by somebody who takes its writer for dead
+  writer.append(make_record(2));
+  EXPECT_EQ(read_store(store).records.count(make_record(2).id), 1U);
+  EXPECT_EQ(list_shards(store).size(), 2U);
+}
+
+// Repairing follows no link that somebody's store has in the place of a shard.
+TEST(Store, ALinkIsReadAndNeverRepaired) {
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s", mine = folder.path() / "mine";
+  append_all(store, 0, 2);
+  spill(mine, "no line end");
+  fs::create_symlink(mine, store / "shards" / "x-1-0.jsonl");
+  const StoreWriter writer(store);
+  EXPECT_EQ(slurp(mine), "no line end");
+  ASSERT_EQ(writer.notes().size(), 1U);
+  EXPECT_NE(writer.notes()[0].find("symbolic link"), std::string::npos) << writer.notes()[0];
+  EXPECT_EQ(read_store(store).records.size(), 2U);
+}
+
+// Where locks say nothing, what looks torn may be the write in progress of a process whose heartbeat shows it.
+TEST(Store, TornTailOfAWriterThatClaimsRunsIsLeftAlone) {
+  struct Lockless : FileSystem {
+    int flock(int, int) override { return 0; }
+  } system;
+  const TemporaryFolder folder;
+  const fs::path store = folder.path() / "s";
+  Claims claims(store, {});
+  fs::create_directories(store);
+  ASSERT_TRUE(claims.take("ct-a"));
+  const std::string half = to_line(make_record(7)).substr(0, 90);
+  spill(store / "store.json", "{\"format\":1}");
+  const fs::path shard = store / "shards" / (process_name() + "-7.jsonl");
+  spill(shard, half);
+  { const StoreWriter writer(store, system); }
+  EXPECT_EQ(slurp(shard), half);
+  claims.release("ct-a");
+  const fs::path dead = store / "shards" / "gone-1-0.jsonl";
+  spill(dead, half);
+  { const StoreWriter writer(store, system); }
+  EXPECT_EQ(slurp(dead), "");
 }
 
 // Nothing is lost, nothing is made in the old place, and it is told.

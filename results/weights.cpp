@@ -9,7 +9,7 @@
 namespace crosstalk {
 
 std::filesystem::path weights_path(const std::filesystem::path& store, const std::string& id) {
-  return store / "weights" / (id + ".npz");
+  return file_named(store / "weights", id, ".npz");
 }
 
 void save_weights(const std::filesystem::path& store, const std::string& id, std::string_view npz) {

@@ -9,6 +9,7 @@
 
 namespace crosstalk {
 
+/// Throws StoreError for an id that is a path.
 std::filesystem::path weights_path(const std::filesystem::path& store, const std::string& id);
 
 /// Puts the weights of run `id` in place: all or nothing (temporary file, fsync, rename). Throws StoreError.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Coverage-guided fuzzing of everything that reads a file: studies, --set, records, store.json, saved states.
+# Coverage-guided fuzzing of everything that reads a file, or an option with a language of its own.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -8,7 +8,8 @@ usage() {
   cat <<'HELP'
 usage: bash scripts/fuzz.sh [--runs N] [--seconds T] [--seed S] [TARGET...]
 
-Builds the fuzz targets (study, set, record, mark, state) with clang under AddressSanitizer and
+Builds the fuzz targets (study, set, record, mark: store.json, state: saved states, stack: model.stack, init: model.init,
+segments: task.segments, published: CSV, request, claims) with clang under AddressSanitizer and
 UndefinedBehaviorSanitizer in build/fuzz, and runs each until N executions (default 100000) or T seconds (default
 600) are over. Corpora stay in build/fuzz/corpus. Prints the executions of each. Exit code 0: no finding; 77: there
 is no clang with its fuzzer (apt install clang libclang-rt-14-dev).
@@ -22,11 +23,11 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=$2; shift 2 ;;
     --seed) seed=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    study | set | record | mark | state) targets+=("$1"); shift ;;
+    study | set | record | mark | state | stack | init | segments | published | request | claims) targets+=("$1"); shift ;;
     *) usage >&2; die "unknown argument '$1'" ;;
   esac
 done
-if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state); fi
+if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state stack init segments published request claims); fi
 
 compiler=""
 probe=$(mktemp -d)
@@ -61,10 +62,21 @@ JSON
       truncate -s -1 "$2/a" ;;
     mark) echo '{"format":1,"created_by":"crosstalk"}' >"$2/a" ;;
     state) printf '%s\n%s' '{"version":1,"id":"ct-1","steps":15,"evaluations":1,"strikes":0,"best":[4602678819172646912],"report":[0,0,0,0,0,0,4617315517961601024,0],"bytes":4,"curves":{"eval_loss":{"x":[4621819117588971520],"y":[4602678819172646912]},"eval_accuracy":{"x":[4621819117588971520],"y":[0]},"eval_exact":{"x":[4621819117588971520],"y":[0]},"train_loss":{"x":[4621819117588971520],"y":[0]}}}' abcd >"$2/a" ;;
+    stack) printf 'base_conv memory(heads=2, short_conv=qkv) sliding_window(window=16)' >"$2/a" ;;
+    init) printf 'gate.bias = 0.5; key_embedding = N(0, 0.1^2); a = U(-1, 1); b = log U(1, 16); c = softplus^-1(exp U(log 0.001, log 0.1))' >"$2/a" ;;
+    segments) printf '64:4:100000 128:8:20000' >"$2/a"; printf '32 64 128' >"$2/b" ;;
+    published)
+      head -5 "$root/results/published/literature/schlag2021_final_losses.csv" >"$2/a"
+      head -5 "$root/results/published/literature/zoology2023_fig2.csv" >"$2/b"
+      printf 'label,task.name,task.associations,eval_loss,"a ""b"""\r\nx,recall,8,nan,"1,\n2"\n' >"$2/c" ;;
+    request) printf '{"study":"s","set":["seeds=1,2"],"text":"[study]\\nname = \\"s\\"\\n","version":"0123abcd"}' >"$2/a" ;;
+    claims)
+      printf '{"process":{"host":"h","boot":"b","space":"pid:[1]","pid":7,"started":7},"beat":3,"every":5,"asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{"device":"cpu"}}' >"$2/a"
+      printf 'host-12-0123abcd-4567abcd.worker' >"$2/b" ;;
   esac
 }
 
-printf 'target   executions  seed  corpus\n'
+printf 'target    executions  seed  corpus\n'
 for target in "${targets[@]}"; do
   corpus=$build/corpus/$target
   seeds "$target" "$corpus"
@@ -77,5 +89,5 @@ for target in "${targets[@]}"; do
     die "$target: a finding; the input is $build/finding-$target-*, the log $log"
   fi
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-  printf '%-8s %10s  %4s  %s\n' "$target" "$executions" "$seed" "$(find "$corpus" -type f | wc -l)"
+  printf '%-9s %10s  %4s  %s\n' "$target" "$executions" "$seed" "$(find "$corpus" -type f | wc -l)"
 done

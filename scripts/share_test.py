@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Many processes on one store, killed and started again at random. SPDX-License-Identifier: Apache-2.0
-"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--jobs J] [--seconds T] [--crosstalk PATH]
+"""usage: python3 scripts/share_test.py [--rounds N] [--processes N] [--seed S] [--jobs J] [--seconds T] [--blind]
+       [--crosstalk PATH]
 
 Each round makes a new store, starts N processes of `crosstalk run` on it at once, kills some of them at random
 moments (kill -9) and starts each again; every fourth round kills none. Exit code 0: every process that was not killed
@@ -8,6 +9,10 @@ ended with 0, each export equals that of an undisturbed run to the byte, no run 
 kills, and none more often than its kills allow (each takes one pack of one run with it). --jobs shares the rounds
 among J of these tests side by side, with seeds S, S + 1, ... After T seconds no round begins, and the rounds that were
 made are counted.
+
+--blind: no process sees a lock (every flock succeeds, as on some network file systems), and `crosstalk compact` runs
+again and again beneath those that train. In every second round claims cannot be kept either, so that heartbeats show
+nobody: all train everything then, and no record is lost all the same. Needs a C compiler.
 """
 import argparse
 import json
@@ -19,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STUDY = """
@@ -42,6 +48,41 @@ name = "delta"
 """
 
 
+BLIND = "int flock(int file, int operation) { (void)file; (void)operation; return 0; }\n"
+
+
+def blind_library(folder):
+    """A library that hides all locks from whoever is started with it."""
+    source, library = os.path.join(folder, "blind.c"), os.path.join(folder, "blind.so")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(BLIND)
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", library], check=True)
+    return library
+
+
+class Compacting(threading.Thread):
+    """Compacts a store again and again until it is stopped."""
+
+    def __init__(self, words, environment):
+        super().__init__()
+        self.words, self.environment, self.ends = words, environment, threading.Event()
+        self.times, self.codes, self.errors = 0, set(), ""
+
+    def run(self):
+        while not self.ends.wait(0.02):
+            done = subprocess.run(self.words, capture_output=True, text=True, env=self.environment, check=False)
+            if done.returncode == 2:  # there is no store yet
+                continue
+            self.times += 1
+            self.codes.add(done.returncode)
+            if done.returncode != 0:
+                self.errors += done.stderr
+
+    def stop(self):
+        self.ends.set()
+        self.join()
+
+
 def side_by_side(options):
     jobs = min(options.jobs, options.rounds)
     children = []
@@ -50,6 +91,7 @@ def side_by_side(options):
         words = [sys.executable, os.path.abspath(__file__), "--rounds", str(rounds), "--seed", str(options.seed + job)]
         words += ["--seconds", str(options.seconds)]
         words += ["--processes", str(options.processes), "--crosstalk", options.crosstalk]
+        words += ["--blind"] if options.blind else []
         children.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
     begin, totals = time.monotonic(), {}
     for child in children:
@@ -57,7 +99,7 @@ def side_by_side(options):
         print(output, end="", flush=True)
         last = output.rstrip().rsplit("\n", 1)[-1]
         if child.returncode == 0 and "passed" in last:
-            for number, word in re.findall(r"(\d+) (rounds|kills|runs|recorded twice)", last):
+            for number, word in re.findall(r"(\d+) (rounds|kills|runs|recorded twice|times compacted)", last):
                 totals[word] = totals.get(word, 0) + int(number)
     failed = sum(child.returncode != 0 for child in children)
     counted = ", ".join(f"{number} {word}" for word, number in totals.items()) or "nothing"
@@ -74,6 +116,7 @@ def main():
     parser.add_argument("--crosstalk", default=os.path.join(root, "build/cpu/crosstalk"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--blind", action="store_true")
     options = parser.parse_args()
     if options.jobs > 1:
         return side_by_side(options)
@@ -88,11 +131,12 @@ def main():
     # In memory where that is possible: thousands of records are synced.
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = tempfile.mkdtemp(prefix="crosstalk_share_", dir=base)
-    totals = {"kills": 0, "twice": 0, "runs": 0}
+    totals = {"kills": 0, "twice": 0, "runs": 0, "compacted": 0}
     try:
         study = os.path.join(folder, "study.toml")
         with open(study, "w", encoding="utf-8") as file:
             file.write(STUDY)
+        blind = blind_library(folder) if options.blind else ""
         begin = time.monotonic()
         undisturbed = os.path.join(folder, "undisturbed")
         call("run", study, "--out", undisturbed, "--quiet")
@@ -107,10 +151,21 @@ def main():
             store = os.path.join(folder, f"store{number}")
             log = os.path.join(folder, "log")
             words = [program, "run", study, "--out", store, "--threads", "1", "--quiet"]
+            seen = environment
+            has_claims = not options.blind or number % 2 == 0
+            if options.blind:
+                seen = dict(environment, LD_PRELOAD=blind)
+                if not has_claims:
+                    os.mkdir(store)
+                    for name, text in (("store.json", '{"format":1}\n'), ("claims", "in the place of the folder\n")):
+                        with open(os.path.join(store, name), "w", encoding="utf-8") as file:
+                            file.write(text)
+                compacting = Compacting([program, "compact", store], seen)
+                compacting.start()
 
             def start():
                 with open(log, "ab") as errors:
-                    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
+                    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors, env=seen)
 
             processes = [start() for _ in range(options.processes)]
             planned = [] if number % 4 == 3 else sorted(dice.uniform(0, 1.3 * span) for _ in range(dice.randint(1, 12)))
@@ -131,6 +186,11 @@ def main():
                 except subprocess.TimeoutExpired:
                     codes.append("hangs")
                     process.kill()
+            compacts = set()
+            if options.blind:
+                compacting.stop()
+                compacts = compacting.codes
+                totals["compacted"] += compacting.times
             got = [call("export", store), call("export", store, "--curves")]
             twice = json.loads(call("status", store, "--json"))["duplicates"]
             totals["kills"] += kills
@@ -141,7 +201,9 @@ def main():
                 problem = f"exit codes {codes}"
             elif got != expected:
                 problem = "the export differs from the undisturbed one"
-            elif twice > kills:
+            elif compacts - ({0} if has_claims else {0, 3}):
+                problem = f"compact ended with {compacts}: {compacting.errors}"
+            elif has_claims and twice > kills:
                 problem = f"{twice} runs were recorded twice, with {kills} kills"
             if problem:
                 with open(log, encoding="utf-8") as file:
@@ -153,6 +215,7 @@ def main():
         print(
             f"share_test: passed: {rounds} rounds, {totals['kills']} kills, {totals['runs']} runs: none lost, "
             f"none wrong, {totals['twice']} recorded twice"
+            + (f", {totals['compacted']} times compacted" if options.blind else "")
         )
         return 0
     finally:

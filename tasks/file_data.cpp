@@ -14,6 +14,7 @@
 
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "kernels/base/npy.h"
 #include "tasks/fused_task.h"
 
@@ -173,9 +174,9 @@ FileData::FileData(const std::string& folder) {
                      part.query.data(),
                      part.position.data(),
                      part.target.data(),
-                     static_cast<std::uint32_t>(part.N),
-                     static_cast<std::int32_t>(part.T),
-                     static_cast<std::int32_t>(part.Q)};
+                     narrow<std::uint32_t>(part.N, "task.folder: sequences of a file"),
+                     narrow<std::int32_t>(part.T, "task.folder: tokens of a sequence"),
+                     narrow<std::int32_t>(part.Q, "task.folder: queries of a sequence")};
   }
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));

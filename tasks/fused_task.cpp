@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "kernels/base/random.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/token_task.h"
@@ -177,7 +178,7 @@ void FusedTask::check_shape(Split split, const SequenceView& out) const {
 int capped_queries(int all, int max_queries) { return max_queries > 0 ? std::min(all, max_queries) : all; }
 
 int int_option(const Options& options, const std::string& name) {
-  return static_cast<int>(options.get_int("task." + name));
+  return narrow<int>(options, "task." + name);
 }
 
 void resolve_vocabulary(Options& options) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 
@@ -15,8 +16,8 @@ namespace crosstalk {
 namespace {
 
 MqarSpec resized(MqarSpec spec, std::int64_t length, std::int64_t pairs, double update_fraction) {
-  spec.length = static_cast<std::int32_t>(length);
-  spec.pairs = static_cast<std::int32_t>(pairs);
+  spec.length = narrow<std::int32_t>(length, "length of a sequence");
+  spec.pairs = narrow<std::int32_t>(pairs, "pairs of a sequence");
   spec.updates = mqar_updates(update_fraction, pairs);
   return spec;
 }
@@ -158,12 +159,14 @@ class Mqar final : public TokenTask {
 };
 
 constexpr const char* kSegments = "64:4:100000 (length:pairs:sequences)";
+/// Of an epoch, as task.examples; of an evaluation, which reads all of them at once and counts with 32 bits.
+constexpr std::int64_t kMostSequences = std::int64_t{1} << 40, kMostTestSequences = std::int64_t{1} << 24;
 constexpr const char* kTestSegments = "64:4 or 64:4:1000 (length:pairs:sequences)";
 
 }  // namespace
 
 std::int32_t mqar_updates(double fraction, std::int64_t pairs) {
-  return static_cast<std::int32_t>(std::llround(fraction * static_cast<double>(pairs)));
+  return narrow<std::int32_t>(std::llround(fraction * static_cast<double>(pairs)), "updates of a sequence");
 }
 
 void check_mqar(const MqarSpec& spec, const std::string& length_key, const std::string& pairs_key,
@@ -211,12 +214,19 @@ std::vector<OptionSpec> mqar_options() {
 std::vector<NumberGroup> mqar_segments(const Options& options, const std::string& name) {
   const bool train = name == "segments";
   const std::string key = "task." + name;
-  std::vector<NumberGroup> groups = number_groups(key, options.get_string(key), train ? 3 : 2, 3,
-                                                  std::int64_t{1} << 40, train ? kSegments : kTestSegments);
-  for (const NumberGroup& group : groups)
+  const std::int64_t most = train ? kMostSequences : kMostTestSequences;
+  std::vector<NumberGroup> groups =
+      number_groups(key, options.get_string(key), train ? 3 : 2, 3, most, train ? kSegments : kTestSegments);
+  std::int64_t sequences = 0;
+  for (const NumberGroup& group : groups) {
     if (group.numbers[0] > mqar_largest_length || group.numbers[1] > mqar_largest_length)
       throw OptionError(key, fmt::format("{}: {} is too long; at most {} tokens are supported", key,
                                          group.text, mqar_largest_length));
+    if (group.numbers.size() > 2) sequences += group.numbers[2];
+    if (sequences > most)
+      throw OptionError(key, fmt::format("{}: up to {} there are {} sequences; at most {} are supported", key,
+                                         group.text, sequences, most));
+  }
   return groups;
 }
 

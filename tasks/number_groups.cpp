@@ -9,6 +9,12 @@
 #include "kernels/base/error.h"
 
 namespace crosstalk {
+namespace {
+
+/// Each becomes a task with graphs of its own.
+constexpr std::size_t kMostGroups = 1000;
+
+}  // namespace
 
 std::vector<NumberGroup> number_groups(const std::string& key, const std::string& text, std::size_t least,
                                        std::size_t most, std::int64_t largest, const std::string& example) {
@@ -19,6 +25,9 @@ std::vector<NumberGroup> number_groups(const std::string& key, const std::string
       return OptionError(key,
                          fmt::format("{} = \"{}\": {}; it wants words like {}", key, text, why, example));
     };
+    if (groups.size() == kMostGroups)
+      throw OptionError(key, fmt::format("{} names more than {} groups of numbers; at most so many are supported",
+                                         key, kMostGroups));
     NumberGroup group{word, {}};
     for (const char *at = word.data(), *end = at + word.size();; ++at) {
       std::int64_t number = 0;

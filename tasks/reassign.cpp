@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "tasks/draw_cuda.h"
 #include "tasks/fused_task.h"
 #include "tasks/mqar_task.h"
@@ -42,7 +43,7 @@ ReassignSpec spec_of(const Options& options) {
   spec.associations = int_option(options, "associations");
   spec.keys = int_option(options, "keys");
   spec.values = int_option(options, "values");
-  spec.updates = static_cast<std::int32_t>(updates_of(options));
+  spec.updates = narrow<std::int32_t>(updates_of(options), "updates of a sequence");
   spec.max_length = int_option(options, "length");
   spec.query_by_element = options.get_string("task.query_by") == "element";
   return spec;
@@ -220,7 +221,7 @@ MqarPlan plan_of(const Options& options) {
   spec.values = int_option(options, "values");
   spec.length = int_option(options, "length");
   spec.pairs = int_option(options, "associations");
-  spec.updates = static_cast<std::int32_t>(updates_of(options));
+  spec.updates = narrow<std::int32_t>(updates_of(options), "updates of a sequence");
   spec.power = options.get_double("task.power");
   spec.random_filler = options.get_string("task.filler") == "random";
   spec.examples = fresh ? 0 : static_cast<std::uint64_t>(options.get_int("task.examples"));

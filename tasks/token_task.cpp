@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "tasks/fused_task.h"
 #include "tasks/number_groups.h"
 #include "tasks/sequence_buffer.h"
@@ -81,7 +82,7 @@ std::vector<int> curriculum_of(const Options& options) {
   std::vector<int> sizes;
   for (const NumberGroup& group : number_groups("task.curriculum", options.get_string("task.curriculum"), 1,
                                                 1, static_cast<std::int64_t>(max_option_size), "32 64 128"))
-    sizes.push_back(static_cast<int>(group.numbers[0]));
+    sizes.push_back(narrow<int>(group.numbers[0], "task.curriculum"));
   return sizes;
 }
 

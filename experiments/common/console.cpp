@@ -67,7 +67,8 @@ bool dumb_terminal() {
   return term == nullptr || std::string_view(term) == "dumb";
 }
 
-std::string harmless(std::string_view message) { return printable(shortened(std::string(message))); }
+// Spelled out, a character may take six times its room.
+std::string harmless(std::string_view message) { return shortened(printable(message)); }
 
 void print(Console& console, const char* word, const char* code, std::string_view message) {
   if (console.color)

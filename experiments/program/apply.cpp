@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -21,6 +24,7 @@
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 #include "kernels/base/npy.h"
+#include "results/files.h"
 #include "results/printable.h"
 
 namespace crosstalk::program {
@@ -45,18 +49,26 @@ const MemoryKind& memory_of(const std::string& name) {
 
 /// float64 or float32, as double; nothing if there is no such file.
 std::optional<Array> read_array(const fs::path& path) {
-  if (!fs::exists(path)) return std::nullopt;
-  if (!fs::is_regular_file(path)) throw UsageError(fmt::format("apply: {} is not a file", path.string()));
+  std::error_code ignored;
+  const fs::file_status itself = fs::symlink_status(path, ignored);
+  if (!fs::exists(itself)) return std::nullopt;
+  if (fs::is_symlink(itself) && !fs::exists(path, ignored))
+    throw UsageError(fmt::format("apply: {} is a symbolic link that leads nowhere", path.string()));
+  if (!fs::is_regular_file(path, ignored))
+    throw UsageError(fmt::format("apply: {} is not a file", path.string()));
   Array array;
   try {
-    array = read_npy<double>(path.string());
+    const std::string bytes = read_file(FileSystem::real(), path);
+    if (npy_type(bytes, path.string()) == "<f4") {
+      const NpyArray<float> single = npy_array<float>(bytes, path.string());
+      array.shape = single.shape;
+      array.data.assign(single.data.begin(), single.data.end());
+    } else {
+      array = npy_array<double>(bytes, path.string());
+    }
   } catch (const std::runtime_error& other) {
-    if (std::string(other.what()).find("holds elements of type '<f4'") == std::string::npos)
-      throw UsageError(
-          fmt::format("apply: {}; inputs are little-endian float64 or float32 in C order", other.what()));
-    const NpyArray<float> single = read_npy<float>(path.string());
-    array.shape = single.shape;
-    array.data.assign(single.data.begin(), single.data.end());
+    throw UsageError(
+        fmt::format("apply: {}; inputs are little-endian float64 or float32 in C order", other.what()));
   }
   for (std::size_t i = 0; i < array.data.size(); ++i) {
     if (!std::isfinite(array.data[i]))
@@ -275,6 +287,24 @@ std::map<std::string, Array> compute(const MemoryKind& kind, const Options& opti
   return results;
 }
 
+/// Inputs are finite: where results are not, they have left the range of the numbers, as a recurrence that grows does.
+void warn_of_overflow(const std::map<std::string, Array>& results, Console& console) {
+  std::vector<std::string> names;
+  for (const auto& [name, array] : results)
+    if (!std::all_of(array.data.begin(), array.data.end(), [](double x) { return std::isfinite(x); }))
+      names.push_back(name + ".npy");
+  if (!names.empty())
+    print_warning(console, fmt::format("NaN or infinity in {}, from inputs that are finite", some_of(names)));
+}
+
+/// Whole or not at all.
+void write_array(const fs::path& path, const Array& array, bool is_double) {
+  write_whole(FileSystem::real(), path,
+              is_double ? npy_bytes(array, path.string())
+                        : npy_bytes(NpyArray<float>{array.shape, {array.data.begin(), array.data.end()}},
+                                    path.string()));
+}
+
 int run_apply(const Arguments& arguments, Console& console) {
   const MemoryKind& kind = memory_of(arguments.positional.at(0));
   if (!arguments.has("in") || !arguments.has("out"))
@@ -314,19 +344,14 @@ int run_apply(const Arguments& arguments, Console& console) {
     written.push_back(name);
     if (fs::exists(out / (name + ".npy"), problem)) replaced.push_back(name + ".npy");
   }
-  try {
-    for (const auto& [name, array] : results) {
-      const std::string path = (out / (name + ".npy")).string();
-      if (precision == "fp64") {
-        write_npy(path, array);
-      } else {
-        write_npy(path, NpyArray<float>{array.shape, {array.data.begin(), array.data.end()}});
-      }
-      console.out << path << "\n";
-    }
-  } catch (const std::runtime_error& error) {
-    throw UsageError(fmt::format("apply: {}", error.what()));
+  if (::access(out.c_str(), W_OK | X_OK) != 0)
+    throw UsageError(fmt::format("apply: --out {}: {}", out.string(), std::strerror(errno)));
+  for (const auto& [name, array] : results) {
+    const fs::path path = out / (name + ".npy");
+    write_array(path, array, precision == "fp64");
+    console.out << path.string() << "\n";
   }
+  warn_of_overflow(results, console);
   if (!replaced.empty())
     print_warning(console, fmt::format("replaced {} in {}", some_of(replaced), out.string()));
   if (fs::equivalent(out, arguments.get("in"), problem)) return exit_done;

@@ -9,6 +9,7 @@ A memory that `crosstalk list memories` does not have is reported as skipped. Er
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -422,6 +423,42 @@ class Files(Folder):
             with self.subTest(bytes=len(content)):
                 (self.given / "v.npy").write_bytes(content)
                 self.refused(r"\bv\.npy")
+
+    def test_a_float32_file_that_is_cut(self):
+        write(self.given, {name: array.astype(np.float32) for name, array in self.x.items()})
+        whole = (self.given / "v.npy").read_bytes()
+        for content in (whole[:-1], whole[:-8], whole[:100]):
+            with self.subTest(bytes=len(content)):
+                (self.given / "v.npy").write_bytes(content)
+                self.refused(r"\bv\.npy")
+
+    def test_a_link_that_leads_nowhere(self):
+        for name in ("s0", "d_o", "q"):
+            path = self.given / f"{name}.npy"
+            path.unlink(missing_ok=True)
+            path.symlink_to("nowhere.npy")
+            self.refused(rf"\b{name}\.npy is a symbolic link that leads nowhere")
+            path.unlink()
+            if name == "q":
+                write(self.given, {"q": self.x["q"]})
+
+    def test_results_that_overflow_are_told(self):
+        write(self.given, {"k": self.x["k"] * 1e160, "v": self.x["v"] * 1e160})
+        done = apply("delta", self.given, self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"NaN or infinity in o\.npy and state_S\.npy, from inputs that are finite")
+        write(self.given, self.x)
+        self.assertNotIn("NaN", apply("delta", self.given, self.out).stderr)
+
+    def test_a_full_disk(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+        done = subprocess.run([PROGRAM, "apply", "delta", "--in", self.given, "--out", self.out], capture_output=True,
+                              text=True, preexec_fn=small_files, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r"o\.npy: cannot be written: File too large")
+        self.assertEqual(list(self.out.glob("*")), [])
 
     def test_no_tokens(self):
         write(self.given, {name: array[:, :0] for name, array in self.x.items()})

@@ -6,8 +6,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <sstream>
+
+#include "experiments/common/exit_codes.h"
+#include "experiments/sharing/signals.h"
 
 namespace crosstalk::program {
 namespace {
@@ -150,6 +156,39 @@ TEST(Console, BufferRemembersWhyWritingFailed) {
   out << std::string(1 << 18, 'x') << std::flush;  // goes on without harm
   EXPECT_EQ(buffer.error(), ENOSPC);
   ::close(full);
+}
+
+// Spelled out, a control character takes six bytes.
+TEST(Console, AMessageIsShortWhateverStandsInIt) {
+  for (const std::string& name : {std::string(100000, '\x01'), std::string(100000, 'x'), std::string(100000, '\xff')}) {
+    for (const auto print : {print_error, print_warning, print_note, print_plain}) {
+      std::ostringstream out, err;
+      Console console{out, err, false, false, "crosstalk", {}};
+      print(console, name);
+      EXPECT_LT(err.str().size(), 4200u);
+      EXPECT_EQ(std::count(err.str().begin(), err.str().end(), '\n'), 1);
+    }
+  }
+}
+
+TEST(Signals, FromTheVeryStartEndWithTheCodeOfAStop) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          leave_on_early_signals("stopped early\n");
+          std::raise(signal);
+        },
+        ::testing::ExitedWithCode(exit_stopped), "stopped early");
+  }
+  EXPECT_EXIT(
+      {
+        leave_on_early_signals("stopped early\n");
+        catch_stop_signals();  // by the command, which does not know of it
+        { const NothingBegun words("nothing begun"); }
+        std::raise(SIGTERM);
+        std::exit(stop_flag() ? 3 : 4);
+      },
+      ::testing::ExitedWithCode(3), "");
 }
 
 TEST(Console, BufferWritesEverything) {

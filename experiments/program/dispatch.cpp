@@ -14,6 +14,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/options.h"
 #include "models/build.h"
+#include "results/printable.h"
 #include "results/store.h"
 
 namespace crosstalk::program {
@@ -69,7 +70,7 @@ int run_program(Console& console) {
     print_error(console, error.what());
     return exit_usage;
   } catch (const StorePathError& error) {
-    print_error(console, error.what());
+    print_error(console, printable_line(error.what()));
     return exit_usage;
   } catch (const OptionError& error) {
     print_error(console, fmt::format("{}: {}", error.key, error.what()));
@@ -79,8 +80,8 @@ int run_program(Console& console) {
                 fmt::format("{} ('Add a memory' in CONTRIBUTING.md says how one is written and checked)",
                             error.what()));
     return exit_usage;
-  } catch (const StoreError& error) {
-    print_error(console, error.what());
+  } catch (const StoreError& error) {  // names of somebody's store stand in it
+    print_error(console, printable_line(error.what()));
     return exit_store;
   } catch (const DeviceError& error) {
     print_error(console, error.what());

@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "results/export.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/row_stream.h"
+#include "results/files.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -48,18 +48,32 @@ int run_export(const Arguments& arguments, Console& console) {
   // Pipes and devices are written as they are; a file appears whole or not at all.
   const bool plain = !fs::exists(there) || fs::is_regular_file(there);
   const fs::path target = plain ? fs::path(fmt::format("{}.{}.tmp", path.string(), ::getpid())) : path;
-  errno = 0;
-  std::ofstream file(target, std::ios::binary);
-  if (!file)
-    throw UsageError(fmt::format("--out {}: cannot be written: {}", path.string(), std::strerror(errno)));
-  write(file);
+  if (plain) fs::remove(target, error);  // of a process that was killed
+  File file = open_file(FileSystem::real(), target, O_WRONLY | (plain ? O_CREAT | O_EXCL : 0));
+  int reason = file.is_open() ? 0 : errno;
+  if (reason != 0 && reason != ENOSPC && reason != EDQUOT && reason != EIO)
+    throw UsageError(fmt::format("--out {}: cannot be written: {}", path.string(), reason_of(reason)));
+  if (reason == 0) {
+    DescriptorBuffer buffer(file.number());
+    std::ostream out(&buffer);
+    try {
+      write(out);
+    } catch (...) {
+      if (plain) fs::remove(target, error);
+      throw;
+    }
+    out.flush();
+    reason = buffer.error();
+    // Some file systems tell only then that there is no room.
+    if (reason == 0 && plain && FileSystem::real().fsync(file.number()) != 0) reason = errno;
+  }
   file.close();
-  const int reason = errno;
-  if (file && plain) fs::rename(target, fs::is_symlink(path, error) ? fs::canonical(path) : path, error);
-  if (file && !error) return exit_done;
+  const fs::path place = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
+  if (reason == 0 && plain && FileSystem::real().rename(target.string(), place.string()) != 0) reason = errno;
+  if (reason == 0) return exit_done;
   if (plain) fs::remove(target, error);
-  throw StoreError(fmt::format("{}: could not be written whole, and is as it was: {}", path.string(),
-                               std::strerror(reason)));
+  throw StoreError(fmt::format("{}: could not be written whole{}: {}", path.string(),
+                               plain ? ", and is as it was" : "", reason_of(reason)));
 }
 
 }  // namespace

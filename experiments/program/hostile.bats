@@ -84,6 +84,22 @@ refused_as() {
   done
 }
 
+@test "memory that does not suffice ends no process by a signal" {
+  without_sanitizer
+  for limit in 200000 250000 307200 400000; do
+    for _ in 1 2 3; do
+      rm -rf store
+      run --separate-stderr bash -c "ulimit -v $limit"'; exec "$@"' - "$crosstalk" run tiny.toml --set seeds="range(1,40)" \
+        --threads 16 --out store -q
+      [[ $status == [014] ]] || { echo "$limit KiB: exit code $status, ${stderr:0:500}"; false; }
+      "$crosstalk" retry tiny.toml --set seeds="range(1,40)" --out store -q
+      run -0 "$crosstalk" run tiny.toml --set seeds="range(1,40)" --out store -q
+      [ "$("$crosstalk" export store 2>err | wc -l)" -eq 41 ]
+      [ ! -s err ]
+    done
+  done
+}
+
 @test "a worker process that cannot be made: exit 4 and what to do" {
   without_sanitizer
   [ "$(id -u)" -eq 0 ] || skip "only root can become somebody else who has no other processes"
@@ -271,6 +287,47 @@ PY
   mkfifo runs/tiny/shards/pipe.jsonl && ln -s /dev/zero runs/tiny/shards/zero.jsonl
   run -0 --separate-stderr timeout 20 "$crosstalk" run tiny.toml
   [[ $stderr == *"no regular file"* ]]
+}
+
+@test "new and export on a full disk: exit 3, what is wrong, and nothing half-written" {
+  refused_as 3 'too large' bash -c 'ulimit -f 1; exec "$@"' - "$crosstalk" new mine.toml
+  [ ! -e mine.toml ]
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  refused_as 3 'runs.csv: could not be written whole, and is as it was: File too large' \
+    bash -c 'ulimit -f 1; exec "$@"' - "$crosstalk" export runs/tiny --out runs.csv
+  refused_as 3 'No space left on device' "$crosstalk" export runs/tiny --out /dev/full
+  [ -z "$(find . -maxdepth 1 -name '*.csv*')" ]
+}
+
+@test "line ends of keys are spelled out in messages" {
+  printf '[study]\nname = "x"\n"a\\nfaked: line" = 1\n' >key.toml
+  printf '[study]\nname = "x"\n[base]\n"task.\\nfaked: line" = "\\nfaked: line"\n' >base.toml
+  for study in key base; do
+    run -2 --separate-stderr "$crosstalk" plan $study.toml
+    echo "$stderr"
+    [ "$(wc -l <<<"$stderr")" -eq 1 ]
+  done
+  run -2 --separate-stderr "$crosstalk" plan key.toml
+  [[ $stderr == "key.toml:3:1: unknown key a\\u000afaked: line"* ]]
+}
+
+@test "a request of blanks is left out at once" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  python3 - <<'PY'
+open("runs/tiny/studies/z.request-00000000.json", "w").write("{" + " " * 70_000_000 + "}")
+PY
+  run -0 --separate-stderr timeout "$(patient 5)" "$crosstalk" status runs/tiny
+  [[ $stderr == *"z.request-00000000.json"*"larger than"* ]]
+}
+
+@test "numbers of a study that do not fit are refused where they stand" {
+  printf '%s\n' '[study]' 'name = "m"' '[base]' 'task.name = "mqar"' 'task.length = 16' 'task.pairs = 2' \
+    'model.name = "language"' 'model.width = 8' 'train.max_steps = 2' 'eval.every = 2' 'eval.sequences = 2' \
+    '[memories.softmax]' 'name = "softmax"' >mixture.toml
+  for count in 4294967297 4294967296 2147483648; do
+    refused_as 2 'test_segments.*16:2:' "$crosstalk" run mixture.toml --set task.test_segments="16:2:$count"
+  done
+  run -0 "$crosstalk" run mixture.toml --set task.test_segments=16:2:3 -q
 }
 
 @test "bench refuses seconds that are none" {

@@ -6,7 +6,6 @@
 
 #include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "experiments/common/command.h"
@@ -14,6 +13,8 @@
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
 #include "kernels/base/options.h"
+#include "results/files.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -263,17 +264,19 @@ int run_new(const Arguments& arguments, Console& console) {
   const std::string task = arguments.get("task", "recall");
   const std::string text = fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task)));
   parse_study(text, path.string());  // what it writes is right
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file < 0)
-    throw UsageError(fmt::format("new: {} cannot be made: {}", path.string(),
-                                 errno == EEXIST ? "it exists" : std::strerror(errno)));
-  const bool whole = ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  ::close(file);
-  if (!whole) {
-    ::unlink(path.c_str());
-    throw UsageError(fmt::format("new: {} cannot be written: {}", path.string(), std::strerror(error)));
+  File file = open_file(FileSystem::real(), path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file.is_open()) {
+    const int error = errno;
+    const std::string what = fmt::format("new: {} cannot be made: {}", path.string(),
+                                         error == EEXIST ? "it exists" : reason_of(error));
+    if (error == ENOSPC || error == EDQUOT || error == EIO) throw StoreError(what);
+    throw UsageError(what);
   }
+  if (const int error = write_all(FileSystem::real(), file, text); error != 0) {
+    ::unlink(path.c_str());
+    throw StoreError(fmt::format("new: {} cannot be written: {}", path.string(), reason_of(error)));
+  }
+  file.close();
   console.out << path.string() << "\n";
   print_note(console, fmt::format("next: edit it, then crosstalk plan {0}, crosstalk run {0}; {1}",
                                   path.string(), drawn(task, name_of(path))));

@@ -19,7 +19,7 @@ setup() {
   [ ! -e runs ]
   bash -n <<<"$output"
   for line in '--array=0-15%4' '--gpus-per-task=1' '--time=4:00:00' '--requeue' '--open-mode=append' \
-    '--signal=B:USR1@120' '--partition=gpu' '--mem=8G' "--output=$PWD/runs/s/logs/%A_%a.log"; do
+    '--signal=B:USR1@120' '--partition=gpu' '--mem=8G' "\"--output=$PWD/runs/s/logs/%A_%a.log\""; do
     grep -qxF -- "#SBATCH $line" <<<"$output"
   done
   [[ $output == *"work '$PWD/runs/s' --time-limit 14280s &"* ]]
@@ -28,6 +28,55 @@ setup() {
   [[ $output != *gpus* ]]
   run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 2 --time 2-00:00:00 --print
   [[ $output == *"#SBATCH --time=48:00:00"* ]]
+}
+
+# words_of_sbatch LINE: as sbatch takes a line that begins with #SBATCH apart.
+words_of_sbatch() {
+  python3 - "$1" <<'PY'
+import sys
+line, words, at = sys.argv[1].removeprefix("#SBATCH"), [], 0
+while True:
+    while at < len(line) and line[at].isspace():
+        at += 1
+    if at == len(line) or line[at] == "#":
+        break
+    word, quote, escaped = "", None, False
+    while at < len(line) and (quote or not line[at].isspace()):
+        c = line[at]
+        if escaped:
+            word, escaped = word + c, False
+        elif c == "\\":
+            escaped = True
+        elif c == quote:
+            quote = None
+        elif not quote and c in "'\"":
+            quote = c
+        elif not quote and c == "#":
+            break
+        else:
+            word += c
+        at += 1
+    assert not quote, "an unmatched quote"
+    words.append(word)
+    if at < len(line) and line[at] == "#":
+        break
+print("\n".join(words))
+PY
+}
+
+@test "every path and option is one word to bash and to sbatch" {
+  for name in "a b" "it's" 'say "x"' 'a#b' '100%A' 'a$(touch OWNED)`touch OWNED`;touch OWNED' 'a&b|c' '~x' '-n' 'ä ö'; do
+    run -0 --separate-stderr "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --print --out "$PWD/$name" \
+      -- "--comment=it's \"$name\" # 1"
+    bash -n <<<"$output"
+    [ "$(words_of_sbatch "$(grep -F -- --output= <<<"$output")")" = "--output=${PWD//[%]/%%}/${name//[%]/%%}/logs/%A_%a.log" ]
+    [ "$(words_of_sbatch "$(grep -F -- --comment= <<<"$output")")" = "--comment=it's \"$name\" # 1" ]
+    # bash sees the words of the worker and nothing else.
+    line=$(grep -F " work " <<<"$output" | grep '&$')
+    eval "set -- ${line%&}"
+    [ "$2" = work ] && [ "$3" = "$PWD/$name" ] && [ "$4" = --device ]
+    [ ! -e OWNED ]
+  done
 }
 
 @test "it asks the store, and hands the script to sbatch" {
@@ -66,14 +115,14 @@ setup() {
   printf '#!/bin/bash\necho "$@" >>"%s/scontrol"\n' "$BATS_TEST_TMPDIR" >"$BATS_TEST_TMPDIR/bin/scontrol"
   chmod +x "$BATS_TEST_TMPDIR/bin/scontrol"
   "$crosstalk" submit slurm s.toml --cpus 1 --time 1h --print >script
-  for code in 0 1 4 75; do
+  for code in 0 1 4 75 143; do
     sed "s|^'*/.*work .*&\$|(exit $code) \&|" script >changed
     ! cmp script changed
     PATH=$BATS_TEST_TMPDIR/bin:$PATH SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=2 run bash changed
     [ "$status" -eq "$code" ]
     if [ "$code" -eq 4 ]; then [[ $output == *"this device is left out"* ]]; fi
   done
-  [ "$(cat "$BATS_TEST_TMPDIR/scontrol")" = "requeue 7_2" ]
+  [ "$(cat "$BATS_TEST_TMPDIR/scontrol")" = $'requeue 7_2\nrequeue 7_2' ]
   # Cancelled, it is not requeued; preempted, it is.
   sed "s|^'*/.*work .*&\$|(trap 'exit 75' TERM; while :; do sleep 0.1; done) \&|" script >changed
   chmod +x "$BATS_TEST_TMPDIR/bin/scontrol"
@@ -106,6 +155,13 @@ setup() {
   refused "options of sbatch stand behind '--': ... -- --partition=low" slurm s.toml --gpus 1 --time 1h --partition=low
   refused "--time takes" slurm s.toml --gpus 1 --time 1:x
   refused "is no option of sbatch" slurm s.toml --gpus 1 --time 1h -- gpu
+  refused "has the control character 0x0d" slurm s.toml --gpus 1 --time 1h -- $'--comment=a\rb'
+  refused "has the control character 0x0a" slurm s.toml --gpus 1 --time 1h -- $'--comment=a\nb'
+  for print in "" --print; do
+    refused "has the control character 0x0a" slurm s.toml --gpus 1 --time 1h $print --out $'p\ntouch OWNED\n#'
+    refused "has the control character 0x7f" slurm s.toml --gpus 1 --time 1h $print --out $'p\x7f'
+    refused "has a backslash" slurm s.toml --gpus 1 --time 1h $print --out 'p\q'
+  done
   refused "takes one study file" slurm s.toml t.toml --gpus 1 --time 1h
   refused "s.toml:2:" slurm s.toml --gpus 1 --time 1h --set seeds=x || refused "seeds" slurm s.toml --gpus 1 --time 1h --set seeds=x
 }

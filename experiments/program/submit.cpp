@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
@@ -16,6 +17,7 @@
 #include "experiments/sharing/session.h"
 #include "experiments/sharing/session_options.h"
 #include "results/files.h"
+#include "results/printable.h"
 
 namespace crosstalk::program {
 namespace {
@@ -31,6 +33,35 @@ std::string slurm_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+/// A word of a line that begins with #SBATCH: there double quotes hold blanks together, and a backslash takes the meaning of
+/// a quote, of another backslash and of # away, also between quotes.
+std::string sbatch_quote(const std::string& word) {
+  if (word.find_first_of(" '\"\\#") == std::string::npos) return word;
+  std::string quoted = "\"";
+  for (const char c : word) {
+    if (std::string_view("\"\\#").find(c) != std::string_view::npos) quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+/// A folder in a pattern of names of files, where % stands before a letter.
+std::string pattern_of(const fs::path& folder) {
+  std::string pattern;
+  for (const char c : folder.string()) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  return pattern;
+}
+
+/// What a script is made of stands in lines; one that ends early would make lines, and commands, of its rest.
+void check_characters(const std::string& what, const std::string& text) {
+  const auto bad = std::find_if(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (bad != text.end())
+    throw UsageError(fmt::format("{} '{}' has the control character 0x{:02x}, which no batch script can hold", what,
+                                 printable_line(text), static_cast<unsigned char>(*bad)));
+}
+
 struct Job {
   std::string program, name;
   fs::path store;
@@ -44,7 +75,7 @@ struct Job {
 };
 
 std::string script_of(const Job& job) {
-  const auto directive = [](const std::string& text) { return "#SBATCH " + text + "\n"; };
+  const auto directive = [](const std::string& text) { return "#SBATCH " + sbatch_quote(text) + "\n"; };
   std::string script = "#!/bin/bash\n";
   script += fmt::format(
       "# {} by {} of 'crosstalk work' on one store. Yours to edit: 'sbatch' this file again\n"
@@ -59,7 +90,7 @@ std::string script_of(const Job& job) {
   script += directive("--time=" + slurm_time(job.time));
   script += directive("--requeue");
   script += directive("--open-mode=append");
-  script += directive("--output=" + (job.store / "logs" / "%A_%a.log").string());
+  script += directive("--output=" + pattern_of(job.store / "logs") + "/%A_%a.log");
   script += fmt::format("# To the batch shell (B:), for one to a plain child of it never arrives.\n");
   script += directive(fmt::format("--signal=B:USR1@{}", kSignalBefore));
   for (const std::string& option : job.extra) script += directive(option);
@@ -80,7 +111,8 @@ while :; do
   kill -0 $pid 2>/dev/null || break
 done
 case $code in
-  75) # stopped, and to be gone on with. A cancelled job no longer runs; a preempted one does until its grace is over.
+  75 | 143) # stopped (143: before it had begun), and to be gone on with. A cancelled job no longer runs; a preempted one
+    # does until its grace is over.
     if [ $requeue = ask ] && [ "$(squeue -h -j "$worker" -o %T 2>/dev/null)" = RUNNING ]; then requeue=true; fi
     if [ $requeue = true ]; then scontrol requeue "$worker"; fi
     ;;
@@ -136,9 +168,11 @@ int run_submit(const Arguments& arguments, Console& console) {
         "submit slurm takes one study file; options of sbatch stand behind '--': crosstalk submit "
         "slurm my.toml --gpus 16 --time 4:00:00 -- --partition=gpu");
   for (const std::string& option : job.extra)
-    if (option.rfind('-', 0) != 0 || option.find('\n') != std::string::npos)
+    if (option.rfind('-', 0) != 0)
       throw UsageError(fmt::format(
           "'{}' is no option of sbatch; write them as one word, such as --partition=gpu", option));
+    else
+      check_characters("the option of sbatch", option);
   if (arguments.has("gpus") == arguments.has("cpus"))
     throw UsageError(
         "submit slurm needs --gpus N (a worker for each GPU) or --cpus N (workers on CPUs), one of "
@@ -163,6 +197,13 @@ int run_submit(const Arguments& arguments, Console& console) {
   std::error_code ignored;
   job.program = fs::read_symlink("/proc/self/exe", ignored).string();
   if (job.program.empty()) job.program = console.program;
+  check_characters("the store", job.store.string());
+  check_characters("the program", job.program);
+  if (job.store.string().find('\\') != std::string::npos)
+    throw UsageError(fmt::format(
+        "the path of the store, {}, has a backslash, after which Slurm puts no numbers in the names of logs; give another "
+        "--out",
+        job.store.string()));
   if (!job.gpus) job.work = {"--device", "cpu"};
   if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
   job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});

@@ -19,6 +19,7 @@
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
 #include "kernels/base/error.h"
+#include "results/checkpoint.h"
 #include "results/printable.h"
 
 namespace crosstalk::program {
@@ -66,6 +67,10 @@ Left read_left(const fs::path& store) {
   left.study = joint_study(read_requests(store, left.warnings), store, left.names, left.problems);
   left.warnings.insert(left.warnings.end(), contents.warnings.begin(), contents.warnings.end());
   left.again = lacking_weights(left.study.runs, contents, store);
+  // Whoever was killed between the record and the end of its state left that.
+  sweep_checkpoints(store, [&](const std::string& id) {
+    return contents.records.count(id) != 0 && left.again.count(id) == 0;
+  });
   for (const Run& run : left.study.runs) {
     const std::string state = state_of(run, contents);
     if (state == "missing" || left.again.count(run.id) != 0) left.runs.push_back(run);

@@ -109,6 +109,30 @@ ends() {
   run -0 "$crosstalk" run s.toml --out three --device cpu:all:2 --quiet
 }
 
+@test "a signal before the program has read its arguments ends it as a stop does" {
+  command -v cc >/dev/null || skip "no C compiler"
+  # Ignoring SIGPIPE is among the first things that it does.
+  cat >early.c <<'C'
+#include <signal.h>
+#include <stddef.h>
+void (*signal(int number, void (*handler)(int)))(int) {
+  (void)number;
+  (void)handler;
+  raise(SIGTERM);
+  return NULL;
+}
+C
+  cc -shared -fPIC early.c -o early.so
+  for words in "run s.toml" "work runs/s" "retry s.toml"; do
+    # shellcheck disable=SC2086
+    LD_PRELOAD=$PWD/early.so run -75 --separate-stderr "$crosstalk" $words
+    [[ $stderr == "crosstalk: stopped before anything was trained; the same command trains it" ]]
+  done
+  code=0
+  LD_PRELOAD=$PWD/early.so "$crosstalk" plan s.toml || code=$?
+  [ "$code" -eq 143 ]
+}
+
 @test "signals and time limits reach the workers, which save; then all goes on" {
   sed -i 's/= 1000$/= 4000/' s.toml
   "$crosstalk" run s.toml --out one --quiet

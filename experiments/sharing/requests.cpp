@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <new>
+#include <stdexcept>
 
 #include "experiments/common/text.h"
 #include "results/crc32c.h"
@@ -19,12 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMark = ".request-";
-
-std::string text_of(const Request& request) {
-  const nlohmann::ordered_json json = {
-      {"study", request.study}, {"set", request.set}, {"text", request.text}, {"version", request.version}};
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
+/// A study has 4 MB at most, of which JSON spells line ends and quotes with two bytes.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 /// By name.
 std::vector<fs::path> request_files(const fs::path& store) {
@@ -67,9 +64,9 @@ std::vector<Request> read_requests(const fs::path& store, std::vector<std::strin
   std::vector<Request> requests;
   for (const fs::path& path : request_files(store)) {
     try {
-      const nlohmann::json json = nlohmann::json::parse(read_file(FileSystem::real(), path));
-      requests.push_back({json.at("study").get<std::string>(), json.at("text").get<std::string>(),
-                          json.at("set").get<std::vector<std::string>>(), json.value("version", "")});
+      requests.push_back(request_of(read_file(FileSystem::real(), path, kMostBytes)));
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception& problem) {
       warnings.push_back(fmt::format("{}: left out: {}", path.string(), problem.what()));
     }

@@ -11,20 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "experiments/sharing/request_text.h"
 #include "experiments/study/study.h"
 
 namespace crosstalk::program {
 
-struct Request {
-  std::string study, text;
-  std::vector<std::string> set;
-  std::string version = "";  ///< Asked::version of what it asks for; "": not known
-};
-
 /// The store must exist. Throws StoreError.
 void keep_request(const std::filesystem::path& store, const Request& request);
 
-/// All requests of a store, by file name; what cannot be understood is told in `warnings`.
+/// All requests of a store, by file name; what cannot be understood, or is too large to be one, is told in `warnings`.
 std::vector<Request> read_requests(const std::filesystem::path& store, std::vector<std::string>& warnings);
 
 /// Changes when a request is added, replaced or withdrawn.

@@ -23,6 +23,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/parallel.h"
 #include "results/checkpoint.h"
+#include "results/printable.h"
 #include "results/store.h"
 #include "results/weights.h"
 
@@ -283,7 +284,8 @@ class Session {
     work_ended_here_ += estimated_work(*by_id_.at(record.id).run);
     if (record.status != RunStatus::failed) return;
     progress_.announce(fmt::format("crosstalk: run {} ({}, seed {}) failed: {}\n  alone: {}\n", record.id,
-                                   record.label, record.seed, record.message, options_.reproduce(record)));
+                                   record.label, record.seed, shortened(printable_line(record.message)),
+                                   options_.reproduce(record)));
     if (options_.max_failures > 0 && progress_.count(RunStatus::failed) >= options_.max_failures) {
       too_many_failures_ = true;
       request_stop();

@@ -69,6 +69,11 @@ void catch_stop_signals() {
   }
 }
 
+void leave_on_early_signals(const char* words) {
+  last_words.store(words);
+  catch_stop_signals();
+}
+
 NothingBegun::NothingBegun(std::string words, double seconds) : words_(std::move(words)) {
   last_words.store(words_.c_str());
   if (seconds <= 0) return;

@@ -11,6 +11,7 @@
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
 #include "results/labels.h"
+#include "results/printable.h"
 
 namespace crosstalk {
 namespace {
@@ -457,10 +458,13 @@ std::vector<std::string> StudyFile::labels() const {
 }
 
 void Blame::fail(const Origin& origin, const std::string& message) const {
+  const std::string line = printable_line(message);  // keys and values stand in it
   if (origin.set >= 0) {
-    throw ConfigError(fmt::format("--set {}: {}", sets.at(static_cast<std::size_t>(origin.set)), message));
+    throw ConfigError(
+        fmt::format("--set {}: {}", printable_line(sets.at(static_cast<std::size_t>(origin.set))), line));
   }
-  throw ConfigError(fmt::format("{}:{}:{}: {}", path, origin.at.line, origin.at.column, message));
+  throw ConfigError(
+      fmt::format("{}:{}:{}: {}", printable_line(path), origin.at.line, origin.at.column, line));
 }
 
 }  // namespace crosstalk

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 
 namespace crosstalk {
 namespace {
@@ -23,8 +24,8 @@ void resolve_recall(Options& options) {
 
 TaskSizes recall_sizes(const Options& options) {
   Vocabulary vocabulary;
-  vocabulary.keys = static_cast<int>(options.get_int("task.keys"));
-  vocabulary.values = static_cast<int>(options.get_int("task.values"));
+  vocabulary.keys = narrow<int>(options, "task.keys");
+  vocabulary.values = narrow<int>(options, "task.values");
   return {vocabulary, options.get_int("task.associations")};
 }
 

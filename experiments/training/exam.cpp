@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/narrow.h"
 #include "results/theory.h"
 
 namespace crosstalk {
@@ -17,8 +18,10 @@ std::vector<ExamPart> exam_parts(const Task& task, Split split, int sequences) {
   std::vector<ExamPart> parts;
   for (TaskSegment& segment : task.segments(split)) {
     const Task* reads = segment.task.get();
-    const std::int64_t there = segment.sequences > 0 ? segment.sequences : sequences;
-    parts.push_back({segment.name, std::move(segment.task), reads, static_cast<int>(there)});
+    const int there = segment.sequences > 0
+                          ? narrow<int>(segment.sequences, "sequences of segment " + segment.name)
+                          : sequences;
+    parts.push_back({segment.name, std::move(segment.task), reads, there});
   }
   if (parts.empty()) parts.push_back({"", nullptr, &task, sequences});
   return parts;
@@ -40,8 +43,8 @@ Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<
     : replicas_(replicas),
       split_(split),
       schlag_(split == Split::eval && config.get_string("eval.protocol") == "schlag2021"),
-      sequences_(static_cast<int>(config.get_int("eval.sequences"))),
-      chunk_(schlag_ ? static_cast<int>(config.get_int("train.batch")) : 0),
+      sequences_(narrow<int>(config, "eval.sequences")),
+      chunk_(schlag_ ? narrow<int>(config, "train.batch") : 0),
       parts_(exam_parts(task, split, sequences_)),
       arena_(replicas.device()),
       replay_([this](const Exec& exec) { queue(exec); }) {
@@ -115,7 +118,7 @@ void Exam<Real>::queue(const Exec& exec) {
 
 template <class Real>
 EvalSummary Exam<Real>::summary(const double* report) const {
-  int sequences = 0;
+  double sequences = 0;
   for (const ExamPart& part : parts_) sequences += part.sequences;
   return {report[report_loss_sum] / report[report_loss_weight], report[report_right] / report[report_queries],
           report[report_exact] / sequences};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/lesson.h"
+#include "kernels/base/narrow.h"
 
 #include <fmt/format.h>
 
@@ -29,8 +30,8 @@ int unrolled_steps(Device device, const Options& config, const Epoch& epoch) {
 template <class Real>
 Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& replicas)
     : replicas_(replicas),
-      epoch_(task, static_cast<int>(config.get_int("train.batch"))),
-      batch_(static_cast<int>(config.get_int("train.batch"))),
+      epoch_(task, narrow<int>(config, "train.batch")),
+      batch_(narrow<int>(config, "train.batch")),
       unroll_(unrolled_steps(replicas.device(), config, epoch_)),
       optimizer_(config, epoch_.steps(), replicas),
       arena_(replicas.device()) {
@@ -105,8 +106,9 @@ void Lesson<Real>::queue(const Exec& exec, std::size_t index, int steps) {
   draw.counter = replicas_.step;
   if (number_) {
     run(exec,
-        CountBatches<Real>{static_cast<std::int32_t>(epoch_.steps()), static_cast<std::int32_t>(part.start),
-                           static_cast<std::int32_t>(part.steps), replicas_.step, number_});
+        CountBatches<Real>{narrow<std::int32_t>(epoch_.steps(), "steps of an epoch"),
+                           narrow<std::int32_t>(part.start, "steps of an epoch"),
+                           narrow<std::int32_t>(part.steps, "steps of an epoch"), replicas_.step, number_});
     draw.counter = number_;
   }
   draw.stride = batch_;

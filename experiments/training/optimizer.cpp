@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/optimizer.h"
 
+#include "kernels/base/narrow.h"
 #include "kernels/optimizer/clip.h"
 
 namespace crosstalk {
@@ -9,13 +10,13 @@ RateSchedule schedule_of(const Options& config, std::int64_t epoch) {
   const std::string& name = config.get_string("train.schedule");
   const std::int64_t steps = config.get_int("train.max_steps"), warmup = config.get_int("train.warmup_steps");
   RateSchedule schedule;
-  schedule.warmup = static_cast<std::int32_t>(warmup);
+  schedule.warmup = narrow<std::int32_t>(warmup, "train.warmup_steps");
   if (name == "cosine" && steps > warmup) {
     schedule.start = schedule.warmup;
-    schedule.periods = static_cast<std::int32_t>(steps - warmup);
+    schedule.periods = narrow<std::int32_t>(steps - warmup, "train.max_steps");
   } else if (name == "cosine_epoch") {
-    schedule.period = static_cast<std::int32_t>(epoch);
-    schedule.periods = static_cast<std::int32_t>((steps + epoch - 1) / epoch);
+    schedule.period = narrow<std::int32_t>(epoch, "steps of an epoch");
+    schedule.periods = narrow<std::int32_t>((steps + epoch - 1) / epoch, "epochs");
   }
   return schedule;
 }
@@ -23,7 +24,7 @@ RateSchedule schedule_of(const Options& config, std::int64_t epoch) {
 template <class Real>
 Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<Real>& replicas)
     : replicas_(replicas),
-      every_(static_cast<int>(config.get_int("eval.every"))),
+      every_(narrow<int>(config, "eval.every")),
       beta1_(config.get_double("train.beta1")),
       beta2_(config.get_double("train.beta2")),
       clip_norm_(config.get_double("train.clip_norm")),

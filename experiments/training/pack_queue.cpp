@@ -12,6 +12,7 @@
 #include "experiments/training/pack.h"
 #include "experiments/training/rhythm.h"
 #include "experiments/training/run_state.h"
+#include "kernels/base/narrow.h"
 
 namespace crosstalk {
 namespace {
@@ -38,7 +39,7 @@ std::string place_of(const std::string& state, const Options& config) {
   const auto stages = task->stages();
   const auto stage = static_cast<std::size_t>(place.stage);
   const Task& now = stage + 1 < stages.size() ? *stages[stage].task : *task;
-  const Rhythm rhythm(config, Epoch(now, static_cast<int>(config.get_int("train.batch"))));
+  const Rhythm rhythm(config, Epoch(now, narrow<int>(config, "train.batch")));
   return fmt::format("{} {}", place.stage, rhythm.phase(place.steps));
 }
 

@@ -14,6 +14,7 @@
 #include "experiments/study/study.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/buffer.h"
+#include "kernels/base/narrow.h"
 #include "kernels/optimizer/adam.h"
 #include "models/model.h"
 #include "results/record.h"
@@ -58,7 +59,7 @@ class PlainTrainer {
   double epoch = 1;                      ///< steps of an epoch, for cosine_epoch
 
   void train() {
-    const int B = static_cast<int>(config_.get_int("train.batch"));
+    const int B = narrow<int>(config_, "train.batch");
     const std::int64_t every = config_.get_int("eval.every"), most = config_.get_int("train.max_steps");
     for (const TaskSegment& stage : task_->stages()) stages_.push_back(stage.task.get());
     if (stages_.empty()) stages_.push_back(task_.get());
@@ -219,8 +220,8 @@ class PlainTrainer {
 
   PlainEvaluation evaluate_one(const Task& task, std::int64_t number) {
     const auto graph = model_->graph(1, task.shape(Split::eval, schlag_ ? 200 : 0), false);
-    const int sequences = static_cast<int>(config_.get_int("eval.sequences"));
-    const int chunk = schlag_ ? static_cast<int>(config_.get_int("train.batch")) : 1 << 30;
+    const int sequences = narrow<int>(config_, "eval.sequences");
+    const int chunk = schlag_ ? narrow<int>(config_, "train.batch") : 1 << 30;
     double means = 0, chunks = 0, total = 0, queries = 0, hits = 0, exact = 0;
     for (int s = 0; s < sequences; ++s) {
       fill(*graph, task, Split::eval, schlag_ ? number * sequences + s : s, number);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <limits>
 #include <sstream>
 
 #include "experiments/training/epoch.h"
@@ -8,6 +9,7 @@
 #include "experiments/training/training.h"
 #include "experiments/training/weights.h"
 #include "kernels/base/error.h"
+#include "kernels/base/narrow.h"
 #include "models/probe_model.h"
 #include "tasks/task.h"
 
@@ -124,7 +126,7 @@ void resolve_epochs(Options& options) {
   if (epochs == 0 && !by_epoch && !evaluated_by_epoch) return;
   const std::string& name = options.get_string("task.name");
   const auto task = find_task(name)->make(options);
-  const std::int64_t steps = Epoch(*task, static_cast<int>(options.get_int("train.batch"))).steps();
+  const std::int64_t steps = Epoch(*task, narrow<int>(options, "train.batch")).steps();
   if (steps == 0 || !task->stages().empty()) {
     const char* key = epochs > 0 ? "train.epochs" : by_epoch ? "train.schedule" : "eval.every";
     const std::string value = epochs > 0 ? fmt::format("{}", epochs)
@@ -142,6 +144,19 @@ void resolve_epochs(Options& options) {
                                                   epochs, steps, most));
   if (epochs > 0) options.set("train.max_steps", epochs * steps);
   if (evaluated_by_epoch) options.set("eval.every", steps);
+}
+
+/// Steps are counted with 32 bits.
+void check_mixture(const Options& options) {
+  if (!options.has("task.segments") || options.get_string("task.segments").empty()) return;
+  const auto task = find_task(options.get_string("task.name"))->make(options);
+  const std::int64_t steps = Epoch(*task, narrow<int>(options, "train.batch")).steps();
+  if (steps > std::numeric_limits<std::int32_t>::max())
+    throw OptionError("task.segments",
+                      fmt::format("task.segments makes an epoch of {} steps of train.batch = {}; at most {} "
+                                  "are supported, so give fewer sequences or a larger batch",
+                                  steps, options.get_int("train.batch"),
+                                  std::numeric_limits<std::int32_t>::max()));
 }
 
 /// The released code of that paper knows one kind of sequence only.
@@ -181,6 +196,7 @@ void resolve_training(Options& options) {
   resolve_init_from(options);
   check_optimizer(options);
   check_protocol(options);
+  check_mixture(options);
   resolve_epochs(options);
   check_probe(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});

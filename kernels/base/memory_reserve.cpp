@@ -2,9 +2,13 @@
 #include "kernels/base/memory_reserve.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <new>
 
 namespace crosstalk {
@@ -19,7 +23,37 @@ void let_go_and_throw() {
   throw std::bad_alloc();
 }
 
+std::atomic<const char*> last_message = nullptr;
+std::atomic<int> last_code = 1;
+std::terminate_handler other_handler = nullptr;
+
+[[noreturn]] void end_for_lack_of_memory() {
+  // Of several threads the first one speaks, and ends them all.
+  const char* message = last_message.exchange(nullptr);
+  while (message == nullptr) ::pause();
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message, std::strlen(message));
+  ::_exit(last_code.load());
+}
+
+void end_process() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    end_for_lack_of_memory();
+  } catch (...) {
+  }
+  if (other_handler != nullptr) other_handler();
+  std::abort();
+}
+
 }  // namespace
+
+void end_where_memory_is_lost(const char* message, int code) {
+  last_message = message;
+  last_code = code;
+  if (const std::terminate_handler handler = std::get_terminate(); handler != end_process) other_handler = handler;
+  std::set_terminate(end_process);
+}
 
 void keep_memory_reserve() {
   if (reserve.load() != nullptr) return;

@@ -8,4 +8,8 @@ namespace crosstalk {
 /// any thread, to put a reserve back that was let go; costs nothing otherwise.
 void keep_memory_reserve();
 
+/// From now on std::bad_alloc that nothing can catch (in a destructor: that of a JSON object allocates) says `message` on
+/// stderr and ends the process with `code`, as one that is caught does, in place of SIGABRT. `message` must live on.
+void end_where_memory_is_lost(const char* message, int code);
+
 }  // namespace crosstalk

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstddef>
 #include <fstream>
+#include <functional>
 #include <new>
 
 namespace crosstalk {
@@ -30,6 +32,19 @@ TEST(MemoryReserve, IsLetGoWhereAnAllocationFailsAndPutBackOnRequest) {
   keep_memory_reserve();
   keep_memory_reserve();
   EXPECT_NEAR(static_cast<double>(pages()), static_cast<double>(kept), 100);
+}
+
+TEST(MemoryReserveDeathTest, WhatNothingCatchesIsSaidAndEndsWithACode) {
+  const auto lose = [](bool memory) {
+    end_where_memory_is_lost("no memory is left\n", 4);
+    const std::function<void()> fail = [memory] {
+      if (memory) throw std::bad_alloc();
+      throw 5;
+    };
+    [&]() noexcept { fail(); }();  // as in a destructor
+  };
+  EXPECT_EXIT(lose(true), ::testing::ExitedWithCode(4), "no memory is left");
+  EXPECT_EXIT(lose(false), ::testing::KilledBySignal(SIGABRT), "");
 }
 
 }  // namespace

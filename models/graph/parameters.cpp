@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "kernels/base/random.h"
+#include "models/graph/init_text.h"
 
 namespace crosstalk {
 namespace {
@@ -23,57 +22,6 @@ std::uint32_t stream_of(const std::string& name) {
 }
 
 }  // namespace
-
-std::string Init::text() const {
-  switch (law) {
-    case Law::uniform:
-      return fmt::format("U({:.4g}, {:.4g})", low, high);
-    case Law::normal:
-      return fmt::format("N({:.4g}, {:.4g}^2)", low, high);
-    case Law::constant:
-      return fmt::format("{:.4g}", low);
-    case Law::log_uniform:
-      return fmt::format("log U({:.4g}, {:.4g})", low, high);
-    case Law::inverse_softplus:
-      return fmt::format("softplus^-1(exp U(log {:.4g}, log {:.4g}))", low, high);
-  }
-  return "";
-}
-
-Init Init::parse(const std::string& text) {
-  const auto wrong = [&] {
-    return std::invalid_argument(
-        fmt::format("'{}' is no law; write for example 0.5, U(-0.1, 0.1), N(0, 0.02^2), log U(1, 16) or "
-                    "softplus^-1(exp U(log 0.001, log 0.1))",
-                    text));
-  };
-  std::string dense;
-  for (const char c : text)
-    if (c != ' ') dense += c;
-  struct Form {
-    const char* format;
-    Law law;
-  };
-  // %n is reached only where all of the form was there.
-  for (const auto& [format, law] : {Form{"U(%lf,%lf)%n", Law::uniform}, Form{"N(%lf,%lf^2)%n", Law::normal},
-                                    Form{"logU(%lf,%lf)%n", Law::log_uniform},
-                                    Form{"softplus^-1(expU(log%lf,log%lf))%n", Law::inverse_softplus}}) {
-    Init init{law, 0, 0};
-    int length = 0;
-    if (std::sscanf(dense.c_str(), format, &init.low, &init.high, &length) == 2 &&
-        length == static_cast<int>(dense.size())) {
-      const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
-      if (!std::isfinite(init.low) || !std::isfinite(init.high) ||
-          (law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0))
-        throw wrong();
-      return init;
-    }
-  }
-  char* end = nullptr;
-  const double value = std::strtod(dense.c_str(), &end);
-  if (dense.empty() || *end != 0 || !std::isfinite(value)) throw wrong();
-  return constant(value);
-}
 
 double Init::value(double u) const {
   switch (law) {
@@ -123,22 +71,8 @@ int ParameterBlock<Real>::named(const std::string& name, const std::vector<int>&
 
 template <class Real>
 void ParameterBlock<Real>::set_inits(const std::string& text) {
-  const auto trimmed = [](const std::string& s) {
-    const auto first = s.find_first_not_of(" \t\n"), last = s.find_last_not_of(" \t\n");
-    return first == std::string::npos ? std::string() : s.substr(first, last - first + 1);
-  };
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(';', begin), text.size());
-    const std::string entry = trimmed(text.substr(begin, end - begin));
-    begin = end + 1;
-    if (entry.empty()) continue;
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos)
-      throw std::invalid_argument(fmt::format("'{}' is no 'PARAMETER = LAW'", entry));
-    const std::string name = trimmed(entry.substr(0, equals));
-    if (!inits_.emplace(name, Init::parse(trimmed(entry.substr(equals + 1)))).second)
-      throw std::invalid_argument(fmt::format("{} stands twice", name));
-  }
+  for (const auto& [name, init] : inits_of(text))
+    if (!inits_.emplace(name, init).second) throw std::invalid_argument(fmt::format("{} stands twice", name));
 }
 
 template <class Real>

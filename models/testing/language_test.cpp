@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "kernels/testing/compare.h"
 #include "models/language_model.h"
+#include "models/stack_fuzz.h"
 #include "models/testing/differences.h"
 
 namespace crosstalk::checks {
@@ -278,6 +281,8 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(stack("base_conv(k=3) memory"), "model.conv_width"));
   EXPECT_TRUE(has(stack("  "), "empty"));
   EXPECT_TRUE(has(stack("base_conv memory"), "model.layers = 1"));
+  EXPECT_TRUE(has(stack("memory(heads=1, heads=1)"), "heads stands twice"));
+  EXPECT_TRUE(has(stack("sliding_window(window=3,d_key=8,window=4)"), "window stands twice"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.heads", std::int64_t{4}}}, "model.heads"), "does not divide"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.d_value", std::int64_t{5}}, {"model.heads", std::int64_t{2}}},
                           "model.heads"),
@@ -291,6 +296,31 @@ TEST(Language, RefusesWhatHasNoMeaning) {
   EXPECT_TRUE(has(refusal("delta", {{"memory.read_norm", word("attention")}}, "memory.read_norm"), "beside"));
   EXPECT_TRUE(has(refusal("softmax", {{"model.init", word("no.weight = 0")}}, "model.init"),
                   "layers.0.query.weight"));
+}
+
+TEST(Language, AnyBytesAreAStackOrAreRefused) {
+  for (const std::string& good :
+       {std::string("base_conv memory(heads=2, scale=1.5,bias=true) sliding_window(window=16)"),
+        std::string("memory()\tmemory (heads = 2)\n")}) {
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      check_stack_reader(good.substr(0, at));
+      check_stack_reader(good.substr(at));
+      for (const char c : {'(', ')', ',', '=', ' ', '\n', '-', '9', 'e', '\0', '\xff'}) {
+        std::string changed = good;
+        changed[at] = c;
+        check_stack_reader(changed);
+      }
+    }
+  }
+}
+
+// Counted before anything is made of it: 10^5 layers took 22 GB.
+TEST(Language, AStackOfManyLayersIsRefusedInNoTime) {
+  std::string text;
+  for (int n = 0; n < 100000; ++n) text += "memory ";
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(has(refusal("softmax", {{"model.stack", text}}, "model.stack"), "more layers than model.layers = 1"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(Language, RetrievalRefusesWhatIsOfTheLanguageModel) {

@@ -1,0 +1,19 @@
+// One request, and the text of its file.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+namespace crosstalk::program {
+
+struct Request {
+  std::string study, text;
+  std::vector<std::string> set;
+  std::string version = "";  ///< Asked::version of what it asks for; "": not known
+};
+
+std::string text_of(const Request& request);
+/// Throws std::exception for what is no request.
+Request request_of(const std::string& text);
+
+}  // namespace crosstalk::program
