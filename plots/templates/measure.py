@@ -4,14 +4,17 @@ BASE = pathlib.Path(__file__).resolve()
 # What stays whole where a line is broken: a formula, an escaped dollar, letters.
 WORD = re.compile(r"(?:\\\$|\$(?:\\\$|[^$])*\$|\S)+")
 PAD = 0.05  # inches between one thing and the next
+KNOWN_SIZES = {}  # of texts
 
 
 def measured(fig, text, size):
     """Width and height of a text, in inches."""
-    probe = fig.text(0, 0, text, fontsize=size, linespacing=1.1)
-    extent = probe.get_window_extent(fig.canvas.get_renderer())
-    probe.remove()
-    return extent.width / fig.dpi, extent.height / fig.dpi
+    if (text, size) not in KNOWN_SIZES:
+        probe = fig.text(0, 0, text, fontsize=size, linespacing=1.1)
+        extent = probe.get_window_extent(fig.canvas.get_renderer())
+        probe.remove()
+        KNOWN_SIZES[text, size] = extent.width / fig.dpi, extent.height / fig.dpi
+    return KNOWN_SIZES[text, size]
 
 
 def fitted(fig, text, inches, size):
@@ -30,7 +33,10 @@ def fitted(fig, text, inches, size):
             if line:
                 lines.append(line)
             while "$" not in word and len(word) > 1 and not fits(word):
-                most = next((n for n in range(len(word) - 1, 1, -1) if fits(word[:n])), 1)
+                most, beyond = 1, len(word)
+                while beyond - most > 1:
+                    middle = (most + beyond) // 2
+                    most, beyond = (middle, beyond) if fits(word[:middle]) else (most, middle)
                 lines.append(word[:most])
                 word = word[most:]
             line = word

@@ -100,16 +100,14 @@ def panel_grid(panels):
     return fig, grid
 
 
-def overhang(axes, side, renderer):
-    """How far tick labels reach beyond their axes, in inches."""
-    most = 0.0
-    for ax in axes:
-        box = ax.get_window_extent(renderer)
-        for axis in (ax.xaxis, ax.yaxis) if ax.get_visible() else ():
-            extent = axis.get_tightbbox(renderer)
-            if extent is not None:
-                most = max(most, {"left": box.x0 - extent.x0, "right": extent.x1 - box.x1,
-                                  "below": box.y0 - extent.y0, "above": extent.y1 - box.y1}[side] / ax.figure.dpi)
+def overhang(ax, renderer):
+    """How far the tick labels reach beyond their axes to the left, right, below and above, in inches."""
+    box, most = ax.get_window_extent(renderer), [0.0] * 4
+    for axis in (ax.xaxis, ax.yaxis) if ax.get_visible() else ():
+        extent = axis.get_tightbbox(renderer)
+        if extent is not None:
+            beyond = (box.x0 - extent.x0, extent.x1 - box.x1, box.y0 - extent.y0, extent.y1 - box.y1)
+            most = [max(one, by / ax.figure.dpi) for one, by in zip(most, beyond)]
     return most
 
 
@@ -157,18 +155,18 @@ def set_page(fig, grid, names, ylabels, handles, inches, ends=()):
             text.set_text(fitted(fig, label, length, size))
             shrink(text, length)
         beside = max(text.get_window_extent(renderer).width for text in side) / fig.dpi
-        left = PAD + beside + PAD + overhang(grid[:, 0], "left", renderer)
-        right = PAD + overhang(grid[:, -1], "right", renderer)
+        reach = {ax: overhang(ax, renderer) for ax in grid.flat}
+        most = lambda axes, side: max(reach[ax][side] for ax in axes)
+        left = PAD + beside + PAD + most(grid[:, 0], 0)
+        right = PAD + most(grid[:, -1], 1)
         if ends:
             right = 0.12 * wide + max(measured(fig, text, 7)[0] for text in ends) + PAD
         if columns > 1:
-            across = PAD + overhang(grid[:, :-1].flat, "right", renderer) + overhang(grid[:, 1:].flat, "left", renderer)
-        below = overhang(grid[-1], "below", renderer)
-        above = overhang(grid[0], "above", renderer)
+            across = PAD + most(grid[:, :-1].flat, 1) + most(grid[:, 1:].flat, 0)
+        below, above = most(grid[-1], 2), most(grid[0], 3)
         if ends:
             above = max(above, len(ends) * END_STEP - inches)
-        between = [PAD + heading[i + 1] + overhang(grid[i + 1], "above", renderer) + overhang(grid[i], "below", renderer)
-                   for i in range(rows - 1)]
+        between = [PAD + heading[i + 1] + most(grid[i + 1], 3) + most(grid[i], 2) for i in range(rows - 1)]
     note.set_y(0.6 * PAD / total)
     if legend:
         legend.set_bbox_to_anchor((0.5, (bottom - PAD - legend_height) / total), transform=fig.transFigure)
