@@ -84,7 +84,10 @@ Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOp
                     options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
   std::vector<std::pair<std::string, std::vector<std::string>>> said;  // line -> panels
   for (const std::string& value : values) {
-    const RecordList part = choose_records(prepared.records, {{options.facet, value}});
+    RecordList part;  // not by choose_records(), to which commas and stars mean something
+    for (const Record* record : prepared.records)
+      if (const auto own = field_text(*record, options.facet); own && same_text(*own, value))
+        part.push_back(record);
     std::stringstream own;
     panels.emplace_back(value, entry.draw({part, prepared.styles, options, own, &prepared.records}));
     for (std::string line; std::getline(own, line);) {

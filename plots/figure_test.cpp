@@ -613,7 +613,7 @@ TEST_F(FigureTest, LinesThatCoincideAreNamed) {
     add_recall(records, "kda", 1, 4, load, 0.02 * load);
   }
   draw("capacity", records);
-  EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum = gla."));
+  EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum and gla."));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
   draw("capacity", records);
   EXPECT_THAT(script(), Not(HasSubstr("coincide")));

@@ -16,6 +16,7 @@ import matplotlib.figure
 import matplotlib.pyplot as plt
 from matplotlib.text import Text
 
+WRONG_ANSWERS = 4  # of those that scripts_of() invents
 found = []
 script = ""
 
@@ -100,6 +101,10 @@ def look(fig, *_, **__):
         if box.x0 < -0.5 or box.x1 > page.width + 0.5 or box.y0 < -0.5:
             complain(f"the legend leaves the page: {box.extents / fig.dpi} of {page.size / fig.dpi}")
     cut_markers(fig, renderer)
+    if script.endswith("/read_weights.py"):  # every wrong answer is marked, whether or not its query has a label
+        marked = [len(line.get_xdata()) for ax in fig.axes for line in ax.lines if line.get_marker() == "<"]
+        if not marked or set(marked) != {WRONG_ANSWERS}:
+            complain(f"{marked} wrong answers are marked, and there are {WRONG_ANSWERS}")
 
 
 def scripts_of(argument):

@@ -127,7 +127,7 @@ std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::
           if (other.first != first.first) names.push_back(styles.at(other.first).name);
         }
       if (names.size() < 2) continue;
-      const std::string group = fmt::format("{}", fmt::join(names, " = "));
+      const std::string group = fmt::format("{}", fmt::join(names, " and "));
       auto known =
           std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == group; });
       if (known == groups.end()) known = groups.insert(groups.end(), {group, {}});

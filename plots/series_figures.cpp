@@ -179,7 +179,7 @@ Drawing draw_curves(const FigureInput& input) {
            is_loss ? value_range(drawing.rows, true, threshold) : std::pair{-0.02, 1.02});
   if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
   count_drawn_seeds(drawing, lines);
-  if (std::isfinite(threshold))
+  if (std::isfinite(threshold) && drawing.figure["ylim"][0].get<double>() <= threshold)
     drawing.footnotes.push_back(fmt::format("Solved: {}.", solved_text(input, {name, "", true})));
   if (std::any_of(lines.begin(), lines.end(), [&](const RecordLine& line) { return ends_apart(line, name); }))
     drawing.footnotes.emplace_back(

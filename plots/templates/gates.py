@@ -57,7 +57,9 @@ def main():
             ax.xaxis.set_minor_formatter(ticker.NullFormatter())
         else:
             ax.xaxis.set_major_locator(ticker.MaxNLocator(4))
+            ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.10g}"))
         ax.yaxis.set_major_locator(ticker.MaxNLocator(3))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.6g}"))
         ax.set_xlabel(name, labelpad=2)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in grid.flat[len(found):]:

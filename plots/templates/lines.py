@@ -82,11 +82,9 @@ def draw(ax, panel, series):
         for size in set(d_dot) if FIGURE["ticks_at_d_dot"] else ():
             if 0 < size <= right and colour not in marks.setdefault(size, []):
                 marks[size].append(colour)
-    for size, colours in marks.items():  # one above the other; too many are one
-        for i, colour in enumerate(colours if len(colours) <= 3 else [GREY]):
-            up = ScaledTranslation(0, 4.5 * i / 72, ax.figure.dpi_scale_trans)
-            ax.plot([size], [0], "^", color=colour, markersize=5, markeredgewidth=0, clip_on=False,
-                    transform=ax.get_xaxis_transform() + up, zorder=7)
+    for size, colours in marks.items():  # grey where several memories have one
+        ax.plot([size], [0], "^", color=colours[0] if len(colours) == 1 else GREY, markersize=5, markeredgewidth=0,
+                clip_on=False, transform=ax.get_xaxis_transform(), zorder=7)
     looks = {"theory": dict(linestyle=(0, (4, 2)), linewidth=0.8),
              "prefix-exact": dict(linestyle="-", linewidth=0.6, zorder=3),
              "published": dict(linestyle="none", marker="o", markersize=4.5, markerfacecolor="none",
@@ -102,7 +100,7 @@ def draw(ax, panel, series):
     for kind, name in OVERLAY_NAMES.items():
         handles.append(Line2D([], [], color=GREY, label=name, **looks[kind]))
     dotted = dict(color=GREY, linewidth=0.7, linestyle=":")
-    if FIGURE["solved"]:
+    if FIGURE["solved"] and low <= FIGURE["solved"] <= high:
         ax.axhline(FIGURE["solved"], zorder=1.5, **dotted)
         handles.append(Line2D([], [], label=f"Solved: at most {FIGURE['solved']:g}", **dotted))
     for x in vertical_lines(panel):
@@ -111,7 +109,7 @@ def draw(ax, panel, series):
         handles.append(Line2D([], [], label=FIGURE["vertical_name"], **dotted))
     if marks:
         handles.append(Line2D([], [], color=GREY, marker="^", linestyle="none", markersize=5,
-                              markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of each memory"))
+                              markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of the memories"))
     if gone_at:
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle="none", markersize=4, label="Diverged"))
     return handles

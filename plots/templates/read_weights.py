@@ -27,7 +27,7 @@ def main():
     used.sort(key=lambda i: (place[i], i))
     shown = weights[:, used]
     wrong = [row for row, i in enumerate(used) if given[i] != answer[i]]
-    note = f"{NOTE} Triangle: {len(wrong)} of {len(used)} queries, answered wrongly." if wrong else NOTE
+    note = f"{NOTE} Triangles: the {len(wrong)} of {len(used)} queries that are answered wrongly." if wrong else NOTE
     queries = [f"{query[i]}>{answer[i]}" for i in used]
     fig, axes, inches = maps(len(weights), "Token (key:value)", "Query (key>answer)", TOKENS, queries, note)
     size = max(1.5, 0.92 * 72 * inches / max(len(used), len(TOKENS)))

@@ -41,6 +41,7 @@ def main():
         ax.spines[["top", "right"]].set_visible(False)
         ax.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4, integer=True))
         ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.6g}"))
         ax.grid(color="#E6E6E6", linewidth=0.5)
     place(fig, np.array([[left, right]]), 1.25)
     save(fig)
