@@ -22,7 +22,7 @@ Metric accuracy_metric(const FigureInput& input) {
 }
 
 std::string axis_of(const std::string& x) {
-  if (x == kStateBytes) return "State (bytes a sequence, fp32)";
+  if (x == kStateBytes) return "State (bytes per sequence, fp32)";
   if (x == "task.pairs") return "Key-value pairs";
   if (x == "task.associations") return "Associations $S$";
   if (x == "task.length") return "Sequence length";
@@ -155,7 +155,7 @@ Drawing draw_accuracy(const FigureInput& input) {
   drawing.figure["vertical"] = nlohmann::ordered_json::array();
   drawing.figure["vertical_name"] = "";
   drawing.figure["solved"] = nullptr;
-  add_seeds_footnote(drawing, lines);
+  count_drawn_seeds(drawing, lines);
   return drawing;
 }
 

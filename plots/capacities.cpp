@@ -98,19 +98,20 @@ void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double t
   const std::string label = "theory: capacity of the rank bound";
   for (const auto& [size, bound] : bounds)
     drawing.rows.push_back({label, static_cast<std::int64_t>(size), kNone, 0, bound});
-  drawing.overlays.push_back({label, 0, "Theory: rank bound"});
+  const bool expected =
+      std::any_of(lines.begin(), lines.end(), [](const RecordLine& line) {  // values coincide by chance
+        return config_text(*line.points.begin()->second.front(), "task.name") == "reassign";
+      });
+  drawing.overlays.push_back(
+      {label, 0, expected ? "Theory: rank, expected over all data" : "Theory: rank bound"});
 }
 
 /// A line through the brackets of all memories, those beyond the grid included.
 void add_fit(Drawing& drawing, const std::vector<Measured>& all, std::ostream& notes) {
   std::vector<Bracket> brackets;
-  double first = kInfinity, last = 0;
-  for (const Measured& measured : all) {
-    if (measured.capacity.seeds == 0) continue;
-    brackets.push_back({measured.size, measured.capacity.capacity, measured.capacity.unsolved});
-    first = std::min(first, measured.size);
-    last = std::max(last, measured.size);
-  }
+  for (const Measured& measured : all)
+    if (measured.capacity.seeds > 0)
+      brackets.push_back({measured.size, measured.capacity.capacity, measured.capacity.unsolved});
   const LineFit fit = fit_line(brackets);
   if (!std::isfinite(fit.slope)) {
     notes << "fit: fewer than three sizes have a capacity inside the grid; no slope\n";
@@ -120,16 +121,15 @@ void add_fit(Drawing& drawing, const std::vector<Measured>& all, std::ostream& n
   drawing.rows.push_back({"fit: intercept", 0, kNone, fit.n, fit.intercept});
   drawing.figure["fit"] =
       fmt::format("Fit: slope {:.2f} [{:.2f}, {:.2f}]", fit.slope, fit.slope_lo, fit.slope_hi);
-  drawing.figure["fit_range"] = {first, last};
   drawing.footnotes.emplace_back(
-      "Fit: interval regression over all memories, those at the grid's end included; 95 % interval of the "
-      "slope.");
+      "Fit: interval regression over all memories, those solved at the largest tested number included; 95 % "
+      "interval of the slope.");
 }
 
 Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>& lines, Against against) {
   static const std::map<Against, std::array<const char*, 3>> axes = {
       {Against::d_dot, {"d_key", "d_dot", "$d_{\\mathrm{dot}}$"}},
-      {Against::state, {"state_size", "state_size", "State size (floats a sequence)"}},
+      {Against::state, {"state_size", "state_size", "State size (floats per sequence)"}},
       {Against::parameters, {"parameters", "parameters", "Trained parameters"}}};
   const auto& [column, x, xlabel] = axes.at(against);
   Drawing drawing = begin_drawing(kPointsTemplate, input.options, column);
@@ -139,10 +139,10 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   const Metric metric = metric_of(input);
   if (!metric.is_loss)
     throw std::invalid_argument(
-        fmt::format("a capacity is the largest load with a loss below a threshold; "
+        fmt::format("a capacity is the largest number of associations with a loss below a threshold; "
                     "--metric {} is no loss",
                     metric.name));
-  const double threshold = threshold_of(input, metric);
+  const double threshold = threshold_of(input);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
 
@@ -175,7 +175,8 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   if (std::none_of(ys.begin(), ys.end(), [](double y) { return y > 0; }))
     ys = {smallest_load, 2 * smallest_load};
   if (std::all_of(all.begin(), all.end(), [](const Measured& one) { return one.capacity.capacity <= 0; }))
-    input.notes << fmt::format("no memory solves its smallest load at a loss of {}\n", threshold);
+    input.notes << fmt::format("no memory solves its smallest number of associations ({})\n",
+                               solved_text(input, metric));
 
   drawing.figure["x"] = x;
   drawing.figure["xlabel"] = xlabel;
@@ -185,12 +186,10 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   drawing.figure["xlim"] = log_limits(xs);
   drawing.figure["ylim"] = log_limits(ys);
   drawing.figure["fit"] = "";
-  drawing.figure["fit_range"] = {0.0, 0.0};
   drawing.footnotes.push_back(fmt::format(
-      "Capacity: the largest load that is solved (median {} at most {}) with every smaller one; it "
-      "lies between that load and the next. Bars: {}, each from its last solved load to the next.",
-      metric.name == "test_loss" ? "test loss" : "loss", threshold,
-      most <= 1 ? "one seed" : interval_name(fewest, most)));
+      "Capacity: the largest number of associations such that it and every smaller tested number are solved "
+      "({}). Bars: {}, from the last solved number to the next tested one.",
+      solved_text(input, metric), most <= 1 ? "one seed" : interval_name(fewest, most)));
   if (against != Against::d_dot) return drawing;
   add_fit(drawing, all, input.notes);
   if (input.options.theory) add_theory(drawing, lines, threshold);

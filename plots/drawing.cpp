@@ -85,24 +85,50 @@ double value_of(const Record& record, const Metric& metric) {
   return raw_value(record, metric.name);
 }
 
-double threshold_of(const FigureInput& input, const Metric& metric) {
+namespace {
+
+/// A loss on other sequences than those that ended training lies on either side of train.stop_loss.
+constexpr double kSolvedFactor = 2;
+constexpr double kUsualStopLoss = 1e-3;
+
+std::set<double> stop_losses(const FigureInput& input) {
   std::set<double> stops;
-  for (const Record* record : input.records)
+  for (const Record* record : input.of_all_panels != nullptr ? *input.of_all_panels : input.records)
     if (const auto stop = config_number(*record, "train.stop_loss"); stop && *stop > 0) stops.insert(*stop);
+  return stops;
+}
+
+double solved_at(const FigureInput& input, const std::set<double>& stops) {
+  if (std::isfinite(input.options.threshold)) return input.options.threshold;
+  return kSolvedFactor * (stops.empty() ? kUsualStopLoss : *stops.rbegin());
+}
+
+}  // namespace
+
+double threshold_of(const FigureInput& input) {
+  const std::set<double> stops = stop_losses(input);
   if (std::isfinite(input.options.threshold)) {
     if (!stops.empty() && input.options.threshold < *stops.rbegin())
       throw std::invalid_argument(fmt::format(
           "--threshold {} is below train.stop_loss = {}, at which these runs stop training: whether "
           "they would get there is not known; give at least {}",
           input.options.threshold, *stops.rbegin(), *stops.rbegin()));
-    return input.options.threshold;
-  }
-  if (stops.size() > 1)
+  } else if (stops.size() > 1) {
     input.notes << fmt::format(
-        "solved: a loss of at most {}, the largest train.stop_loss of these runs ({})\n", *stops.rbegin(),
-        fmt::join(stops, ", "));
-  const double stop = stops.empty() ? 1e-3 : *stops.rbegin();
-  return metric.name == "test_loss" ? 2 * stop : stop;
+        "solved: a loss of at most {}, twice the largest train.stop_loss of these runs ({})\n",
+        solved_at(input, stops), fmt::join(stops, ", "));
+  }
+  return solved_at(input, stops);
+}
+
+std::string solved_text(const FigureInput& input, const Metric& metric) {
+  const std::set<double> stops = stop_losses(input);
+  const char* rule = std::isfinite(input.options.threshold) ? ""
+                     : stops.empty()                        ? ", as these runs have no train.stop_loss"
+                     : stops.size() > 1                     ? ", twice the largest train.stop_loss"
+                                                            : ", twice train.stop_loss";
+  return fmt::format("median {} at most {}{}", metric.name == "test_loss" ? "test loss" : "validation loss",
+                     solved_at(input, stops), rule);
 }
 
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column) {
@@ -133,6 +159,8 @@ std::string legend_name(const std::string& name, const std::string& size, const 
   return fmt::format("{} ({})", name, fmt::join(remarks, ", "));
 }
 
+std::string d_dot_text(std::int64_t d_dot) { return fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", d_dot); }
+
 void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
                 const std::map<std::string, LabelStyle>& styles, int expected, bool always_d_dot) {
   static const char* const kDashes[] = {"-", "--", "-.", ":"};
@@ -141,8 +169,7 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
   for (const RecordLine& line : lines) {
     const bool with_d_dot = line.d_dot > 0 && (always_d_dot || of_label[line.label] > 1);
     drawing.lines.push_back(
-        {line.label, line.d_dot, with_d_dot ? fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", line.d_dot) : "",
-         count_seeds(line, expected),
+        {line.label, line.d_dot, with_d_dot ? d_dot_text(line.d_dot) : "", count_seeds(line, expected),
          of_label[line.label] > 1 ? kDashes[seen[line.label]++ % 4] : styles.at(line.label).dash});
   }
 }
@@ -165,26 +192,19 @@ FigureRow row_of(const RecordLine& line, double x, const RecordList& records, co
   return row;
 }
 
-void add_seeds_footnote(Drawing& drawing, const std::vector<RecordLine>& lines) {
-  int fewest = 0, most = 0;
+void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines) {
+  Drawing::Seeds seeds;
   std::set<std::string> drawn;
-  for (const RecordLine& line : lines) drawn.insert(line.label);
+  for (const RecordLine& line : lines) {
+    drawn.insert(line.label);
+    seeds.diverged += count_seeds(line, 0).diverged;
+  }
   for (const FigureRow& row : drawing.rows) {
     if (row.n <= 0 || drawn.count(row.label) == 0) continue;
-    fewest = fewest == 0 ? row.n : std::min(fewest, row.n);
-    most = std::max(most, row.n);
+    seeds.fewest = seeds.fewest == 0 ? row.n : std::min(seeds.fewest, row.n);
+    seeds.most = std::max(seeds.most, row.n);
   }
-  if (most <= 1)
-    drawing.footnotes.emplace_back("One seed.");
-  else
-    drawing.footnotes.push_back(
-        fmt::format("Lines: median over {} seeds; bands: {}.",
-                    fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most),
-                    interval_name(fewest, most)));
-  int diverged = 0;
-  for (const RecordLine& line : lines) diverged += count_seeds(line, 0).diverged;
-  if (diverged > 0)
-    drawing.footnotes.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
+  drawing.seeds = seeds;
 }
 
 std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold) {
@@ -242,7 +262,10 @@ std::string symbol_of(const std::string& key) {
       {"train.learning_rate", "learning rate"}, {"d_dot", "$d_{\\mathrm{dot}}$"},
   };
   if (const auto found = symbols.find(key); found != symbols.end()) return found->second;
-  std::string word = key.substr(key.find('.') == std::string::npos ? 0 : key.find('.') + 1);
+  const std::size_t dot = key.find('.');
+  if (dot != std::string::npos && key.substr(dot) == ".name")
+    return key.substr(0, dot);  // task, memory, model
+  std::string word = key.substr(dot == std::string::npos ? 0 : dot + 1);
   std::replace(word.begin(), word.end(), '_', ' ');
   return word;
 }

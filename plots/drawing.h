@@ -61,6 +61,11 @@ struct Drawing {
   std::vector<Overlay> overlays;
   std::vector<std::pair<std::string, std::string>> overlay_names;  ///< kind -> legend
   std::vector<std::string> footnotes;                              ///< sentences
+  /// Seeds of the drawn medians; said once, of all panels together.
+  struct Seeds {
+    int fewest = 0, most = 0, diverged = 0;
+  };
+  std::optional<Seeds> seeds;
 };
 
 /// The figures. `records` are chosen already; `styles` covers every label of the store.
@@ -69,6 +74,7 @@ struct FigureInput {
   const std::map<std::string, LabelStyle>& styles;
   const FigureOptions& options;
   std::ostream& notes;
+  const RecordList* of_all_panels = nullptr;  ///< what counts as solved is the same in all of them
 };
 
 /// A metric of records as figures and tables show it.
@@ -81,10 +87,12 @@ Metric metric_of(const FigureInput& input);
 /// Its value in a record; a diverged run has the worst (infinity for losses, 0 for shares); NaN = none.
 double value_of(const Record& record, const Metric& metric);
 
-/// What counts as solved: the option, or the largest train.stop_loss of the records (doubled for test_loss: a
-/// run stops as soon as its validation loss is there, and its test loss lies on either side), or 0.001.
-/// Throws std::invalid_argument for an option below a train.stop_loss.
-double threshold_of(const FigureInput& input, const Metric& metric);
+/// What counts as solved, of every loss and every split: the option, or twice the largest train.stop_loss of the
+/// records (0.001 where they have none). A run stops as soon as its validation loss is there, and its loss on
+/// other sequences lies on either side. Throws std::invalid_argument for an option below a train.stop_loss.
+double threshold_of(const FigureInput& input);
+/// "median test loss at most 0.002, twice train.stop_loss": the same, said.
+std::string solved_text(const FigureInput& input, const Metric& metric);
 
 /// A drawing with the settings that all figures share; `script` is one of the templates below.
 Drawing begin_drawing(const std::string& script, const FigureOptions& options, const std::string& x_column);
@@ -103,6 +111,9 @@ std::string python_key(const std::string& label, std::int64_t d_dot);
 /// Orders lines as the legend does: by rank, then by d_dot and d_key.
 void sort_lines(std::vector<RecordLine>& lines, const std::map<std::string, LabelStyle>& styles);
 
+/// "$d_{dot}$ = 64".
+std::string d_dot_text(std::int64_t d_dot);
+
 /// "DPFP-2 (d_dot = 64, 4/5 seeds, 1/5 diverged)": what is out of the ordinary is said; `size` may be empty.
 std::string legend_name(const std::string& name, const std::string& size, const SeedCount& seeds);
 
@@ -113,14 +124,16 @@ void add_legend(Drawing& drawing, const std::vector<RecordLine>& lines,
 /// The values of records that stand at one point, as a row; all seeds count, diverged ones as the worst.
 FigureRow row_of(const RecordLine& line, double x, const RecordList& records, const Metric& metric);
 
-/// "Lines: median over 5 seeds; bands: range ..." for these lines, and a word on diverged runs.
-void add_seeds_footnote(Drawing& drawing, const std::vector<RecordLine>& lines);
+/// Counts the seeds of these lines, for finish_footnotes().
+void count_drawn_seeds(Drawing& drawing, const std::vector<RecordLine>& lines);
+/// "Lines: median over 5 seeds; bands: range ...", a word on diverged runs, and on lines that lie in each other.
+void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
 
 /// Range of an axis that holds the medians and bands of `rows`. Log: decades below and above; where a
 /// threshold is given, the axis ends at a half of it, for what is below is solved.
 std::pair<double, double> value_range(const std::vector<FigureRow>& rows, bool log, double threshold = kNone);
 
-/// One drawing of several panels: rows with their panel, the union of lines, overlays and limits.
+/// One drawing of several panels: rows with their panel, an entry a label, the union of overlays and limits.
 Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key);
 
 /// The CSV and the script as text. `by`: values of further columns, by label.

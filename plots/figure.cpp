@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 
 #include "plots/drawing.h"
@@ -68,7 +69,7 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
   if (options.facet.empty() || entry.draw == draw_probe)
-    return entry.draw({prepared.records, prepared.styles, options, notes});
+    return entry.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   std::vector<std::string> values;
   for (const Record* record : prepared.records)
     if (const auto value = field_text(*record, options.facet)) values.push_back(*value);
@@ -81,10 +82,24 @@ Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOp
         fmt::format("--facet {}: {} values would make {} panels, and at most {} fit; "
                     "choose some: --where {}={},{}",
                     options.facet, values.size(), values.size(), most, options.facet, values[0], values[1]));
+  std::vector<std::pair<std::string, std::vector<std::string>>> said;  // line -> panels
   for (const std::string& value : values) {
-    const RecordList part = choose_records(prepared.records, {{options.facet, value}});
-    panels.emplace_back(value, entry.draw({part, prepared.styles, options, notes}));
+    RecordList part;  // not by choose_records(), to which commas and stars mean something
+    for (const Record* record : prepared.records)
+      if (const auto own = field_text(*record, options.facet); own && same_text(*own, value))
+        part.push_back(record);
+    std::stringstream own;
+    panels.emplace_back(value, entry.draw({part, prepared.styles, options, own, &prepared.records}));
+    for (std::string line; std::getline(own, line);) {
+      auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == line; });
+      if (known == said.end()) known = said.insert(said.end(), {line, {}});
+      if (known->second.empty() || known->second.back() != value) known->second.push_back(value);
+    }
   }
+  for (const auto& [line, where] : said)
+    notes << (where.size() == values.size()
+                  ? fmt::format("{}\n", line)
+                  : fmt::format("{} = {}: {}\n", options.facet, fmt::join(where, ", "), line));
   return join_panels(std::move(panels), options.facet);
 }
 
@@ -129,7 +144,6 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
   const Prepared prepared = prepare(name, rows, options);
   Drawing drawing = draw_panels(entry, prepared, options, notes);
   if (!options.best.empty()) mark_selected(drawing, prepared, options);
-  if (!options.footnote) drawing.footnotes.clear();
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";
@@ -144,7 +158,8 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
   }
 
   add_ticks(drawing);
-  add_ticks(drawing);
+  finish_footnotes(drawing, prepared.styles);
+  if (!options.footnote) drawing.footnotes.clear();
   const std::filesystem::path base = base_path(options.out, name);
   write_figure_files(base, csv_text(drawing, prepared.by),
                      styled(script_text(drawing, prepared.styles), options), notes);

@@ -6,9 +6,11 @@
 #pragma once
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <limits>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,7 +35,7 @@ struct FigureOptions {
   bool theory = true;                          ///< draw bounds and floors where they are theorems
   std::vector<PublishedPoint> published = {};  ///< points to overlay
   std::string title;                           ///< empty = none
-  double threshold = std::nan("");             ///< what counts as solved; NaN = train.stop_loss of the runs
+  double threshold = std::nan("");  ///< largest median loss that is solved; NaN = twice train.stop_loss
   std::map<std::string, std::string> where = {};  ///< draws only records that match (results/select.h)
   int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones stand in the legend
   std::vector<std::string> by = {};    ///< further keys that tell lines apart
@@ -45,6 +47,9 @@ struct FigureOptions {
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
   bool footnote = true;
+  /// What the best answer without the order of writes costs on the sequences that a run's metric was measured
+  /// on; nothing where they are not known, and then figures draw the expectation over all data.
+  std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
 };
 
 struct FigureKind {

@@ -163,6 +163,23 @@ TEST_F(FigureTest, UpdatesDrawTheFloorOfTheSumRuleWhereItIsOne) {
   EXPECT_THAT(draw("updates", update_rules()), Not(HasSubstr("theory")));
 }
 
+// Few sequences have another floor than all data: a correct run lies below the expectation now and then.
+TEST_F(FigureTest, UpdatesDrawTheFloorOfTheSequencesThatWereEvaluatedWhereItIsKnown) {
+  draw("updates", update_rules());
+  EXPECT_THAT(script(), HasSubstr("expected over all data; a run may lie on either side"));
+  options_.evaluated_floor = [](const Record& record, const std::string& metric) {
+    EXPECT_EQ(metric, "eval_loss");
+    return record.label == "sum" ? std::optional(0.001 * record.config["task.associations"].get<double>())
+                                 : std::nullopt;
+  };
+  EXPECT_THAT(
+      rows_of(draw("updates", update_rules()), "theory"),
+      ::testing::ElementsAre("theory: sum-rule floor,0,2,0,0.002,,", "theory: sum-rule floor,0,4,0,0.004,,",
+                             "theory: sum-rule floor,0,8,0,0.008,,"));
+  EXPECT_THAT(script(), HasSubstr("on the sequences of these runs"));
+  EXPECT_THAT(script(), Not(HasSubstr("expected")));
+}
+
 TEST_F(FigureTest, TheRankBoundOfReassignIsNotThatOfRecall) {
   // Distinct keys and values that coincide: the bound of 8 associations in 4 dimensions is far below 0.25.
   const std::string csv = draw("capacity", update_rules());
@@ -278,7 +295,6 @@ TEST_F(FigureTest, CapacityAgainstDdotGolden) {
   EXPECT_LT(slope, hi);
   EXPECT_NEAR(slope, 1.4, 0.3);  // between the brackets' lower and upper ends, and open above at 32
   EXPECT_THAT(csv, HasSubstr("theory: capacity of the rank bound,16,,0,16,,,0,\n"));
-  EXPECT_THAT(script(), HasSubstr("\"fit_range\": [2, 32]"));
   EXPECT_THAT(notes(), HasSubstr("softmax has no d_dot"));
 }
 
@@ -295,11 +311,46 @@ TEST_F(FigureTest, SolvedIsWhatTheStudyStopsAt) {
     if (record.eval_loss < 0.001) record.eval_loss = 0.009;  // where it stopped
   }
   EXPECT_THAT(draw("capacity-vs-ddot", records), HasSubstr("linear,8,8,3,8,8,16,0,16\n"));
-  EXPECT_THAT(script(), HasSubstr("median loss at most 0.01"));
+  EXPECT_THAT(script(), HasSubstr("(median validation loss at most 0.02, twice train.stop_loss)"));
   options_.threshold = 0.001;
   EXPECT_THAT(refusal("capacity-vs-ddot", records), HasSubstr("below train.stop_loss = 0.01"));
   options_.threshold = 0.02;
   EXPECT_EQ(refusal("capacity-vs-ddot", records), "(drawn)");
+}
+
+// The test loss of a run that stopped lies on either side of its validation loss: what is solved must not turn
+// with the split that is shown.
+TEST_F(FigureTest, WhatIsSolvedIsTheSameOnEverySplitAndInEveryFigure) {
+  RecordMap records = sizes();
+  RecordMap others;
+  for (auto& [id, record] : records) {
+    record.config["train.stop_loss"] = 0.01;
+    record.config["train.learning_rate"] = 0.001;
+    if (record.eval_loss < 0.001) record.eval_loss = 0.009;
+    record.metrics["test_loss"] = record.eval_loss < 0.01 ? 0.019 : record.eval_loss;
+    Record other = record;
+    other.id.push_back('0');
+    other.config["train.learning_rate"] = 0.1;
+    other.eval_loss = 0.5;
+    others.emplace(other.id, other);
+  }
+  records.merge(others);
+  options_.where = {{"train.learning_rate", "0.001"}};
+  const std::string plain = draw("capacity-vs-ddot", records);
+  for (const char* figure : {"capacity", "updates"}) {
+    draw(figure, records);
+    EXPECT_THAT(script(), HasSubstr("\"solved\": 0.02")) << figure;
+    EXPECT_THAT(script(), HasSubstr("Solved: median validation loss at most 0.02, twice train.stop_loss"))
+        << figure;
+  }
+  options_.where.clear();
+  options_.best = {"train.learning_rate"};
+  std::string best = draw("capacity-vs-ddot", records);
+  EXPECT_THAT(script(), HasSubstr("(median test loss at most 0.02, twice train.stop_loss)"));
+  for (const char* row : {"linear,8,8,3,8,8,16,0,16", "dpfp2,16,4,3,16,16,32,0,32"}) {
+    EXPECT_THAT(plain, HasSubstr(row));
+    EXPECT_THAT(best, HasSubstr(row));
+  }
 }
 
 TEST_F(FigureTest, DivergedRunsAreNotSolved) {
@@ -356,6 +407,11 @@ TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
             "linear,4,100,3,0.5,0.25,0.5\n"
             "linear,4,200,3,0.125,0.0625,0.25\n");
   EXPECT_THAT(notes(), HasSubstr("drawn at task.associations = 8"));
+  EXPECT_THAT(script(), HasSubstr("keeps its last value there"));
+  RecordMap together = records;
+  for (auto& [id, record] : together) record.curves["eval_loss"] = {{100, 200}, {0.5, 0.25}};
+  draw("curves", together);
+  EXPECT_THAT(script(), Not(HasSubstr("keeps its last value")));
   options_.where["task.associations"] = "4";
   EXPECT_THAT(draw("curves", records), HasSubstr("linear,4,200,3,0.9,0.25,0.9\n"));
 }
@@ -466,7 +522,7 @@ TEST_F(FigureTest, BestIsChosenByValidationAndShownOnTheTestSplit) {
               HasSubstr("\"delta, memory.beta_max = 2\",4,8,3,2.3,2.3,2.3,2,train.learning_rate=0.01\n"));
   EXPECT_THAT(script(), HasSubstr("\"ylabel\": \"Test loss"));
   EXPECT_THAT(script(), HasSubstr("$\\\\beta_{\\\\max}$ = 2"));
-  EXPECT_THAT(script(), HasSubstr("which no choice has seen"));
+  EXPECT_THAT(script(), HasSubstr("the untouched test split"));
   RecordMap old = rates();
   for (auto& [id, record] : old) record.metrics.erase("test_loss");
   EXPECT_THAT(refusal("capacity", old), HasSubstr("no record has a test_loss"));
@@ -486,6 +542,81 @@ TEST_F(FigureTest, FacetsArePanelsOfOneFigure) {
   EXPECT_THAT(script(), HasSubstr("\"panels\": [[\"1\""));
   options_.facet = "memory.beta";
   EXPECT_THAT(refusal("capacity", rates()), HasSubstr("did you mean \"memory.beta_max\"?"));
+}
+
+/// Two labels at two sizes, each with a d_dot of its own.
+RecordMap two_sizes() {
+  RecordMap records;
+  for (const int d_key : {4, 8})
+    for (const int load : {2, 16})
+      for (int seed = 1; seed <= 2; ++seed) {
+        add_recall(records, "linear", seed, d_key, load, 0.1 * seed, d_key);
+        add_recall(records, "dpfp1", seed, 2 * d_key, load, 0.2 * seed, d_key);
+      }
+  return records;
+}
+
+// d_dot belongs to the panel: a label has one entry, one colour and one dash in all of them.
+TEST_F(FigureTest, AFacetOfSizesHasOneEntryALabel) {
+  options_.facet = "model.d_key";
+  draw("capacity", two_sizes());
+  EXPECT_THAT(
+      script(),
+      HasSubstr("LINES = {  # (label, d_dot) in the CSV, 0 for any d_dot: legend, colour, marker, dash\n"
+                "    (\"linear\", 0): (\"Linear\", \"#0072B2\", \"s\", \"-\"),\n"
+                "    (\"dpfp1\", 0): (\"DPFP-1\", \"#D55E00\", \"^\", \"-\"),\n}\n"));
+  // Where panels hold several sizes, each is an entry, the same in all panels.
+  options_.facet = "task.associations";
+  draw("capacity", two_sizes());
+  EXPECT_THAT(script(),
+              HasSubstr(R"py(("linear", 4): ("Linear ($d_{\\mathrm{dot}}$ = 4)", "#0072B2", "s", "-"))py"));
+  EXPECT_THAT(script(),
+              HasSubstr(R"py(("linear", 8): ("Linear ($d_{\\mathrm{dot}}$ = 8)", "#0072B2", "s", "--"))py"));
+}
+
+TEST_F(FigureTest, ASizeIsSaidOnce) {
+  options_.by = {"model.d_key"};
+  draw("capacity", two_sizes());
+  EXPECT_THAT(script(), HasSubstr("(\"Linear, $d_{\\\\mathrm{key}}$ = 4\","));
+}
+
+// One wrong seed in one panel: the footnote says its seeds once, and the note says where.
+TEST_F(FigureTest, WhatIsSaidOfPanelsIsSaidOnceAndNamesThem) {
+  RecordMap records = two_sizes();
+  std::erase_if(records, [](const auto& entry) {
+    const Record& record = entry.second;
+    return record.label == "linear" && record.seed == 2 && record.config["model.d_key"] == 8 &&
+           record.config["task.associations"] == 2;
+  });
+  options_.facet = "model.d_key";
+  draw("capacity", records);
+  const std::string text = script();
+  EXPECT_THAT(text, HasSubstr("Lines: median over 1 to 2 seeds; "));
+  EXPECT_EQ(text.find("Lines: median"), text.rfind("Lines: median"));
+  EXPECT_THAT(notes(),
+              HasSubstr("model.d_key = 8: missing seeds: linear has 1 of 2 at task.associations = 2\n"));
+  draw("capacity-vs-state", records);
+  EXPECT_THAT(notes(), HasSubstr("no memory solves its smallest number of associations"));  // in both
+  for (auto& [id, record] : records)
+    if (record.config["model.d_key"] == 4) record.eval_loss = 0.001;
+  draw("capacity-vs-state", records);
+  EXPECT_THAT(notes(),
+              HasSubstr("model.d_key = 8: no memory solves its smallest number of associations (median "
+                        "validation loss at most 0.002"));
+}
+
+TEST_F(FigureTest, LinesThatCoincideAreNamed) {
+  RecordMap records;
+  for (const int load : {4, 8, 16}) {
+    add_recall(records, "gla", 1, 4, load, 0.01 * load);
+    add_recall(records, "sum", 1, 4, load, 0.0101 * load);  // nobody sees the difference
+    add_recall(records, "kda", 1, 4, load, 0.02 * load);
+  }
+  draw("capacity", records);
+  EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum and gla."));
+  std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
+  draw("capacity", records);
+  EXPECT_THAT(script(), Not(HasSubstr("coincide")));
 }
 
 TEST_F(FigureTest, MetricsWidthsAndFootnotes) {

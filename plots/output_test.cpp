@@ -163,20 +163,13 @@ TEST_F(OutputTest, APictureThatTheDiskHasNoRoomForIsNoPicture) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "figure.csv"));
 }
 
-TEST_F(OutputTest, TemplatesShareStyleAndPage) {
-  const auto part = [](const std::string& text, const std::string& from, const std::string& to) {
-    const auto first = text.find(from), last = to.empty() ? text.size() : text.find(to);
-    EXPECT_NE(first, std::string::npos);
-    EXPECT_NE(last, std::string::npos);
-    return text.substr(first, last - first);
-  };
+TEST_F(OutputTest, ScriptsStandAlone) {
   const std::filesystem::path folder = std::filesystem::path(CROSSTALK_SOURCE_DIR) / "plots" / "templates";
-  const std::string lines = read(folder / "lines.py"), points = read(folder / "points.py");
-  EXPECT_EQ(part(lines, "# --- style\n", "# --- settings\n"),
-            part(points, "# --- style\n", "# --- settings\n"));
-  EXPECT_EQ(part(lines, "# --- page\n", ""), part(points, "# --- page\n", ""));
-  draw_capacity();
-  EXPECT_THAT(script(), HasSubstr(part(lines, "# --- end of settings\n", "")));
+  for (const char* figure : {"capacity", "capacity-vs-ddot"}) {
+    draw_figure(figure, rows_of(for_all_figures()), options_, notes_);
+    for (const char* part : {"style.py", "measure.py", "page.py"})
+      EXPECT_THAT(script(), HasSubstr(read(folder / part))) << figure;
+  }
 }
 
 /// Tests that need a Python with matplotlib; skipped visibly without.
@@ -260,6 +253,54 @@ TEST_F(RenderTest, LogAxesHaveLabelsAndSinglePlacesHaveBars) {
   // Side by side, in pixels.
   EXPECT_EQ(asked("len({round(float(l.get_transform().transform((0.003, 0.5))[0])) for l in ax.lines[:4]})"),
             "2\n");
+}
+
+// Two memories with one size of state stand beside each other on the page, and both at their true x.
+TEST_F(RenderTest, AMarkerStandsAtItsX) {
+  RecordMap records;
+  for (const char* label : {"a", "b", "c"})
+    for (const int load : {4, 8})
+      for (const int d_key : {4, 8}) {
+        const bool alone = label[0] == 'c' && d_key == 8;
+        add_recall(records, label, 1, d_key, load, load <= 4 ? 1e-4 : 0.2, d_key).state_size =
+            alone ? 999 : 12 * d_key;
+      }
+  EXPECT_EQ(draw_figure("capacity-vs-state", rows_of(records), options_, notes_).size(), 4u) << notes();
+  write(folder_ / "ask.py",
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "module.main()\n"
+        "ax = module.plt.gcf().axes[0]\n"
+        "marks = [l for l in ax.lines if l.get_marker() in 's^D' and len(l.get_xdata()) == 1]\n"
+        "page = lambda l: round(float(l.get_transform().transform(l.get_xydata())[0][0]))\n"
+        "true = lambda l: round(float(ax.transData.transform(l.get_xydata())[0][0]))\n"
+        "print(sorted(float(l.get_xdata()[0]) for l in marks), len({page(l) for l in marks}))\n"
+        "print([page(l) - true(l) for l in marks if l.get_xdata()[0] == 999])\n"
+        "print(sorted({float(l.get_xdata()[0]) for l in ax.lines if l.get_color() == '#AAAAAA'}))\n");
+  EXPECT_EQ(run_by_hand("ask.py ."), "[48.0, 48.0, 48.0, 96.0, 96.0, 999.0] 6\n[0]\n[48.0, 96.0]\n");
+}
+
+TEST_F(RenderTest, WholeNumbersHaveWholeTicks) {
+  for (const int most : {11, 9}) {
+    RecordMap records;
+    for (int load = 1; load <= most; load += 2) add_recall(records, "linear", 1, 4, load, 0.01 * load);
+    draw("capacity", records);
+    write(folder_ / "ask.py",
+          "import importlib.util, sys\n"
+          "spec = importlib.util.spec_from_file_location('figure', sys.argv[1] + '/figure.py')\n"
+          "module = importlib.util.module_from_spec(spec)\n"
+          "spec.loader.exec_module(module)\n"
+          "module.main()\n"
+          "ax = module.plt.gcf().axes[0]\n"
+          "ax.figure.canvas.draw()\n"
+          "print(*(t.get_text() for t in ax.get_xticklabels()))\n"
+          "print(*map(module.binary, (512, 4096, 8192, 16384, 1 << 20)))\n");
+    const std::string said = run_by_hand("ask.py .");
+    EXPECT_THAT(said.substr(0, said.find('\n')), Not(HasSubstr("."))) << said;
+    EXPECT_THAT(said, HasSubstr("\n512 4 Ki 8 Ki 16 Ki 1 Mi\n"));
+  }
 }
 
 TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {

@@ -129,9 +129,9 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
   drawing.footnotes.push_back(fmt::format(
-      "{}: the value with the smallest median validation loss, chosen for each line and place; shown is {}.",
-      fmt::join(options.best, ", "),
-      options.metric.empty() ? "the test split, which no choice has seen" : options.metric));
+      "{}: the value with the lowest median validation loss, chosen for each line and each x value; shown is "
+      "{}.",
+      fmt::join(options.best, ", "), options.metric.empty() ? "the untouched test split" : options.metric));
 }
 
 std::string styled(std::string script, const FigureOptions& options) {

@@ -147,14 +147,13 @@ Drawing draw_probe(const FigureInput& input) {
     for (const double d : sizes) {
       auto& marks = drawing.figure["vertical"][fmt::format("{}", d)];
       marks = nlohmann::ordered_json::array();
-      for (const auto& [c, name] : {std::pair{8, "sum rule"}, {2, "optimum"}})
+      for (const auto& [c, name] : {std::pair{8, "Limit of the sum rule"}, {2, "Limit of the optimum"}})
         if (const double x = all_right_load(d, c) / d; x < most)
           marks.push_back({std::stod(fmt::format("{:.4g}", x)), name});
     }
     drawing.footnotes.emplace_back(
-        "Dotted: loads up to which the sum rule ($8 n \\ln n = d^2$) and the best linear memory ($2 n \\ln n "
-        "= d^2$) "
-        "find every key, for large d.");
+        "Limits: numbers of pairs up to which the sum rule ($8 n \\ln n = d^2$) and the best linear memory "
+        "($2 n \\ln n = d^2$, the optimum) retrieve every value, for large d.");
   }
   auto [low, high] = value_range(errors, true);
   if (low < kExact) {
@@ -163,7 +162,7 @@ Drawing draw_probe(const FigureInput& input) {
   }
   drawing.figure["rows"].push_back({shown()[0].name, shown()[0].axis, "log", {low, high}});
   drawing.figure["rows"].push_back({shown()[1].name, shown()[1].axis, "linear", {-0.02, 1.03}});
-  add_seeds_footnote(drawing, lines);
+  count_drawn_seeds(drawing, lines);
   return drawing;
 }
 

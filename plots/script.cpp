@@ -1,4 +1,4 @@
-// Text of a figure's CSV and script, and panels put together.
+// Text of a figure's CSV and script.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,18 +29,6 @@ std::string dict(const char* name, const char* comment, const Pairs& entries) {
   return text + "}\n";
 }
 
-std::pair<double, double> union_of(const nlohmann::ordered_json& a, const nlohmann::ordered_json& b) {
-  return {std::min(a[0].get<double>(), b[0].get<double>()), std::max(a[1].get<double>(), b[1].get<double>())};
-}
-
-/// Adds what is not there yet.
-template <class List, class Same>
-void add_new(List& to, const List& from, const Same& same) {
-  for (const auto& one : from)
-    if (std::none_of(to.begin(), to.end(), [&](const auto& known) { return same(known, one); }))
-      to.push_back(one);
-}
-
 }  // namespace
 
 std::string python_text(const nlohmann::ordered_json& value) {
@@ -58,47 +46,6 @@ std::string python_text(const nlohmann::ordered_json& value) {
 
 std::string python_key(const std::string& label, std::int64_t d_dot) {
   return fmt::format("({}, {})", python_text(label), d_dot);
-}
-
-Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const std::string& key) {
-  Drawing joined = panels.front().second;
-  joined.rows.clear();
-  nlohmann::ordered_json titles = nlohmann::ordered_json::array();
-  for (auto& [value, panel] : panels) {
-    titles.push_back({value, fmt::format("{} = {}", symbol_of(key), value)});
-    for (FigureRow& row : panel.rows) {
-      row.facet = value;
-      joined.rows.push_back(row);
-    }
-    if (&panel == &panels.front().second) continue;
-    for (const LineEntry& line : panel.lines) {
-      const auto known = std::find_if(joined.lines.begin(), joined.lines.end(), [&](const LineEntry& one) {
-        return one.label == line.label && one.d_dot == line.d_dot;
-      });
-      if (known == joined.lines.end()) {
-        joined.lines.push_back(line);
-        continue;
-      }
-      known->count.least = std::min(known->count.least, line.count.least);
-      known->count.most = std::max(known->count.most, line.count.most);
-      known->count.diverged += line.count.diverged;
-      known->count.runs += line.count.runs;
-    }
-    add_new(joined.overlays, panel.overlays,
-            [](const Overlay& a, const Overlay& b) { return a.label == b.label && a.d_dot == b.d_dot; });
-    add_new(joined.overlay_names, panel.overlay_names, [](const auto& a, const auto& b) { return a == b; });
-    add_new(joined.footnotes, panel.footnotes, [](const auto& a, const auto& b) { return a == b; });
-    for (const char* limits : {"xlim", "ylim"}) {
-      const auto [low, high] = union_of(joined.figure[limits], panel.figure[limits]);
-      joined.figure[limits] = {low, high};
-    }
-    // A slope of one panel is none of another.
-    if (joined.figure.contains("fit") && joined.figure["fit"] != panel.figure["fit"])
-      joined.figure["fit"] = "Fit";
-  }
-  joined.figure["facet"] = key;
-  joined.figure["panels"] = titles;
-  return joined;
 }
 
 std::string csv_text(const Drawing& drawing, const ByColumns& by) {
@@ -160,7 +107,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
       entries.emplace_back(python_text(line.label), fmt::format("({}, {})", name, look));
   }
   settings += dict("LINES",
-                   lines ? "  # (label, d_dot) in the CSV: legend, colour, marker, dash"
+                   lines ? "  # (label, d_dot) in the CSV, 0 for any d_dot: legend, colour, marker, dash"
                          : "  # label in the CSV: legend, colour, marker",
                    entries);
   entries.clear();
@@ -175,7 +122,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
       entries.emplace_back(python_text(kind), python_text(name));
     settings += dict("OVERLAY_NAMES", "  # what stands before ':' in a label: legend", entries);
   } else {
-    settings += "DODGE = 0.1  # shifts labels apart where they share an x, as a factor\n";
+    settings += "BESIDE = 5.5  # points of the page from one marker to the next where several have one x\n";
   }
   return script.substr(0, first + begin.size()) + settings + script.substr(last);
 }

@@ -70,6 +70,15 @@ std::vector<RecordLine> lines_with(const FigureInput& input, const RecordList& r
   return lines;
 }
 
+/// Whether the runs of a line end at different steps.
+bool ends_apart(const RecordLine& line, const std::string& name) {
+  std::set<double> ends;
+  for (const auto& [unused, records] : line.points)
+    for (const Record* record : drawable(records))
+      if (const Series* series = find_series(*record, &Record::curves, name)) ends.insert(series->x.back());
+  return ends.size() > 1;
+}
+
 /// A line without rows (all its runs diverged) still needs an entry that the script can read.
 void add_empty_rows(Drawing& drawing, const std::vector<RecordLine>& lines) {
   for (const RecordLine& line : lines) {
@@ -105,8 +114,9 @@ RecordList at_one_load(const FigureInput& input) {
   for (const Record* record : input.records)
     if (const auto load = config_number(*record, key)) loads.insert(*load);
   if (loads.size() < 2) return input.records;
-  input.notes << fmt::format("curves: {} loads; drawn at {} = {} (--where {}=... picks another)\n",
-                             loads.size(), key, *loads.rbegin(), key);
+  input.notes << fmt::format(
+      "curves: {} numbers of associations; drawn at {} = {} (--where {}=... picks another)\n", loads.size(),
+      key, *loads.rbegin(), key);
   RecordList kept;
   for (const Record* record : input.records)
     if (config_number(*record, key) == *loads.rbegin()) kept.push_back(record);
@@ -159,7 +169,7 @@ Drawing draw_curves(const FigureInput& input) {
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines) add_series(drawing, line, &Record::curves, name, line.label, true);
   const bool is_loss = name.ends_with("loss");
-  const double threshold = name == "eval_loss" ? threshold_of(input, {name, "", true}) : kNone;
+  const double threshold = name == "eval_loss" ? threshold_of(input) : kNone;
   set_axes(drawing, "Training step",
            name == "eval_loss"       ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
            : name == "train_loss"    ? "Training loss $\\frac{1}{2}|y-\\hat{y}|^2$"
@@ -168,8 +178,12 @@ Drawing draw_curves(const FigureInput& input) {
            "linear", is_loss ? "log" : "linear", {0, x_range(drawing.rows).second},
            is_loss ? value_range(drawing.rows, true, threshold) : std::pair{-0.02, 1.02});
   if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
-  add_seeds_footnote(drawing, lines);
-  drawing.footnotes.emplace_back("A run that stopped early keeps its last value.");
+  count_drawn_seeds(drawing, lines);
+  if (std::isfinite(threshold) && drawing.figure["ylim"][0].get<double>() <= threshold)
+    drawing.footnotes.push_back(fmt::format("Solved: {}.", solved_text(input, {name, "", true})));
+  if (std::any_of(lines.begin(), lines.end(), [&](const RecordLine& line) { return ends_apart(line, name); }))
+    drawing.footnotes.emplace_back(
+        "A run that stopped before the others of its line keeps its last value there.");
   add_empty_rows(drawing, lines);
   return drawing;
 }
@@ -207,14 +221,14 @@ Drawing draw_tracking(const FigureInput& input) {
     if (drawing.rows.size() == before) continue;
     drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
     if (drawing.overlay_names.empty())
-      drawing.overlay_names.emplace_back("prefix-exact", "Thin: every read so far is right");
+      drawing.overlay_names.emplace_back("prefix-exact", "Thin: all answers so far correct");
   }
   const auto range = x_range(drawing.rows);
-  set_axes(drawing, by_operations ? "Operations before the read" : "Position", "Accuracy", "linear", "linear",
-           range, {-0.02, 1.02});
+  set_axes(drawing, by_operations ? "Operations before the query" : "Position", "Accuracy", "linear",
+           "linear", range, {-0.02, 1.02});
   drawing.figure["vertical"] = std::vector<double>(trained.begin(), trained.end());
-  drawing.figure["vertical_name"] = "training length";
-  add_seeds_footnote(drawing, lines);
+  drawing.figure["vertical_name"] = "Training length";
+  count_drawn_seeds(drawing, lines);
   if (input.options.theory) add_chance(drawing, input.records, range);
   add_empty_rows(drawing, lines);
   return drawing;
@@ -258,7 +272,7 @@ Drawing draw_length(const FigureInput& input) {
                                          : "Accuracy",
            "log2", is_loss ? "log" : "linear", range,
            is_loss ? value_range(drawing.rows, true) : std::pair{-0.02, 1.02});
-  add_seeds_footnote(drawing, lines);
+  count_drawn_seeds(drawing, lines);
   add_empty_rows(drawing, lines);
   return drawing;
 }

@@ -61,13 +61,15 @@ TEST(LabelStyles, ManyLabelsStayDistinct) {
   std::set<std::string> labels = {"dpfp1", "dpfp1_delta", "softmax", "linear"};
   for (int i = 0; i < 18; ++i) labels.insert("memory" + std::to_string(i));
   std::set<std::tuple<std::string, std::string, std::string>> seen;
-  std::set<std::string> solid;
+  std::set<std::string> solid, colours;
   for (const auto& [label, style] : label_styles(labels)) {
     seen.insert({style.colour, style.marker, style.dash});
+    colours.insert(style.colour);
     if (style.dash != "-") continue;
     EXPECT_TRUE(solid.insert(style.colour).second) << label;
   }
   EXPECT_EQ(seen.size(), labels.size());
+  EXPECT_EQ(colours.size(), labels.size()) << "each has a colour of its own";
   EXPECT_EQ(solid.size(), 8u);
 }
 

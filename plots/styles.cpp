@@ -21,6 +21,13 @@ constexpr std::array<Look, kColours> kLooks = {{{"#000000", "o"},
                                                 {"#56B4E9", "P"},
                                                 {"#E69F00", "X"},
                                                 {"#882255", "p"}}};
+// Further colours, each as far as may be (CIELAB) from all before it, from white and from the grey of theory.
+constexpr std::array<const char*, 40> kFurther = {
+    "#0000FF", "#FF00E1", "#00C300", "#2D1E96", "#FF005A", "#697800", "#B487FF", "#691E00",
+    "#D2A578", "#FF3CA5", "#964BFF", "#FF0000", "#0F4B1E", "#3C2D69", "#D25A5A", "#A52DA5",
+    "#00871E", "#0069FF", "#4B3C00", "#96B478", "#B4B400", "#B4000F", "#5AA5A5", "#966900",
+    "#B4A5E1", "#FF78FF", "#5A96FF", "#874B4B", "#000FC3", "#78C33C", "#D200FF", "#003C5A",
+    "#C30F5A", "#E19696", "#00C369", "#695AB4", "#F0964B", "#78784B", "#B4A54B", "#786996"};
 
 struct Known {
   const char *label, *name;
@@ -88,11 +95,12 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
       std::size_t free = kLooks.size();
       for (std::size_t i = 1; i <= kLooks.size() && free == kLooks.size(); ++i)
         if (!taken[i % kLooks.size()]) free = i % kLooks.size();
-      if (free == kLooks.size()) {  // out of colours: reuse them, dashed and with the next marker
-        const std::size_t colour = beyond % kLooks.size(), round = 1 + beyond / kLooks.size();
-        style.colour = kLooks[colour].colour;
-        style.marker = kLooks[(colour + 3 * round) % kLooks.size()].marker;
-        style.dash = std::string(round % 2 == 1 ? "--" : "-.");
+      if (free == kLooks.size()) {  // a colour that is less easily told from others, and so dashed
+        static const char* const kDashes[] = {"--", "-.", ":"};
+        const std::size_t round = 1 + beyond / kLooks.size();
+        style.colour = kFurther[beyond % kFurther.size()];
+        style.marker = kLooks[(beyond + 3 * round) % kLooks.size()].marker;
+        style.dash = kDashes[(round - 1) % std::size(kDashes)];
         ++beyond;
         continue;
       }

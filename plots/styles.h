@@ -9,7 +9,7 @@
 
 namespace crosstalk {
 
-/// Labels that have a colour of their own.
+/// Colours that are told apart at a glance, and by the colour-blind.
 inline constexpr std::size_t kColours = 8;
 
 /// How a label is drawn.
@@ -18,12 +18,12 @@ struct LabelStyle {
   std::string name;      ///< in legends; may hold mathtext
   std::string colour;    ///< "#0072B2"
   std::string marker;    ///< matplotlib's
-  std::string dash = std::string("-");  ///< "-"; labels beyond the eighth colour share one and are dashed
+  std::string dash = std::string("-");  ///< "-"; labels beyond the eighth are dashed
 };
 
 /// Okabe-Ito colours (distinct for colour-blind readers; wine in place of yellow, which paper does not show),
-/// each with a marker of its own. Labels of the shipped studies have fixed colours; others take what is free,
-/// in the order given, then the alphabet's. `titles`: names in legends, where a study gives them.
+/// each with a marker of its own; beyond these further ones, up to 48. Labels of the shipped studies have fixed
+/// colours; others take what is free, in the order given, then the alphabet's. `titles`: names in legends, where a study gives them.
 std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labels,
                                                const std::vector<std::string>& order = {},
                                                const std::map<std::string, std::string>& titles = {});

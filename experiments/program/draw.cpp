@@ -9,6 +9,7 @@
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/inspect/evaluated_floor.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {
@@ -70,7 +71,7 @@ std::vector<CommandOption> drawing_options() {
        {}},
       {"threshold",
        "X",
-       "Loss at which a run counts as solved (default: train.stop_loss of the runs)",
+       "Median loss up to which a number of associations is solved (default: twice train.stop_loss)",
        false,
        {}},
       {"published",
@@ -109,6 +110,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   }
   options.width = width_of(arguments, options.venue);
   options.footnote = arguments.get("footnote", "on") == "on";
+  options.evaluated_floor = evaluated_sum_rule_floor;
   if (arguments.has("published")) {
     const std::string path = arguments.get("published");
     try {

@@ -36,7 +36,7 @@ seeds = { range = [1, 3] }           # six or more for confidence intervals
 model.d_key         = 16
 train.learning_rate = 3e-3
 train.max_steps     = 4000
-train.stop_loss     = 1e-3           # solved: training ends
+train.stop_loss     = 1e-3           # training ends; solved: up to twice this
 eval.every          = 100
 
 [memories.linear]                    # the label; crosstalk list memories

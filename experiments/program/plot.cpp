@@ -69,7 +69,7 @@ const Command plot_command = {
     "or results of your own with the same columns ('crosstalk describe published-csv').\n"
     "'crosstalk list figures' lists the figures.\n\n"
     "Lines are the study's labels; --by KEY draws one for each value of a key as well, --facet KEY a\n"
-    "panel for each, and --best KEY takes, for each line and place, the value with the best median\n"
+    "panel for each, and --best KEY takes, for each line and x value, the value with the best median\n"
     "validation loss, and shows the test split.\n\n"
     "Examples:\n"
     "  crosstalk plot capacity runs/quickstart\n"

@@ -39,9 +39,8 @@ def main():
     found = histograms()
     columns = min(len(found), 2)
     rows = -(-len(found) // columns)
-    height = rows * 1.25 + (0.24 if TITLE else 0.06)
     wide = WIDTH if columns > 1 else 0.62 * WIDTH
-    fig, grid = plt.subplots(rows, columns, squeeze=False, figsize=(wide, height))
+    fig, grid = plt.subplots(rows, columns, squeeze=False, figsize=(wide, 2))
     for ax, (name, values, log) in zip(grid.flat, found):
         low, high = float(values.min()), float(values.max())
         if high - low < 1e-6 * max(abs(high), 1e-300):  # one value alone
@@ -53,22 +52,21 @@ def main():
         if log:
             ax.set_xscale("log")
             few = high / low < 300
-            ax.xaxis.set_major_locator(matplotlib.ticker.LogLocator(subs=(1, 3) if few else (1,), numticks=9))
-            ax.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-            ax.xaxis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+            ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 3) if few else (1,), numticks=9))
+            ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+            ax.xaxis.set_minor_formatter(ticker.NullFormatter())
         else:
-            ax.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-        ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(3))
+            ax.xaxis.set_major_locator(ticker.MaxNLocator(4))
+            ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.10g}"))
+        ax.yaxis.set_major_locator(ticker.MaxNLocator(3))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.6g}"))
         ax.set_xlabel(name, labelpad=2)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in grid.flat[len(found):]:
         ax.set_visible(False)
     for row in grid:
-        row[0].set_ylabel("Share", labelpad=3)
-    fig.subplots_adjust(left=0.48 / wide, right=1 - 0.1 / wide, bottom=0.40 / height,
-                        top=1 - (0.26 if TITLE else 0.08) / height, hspace=0.68, wspace=0.36)
-    if TITLE:
-        fig.text(0.48 / wide, 1 - 0.06 / height, TITLE, ha="left", va="top", fontsize=8)
+        row[0].set_ylabel("Share")
+    place(fig, grid, 0.72)
     save(fig)
 
 

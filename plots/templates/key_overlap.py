@@ -25,15 +25,10 @@ def main():
     writes = overlap.shape[1] // max(len(TOKENS), 1)
     if writes > 1:
         names = [name if n == 0 else "" for name in TOKENS for n in range(writes)]
-    fig, axes, inches = maps(len(overlap), "Token (key:value)", TOKENS)
+    fig, axes, _ = maps(len(overlap), "Token (key:value)", "Token (key:value)", names, names)
     look = dict(shades(overlap), vmax=1.0, vmin=-1.0 if overlap.min() < -0.02 else 0.0) if COSINE else shades(overlap)
     for ax, head in zip(axes, overlap):
         image = ax.imshow(head, interpolation="nearest", **look)
-        name_ticks(ax.xaxis, names, inches)
-        ax.tick_params(axis="x", rotation=90)
-        ax.set_yticks([])
-    name_ticks(axes[0].yaxis, names, inches)
-    axes[0].set_ylabel("Token (key:value)")
     colour_bar(fig, axes[-1], image, r"$\cos(\phi(k_i), \phi(k_j))$" if COSINE else r"$\phi(k_i)\cdot\phi(k_j)$")
     save(fig)
 

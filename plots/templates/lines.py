@@ -2,39 +2,8 @@
 
 Stand-alone (matplotlib and the standard library) and yours to edit: every number is in the CSV.
 """
-# SPDX-License-Identifier: Apache-2.0
-import os
-import sys
-
-# This folder holds figures, not modules: one named csv.py or matplotlib.py must not be imported.
-sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
-
-import csv
-import math
-import pathlib
-import textwrap
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib import ticker
-from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
-
 # --- style
-WIDTH = 5.5  # inches, the final size in the paper; 3.25 for one column of two
-AXES_HEIGHT = 2.3 if WIDTH > 4 else 1.9  # inches, without labels and legend
-STYLE = {
-    "font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans",  # for Times: "STIXGeneral" and "stix"
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8.5, "legend.fontsize": 7.5 if WIDTH > 4 else 7,
-    "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
-    "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "axes.axisbelow": True,
-    "xtick.minor.width": 0.4, "ytick.minor.width": 0.4, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.unicode_minus": False,
-    "lines.linewidth": 1.3, "lines.markersize": 3.6, "pdf.fonttype": 42, "figure.dpi": 300,
-}
-GREY = "#555555"
+# --- end of style
 
 # --- settings
 FIGURE = {
@@ -43,7 +12,7 @@ FIGURE = {
     "ticks_at_d_dot": True, "vertical": [], "vertical_name": "", "solved": None,
     "footnote": "Line: median over 5 seeds; band: range.",
 }
-LINES = {  # (label, d_dot) in the CSV: legend, colour, marker, dash
+LINES = {  # (label, d_dot) in the CSV, 0 for any d_dot: legend, colour, marker, dash
     ("linear", 16): ("Linear ($d_{\\mathrm{dot}}$ = 16)", "#0072B2", "s", "-"),
 }
 OVERLAYS = {  # (label, d_dot) in the CSV: colour
@@ -52,13 +21,14 @@ OVERLAYS = {  # (label, d_dot) in the CSV: colour
 OVERLAY_NAMES = {"theory": "Theory: rank bound"}  # what stands before ':' in a label: legend
 # --- end of settings
 
-BASE = pathlib.Path(__file__).resolve()
-MANY = 8  # so many lines are dashed in turn, and named at their ends
-DASHES = ["-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5))]
+MANY = 8  # so many lines are named at their ends where there is room
+DASHES = {"--": (0, (5, 1.5)), ":": (0, (1.2, 1.2)), "-.": (0, (5, 1.5, 1.2, 1.5))}
 
 
+# --- page
+# --- end of page
 def read_csv():
-    """panel -> (label, d_dot) -> columns x, median, lo, hi; NaN where the CSV has no number."""
+    """panel -> (label, d_dot) of LINES -> columns x, median, lo, hi, d_dot; NaN where the CSV has no number."""
     panels = {}
     with open(BASE.with_suffix(".csv"), newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -67,229 +37,139 @@ def read_csv():
             if FIGURE["yscale"] == "log":  # what is solved stands on the axis
                 point[1:] = [max(y, low) if y == y else y for y in point[1:]]
             point[2:] = [min(y, 2 * high) if y == y else y for y in point[2:]]
-            key = (row["label"], int(row["d_dot"] or 0))
-            panels.setdefault(row.get(FIGURE.get("facet"), ""), {}).setdefault(key, []).append(point)
+            d_dot = int(row["d_dot"] or 0)
+            key = (row["label"], d_dot)
+            key = key if key in LINES or key in OVERLAYS else (row["label"], 0)
+            panels.setdefault(row.get(FIGURE.get("facet"), ""), {}).setdefault(key, []).append((*point, d_dot))
     return {panel: {key: list(zip(*points)) for key, points in series.items()} for panel, series in panels.items()}
 
 
-def draw(ax, series):
-    handles, diverged = [], False
-    many = len(LINES) >= MANY
+def vertical_lines(panel):
+    lines = FIGURE["vertical"]
+    return lines.get(panel, []) if isinstance(lines, dict) else lines
+
+
+def draw(ax, panel, series):
+    handles, gone_at, marks = [], {}, {}
     alone = len({x for key in LINES if key in series for x in series[key][0]}) == 1  # one place: side by side
+    step = min(7, 0.8 * 72 * (WIDTH - 0.8) / len(LINES))
+    (left, right), (low, high) = FIGURE["xlim"], FIGURE["ylim"]
     for rank, (key, (name, colour, marker, dash)) in enumerate(LINES.items()):
-        # Lines that coincide lie in each other: the later, the narrower and the higher.
-        look = dict(color=colour, marker=marker, linestyle=DASHES[rank % len(DASHES)] if many else dash,
-                    linewidth=1.2 if many else 1.0 + 0.35 * min(len(LINES) - 1 - rank, 4),
-                    markeredgecolor="white", markeredgewidth=0.4)
-        handles.append(Line2D([], [], label=name, **look))
+        look = dict(color=colour, linestyle=DASHES.get(dash, dash))
+        spot = dict(color=colour, marker=marker, markeredgecolor="white", markeredgewidth=0.4)
+        handles.append(Line2D([], [], label=name, **{**spot, **look}))
         if key not in series:
             continue
-        x, median, lo, hi = series[key]
+        x, median, lo, hi, d_dot = series[key]
         shown = [y if math.isfinite(y) else math.nan for y in median]
         every = max(1, math.ceil(len(x) / 16))  # markers, not one a point
-        aside = ScaledTranslation((rank - (len(LINES) - 1) / 2) * 7 / 72 if alone else 0, 0, ax.figure.dpi_scale_trans)
+        aside = ScaledTranslation((rank - (len(LINES) - 1) / 2) * step / 72 if alone else 0, 0, ax.figure.dpi_scale_trans)
+        place = ax.transData + aside
         ax.fill_between(x, lo, hi, color=colour, alpha=0.18, linewidth=0, zorder=2)
-        for i, place in enumerate(x):  # a band has no width where there is no neighbour
+        for i, at in enumerate(x):  # a band has no width where there is no neighbour
             if hi[i] > lo[i] and not any(hi[j] == hi[j] for j in (i - 1, i + 1) if 0 <= j < len(x)):
-                ax.plot([place] * 2, [lo[i], hi[i]], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3,
-                        transform=ax.transData + aside)
-        ax.plot(x, shown, markevery=(rank % every, every), zorder=4 + 0.01 * rank, clip_on=FIGURE["yscale"] != "log",
-                transform=ax.transData + aside, **look)
-        gone = [place for place, y in zip(x, median) if math.isinf(y)]
-        if gone:  # half or more of the runs diverged
-            diverged = True
-            ax.plot(gone, [1 - 0.03 * (rank % 3)] * len(gone), "x", color=colour, markersize=4, clip_on=False,
-                    transform=ax.get_xaxis_transform(), zorder=6)
-        if FIGURE["ticks_at_d_dot"] and 0 < key[1] <= FIGURE["xlim"][1]:
-            ax.plot([key[1]], [0], "^", color=colour, markersize=5, markeredgewidth=0, clip_on=False,
-                    transform=ax.get_xaxis_transform(), zorder=7 - 0.01 * rank)
-    looks = {"theory": dict(linestyle="-" if many else (0, (4, 2)), linewidth=0.6 if many else 0.8),
+                ax.plot([at] * 2, [lo[i], hi[i]], "_-", color=colour, linewidth=0.9, markersize=4, zorder=3,
+                        transform=place)
+        ax.plot(x, shown, zorder=4 + 0.01 * rank, transform=place, **look)
+        whole = [(at, y) for at, y in list(zip(x, shown))[rank % every::every] if left <= at <= right and low <= y <= high]
+        if whole:  # markers are whole where a line ends on the frame
+            ax.plot(*zip(*whole), linestyle="none", clip_on=False, zorder=4.005 + 0.01 * rank, transform=place, **spot)
+        for at, y in zip(x, median):
+            if math.isinf(y):  # half or more of the runs diverged
+                gone_at[at] = gone_at.get(at, 0) + 1
+                ax.plot([at], [1 - 0.03 * (gone_at[at] - 1) % 0.9], "x", color=colour, markersize=4, clip_on=False,
+                        transform=ax.get_xaxis_transform(), zorder=6)
+        for size in set(d_dot) if FIGURE["ticks_at_d_dot"] else ():
+            if 0 < size <= right and colour not in marks.setdefault(size, []):
+                marks[size].append(colour)
+    for size, colours in marks.items():  # grey where several memories have one
+        ax.plot([size], [0], "^", color=colours[0] if len(colours) == 1 else GREY, markersize=5, markeredgewidth=0,
+                clip_on=False, transform=ax.get_xaxis_transform(), zorder=7)
+    looks = {"theory": dict(linestyle=(0, (4, 2)), linewidth=0.8),
              "prefix-exact": dict(linestyle="-", linewidth=0.6, zorder=3),
              "published": dict(linestyle="none", marker="o", markersize=4.5, markerfacecolor="none",
                                markeredgewidth=0.9, zorder=5)}
-    for key, colour in reversed(OVERLAYS.items()):  # the first on top
+    for key, colour in reversed(list(OVERLAYS.items())):  # the first on top
         kind = key[0].split(":")[0]
         if key in series:
-            ax.plot(*series[key][:2], color=colour, **{"zorder": 3 if key[1] else 5, **looks[kind]})
+            whole = [(x, y) for x, y in zip(*series[key][:2]) if left <= x <= right and low <= y <= high]
+            points = list(zip(*whole)) if kind == "published" else series[key][:2]
+            if points:
+                ax.plot(*points, color=colour, clip_on=kind != "published",
+                        **{"zorder": 3 if key[1] else 5, **looks[kind]})
     for kind, name in OVERLAY_NAMES.items():
         handles.append(Line2D([], [], color=GREY, label=name, **looks[kind]))
-    if FIGURE["solved"]:
-        ax.axhline(FIGURE["solved"], color=GREY, linewidth=0.6, linestyle=":", zorder=1.5)
-        handles.append(Line2D([], [], color=GREY, linewidth=0.6, linestyle=":", label="Solved"))
-    for x in FIGURE["vertical"]:
-        ax.axvline(x, color=GREY, linewidth=0.6, linestyle=":", zorder=1)
-    if FIGURE["vertical"]:
-        right = FIGURE["vertical"][0] > 0.6 * FIGURE["xlim"][1]  # no room for words to the right of the line
-        ax.annotate(FIGURE["vertical_name"], (FIGURE["vertical"][0], 1), (-2 if right else 2, -1), color=GREY,
-                    fontsize=7, xycoords=ax.get_xaxis_transform(), textcoords="offset points", va="bottom",
-                    ha="right" if right else "left")
-    if FIGURE["ticks_at_d_dot"]:
+    dotted = dict(color=GREY, linewidth=0.7, linestyle=":")
+    if FIGURE["solved"] and low <= FIGURE["solved"] <= high:
+        ax.axhline(FIGURE["solved"], zorder=1.5, **dotted)
+        handles.append(Line2D([], [], label=f"Solved: at most {FIGURE['solved']:g}", **dotted))
+    for x in vertical_lines(panel):
+        ax.axvline(x, zorder=1, **dotted)
+    if vertical_lines(panel):
+        handles.append(Line2D([], [], label=FIGURE["vertical_name"], **dotted))
+    if marks:
         handles.append(Line2D([], [], color=GREY, marker="^", linestyle="none", markersize=5,
-                              markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of each memory"))
-    if diverged:
+                              markeredgewidth=0, label="$d_{\\mathrm{dot}}$ of the memories"))
+    if gone_at:
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle="none", markersize=4, label="Diverged"))
     return handles
 
 
-def direct_labels(ax, series):
-    """[(end of the line, colour, name)] of lines that reach the right, where lines are many; the others, and
-    all where they are few, are named by the legend."""
+def names_at_ends(fig, panels):
+    """[(end of the line, colour, name)] where lines are many and each has room for its name at the right, or none."""
     labels = []
-    for key, (name, colour, _, _) in LINES.items() if len(LINES) >= MANY else []:
-        points = [(x, y) for x, y in zip(*series.get(key, [[], []])[:2]) if math.isfinite(y)]
-        if points and points[-1][0] > 0.85 * FIGURE["xlim"][1]:
-            labels.append((points[-1], colour, name))
+    if len(panels) > 1 or len(LINES) < MANY or len(LINES) * END_STEP > AXES_HEIGHT + 0.2:
+        return labels
+    for key, (name, colour, _, _) in LINES.items():
+        columns = list(panels.values())[0].get(key, [[], []])
+        points = [(x, y) for x, y in zip(*columns[:2]) if math.isfinite(y)]
+        if not points or points[-1][0] < FIGURE["xlim"][1] - 0.15 * (FIGURE["xlim"][1] - FIGURE["xlim"][0]):
+            return []
+        if measured(fig, name, 7)[0] > 0.4 * WIDTH:
+            return []
+        labels.append((points[-1], colour, name))
     return labels
 
 
-# --- page
-def wrapped(text, inches, size):
-    """`text` in lines that fit, for a font of so many points; formulas count as their letters and stay whole."""
-    room = int(inches * 72 / (0.56 * size))
-    parts = text.split("$")
-    parts[1::2] = [formula.replace(" ", "\0") for formula in parts[1::2]]
-    lines = [textwrap.fill(line, max(room, 20)) for line in "$".join(parts).split("\n")]
-    return "\n".join(lines).replace("\0", " ")
-
-
-def set_ticks(axis, scale, limits, places):
-    """Labels that say where one is: at `places`, and on a logarithmic axis of few decades also between these."""
-    low, high = limits
-    upright = axis.axis_name == "y"  # where labels must be short
-    if places:
-        axis.set_major_locator(ticker.FixedLocator(places))
-        axis.set_minor_locator(ticker.NullLocator())
-    if scale != "log" or low <= 0 or (not places and high > (30 if upright else 1000) * low):
-        return
-    if not places:
-        axis.set_major_locator(ticker.MaxNLocator(5) if high < 3 * low else
-                               ticker.LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
-    axis.set_minor_formatter(ticker.NullFormatter())
-    within = min(places or [low]) >= 6e-4 and max(places or [high]) < 2e4
-    axis.set_major_formatter(plain if within else short if upright else scientific)
-
-
-def plain(x, _):
-    return f"{x:g}"
-
-
-def short(x, _):
-    digits, power = f"{x:.2e}".split("e")
-    return f"{float(digits):g}e{int(power)}"
-
-
-def scientific(x, _):
-    digits, power = f"{x:.2e}".split("e")
-    digits = f"{float(digits):g}"
-    return f"$10^{{{int(power)}}}$" if digits == "1" else f"${digits}{{\\cdot}}10^{{{int(power)}}}$"
-
-
-def power_of_two(x, _):
-    if x >= 1 << 20:
-        return f"{x / (1 << 20):g} Mi"
-    return f"{x / 1024:g} Ki" if x >= 10_000 else f"{x:g}"
-
-
-def set_scales(ax):
-    for axis, scale, side in ((ax.xaxis, FIGURE["xscale"], "x"), (ax.yaxis, FIGURE["yscale"], "y")):
-        options = {"base": 2} if scale == "log2" else {}
-        (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
-        if options:
-            axis.set_major_formatter(power_of_two)
-        set_ticks(axis, scale, FIGURE[side + "lim"], FIGURE.get(side + "ticks"))
+def write_names(ax, labels):
+    """Names at the right of the axes, none over another, each with a thin line to the end of its line."""
+    to_axes = lambda x, y: ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
+    ends = sorted(([*to_axes(x, y), colour, text] for (x, y), colour, text in labels), key=lambda end: -end[1])
+    step = END_STEP / (ax.get_window_extent().height / ax.figure.dpi)
+    blocks = []  # [mean of the place of the first name, names]: names that would meet stand around their mean
+    for i, end in enumerate(ends):
+        blocks.append([min(max(end[1], 0), 1) + i * step, 1])
+        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
+            (a, n), (b, m) = blocks[-2:]
+            blocks[-2:] = [[(a * n + b * m) / (n + m), n + m]]
+    least, most = (len(ends) - 1) * step - 0.05, 1.05
+    places = [max(least, min(place, most)) for place, names in blocks for _ in range(names)]
+    places = [place - i * step for i, place in enumerate(places)]
+    for (x, y, colour, text), place in zip(ends, places):
+        ax.annotate(text, (x, min(max(y, 0), 1)), (1.09, place), xycoords="axes fraction", va="center",
+                    textcoords="axes fraction", fontsize=7, color=colour, annotation_clip=False,
+                    arrowprops=dict(arrowstyle="-", color=colour, linewidth=0.5, shrinkA=1, shrinkB=1,
+                                    relpos=(0, 0.5)))
 
 
 def main():
     plt.rcParams.update(STYLE)
-    panels = FIGURE.get("panels") or [["", ""]]
-    columns = min(len(panels), 2 if WIDTH < 4 else 3 if len(panels) != 4 else 2)
-    rows = -(-len(panels) // columns)
-    fig, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, figsize=(WIDTH, 3))
-    data, handles, right = read_csv(), [], 0.18
-    for ax, (panel, name) in zip(grid.flat, panels):
-        set_scales(ax)
-        ax.set(xlim=FIGURE["xlim"], ylim=FIGURE["ylim"])
-        ax.grid(color="#E6E6E6", linewidth=0.5)
-        for handle in draw(ax, data.get(panel, {})):
-            if handle.get_label() not in [known.get_label() for known in handles]:
-                handles.append(handle)
-        if len(panels) > 1:
-            ax.set_title(name, loc="left", fontsize=STYLE["font.size"], pad=3)
-    for ax in grid.flat[len(panels):]:
-        ax.set_visible(False)
-        grid.flat[list(grid.flat).index(ax) - columns].tick_params(labelbottom=True)
-    direct = direct_labels(grid[0, 0], data.get("", {})) if len(panels) == 1 else []
-    if direct:  # names at the ends of the lines, and a margin for them
-        handles = [handle for handle in handles if handle.get_label() not in [text for _, _, text in direct]]
-    # Sizes in inches, from the bottom: footnote, legend, axis title, panels, title.
-    note = wrapped(FIGURE["footnote"], WIDTH - 0.1, 6.5) if FIGURE["footnote"] else ""
-    note_height = 0.125 * (note.count("\n") + 1) + 0.05 if note else 0.03
-    legend, legend_height = None, 0
-    for across in (4, 3, 2, 1, 0):  # as many as fit; 0: one, and long names in several lines
-        if not handles:
-            break
-        for handle in handles if across == 0 else []:
-            handle.set_label(wrapped(handle.get_label(), WIDTH - 0.7, plt.rcParams["legend.fontsize"]))
-        legend = fig.legend(handles=handles, loc="lower center", ncol=max(across, 1), frameon=False, borderaxespad=0,
-                            columnspacing=1.2, handlelength=2.1, handletextpad=0.5, labelspacing=0.35)
-        extent = legend.get_window_extent(fig.canvas.get_renderer())
-        legend_height = extent.height / fig.dpi
-        if across == 0 or extent.width < 0.98 * fig.bbox.width:
-            break
-        legend.remove()
-    title = wrapped(FIGURE["title"], WIDTH - 0.6, STYLE["axes.titlesize"]) if FIGURE["title"] else ""
-    over = 0.14 if FIGURE.get("vertical") else 0.04  # words on a vertical line, or the top tick
-    over += 0.16 if len(panels) > 1 else 0
-    top = 0.06 + over + (0.15 * (title.count("\n") + 1) if title else 0)
-    bottom = 0.42 + legend_height + note_height
-    height_of_one = AXES_HEIGHT if rows == 1 else 0.7 * AXES_HEIGHT
-    between = 0.22 if len(panels) > 1 else 0
-    height = bottom + rows * height_of_one + (rows - 1) * between + top
-    left = 0.58
-    if direct:
-        sizes = [len(text.replace("\\mathrm", "").replace("$", "")) for _, _, text in direct]
-        right = min(0.30 + 0.058 * max(sizes), 0.42 * WIDTH)
-    fig.set_size_inches(WIDTH, height)
-    fig.subplots_adjust(left=left / WIDTH, right=1 - right / WIDTH, bottom=bottom / height, top=1 - top / height,
-                        hspace=between / height_of_one, wspace=0.12)
-    middle = (left + WIDTH - right) / 2 / WIDTH
-    fig.text(middle, (bottom - 0.40) / height, FIGURE["xlabel"], ha="center", va="bottom")
-    fig.text(0.04 / WIDTH, (bottom + height - top) / 2 / height, FIGURE["ylabel"], rotation=90, ha="left", va="center")
-    if title:
-        fig.text(left / WIDTH, 1 - 0.04 / height, title, ha="left", va="top", fontsize=STYLE["axes.titlesize"],
-                 linespacing=1.1)
-    if legend:
-        legend.set_bbox_to_anchor((0.5, note_height / height), transform=fig.transFigure)
-    if direct:
-        write_labels(grid[0, 0], direct, height_of_one)
-    if note:
-        fig.text(0.5, 0.035 / height, note, ha="center", va="bottom", fontsize=6.5, color=GREY, linespacing=1.1)
-    for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {})):
-        temporary = BASE.with_suffix(f".{kind}.{os.getpid()}.tmp")
-        try:
-            fig.savefig(temporary, format=kind, **options)
-            os.replace(temporary, BASE.with_suffix("." + kind))
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def write_labels(ax, labels, inches):
-    """Names at the right of the axes, pushed apart, each with a thin line to the end of its line."""
-    to_axes = lambda x, y: ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
-    ends = sorted(([*to_axes(x, y), colour, text] for (x, y), colour, text in labels), key=lambda end: -end[1])
-    step = 0.118 / inches
-    places = [min(max(end[1], 0), 1) for end in ends]
-    for _ in range(200):
-        for i in range(1, len(places)):
-            if places[i - 1] - places[i] < step:
-                push = (step - places[i - 1] + places[i]) / 2
-                places[i - 1], places[i] = places[i - 1] + push, places[i] - push
-    shift = max(0, (len(places) and -min(places) - 0.12) or 0)
-    for (x, y, colour, text), place in zip(ends, places):
-        ax.annotate(text, (x, min(max(y, 0), 1)), (1.05, place + shift), xycoords="axes fraction", va="center",
-                    textcoords="axes fraction", fontsize=7, color=colour, annotation_clip=False,
-                    arrowprops=dict(arrowstyle="-", color=colour, linewidth=0.5, shrinkA=1, shrinkB=1,
-                                    relpos=(0, 0.5)))
+    panels, data = FIGURE.get("panels") or [["", ""]], read_csv()
+    fig, grid = panel_grid(panels)
+    whole = all(x == round(x) for series in data.values() for key in LINES for x in series.get(key, [[]])[0] if x == x)
+    handles = {}
+    for ax, (panel, _) in zip(grid.flat, panels):
+        set_scales(ax, whole)
+        for handle in draw(ax, panel, data.get(panel, {})):
+            handles.setdefault(handle.get_label(), handle)
+    ends = names_at_ends(fig, data)
+    for _, _, name in ends:
+        handles.pop(name, None)
+    set_page(fig, grid, [name for _, name in panels], [FIGURE["ylabel"]], list(handles.values()),
+             AXES_HEIGHT if len(grid) == 1 else 0.7 * AXES_HEIGHT, [name for _, _, name in ends])
+    if ends:
+        write_names(grid[0, 0], ends)
+    save(fig)
 
 
 if __name__ == "__main__":

@@ -2,43 +2,14 @@
 
 Stand-alone (matplotlib and the standard library) and yours to edit: every number is in the CSV.
 """
-# SPDX-License-Identifier: Apache-2.0
-import os
-import sys
-
-# This folder holds figures, not modules: one named csv.py or matplotlib.py must not be imported.
-sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
-
-import csv
-import pathlib
-import textwrap
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib import ticker
-from matplotlib.lines import Line2D
-
 # --- style
-WIDTH = 5.5  # inches, the final size in the paper; 3.25 for one column of two
-AXES_HEIGHT = 2.3 if WIDTH > 4 else 1.9  # inches, without labels and legend
-STYLE = {
-    "font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans",  # for Times: "STIXGeneral" and "stix"
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8.5, "legend.fontsize": 7.5 if WIDTH > 4 else 7,
-    "xtick.labelsize": 7.5, "ytick.labelsize": 7.5,
-    "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "axes.axisbelow": True,
-    "xtick.minor.width": 0.4, "ytick.minor.width": 0.4, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.unicode_minus": False,
-    "lines.linewidth": 1.3, "lines.markersize": 3.6, "pdf.fonttype": 42, "figure.dpi": 300,
-}
-GREY = "#555555"
+# --- end of style
 
 # --- settings
 FIGURE = {
     "title": "", "x": "d_dot", "xlabel": "$d_{\\mathrm{dot}}$", "ylabel": "Capacity (associations)",
     "xscale": "log2", "yscale": "log2", "xlim": [6.0, 600.0], "ylim": [6.0, 600.0],
-    "fit": "Fit: slope 1.00 [0.90, 1.10]", "fit_range": [8.0, 384.0],
+    "fit": "Fit: slope 1.00 [0.90, 1.10]",
     "footnote": "Bars: range over seeds.",
 }
 LINES = {  # label in the CSV: legend, colour, marker
@@ -47,12 +18,12 @@ LINES = {  # label in the CSV: legend, colour, marker
 OVERLAYS = {  # label in the CSV: legend
     "theory: capacity of the rank bound": "Theory: rank bound",
 }
-DODGE = 0.1  # shifts labels apart where they share an x, as a factor
+BESIDE = 5.5  # points of the page from one marker to the next where several have one x
 # --- end of settings
 
-BASE = pathlib.Path(__file__).resolve()
 
-
+# --- page
+# --- end of page
 def read_csv():
     """panel -> label -> rows x, capacity, lo, hi, censored; NaN where the CSV has no number."""
     panels = {}
@@ -63,213 +34,106 @@ def read_csv():
     return panels
 
 
-def places(points):
-    """(label, row) -> x, shifted where several labels stand at nearly one x, and nowhere else."""
-    stands = [(row[0], label, i) for label in LINES for i, row in enumerate(points.get(label, []))]
-    where = {}
-    for x, label, i in stands:
-        beside = [other for other in LINES if other == label
-                  or any(abs(row[0] - x) < 0.02 * abs(x) for row in points.get(other, []))]
-        where[label, i] = x * (1 + DODGE * (beside.index(label) - (len(beside) - 1) / 2))
-    return where
+def beside(points, inches):
+    """(label, row) -> how far, in points of the page, a marker stands from its x: markers that would cover each other
+    stand side by side; the x that have several; and the first and last place on the page."""
+    low, high = FIGURE["xlim"]
+    scale = math.log if FIGURE["xscale"] != "linear" else float
+    at = sorted(((scale(row[0]) - scale(low)) / (scale(high) - scale(low)) * 72 * inches, rank, label, i)
+                for rank, label in enumerate(LINES) for i, row in enumerate(points.get(label, []))
+                if math.isfinite(row[0]) and (row[0] > 0 or scale is float))
+    groups = []
+    for one in at:
+        if groups and one[0] - groups[-1][-1][0] < BESIDE:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    aside, shared, ends = {}, set(), [0.0, 72 * inches]
+    for n, group in enumerate(groups):
+        room = [abs(other[0][0] - group[0][0]) for other in groups[max(n - 1, 0):n + 2] if other is not group]
+        step = max(min([BESIDE] + [0.8 * gap / len(group) for gap in room]), 2)
+        for rank, (place, _, label, i) in enumerate(group):
+            aside[label, i] = (rank - (len(group) - 1) / 2) * step
+            ends = [min(ends[0], place + aside[label, i] - BESIDE), max(ends[1], place + aside[label, i] + BESIDE)]
+            if len(group) > 1:
+                shared.add(points[label][i][0])
+    return aside, shared, ends
 
 
-def draw(ax, points):
+def make_room(panels, inches):
+    """Widens the axis where markers that stand beside their x would leave it."""
+    ends = [beside(points, inches)[2] for points in panels.values()] or [[0.0, 72 * inches]]
+    first, last = min(end[0] for end in ends), max(end[1] for end in ends)
+    low, high = FIGURE["xlim"]
+    log = FIGURE["xscale"] != "linear"
+    a, b = (math.log(low), math.log(high)) if log else (low, high)
+    unit = (b - a) / max(72 * inches - (last - first - 72 * inches), 36)
+    wider = [a + first * unit, b + (last - 72 * inches) * unit]
+    FIGURE["xlim"] = [math.exp(x) for x in wider] if log else wider
+
+
+def draw(ax, points, inches):
     handles, floor, ceiling = [], FIGURE["ylim"][0], FIGURE["ylim"][1]
     seen_censored = seen_zero = False
-    where = places(points)
+    aside, shared, _ = beside(points, inches)
+    for x in shared:
+        ax.axvline(x, color="#AAAAAA", linewidth=0.5, linestyle=(0, (1, 2)), zorder=0.6)
     for label, (name, colour, marker) in LINES.items():
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=name))
-        for i, (_, y, lo, hi, censored) in enumerate(points.get(label, [])):
-            x = where[label, i]
+        for i, (x, y, lo, hi, censored) in enumerate(points.get(label, [])):
+            place = ax.transData + ScaledTranslation(aside.get((label, i), 0) / 72, 0, ax.figure.dpi_scale_trans)
             if hi > max(lo, floor):  # capped, lest a bar on a triangle look like an arrow
                 ends = [max(lo, floor), min(hi, ceiling)]
-                ax.plot([x, x], ends, "-", color=colour, linewidth=0.9, zorder=3)
+                ax.plot([x, x], ends, "-", color=colour, linewidth=0.9, zorder=3, transform=place)
                 ax.plot([x] * (2 if hi < ceiling else 1), ends if hi < ceiling else ends[:1], "_", color=colour,
-                        markersize=4, zorder=3)
-            if y <= 0:  # not even the smallest load: a cross on the axis
-                ax.plot([x], [floor], "x", color=colour, markersize=4.5, clip_on=False, zorder=6)
+                        markersize=4, zorder=3, transform=place)
+            if y <= 0:  # not even the smallest number of associations: a cross on the axis
+                ax.plot([x], [floor], "x", color=colour, markersize=4.5, clip_on=False, zorder=6, transform=place)
                 seen_zero = True
                 continue
             if not y == y:
                 continue
-            ax.plot([x], [y], marker, color=colour, markerfacecolor="white" if censored else colour, zorder=4)
-            if censored:  # at least this: the grid of loads ended
-                ax.annotate("", (x, y), (0, 13), textcoords="offset points", zorder=3, annotation_clip=False,
-                            arrowprops=dict(arrowstyle="<-", color=colour, linewidth=0.9, shrinkA=0, shrinkB=2,
-                                            mutation_scale=7))
+            ax.plot([x], [y], marker, color=colour, markerfacecolor="white" if censored else colour, zorder=4,
+                    clip_on=False, transform=place)
+            if censored:  # at least this: larger numbers were not tried
+                ax.annotate("", (x, y), (0, 13), xycoords=place, textcoords="offset points", zorder=3,
+                            annotation_clip=False, arrowprops=dict(arrowstyle="<-", color=colour, linewidth=0.9,
+                                                                   shrinkA=0, shrinkB=2, mutation_scale=7))
                 seen_censored = True
     for label, name in OVERLAYS.items():
         if label in points:
             x, y = zip(*((row[0], row[1]) for row in points[label]))
             handles += ax.plot(x, y, color=GREY, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1, label=name)
-    if FIGURE["fit"] and "fit: slope" in points and min(FIGURE["fit_range"]) > 0:
-        slope, intercept = points["fit: slope"][0][1], points["fit: intercept"][0][1]
-        low, high = FIGURE["fit_range"]
+    sizes = [row[0] for label in LINES for row in points.get(label, []) if row[0] > 0]
+    if FIGURE["fit"] and "fit: slope" in points and sizes:
+        slope, intercept, (low, high) = points["fit: slope"][0][1], points["fit: intercept"][0][1], (min(sizes), max(sizes))
         x = [low * (high / low) ** (i / 200) for i in range(201)]
         handles += ax.plot(x, [slope * value + intercept for value in x], color="black", linewidth=0.8,
                            zorder=2, label=FIGURE["fit"])
     if seen_censored:
         handles.append(Line2D([], [], color=GREY, marker="$\\uparrow$", linestyle="none", markersize=7,
-                              label="At least (grid ended)"))
+                              label="At least (largest number tested)"))
     if seen_zero:
-        handles.append(Line2D([], [], color=GREY, marker="x", linestyle="none", label="Below the smallest load"))
+        handles.append(Line2D([], [], color=GREY, marker="x", linestyle="none", label="Below the smallest number tested"))
+    if shared:
+        handles.append(Line2D([], [], color="#AAAAAA", linewidth=0.5, linestyle=(0, (1, 2)),
+                              label="True x of the markers beside it"))
     return handles
-
-
-def direct_labels(ax, points):
-    """None: points are named by the legend."""
-    return []
-
-
-# --- page
-def wrapped(text, inches, size):
-    """`text` in lines that fit, for a font of so many points; formulas count as their letters and stay whole."""
-    room = int(inches * 72 / (0.56 * size))
-    parts = text.split("$")
-    parts[1::2] = [formula.replace(" ", "\0") for formula in parts[1::2]]
-    lines = [textwrap.fill(line, max(room, 20)) for line in "$".join(parts).split("\n")]
-    return "\n".join(lines).replace("\0", " ")
-
-
-def set_ticks(axis, scale, limits, places):
-    """Labels that say where one is: at `places`, and on a logarithmic axis of few decades also between these."""
-    low, high = limits
-    upright = axis.axis_name == "y"  # where labels must be short
-    if places:
-        axis.set_major_locator(ticker.FixedLocator(places))
-        axis.set_minor_locator(ticker.NullLocator())
-    if scale != "log" or low <= 0 or (not places and high > (30 if upright else 1000) * low):
-        return
-    if not places:
-        axis.set_major_locator(ticker.MaxNLocator(5) if high < 3 * low else
-                               ticker.LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
-    axis.set_minor_formatter(ticker.NullFormatter())
-    within = min(places or [low]) >= 6e-4 and max(places or [high]) < 2e4
-    axis.set_major_formatter(plain if within else short if upright else scientific)
-
-
-def plain(x, _):
-    return f"{x:g}"
-
-
-def short(x, _):
-    digits, power = f"{x:.2e}".split("e")
-    return f"{float(digits):g}e{int(power)}"
-
-
-def scientific(x, _):
-    digits, power = f"{x:.2e}".split("e")
-    digits = f"{float(digits):g}"
-    return f"$10^{{{int(power)}}}$" if digits == "1" else f"${digits}{{\\cdot}}10^{{{int(power)}}}$"
-
-
-def power_of_two(x, _):
-    if x >= 1 << 20:
-        return f"{x / (1 << 20):g} Mi"
-    return f"{x / 1024:g} Ki" if x >= 10_000 else f"{x:g}"
-
-
-def set_scales(ax):
-    for axis, scale, side in ((ax.xaxis, FIGURE["xscale"], "x"), (ax.yaxis, FIGURE["yscale"], "y")):
-        options = {"base": 2} if scale == "log2" else {}
-        (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)(scale[:3] if options else scale, **options)
-        if options:
-            axis.set_major_formatter(power_of_two)
-        set_ticks(axis, scale, FIGURE[side + "lim"], FIGURE.get(side + "ticks"))
 
 
 def main():
     plt.rcParams.update(STYLE)
-    panels = FIGURE.get("panels") or [["", ""]]
-    columns = min(len(panels), 2 if WIDTH < 4 else 3 if len(panels) != 4 else 2)
-    rows = -(-len(panels) // columns)
-    fig, grid = plt.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, figsize=(WIDTH, 3))
-    data, handles, right = read_csv(), [], 0.18
-    for ax, (panel, name) in zip(grid.flat, panels):
-        set_scales(ax)
-        ax.set(xlim=FIGURE["xlim"], ylim=FIGURE["ylim"])
-        ax.grid(color="#E6E6E6", linewidth=0.5)
-        for handle in draw(ax, data.get(panel, {})):
-            if handle.get_label() not in [known.get_label() for known in handles]:
-                handles.append(handle)
-        if len(panels) > 1:
-            ax.set_title(name, loc="left", fontsize=STYLE["font.size"], pad=3)
-    for ax in grid.flat[len(panels):]:
-        ax.set_visible(False)
-        grid.flat[list(grid.flat).index(ax) - columns].tick_params(labelbottom=True)
-    direct = direct_labels(grid[0, 0], data.get("", {})) if len(panels) == 1 else []
-    if direct:  # names at the ends of the lines, and a margin for them
-        handles = [handle for handle in handles if handle.get_label() not in [text for _, _, text in direct]]
-    # Sizes in inches, from the bottom: footnote, legend, axis title, panels, title.
-    note = wrapped(FIGURE["footnote"], WIDTH - 0.1, 6.5) if FIGURE["footnote"] else ""
-    note_height = 0.125 * (note.count("\n") + 1) + 0.05 if note else 0.03
-    legend, legend_height = None, 0
-    for across in (4, 3, 2, 1, 0):  # as many as fit; 0: one, and long names in several lines
-        if not handles:
-            break
-        for handle in handles if across == 0 else []:
-            handle.set_label(wrapped(handle.get_label(), WIDTH - 0.7, plt.rcParams["legend.fontsize"]))
-        legend = fig.legend(handles=handles, loc="lower center", ncol=max(across, 1), frameon=False, borderaxespad=0,
-                            columnspacing=1.2, handlelength=2.1, handletextpad=0.5, labelspacing=0.35)
-        extent = legend.get_window_extent(fig.canvas.get_renderer())
-        legend_height = extent.height / fig.dpi
-        if across == 0 or extent.width < 0.98 * fig.bbox.width:
-            break
-        legend.remove()
-    title = wrapped(FIGURE["title"], WIDTH - 0.6, STYLE["axes.titlesize"]) if FIGURE["title"] else ""
-    over = 0.14 if FIGURE.get("vertical") else 0.04  # words on a vertical line, or the top tick
-    over += 0.16 if len(panels) > 1 else 0
-    top = 0.06 + over + (0.15 * (title.count("\n") + 1) if title else 0)
-    bottom = 0.42 + legend_height + note_height
-    height_of_one = AXES_HEIGHT if rows == 1 else 0.7 * AXES_HEIGHT
-    between = 0.22 if len(panels) > 1 else 0
-    height = bottom + rows * height_of_one + (rows - 1) * between + top
-    left = 0.58
-    if direct:
-        sizes = [len(text.replace("\\mathrm", "").replace("$", "")) for _, _, text in direct]
-        right = min(0.30 + 0.058 * max(sizes), 0.42 * WIDTH)
-    fig.set_size_inches(WIDTH, height)
-    fig.subplots_adjust(left=left / WIDTH, right=1 - right / WIDTH, bottom=bottom / height, top=1 - top / height,
-                        hspace=between / height_of_one, wspace=0.12)
-    middle = (left + WIDTH - right) / 2 / WIDTH
-    fig.text(middle, (bottom - 0.40) / height, FIGURE["xlabel"], ha="center", va="bottom")
-    fig.text(0.04 / WIDTH, (bottom + height - top) / 2 / height, FIGURE["ylabel"], rotation=90, ha="left", va="center")
-    if title:
-        fig.text(left / WIDTH, 1 - 0.04 / height, title, ha="left", va="top", fontsize=STYLE["axes.titlesize"],
-                 linespacing=1.1)
-    if legend:
-        legend.set_bbox_to_anchor((0.5, note_height / height), transform=fig.transFigure)
-    if direct:
-        write_labels(grid[0, 0], direct, height_of_one)
-    if note:
-        fig.text(0.5, 0.035 / height, note, ha="center", va="bottom", fontsize=6.5, color=GREY, linespacing=1.1)
-    for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {})):
-        temporary = BASE.with_suffix(f".{kind}.{os.getpid()}.tmp")
-        try:
-            fig.savefig(temporary, format=kind, **options)
-            os.replace(temporary, BASE.with_suffix("." + kind))
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def write_labels(ax, labels, inches):
-    """Names at the right of the axes, pushed apart, each with a thin line to the end of its line."""
-    to_axes = lambda x, y: ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
-    ends = sorted(([*to_axes(x, y), colour, text] for (x, y), colour, text in labels), key=lambda end: -end[1])
-    step = 0.118 / inches
-    places = [min(max(end[1], 0), 1) for end in ends]
-    for _ in range(200):
-        for i in range(1, len(places)):
-            if places[i - 1] - places[i] < step:
-                push = (step - places[i - 1] + places[i]) / 2
-                places[i - 1], places[i] = places[i - 1] + push, places[i] - push
-    shift = max(0, (len(places) and -min(places) - 0.12) or 0)
-    for (x, y, colour, text), place in zip(ends, places):
-        ax.annotate(text, (x, min(max(y, 0), 1)), (1.05, place + shift), xycoords="axes fraction", va="center",
-                    textcoords="axes fraction", fontsize=7, color=colour, annotation_clip=False,
-                    arrowprops=dict(arrowstyle="-", color=colour, linewidth=0.5, shrinkA=1, shrinkB=1,
-                                    relpos=(0, 0.5)))
+    panels, data = FIGURE.get("panels") or [["", ""]], read_csv()
+    fig, grid = panel_grid(panels)
+    handles, inches = {}, 0.9 * (WIDTH - 0.75) / grid.shape[1]
+    make_room(data, inches)
+    for ax, (panel, _) in zip(grid.flat, panels):
+        set_scales(ax, True)
+        for handle in draw(ax, data.get(panel, {}), inches):
+            handles.setdefault(handle.get_label(), handle)
+    set_page(fig, grid, [name for _, name in panels], [FIGURE["ylabel"]], list(handles.values()),
+             AXES_HEIGHT if len(grid) == 1 else 0.7 * AXES_HEIGHT)
+    save(fig)
 
 
 if __name__ == "__main__":

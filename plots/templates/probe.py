@@ -2,37 +2,10 @@
 
 Stand-alone (matplotlib and the standard library) and yours to edit: every number is in the CSV.
 """
-# SPDX-License-Identifier: Apache-2.0
-import os
-import sys
-
-# This folder holds figures, not modules: one named csv.py or matplotlib.py must not be imported.
-sys.path[:] = [path for path in sys.path if os.path.realpath(path) != os.path.dirname(os.path.realpath(__file__))]
-
-import csv
-import math
-import pathlib
-import textwrap
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.lines import Line2D
-
 # --- style
-WIDTH = 5.5  # inches, the final size in the paper; 3.25 for one column of two
+# --- end of style
 PANEL_HEIGHT = 1.45  # inches
-STYLE = {
-    "font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans",  # for Times: "STIXGeneral" and "stix"
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "legend.fontsize": 7.5 if WIDTH > 4 else 7,
-    "xtick.labelsize": 7, "ytick.labelsize": 7,
-    "axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "axes.axisbelow": True,
-    "xtick.minor.width": 0.4, "ytick.minor.width": 0.4, "xtick.minor.size": 1.5, "ytick.minor.size": 1.5,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.unicode_minus": False,
-    "lines.linewidth": 1.1, "lines.markersize": 3.4, "pdf.fonttype": 42, "figure.dpi": 300,
-}
-GREY = "#555555"
+STYLE.update({"lines.linewidth": 1.1, "lines.markersize": 3.4, "xtick.labelsize": 7, "ytick.labelsize": 7})
 
 # --- settings
 FIGURE = {
@@ -51,9 +24,11 @@ OVERLAYS = {  # (label, 0) in the CSV: colour
 OVERLAY_NAMES = {"theory": "Theory, random keys"}  # what stands before ':' in a label: legend
 # --- end of settings
 
-BASE = pathlib.Path(__file__).resolve()
+DASHES = {"--": (0, (5, 1.5)), ":": (0, (1.2, 1.2)), "-.": (0, (5, 1.5, 1.2, 1.5))}
 
 
+# --- page
+# --- end of page
 def read_csv():
     """(metric, panel) -> label -> columns x / d_key, median, lo, hi; NaN where the CSV has no number."""
     panels = {}
@@ -67,84 +42,49 @@ def read_csv():
 
 
 def draw(ax, series, log, limits):
-    low = limits[0]
+    low, high = limits
     for rank, ((label, _), (name, colour, marker, dash)) in enumerate(LINES.items()):
         if label not in series:
             continue
         x, median, lo, hi = [[max(y, low) if log and i and y == y else y for y in column]
                              for i, column in enumerate(series[label])]
+        shown = [y if math.isfinite(y) else math.nan for y in median]
         ax.fill_between(x, lo, hi, color=colour, alpha=0.18, linewidth=0, zorder=2)
-        ax.plot(x, [y if math.isfinite(y) else math.nan for y in median], color=colour, marker=marker, linestyle=dash,
-                markeredgecolor="white", markeredgewidth=0.4, zorder=4 + 0.01 * rank, clip_on=log)
+        ax.plot(x, shown, color=colour, linestyle=DASHES.get(dash, dash), zorder=4 + 0.01 * rank)
+        whole = [(at, y) for at, y in zip(x, shown) if low <= y <= high]
+        if whole:  # markers are whole where a line ends on the frame
+            ax.plot(*zip(*whole), color=colour, marker=marker, linestyle="none", markeredgecolor="white",
+                    markeredgewidth=0.4, zorder=4.005 + 0.01 * rank, clip_on=False)
     for (label, _), colour in OVERLAYS.items():
         if label in series:
             ax.plot(*series[label][:2], color=colour, linestyle=(0, (4, 2)), linewidth=0.9, zorder=3)
-
-
-def wrapped(text, inches, size):
-    """`text` in lines that fit, for a font of so many points; formulas stay whole."""
-    parts = text.split("$")
-    parts[1::2] = [formula.replace(" ", "\0") for formula in parts[1::2]]
-    return textwrap.fill("$".join(parts), max(int(inches * 72 / (0.56 * size)), 20)).replace("\0", " ")
 
 
 def main():
     plt.rcParams.update(STYLE)
     panels, rows, data = FIGURE["panels"], FIGURE["rows"], read_csv()
     fig, grid = plt.subplots(len(rows), len(panels), squeeze=False, sharex=True, sharey="row", figsize=(WIDTH, 3))
-    for axes, (metric, ylabel, scale, limits) in zip(grid, rows):
-        for column, (ax, (panel, name)) in enumerate(zip(axes, panels)):
+    looks = {}  # of the vertical lines
+    for axes, (metric, _, scale, limits) in zip(grid, rows):
+        for ax, (panel, _) in zip(axes, panels):
             ax.set_xscale("log", base=2)
             ax.set_yscale(scale)
             ax.set(xlim=FIGURE["xlim"], ylim=limits)
+            set_ticks(ax.xaxis, "log2", FIGURE["xlim"], None, False)
+            set_ticks(ax.yaxis, scale, limits, None, False)
             ax.grid(color="#E6E6E6", linewidth=0.5)
             draw(ax, data.get((metric, panel), {}), scale == "log", limits)
-            if metric == rows[0][0]:
-                ax.set_title(name, loc="left", pad=3)
-            if metric == rows[-1][0]:
-                for x, words in FIGURE["vertical"].get(panel, []):
-                    ax.axvline(x, color=GREY, linewidth=0.7, linestyle=":", zorder=1)
-                    ax.annotate(words, (x, 1), (0, 1), xycoords=("data", "axes fraction"), textcoords="offset points",
-                                ha="center", va="bottom", fontsize=6, color=GREY)
-                ax.xaxis.set_major_formatter("{x:g}")
-            if column == 0:
-                ax.set_ylabel(ylabel)
-    handles = [Line2D([], [], color=colour, marker=marker, linestyle=dash, markeredgecolor="white", markeredgewidth=0.4,
-                      label=name) for name, colour, marker, dash in LINES.values()]
+            for x, words in FIGURE["vertical"].get(panel, []) if metric == rows[-1][0] else []:
+                looks.setdefault(words, dict(color=GREY, linewidth=0.8, linestyle=[":", "-."][len(looks) % 2]))
+                ax.axvline(x, zorder=1, **looks[words])
+    handles = [Line2D([], [], color=colour, marker=marker, linestyle=DASHES.get(dash, dash), markeredgecolor="white",
+                      markeredgewidth=0.4, label=name) for name, colour, marker, dash in LINES.values()]
     handles += [Line2D([], [], color=GREY, linestyle=(0, (4, 2)), linewidth=0.9, label=name)
                 for name in OVERLAY_NAMES.values()]
-    # Sizes in inches, from the bottom: footnote, legend, axis title, panels, title.
-    note = wrapped(FIGURE["footnote"], WIDTH - 0.1, 6.5) if FIGURE["footnote"] else ""
-    note_height = 0.125 * (note.count("\n") + 1) + 0.05 if note else 0.03
-    for across in (4, 3, 2, 1):  # as many as fit
-        legend = fig.legend(handles=handles, loc="lower center", ncol=across, frameon=False, borderaxespad=0,
-                            columnspacing=1.2, handlelength=2.1, handletextpad=0.5, labelspacing=0.35)
-        extent = legend.get_window_extent(fig.canvas.get_renderer())
-        if across == 1 or extent.width < 0.98 * fig.bbox.width:
-            break
-        legend.remove()
-    title = wrapped(FIGURE["title"], WIDTH - 0.6, STYLE["axes.titlesize"]) if FIGURE["title"] else ""
-    top = 0.24 + (0.16 * (title.count("\n") + 1) if title else 0)
-    bottom = 0.44 + extent.height / fig.dpi + note_height
-    between, left, right = 0.20, 0.60, 0.10
-    height = bottom + len(rows) * PANEL_HEIGHT + (len(rows) - 1) * between + top
-    fig.set_size_inches(WIDTH, height)
-    fig.subplots_adjust(left=left / WIDTH, right=1 - right / WIDTH, bottom=bottom / height, top=1 - top / height,
-                        hspace=between / PANEL_HEIGHT, wspace=0.08)
-    fig.align_ylabels()
-    fig.text((left + WIDTH - right) / 2 / WIDTH, (bottom - 0.40) / height, FIGURE["xlabel"], ha="center", va="bottom")
-    if title:
-        fig.text(left / WIDTH, 1 - 0.04 / height, title, ha="left", va="top", fontsize=STYLE["axes.titlesize"])
-    legend.set_bbox_to_anchor((0.5, note_height / height), transform=fig.transFigure)
-    if note:
-        fig.text(0.5, 0.035 / height, note, ha="center", va="bottom", fontsize=6.5, color=GREY, linespacing=1.1)
-    for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {})):
-        temporary = BASE.with_suffix(f".{kind}.{os.getpid()}.tmp")
-        try:
-            fig.savefig(temporary, format=kind, **options)
-            os.replace(temporary, BASE.with_suffix("." + kind))
-        finally:
-            temporary.unlink(missing_ok=True)
+    handles += [Line2D([], [], label=words, **look) for words, look in looks.items()]
+    names = [name for _, name in panels] if len(panels) > 1 else [panels[0][1], ""]
+    set_page(fig, grid, names, [ylabel for _, ylabel, _, _ in rows], handles, PANEL_HEIGHT)
+    save(fig)
 
 
 if __name__ == "__main__":

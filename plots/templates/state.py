@@ -17,7 +17,7 @@ GATES = []
 def main():
     values, rank, at = load("singular_values"), load("effective_rank"), load("spectrum_positions")
     most = min(values.shape[-1], max(at))
-    fig, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 1.75 + (0.2 if TITLE else 0)))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2))
     colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, most))
     for i in range(most):  # of the first head
         left.plot(at, values[:, 0, i], color=colours[i], linewidth=0.7, clip_on=False)
@@ -41,12 +41,9 @@ def main():
         ax.spines[["top", "right"]].set_visible(False)
         ax.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4, integer=True))
         ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+        ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:.6g}"))
         ax.grid(color="#E6E6E6", linewidth=0.5)
-    height = fig.get_figheight()
-    fig.subplots_adjust(left=0.54 / WIDTH, right=1 - 0.08 / WIDTH, bottom=0.40 / height,
-                        top=1 - (0.26 if TITLE else 0.08) / height, wspace=0.55)
-    if TITLE:
-        fig.text(0.54 / WIDTH, 1 - 0.06 / height, TITLE, ha="left", va="top", fontsize=8)
+    place(fig, np.array([[left, right]]), 1.25)
     save(fig)
 
 
