@@ -69,6 +69,8 @@ double work_of_step(const Run& run) {
   const double p = std::max<double>(d, static_cast<double>(run.d_dot));
   const double batch = static_cast<double>(run.config.get_int(probe ? "eval.sequences" : "train.batch"));
   const double state = find_memory(run.config.get_string("memory.name"))->forms_state ? values : 1;
+  if (probe && state > 1)
+    return 40 * batch * shape.T * p * d;  // its values have d numbers, and the state is formed once
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
   return tables + 20 * batch * shape.T * p * state * shape.Q;
 }
