@@ -114,7 +114,7 @@ wait_for_start() { # wait_for_start STORE
   refused "crosstalk export STORE" "$crosstalk" describe python
   refused 'task.name = "file"' "$crosstalk" describe mad
   refused "crosstalk run tiny.toml" "$crosstalk" tiny.toml
-  refused "crosstalk describe delta" "$crosstalk" delta
+  refused "'crosstalk describe delta' explains it" "$crosstalk" delta
   refused "did you mean 'run'" "$crosstalk" train tiny.toml
   run -0 "$crosstalk" help intervals
   [ "$output" = "$("$crosstalk" describe intervals)" ]
@@ -224,7 +224,7 @@ wait_for_start() { # wait_for_start STORE
   for command in "table final" "export"; do
     # shellcheck disable=SC2086
     run -0 --separate-stderr "$crosstalk" $command tiny.toml --set seeds=1 --store runs/elsewhere
-    [[ $output == *"linear"* ]]
+    [ "$(grep -ci linear <<<"$output")" -gt 0 ]
   done
   refused 'no study' "$crosstalk" export runs/elsewhere --store runs/tiny
 }
@@ -359,14 +359,14 @@ PY
   run -0 --separate-stderr "$crosstalk" plan long.toml
   seconds=$(python3 -c "print($EPOCHREALTIME - $start)")
   [[ $output == *"time: about "*" like these if every run takes its train.max_steps, less where runs stop early"* ]]
-  [[ $output == *"if none takes more than 5000 (an estimate: 2 of 2 memories just tried for "* ]]
-  python3 -c "assert $seconds < $(patient 5), $seconds"
+  [[ $output == *"if none takes more than 5000 (an estimate: "*" of 2 memories just tried for "* ]]
+  python3 -c "assert $seconds < $(patient 10), $seconds"  # three on an idle machine
   [ ! -e runs ]
   "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
 time = json.load(sys.stdin)["time"]
 assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   run -0 --separate-stderr "$crosstalk" plan "$source/experiments/probe.toml" --set memory=sum,mesa
-  [[ $output == *"time: about "*" like these (an estimate: 2 of 2 memories just tried for "* ]]
+  [[ $output == *"time: about "*" like these (an estimate: "*" of 2 memories just tried for "* ]]
 }
 
 @test "plan says when so many keys leave no capacity" {
@@ -688,4 +688,25 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   "$crosstalk" version --json | python3 -c 'import json, sys
 v = json.load(sys.stdin)
 assert v["version"].count(".") == 2 and v["compiler"] and (v["commit"] == "unknown" or len(v["commit"]) == 40), v'
+}
+
+@test "docs/own_model.py keeps what is done when it is stopped" {
+  python3 - "$source/docs" <<'PY'
+import sys, types
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+for name in ("numpy", "torch", "torch.nn", "torch.nn.functional"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["torch"].nn, sys.modules["torch.nn"].Module = sys.modules["torch.nn"], object
+sys.modules["torch.nn.functional"].elu = sys.modules["torch.nn.functional"].one_hot = None
+import own_model
+lines = []
+def train(*_):
+    lines.append(open("mine.csv").read().count("\n"))
+    return 0.5, 10
+own_model.train = train
+sys.argv = ["own_model.py", "--loads", "4,8", "--seeds", "1,2"]
+own_model.main()
+assert lines[1:] == [2, 3, 4], lines  # the head, and a row for each that was trained before
+PY
 }
