@@ -128,7 +128,8 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
       if (matches(*value, wanted)) matching.push_back(record);
     }
     if (values.empty())
-      throw std::invalid_argument(fmt::format("--where {}={}: {}", key, wanted, unknown_to_all(records, key)));
+      throw std::invalid_argument(
+          fmt::format("--where {}={}: {}", key, wanted, unknown_to_all(records, key)));
     if (matching.empty())
       throw std::invalid_argument(fmt::format("--where {}={}: no record matches; there are {}", key, wanted,
                                               fmt::join(sorted_values(values), ", ")));
@@ -158,10 +159,12 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   }
   for (const std::string& key : keys) {
     if (seen.count(key) != 0) continue;
-    const bool field = std::any_of(records.begin(), records.end(),
-                                   [&](const Record* record) { return field_text(*record, key).has_value(); });
-    const std::string why = field ? "it chooses among values of a key of the study, such as train.learning_rate"
-                                  : unknown_to_all(records, key);
+    const bool field = std::any_of(records.begin(), records.end(), [&](const Record* record) {
+      return field_text(*record, key).has_value();
+    });
+    const std::string why = field
+                                ? "it chooses among values of a key of the study, such as train.learning_rate"
+                                : unknown_to_all(records, key);
     throw std::invalid_argument(fmt::format("--best {}: {}", key, why));
   }
   RecordList chosen;

@@ -115,9 +115,8 @@ void check_choice(const Command& command, const CommandOption& option, const std
   for (const std::string& choice : option.choices)
     if (choice == value) return;
   const std::string near = nearest_name(value, option.choices);
-  usage_error(command,
-              fmt::format("{} is {}, not '{}'{}", spelt, join(option.choices, ", ", " or "),
-                          value, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  usage_error(command, fmt::format("{} is {}, not '{}'{}", spelt, join(option.choices, ", ", " or "), value,
+                                   near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ void check_directory(const std::string& directory) {
   fs::path parent = target.parent_path();
   while (!fs::exists(fs::symlink_status(parent, error)) && parent != parent.parent_path())
     parent = parent.parent_path();  // what is missing above it is made
-  if (!fs::is_directory(parent, error))
-    refuse(directory, fmt::format("{} is no directory", parent.string()));
+  if (!fs::is_directory(parent, error)) refuse(directory, fmt::format("{} is no directory", parent.string()));
   check_writable(directory, parent);
 }
 
@@ -71,7 +70,8 @@ class NewFiles {
       : directory_(directory), folder_(directory), fresh_(folder_ / fmt::format(".new-{}", ::getpid())) {
     std::error_code error;
     const fs::path path = fs::absolute(folder_).lexically_normal();
-    for (fs::path above = path; !fs::exists(above, error); above = above.parent_path()) made_.push_back(above);
+    for (fs::path above = path; !fs::exists(above, error); above = above.parent_path())
+      made_.push_back(above);
     fs::create_directories(path, error);
     if (!fs::is_directory(folder_)) refuse(directory_, error.message());
     fs::create_directory(fresh_, error);

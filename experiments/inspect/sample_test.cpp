@@ -159,7 +159,8 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
   std::ofstream(folder_ / "file") << "mine";
   EXPECT_NE(refusal((folder_ / "file").string()).find("exists and is not a directory"), std::string::npos);
   EXPECT_NE(refusal((folder_ / "file" / "below").string()).find("is no directory"), std::string::npos);
-  EXPECT_NE(refusal((folder_ / "file" / "far" / "below").string()).find("is no directory"), std::string::npos);
+  EXPECT_NE(refusal((folder_ / "file" / "far" / "below").string()).find("is no directory"),
+            std::string::npos);
   EXPECT_NE(refusal("").find("name is empty"), std::string::npos);
   EXPECT_EQ(text_of(folder_ / "file"), "mine");
   EXPECT_THROW(write((folder_ / "none").string(), "recall", {}, Split::eval, 0), std::runtime_error);

@@ -190,9 +190,10 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
   const std::vector<int> numbers = replicas_of(arguments, training.device);
   const auto total = static_cast<std::int64_t>(shapes.size() * numbers.size());
   if (!arguments.has("json") && total > 1)
-    print_note(console, fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
-                                    "--study-packs the whole study in 20 s",
-                                    plural(total, "shape"), steps > 0 ? plural(3 * steps, "step") : "about 5 s"));
+    print_note(console,
+               fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
+                           "--study-packs the whole study in 20 s",
+                           plural(total, "shape"), steps > 0 ? plural(3 * steps, "step") : "about 5 s"));
   std::vector<Row> rows;
   const double start = steady_seconds();
   for (const Run& shape : shapes) {
@@ -215,10 +216,11 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
           },
           steps, kLongEnough);
       if (!arguments.has("json"))
-        print_note(console, fmt::format("{}, {} at a time: {} model-steps/s{}", row.run.label,
-                                        plural(static_cast<std::int64_t>(row.in_flight()), "replica"),
-                                        rate_text(row.rate()),
-                                        progress_text(std::ssize(rows) + 1, total, steady_seconds() - start)));
+        print_note(
+            console,
+            fmt::format("{}, {} at a time: {} model-steps/s{}", row.run.label,
+                        plural(static_cast<std::int64_t>(row.in_flight()), "replica"), rate_text(row.rate()),
+                        progress_text(std::ssize(rows) + 1, total, steady_seconds() - start)));
       rows.push_back(std::move(row));
     }
   }
@@ -331,7 +333,8 @@ int run_bench(const Arguments& arguments, Console& console) {
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
   if (arguments.has("seconds") && !arguments.has("study-packs"))
     throw UsageError(
-        "bench: --seconds belongs to --study-packs, which trains the whole study for so long; without it each shape "
+        "bench: --seconds belongs to --study-packs, which trains the whole study for so long; without it "
+        "each shape "
         "is measured for as long as it needs, or for --steps N");
   if (study.runs.empty()) throw UsageError("the study has no runs");
   const auto probes = std::erase_if(study.runs, [](const Run& run) { return is_probe(run.config); });

@@ -69,15 +69,17 @@ std::string refusal_of(const char* name, const std::string& option) {
 }
 
 TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
-  EXPECT_EQ(refusal_of("run", "--seeds"),
-            "run: unknown option --seeds: seeds belong to the study, and --set replaces them: --set seeds=1,2,3");
+  EXPECT_EQ(
+      refusal_of("run", "--seeds"),
+      "run: unknown option --seeds: seeds belong to the study, and --set replaces them: --set seeds=1,2,3");
   EXPECT_EQ(refusal_of("export", "--seed"),
             "export: unknown option --seed: to take some of the seeds: --where seed=1,2,3");
   EXPECT_NE(refusal_of("run", "--gpu").find("--device cuda:0"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--resume").find("trains what is missing"), std::string::npos);
-  EXPECT_EQ(refusal_of("plan", "--lr"),
-            "plan: unknown option --lr: train.learning_rate is a key of the study, and --set replaces it: --set "
-            "train.learning_rate=VALUE");
+  EXPECT_EQ(
+      refusal_of("plan", "--lr"),
+      "plan: unknown option --lr: train.learning_rate is a key of the study, and --set replaces it: --set "
+      "train.learning_rate=VALUE");
   EXPECT_NE(refusal_of("run", "--epochs").find("--set train.epochs=VALUE"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--batch-size").find("--set train.batch=VALUE"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--d-key").find("--set model.d_key=VALUE"), std::string::npos);
@@ -90,10 +92,11 @@ TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
 }
 
 TEST(Arguments, AreNamedAsTheyWereWritten) {
-  for (const auto& [words, wanted] : {std::pair<std::vector<std::string>, std::string>{{"s", "-n", "0"}, "-n needs"},
-                                      {{"s", "-n0"}, "-n needs"},
-                                      {{"s", "--count", "0"}, "--count needs"},
-                                      {{"s", "--count=0"}, "--count needs"}}) {
+  for (const auto& [words, wanted] :
+       {std::pair<std::vector<std::string>, std::string>{{"s", "-n", "0"}, "-n needs"},
+        {{"s", "-n0"}, "-n needs"},
+        {{"s", "--count", "0"}, "--count needs"},
+        {{"s", "--count=0"}, "--count needs"}}) {
     try {
       parse_arguments(command(), words).integer("count", 1, 1);
       ADD_FAILURE() << wanted;

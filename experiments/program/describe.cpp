@@ -354,8 +354,10 @@ std::vector<std::string> known_names() {
 /// What people ask for that has no entry of its own; "" for anything else.
 std::string answer_to(const std::string& name) {
   if (name == "python")
-    return "Python reads what the program writes: 'crosstalk export STORE' for pandas, 'crosstalk sample TASK --out "
-           "DIR' and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own results "
+    return "Python reads what the program writes: 'crosstalk export STORE' for pandas, 'crosstalk sample "
+           "TASK --out "
+           "DIR' and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own "
+           "results "
            "come in";
   if (name == "mad" || name == "mad-lab")
     return "in-context recall of MAD is made with task.name = \"file\": README, \"Your own task\", and "

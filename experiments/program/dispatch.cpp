@@ -24,7 +24,8 @@ namespace {
   std::vector<std::string> names;
   for (const Command* command : commands()) names.push_back(command->name);
   if (name.ends_with(".toml"))
-    throw UsageError(fmt::format("'{0}' is no command; to train this study: crosstalk run {0}", shell_quote(name)));
+    throw UsageError(
+        fmt::format("'{0}' is no command; to train this study: crosstalk run {0}", shell_quote(name)));
   if (const std::string ours = synonym_of(name, names); !ours.empty())
     throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, ours));
   if (is_described(name))

@@ -131,7 +131,8 @@ LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
   const std::vector<std::string> names = {arguments.positional.begin() + 1, arguments.positional.end()};
   LabelledRecords rows = load_rows(names, arguments, console);
   if (rows.rows.empty())
-    throw UsageError(fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
+    throw UsageError(
+        fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
   return rows;
 }
 

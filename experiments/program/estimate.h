@@ -11,6 +11,7 @@ namespace crosstalk::program {
 /// On the CPU: the smallest and the largest shape of each memory are trained side by side on all cores, as long as
 /// `budget` seconds last; others follow by their arithmetic. On a GPU, which a try of two seconds says nothing about:
 /// by what the arithmetic of recorded studies took, where there are such.
-TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOptions& training, double budget = 2);
+TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOptions& training,
+                           double budget = 2);
 
 }  // namespace crosstalk::program

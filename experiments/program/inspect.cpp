@@ -113,8 +113,9 @@ void check_folder(const fs::path& folder) {
     throw UsageError(fmt::format("--out {}: it exists and is not a folder", folder.string()));
   for (fs::path at = fs::absolute(folder).lexically_normal(); at.has_relative_path(); at = at.parent_path())
     if (fs::exists(at / "store.json", error))
-      throw UsageError(fmt::format("--out {}: {} is a store, which holds nothing but runs; name another folder",
-                                   folder.string(), at.string()));
+      throw UsageError(
+          fmt::format("--out {}: {} is a store, which holds nothing but runs; name another folder",
+                      folder.string(), at.string()));
   const fs::path readme = folder / "README.txt";
   if (!fs::exists(readme, error)) return;
   std::string line;

@@ -40,11 +40,18 @@ TEST(Synonyms, PointToWhatThereIs) {
 
 TEST(Synonyms, OfPapersLeadToTheirMemories) {
   const std::vector<std::string> memories = default_schema().memory_names();
-  const std::vector<std::pair<const char*, const char*>> wanted = {
-      {"DeltaNet", "deltanet"}, {"Mamba", "mamba2"},         {"RetNet", "retnet"},
-      {"attention", "softmax"}, {"transformer", "softmax"},  {"Gated DeltaNet", "gated_delta"},
-      {"GLA", "gla"},           {"xLSTM", "mlstm"},          {"RWKV-7", "rwkv7"},
-      {"MesaNet", "mesa"},      {"Kimi Delta Attention", "kda"}, {"TTT-Linear", "ttt_linear"}};
+  const std::vector<std::pair<const char*, const char*>> wanted = {{"DeltaNet", "deltanet"},
+                                                                   {"Mamba", "mamba2"},
+                                                                   {"RetNet", "retnet"},
+                                                                   {"attention", "softmax"},
+                                                                   {"transformer", "softmax"},
+                                                                   {"Gated DeltaNet", "gated_delta"},
+                                                                   {"GLA", "gla"},
+                                                                   {"xLSTM", "mlstm"},
+                                                                   {"RWKV-7", "rwkv7"},
+                                                                   {"MesaNet", "mesa"},
+                                                                   {"Kimi Delta Attention", "kda"},
+                                                                   {"TTT-Linear", "ttt_linear"}};
   for (const auto& [name, ours] : wanted) EXPECT_EQ(nearest_name(name, memories), ours) << name;
 }
 

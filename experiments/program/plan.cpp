@@ -69,9 +69,12 @@ void print_json(const Study& study, const StoreHeads& heads, const std::filesyst
                 Console& console) {
   const StoreContents& contents = heads.contents;
   const TimeForecast time = time_of(study, heads);
-  nlohmann::ordered_json json = {{"study", study.name},        {"title", study.title},
-                                 {"count", study.runs.size()}, {"product", study.product},
-                                 {"store", store.string()},    {"time", {{"seconds", nullptr}, {"text", time.text}}},
+  nlohmann::ordered_json json = {{"study", study.name},
+                                 {"title", study.title},
+                                 {"count", study.runs.size()},
+                                 {"product", study.product},
+                                 {"store", store.string()},
+                                 {"time", {{"seconds", nullptr}, {"text", time.text}}},
                                  {"runs", nlohmann::ordered_json::array()}};
   if (time.seconds) json["time"]["seconds"] = *time.seconds;
   for (const Run& run : study.runs)
@@ -155,7 +158,8 @@ std::string too_many_keys(const std::vector<const Run*>& runs) {
       labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and ");
   return fmt::format(
       "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored "
-      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where values "
+      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where "
+      "values "
       "should stay the same",
       which, keys, d_dot);
 }

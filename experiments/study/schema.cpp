@@ -44,7 +44,8 @@ std::string said_elsewhere(const std::string& name) {
       {{"out", "out_dir", "output", "output_dir", "save_dir", "log_dir", "store"},
        "the store is chosen when the study is run: crosstalk run STUDY.toml --out STORE"},
       {{"resume", "resume_from", "checkpoint"},
-       "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was stopped"},
+       "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was "
+       "stopped"},
   };
   for (const Elsewhere& one : all)
     if (std::find(one.names.begin(), one.names.end(), name) != one.names.end()) return one.text;

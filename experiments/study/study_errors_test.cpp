@@ -200,10 +200,12 @@ TEST(StudyErrors, Axes) {
 
 TEST(StudyErrors, ALongRangeOfLoadsNeedsAStep) {
   expect("[[grid]]\ntask.associations = { range = [8, 64] }\n",
-         "8:23: range of task.associations has no step, so that it is every number from 8 to 64; give one, such as "
+         "8:23: range of task.associations has no step, so that it is every number from 8 to 64; give one, "
+         "such as "
          "{ range = [8, 64, 8] }, or 1 for every number");
   expect("[[grid]]\ntask.associations = { range = [1, 100] }\n",
-         "8:23: range of task.associations has no step, so that it is every number from 1 to 100; give one, such as "
+         "8:23: range of task.associations has no step, so that it is every number from 1 to 100; give one, "
+         "such as "
          "{ range = [1, 100, 10] }, or 1 for every number");
 }
 
@@ -212,7 +214,8 @@ TEST(StudyErrors, NamesOfOtherPrograms) {
   expect("lr = 1\n", "7:1: unknown key lr; did you mean train.learning_rate?");
   expect("batch_size = 1\n", "7:1: unknown key batch_size; did you mean train.batch?");
   expect("device = \"cuda\"\n",
-         "7:1: unknown key device: the device is chosen when the study is run: crosstalk run STUDY.toml --device "
+         "7:1: unknown key device: the device is chosen when the study is run: crosstalk run STUDY.toml "
+         "--device "
          "cuda:0");
   expect("train.Batch_Size = 1\n", "7:1: unknown key train.Batch_Size; did you mean train.batch?");
   expect("train.seed = 1\n",

@@ -428,10 +428,11 @@ class Reader {
     if (base && base->node.kind != Kind::scalar) blame_.fail(base->at, "base wants a number");
     if (const std::int64_t step = plain ? missing_step(key, numbers) : 0; step > 0) {
       const std::string first = to_text(numbers[0]), last = to_text(numbers[1]);
-      blame_.fail(entry->at,
-                  fmt::format("range of {} has no step, so that it is every number from {} to {}; give one, such "
-                              "as {{ range = [{}, {}, {}] }}, or 1 for every number",
-                              key, first, last, first, last, step));
+      blame_.fail(
+          entry->at,
+          fmt::format("range of {} has no step, so that it is every number from {} to {}; give one, such "
+                      "as {{ range = [{}, {}, {}] }}, or 1 for every number",
+                      key, first, last, first, last, step));
     }
     try {
       if (plain) return make_range(numbers);

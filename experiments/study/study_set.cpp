@@ -115,9 +115,10 @@ class Setter {
     for (const std::string& piece : split(inside)) numbers.push_back(scalar(piece));
     if (const std::int64_t step = function == "range" ? missing_step(key, numbers) : 0; step > 0) {
       const std::string first = to_text(numbers[0]), last = to_text(numbers[1]);
-      fail(fmt::format("range has no step, so that it is every number from {0} to {1}; give one, such as "
-                       "range({0},{1},{2}), or 1 for every number",
-                       first, last, step));
+      fail(
+          fmt::format("range has no step, so that it is every number from {0} to {1}; give one, such as "
+                      "range({0},{1},{2}), or 1 for every number",
+                      first, last, step));
     }
     try {
       if (function == "range") return make_range(numbers);

@@ -116,7 +116,8 @@ const std::vector<Synonym>& synonyms() {
       {"train.optimizer", {"optim", "optimiser", "opt"}},
       {"train.precision", {"dtype", "fp16", "bf16", "amp", "mixedprecision"}},
       {"train.patience", {"earlystopping", "earlystop"}},
-      {"model.width", {"dmodel", "hidden", "hiddensize", "hiddendim", "dim", "embeddim", "nembd", "modeldim"}},
+      {"model.width",
+       {"dmodel", "hidden", "hiddensize", "hiddendim", "dim", "embeddim", "nembd", "modeldim"}},
       {"model.layers", {"nlayers", "numlayers", "nlayer", "depth"}},
       {"model.heads", {"nheads", "numheads", "nhead"}},
       {"model.d_key", {"keydim", "dk", "keysize", "dqk", "headdim", "dhead"}},
@@ -160,7 +161,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   for (const std::string& candidate : names) {
     const std::string other = folded(candidate);
     // Of three letters one is too much: gsa is no gla.
-    if (word.size() == 3 && other.size() == 3 && !std::is_permutation(word.begin(), word.end(), other.begin()))
+    if (word.size() == 3 && other.size() == 3 &&
+        !std::is_permutation(word.begin(), word.end(), other.begin()))
       continue;
     if (const std::size_t away = distance(word, other); away < least) {
       least = away;

@@ -50,9 +50,9 @@ TEST(Names, SynonymsAreFoldedAndStandOnceUnderAName) {
   for (const Synonym& synonym : synonyms()) {
     std::set<std::string_view> seen;
     for (const std::string_view other : synonym.others) {
-      EXPECT_TRUE(std::all_of(other.begin(), other.end(),
-                              [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }))
-          << other;
+      EXPECT_TRUE(std::all_of(other.begin(), other.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+      })) << other;
       EXPECT_TRUE(seen.insert(other).second) << other;
     }
   }
