@@ -216,7 +216,7 @@ std::string program_help() {
       "\nFrom a study file to a figure:\n"
       "  crosstalk plan experiments/quickstart.toml       what would be trained\n"
       "  crosstalk run experiments/quickstart.toml        train it; again: only what is missing\n"
-      "  crosstalk plot capacity runs/quickstart          draw loss against load\n"
+      "  crosstalk plot capacity runs/quickstart          draw loss against associations\n"
       "  crosstalk export runs/quickstart > runs.csv      one row a run, for pandas or R\n"
       "\nTo be sure:\n"
       "  crosstalk doctor                                 what this machine and build lack, and remedies\n"

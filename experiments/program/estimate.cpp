@@ -10,6 +10,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <ctime>
+#include <exception>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -120,9 +121,11 @@ std::optional<double> try_steps(const Shape& shape, int cores, double share, Clo
   TrainingOptions training;
   training.threads = cores;
   training.pack = 1;
-  {
+  try {
     const Alarm alarm(stop, end);
     train_runs("plan", runs, training, events);
+  } catch (const std::exception&) {  // no memory, no thread: a plan goes on without an estimate
+    return std::nullopt;
   }
   if (probe && ended == cores) return (processor_seconds() - begin) / cores;
   if (steps == 0) return std::nullopt;
