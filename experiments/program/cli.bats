@@ -365,6 +365,9 @@ PY
   "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
 time = json.load(sys.stdin)["time"]
 assert time["seconds"] > 0 and "an estimate" in time["text"], time'
+  # Of long sequences, and thousands of them in every evaluation.
+  timeout "$(patient 60)" "$crosstalk" plan "$source/experiments/based2024_fig2.toml" --set memory=attention,deltanet >plan.txt
+  grep -q "^time: about .* if every run takes its train.max_steps" plan.txt
   run -0 --separate-stderr "$crosstalk" plan "$source/experiments/probe.toml" --set memory=sum,mesa
   [[ $output == *"time: about "*" like these (an estimate: "*" of 2 memories just tried for "* ]]
 }
