@@ -93,6 +93,7 @@ def main():
                 loss, steps = train(load, seed, arguments.d_key, arguments.steps)
                 table.writerow(["torch_linear", seed, "recall", load, "linear_attention", "elu1", arguments.d_key,
                                 arguments.d_key, loss, steps])
+                file.flush()  # what is done stays if this is stopped
                 print(f"S = {load}, seed {seed}: loss {loss:.4g} after {steps} steps", flush=True)
 
 

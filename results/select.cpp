@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "kernels/base/names.h"
 #include "results/statistics.h"
 
 namespace crosstalk {
@@ -100,6 +101,21 @@ RecordList list_of(const std::map<std::string, Record>& records) {
   return list;
 }
 
+namespace {
+
+/// "no record has the key "lr"; did you mean "train.learning_rate"?"
+std::string unknown_to_all(const RecordList& records, const std::string& key) {
+  std::set<std::string> keys = {"label", "study", "status", "seed", "d_dot", "state_size"};
+  for (const Record* record : records)
+    if (record->config.is_object())
+      for (const auto& item : record->config.items()) keys.insert(item.key());
+  const std::string nearest = nearest_of(key, {keys.begin(), keys.end()});
+  return fmt::format("no record has the key \"{}\"{}", key,
+                     nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+}  // namespace
+
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where) {
   RecordList chosen = records;
   for (const auto& [key, wanted] : where) {
@@ -111,16 +127,9 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
       values.push_back(*value);
       if (matches(*value, wanted)) matching.push_back(record);
     }
-    if (values.empty()) {
-      std::set<std::string> keys = {"label", "study", "status", "seed", "d_dot", "state_size"};
-      for (const Record* record : records)
-        if (record->config.is_object())
-          for (const auto& item : record->config.items()) keys.insert(item.key());
-      const std::string nearest = nearest_of(key, {keys.begin(), keys.end()});
+    if (values.empty())
       throw std::invalid_argument(
-          fmt::format("--where {}={}: no record has the key \"{}\"{}", key, wanted, key,
-                      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest)));
-    }
+          fmt::format("--where {}={}: {}", key, wanted, unknown_to_all(records, key)));
     if (matching.empty())
       throw std::invalid_argument(fmt::format("--where {}={}: no record matches; there are {}", key, wanted,
                                               fmt::join(sorted_values(values), ", ")));
@@ -150,7 +159,13 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   }
   for (const std::string& key : keys) {
     if (seen.count(key) != 0) continue;
-    choose_records(records, {{key, "*"}});  // says that nobody has it
+    const bool field = std::any_of(records.begin(), records.end(), [&](const Record* record) {
+      return field_text(*record, key).has_value();
+    });
+    const std::string why = field
+                                ? "it chooses among values of a key of the study, such as train.learning_rate"
+                                : unknown_to_all(records, key);
+    throw std::invalid_argument(fmt::format("--best {}: {}", key, why));
   }
   RecordList chosen;
   bool any = false;
@@ -188,26 +203,7 @@ void keep_matching(std::map<std::string, Record>& records, const std::map<std::s
 }
 
 std::string nearest_of(const std::string& name, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = 2 + name.size() / 3;  // farther away than this is no help
-  for (const std::string& candidate : names) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j < row.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = candidate;
-    }
-  }
-  return best;
+  return nearest_name(name, names);
 }
 
 }  // namespace crosstalk

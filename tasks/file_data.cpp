@@ -95,10 +95,13 @@ std::vector<std::int64_t> signature(const std::string& folder) {
 
 FileData::Part FileData::read_part(const std::string& folder, const std::string& split) {
   const auto path = [&](const char* array) { return path_of(folder, split, array); };
-  const NpyArray<std::int64_t> tokens = read_array(path("tokens"), 3, "[N,T,C]");
-  const NpyArray<std::int64_t> query = read_array(path("query"), 2, "[N,Q]"),
-                               position = read_array(path("position"), 2, "[N,Q]"),
-                               target = read_array(path("target"), 2, "[N,Q]");
+  const NpyArray<std::int64_t> tokens = read_array(
+      path("tokens"), 3,
+      "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and second key)");
+  const char* of_queries = "[N,Q] (N sequences of Q queries each)";
+  const NpyArray<std::int64_t> query = read_array(path("query"), 2, of_queries),
+                               position = read_array(path("position"), 2, of_queries),
+                               target = read_array(path("target"), 2, of_queries);
   Part part;
   part.N = tokens.shape[0], part.T = tokens.shape[1], part.C = tokens.shape[2], part.Q = query.shape[1];
   if (part.C != 2 && part.C != 3)

@@ -234,13 +234,17 @@ TEST_F(File, WhatIsWrongIsNamedWithItsFileAndPlace) {
   ExampleFiles bad = good;
   bad.tokens.shape = {20, 24};
   put("train", bad);
-  expect_refused("train_tokens.npy", "has the shape [20, 24]; it must be [N,T,C]");
+  expect_refused(
+      "train_tokens.npy",
+      "has the shape [20, 24]; it must be [N,T,C] (N sequences of T tokens of C numbers each: key and value");
   bad = good, bad.tokens.shape = {20, 2, 12};
   put("train", bad);
   expect_refused("train_tokens.npy", "so the last size must be 2 or 3");
   bad = good, bad.query = {{0, 3}, {}};
   put("eval", bad);
-  expect_refused("eval_query.npy", "has the shape [0, 3]; each size of [N,Q] must lie in 1 .. 16777216");
+  expect_refused(
+      "eval_query.npy",
+      "has the shape [0, 3]; each size of [N,Q] (N sequences of Q queries each) must lie in 1 .. 16777216");
   put("eval", {good.tokens, {{10, 3}, std::vector<std::int64_t>(30, 1)}, good.position, good.target});
   expect_refused("eval_query.npy",
                  "there are 20 sequences in " + file("eval_tokens.npy") + ", so it must be [20, Q]");

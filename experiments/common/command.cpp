@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
 
 #include "experiments/common/text.h"
-#include "kernels/base/options.h"
+#include "experiments/study/schema.h"
+#include "kernels/base/names.h"
 
 namespace crosstalk::program {
 namespace {
@@ -55,8 +57,48 @@ po::options_description describe_options(const Command& command) {
       fmt::format("{0}: {1} ('crosstalk {0} --help' shows how it is used)", command.name, message));
 }
 
+/// What options of other programs are called here; "" for anything else.
+std::string said_here(const Command& command, const std::string& bare) {
+  const auto is = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), bare) != names.end();
+  };
+  const auto has = [&](const std::string& option) {
+    return std::any_of(command.options.begin(), command.options.end(),
+                       [&](const CommandOption& one) { return long_name(one) == option; });
+  };
+  if (is({"seed", "seeds", "n-seeds", "num-seeds", "random-seed"})) {
+    if (has("where")) return "to take some of the seeds: --where seed=1,2,3";
+    if (has("set")) return "seeds belong to the study, and --set replaces them: --set seeds=1,2,3";
+  }
+  if (is({"gpu", "gpus", "cuda", "use-gpu", "gpu-id", "cpu", "no-cuda"}) && has("device"))
+    return "the device is named by --device: --device cuda:0 (the first GPU) or --device cpu";
+  if (is({"resume", "continue", "restart", "checkpoint", "resume-from"}) && has("time-limit"))
+    return fmt::format(
+        "nothing is needed to resume: 'crosstalk {}' trains what is missing in the store, and continues what "
+        "was stopped",
+        command.name);
+  if (is({"force", "overwrite"}) && has("out"))
+    return "what is there is never overwritten; name another --out, or remove the old one first";
+  if (is({"output", "out-dir", "output-dir", "save-dir", "log-dir", "dir"}) && has("out"))
+    return fmt::format("did you mean --out? (crosstalk {} {})", command.name, command.synopsis);
+  if (is({"config", "cfg", "study", "file"}) && command.synopsis.starts_with("STUDY"))
+    return fmt::format("the study stands without an option: crosstalk {} {}", command.name, command.synopsis);
+  if (is({"j", "jobs", "workers", "num-workers", "cores", "nproc"}) && has("threads"))
+    return "did you mean --threads?";
+  if (!has("set")) return "";
+  const std::vector<std::string> keys = default_schema().keys();
+  std::string key = synonym_of(bare, keys), end = bare;
+  std::replace(end.begin(), end.end(), '-', '_');
+  for (const std::string& known : keys)
+    if (known == end || (known.ends_with("." + end) && !known.ends_with(".name"))) key = known;
+  if (key.empty()) return "";
+  return fmt::format("{0} is a key of the study, and --set replaces it: --set {0}=VALUE", key);
+}
+
 [[noreturn]] void unknown_option(const Command& command, const std::string& given) {
   const std::string bare = given.substr(std::min(given.find_first_not_of('-'), given.size()));
+  if (const std::string here = said_here(command, bare); !here.empty())
+    throw UsageError(fmt::format("{}: unknown option {}: {}", command.name, given, here));
   std::vector<std::string> names;
   for (const CommandOption& option : all_options(command))
     if (!option.help.empty()) names.push_back(long_name(option));
@@ -67,14 +109,14 @@ po::options_description describe_options(const Command& command) {
   usage_error(command, fmt::format("unknown option {}{}", given, hint));
 }
 
-void check_choice(const Command& command, const CommandOption& option, const std::string& value) {
+void check_choice(const Command& command, const CommandOption& option, const std::string& spelt,
+                  const std::string& value) {
   if (option.choices.empty()) return;
   for (const std::string& choice : option.choices)
     if (choice == value) return;
   const std::string near = nearest_name(value, option.choices);
-  usage_error(command,
-              fmt::format("--{} is {}, not '{}'{}", long_name(option), join(option.choices, ", ", " or "),
-                          value, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  usage_error(command, fmt::format("{} is {}, not '{}'{}", spelt, join(option.choices, ", ", " or "), value,
+                                   near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 }  // namespace
@@ -89,6 +131,11 @@ std::vector<std::string> Arguments::all(const std::string& name) const {
   return found == options.end() ? std::vector<std::string>() : found->second;
 }
 
+std::string Arguments::spelt(const std::string& name) const {
+  const auto found = written.find(name);
+  return found == written.end() ? "--" + name : found->second;
+}
+
 std::int64_t Arguments::integer(const std::string& name, std::int64_t fallback, std::int64_t min,
                                 std::int64_t max) const {
   if (!has(name)) return fallback;
@@ -99,7 +146,7 @@ std::int64_t Arguments::integer(const std::string& name, std::int64_t fallback, 
     const std::string range = max == std::numeric_limits<std::int64_t>::max()
                                   ? fmt::format("of at least {}", min)
                                   : fmt::format("from {} to {}", min, max);
-    throw UsageError(fmt::format("--{} needs a whole number {}, not '{}'", name, range, text));
+    throw UsageError(fmt::format("{} needs a whole number {}, not '{}'", spelt(name), range, text));
   }
   return value;
 }
@@ -110,7 +157,7 @@ double Arguments::number(const std::string& name, double fallback, double min) c
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < min)
-    throw UsageError(fmt::format("--{} needs a number of at least {}, not '{}'", name, min, text));
+    throw UsageError(fmt::format("{} needs a number of at least {}, not '{}'", spelt(name), min, text));
   return value;
 }
 
@@ -124,8 +171,13 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
   Arguments arguments;
   po::variables_map values;
   try {
-    po::store(po::command_line_parser(words).options(description).positional(positional).style(style).run(),
-              values);
+    const po::parsed_options parsed =
+        po::command_line_parser(words).options(description).positional(positional).style(style).run();
+    for (const auto& option : parsed.options)
+      if (const auto& tokens = option.original_tokens;
+          !tokens.empty() && tokens[0].size() > 1 && tokens[0][0] == '-' && tokens[0][1] != '-')
+        arguments.written[option.string_key] = tokens[0].substr(0, 2);
+    po::store(parsed, values);
   } catch (const po::unknown_option& error) {
     unknown_option(command, error.get_option_name());
   } catch (const po::error& error) {
@@ -143,7 +195,7 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
     else
       arguments.options[name] = {values[name].as<std::string>()};
     for (const std::string& value : arguments.options[name])
-      if (!option.value.empty()) check_choice(command, option, value);
+      if (!option.value.empty()) check_choice(command, option, arguments.spelt(name), value);
   }
   const int count = static_cast<int>(arguments.positional.size());
   if (count < command.min_positional) usage_error(command, command.missing);
@@ -164,7 +216,7 @@ std::string program_help() {
       "\nFrom a study file to a figure:\n"
       "  crosstalk plan experiments/quickstart.toml       what would be trained\n"
       "  crosstalk run experiments/quickstart.toml        train it; again: only what is missing\n"
-      "  crosstalk plot capacity runs/quickstart          draw loss against load\n"
+      "  crosstalk plot capacity runs/quickstart          draw loss against associations\n"
       "  crosstalk export runs/quickstart > runs.csv      one row a run, for pandas or R\n"
       "\nTo be sure:\n"
       "  crosstalk doctor                                 what this machine and build lack, and remedies\n"

@@ -34,10 +34,13 @@ class Arguments {
  public:
   std::vector<std::string> positional;
   std::map<std::string, std::vector<std::string>> options;  ///< flags have one empty value
+  std::map<std::string, std::string> written;               ///< "-n" of what was given by its letter
 
   bool has(const std::string& name) const { return options.count(name) != 0; }
   std::string get(const std::string& name, const std::string& fallback = "") const;
   std::vector<std::string> all(const std::string& name) const;
+  /// As the user wrote it, for messages: "-n" or "--count".
+  std::string spelt(const std::string& name) const;
   /// Throws UsageError for what is not a whole number in [min, max].
   std::int64_t integer(const std::string& name, std::int64_t fallback, std::int64_t min,
                        std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;

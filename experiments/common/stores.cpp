@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "results/printable.h"
 
 #include "experiments/common/text.h"
@@ -82,8 +84,25 @@ Target find_target(const std::string& name, const Arguments& arguments) {
   StudyOptions options;
   options.set = arguments.all("set");
   Study study = read_study(name, options);
-  fs::path store = fs::path("runs") / study.name;
+  fs::path store = arguments.has("store") ? fs::path(arguments.get("store")) : fs::path("runs") / study.name;
   return {std::move(store), std::move(study)};
+}
+
+std::string places_of(const std::vector<std::string>& names, const Arguments& arguments) {
+  std::vector<std::string> places;
+  for (const std::string& name : names) {
+    if (fs::path(name).extension() != ".toml") {
+      places.push_back(name);
+      continue;
+    }
+    places.push_back(fmt::format("{} (the store of {}{})", find_target(name, arguments).store.string(), name,
+                                 arguments.has("store") ? "" : "; --store PATH names another"));
+  }
+  return join(places, ", ", " and ");
+}
+
+CommandOption store_option() {
+  return {"store", "PATH", "Where the runs of a study lie (default ./runs/<study>)", false, {}};
 }
 
 namespace {
@@ -152,6 +171,10 @@ std::map<std::string, std::string> conditions_of(const Arguments& arguments) {
 LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments& arguments, Console& console,
                           const std::function<const StoreContents&(const fs::path& store)>& read) {
   LabelledRecords rows;
+  if (arguments.has("store") && std::none_of(names.begin(), names.end(), [](const std::string& name) {
+        return fs::path(name).extension() == ".toml";
+      }))
+    throw UsageError("--store says where the runs of a study lie, but no study (*.toml) is named");
   for (const std::string& name : names) {
     if (fs::path(name).extension() == ".csv") {  // an export, or somebody's own results
       try {

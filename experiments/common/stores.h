@@ -35,7 +35,7 @@ struct Target {
   std::filesystem::path store;
   std::optional<Study> study;
 };
-/// Throws UsageError if `name` is neither.
+/// With --store, a study's store is that. Throws UsageError if `name` is neither.
 Target find_target(const std::string& name, const Arguments& arguments);
 /// Records of a target that must exist by now. Throws UsageError with the command that makes them.
 StoreContents load_target(const Target& target, const std::string& name, Console& console);
@@ -53,6 +53,12 @@ LabelledRecords join_rows(
     const std::vector<std::string>& names, const Arguments& arguments, Console& console,
     const std::function<const StoreContents&(const std::filesystem::path& store)>& read);
 
+/// The stores that were looked into, for messages: "runs/a and runs/b (the store of b.toml; --store PATH names
+/// another)".
+std::string places_of(const std::vector<std::string>& names, const Arguments& arguments);
+
+/// --store PATH: where the runs of a study lie.
+CommandOption store_option();
 /// --where KEY=VALUE, several times.
 CommandOption where_option();
 /// What --where says: key -> value. Throws UsageError.

@@ -56,9 +56,10 @@ void check_directory(const std::string& directory) {
     }
     return;
   }
-  const fs::path parent = target.parent_path();
-  if (!fs::is_directory(parent, error))
-    refuse(directory, fmt::format("{} is no directory; make it first", parent.string()));
+  fs::path parent = target.parent_path();
+  while (!fs::exists(fs::symlink_status(parent, error)) && parent != parent.parent_path())
+    parent = parent.parent_path();  // what is missing above it is made
+  if (!fs::is_directory(parent, error)) refuse(directory, fmt::format("{} is no directory", parent.string()));
   check_writable(directory, parent);
 }
 
@@ -68,7 +69,10 @@ class NewFiles {
   explicit NewFiles(const std::string& directory)
       : directory_(directory), folder_(directory), fresh_(folder_ / fmt::format(".new-{}", ::getpid())) {
     std::error_code error;
-    made_ = fs::create_directory(folder_, error);
+    const fs::path path = fs::absolute(folder_).lexically_normal();
+    for (fs::path above = path; !fs::exists(above, error); above = above.parent_path())
+      made_.push_back(above);
+    fs::create_directories(path, error);
     if (!fs::is_directory(folder_)) refuse(directory_, error.message());
     fs::create_directory(fresh_, error);
     if (error) {
@@ -100,12 +104,13 @@ class NewFiles {
   void remove() const {
     std::error_code ignored;
     fs::remove_all(fresh_, ignored);
-    if (made_ && !in_place_) fs::remove(folder_, ignored);
+    if (in_place_) return;
+    for (const fs::path& folder : made_) fs::remove(folder, ignored);  // the inmost first
   }
 
   std::string directory_;
   fs::path folder_, fresh_;
-  bool made_ = false;
+  std::vector<fs::path> made_;
   bool in_place_ = false;
 };
 

@@ -159,8 +159,8 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
   std::ofstream(folder_ / "file") << "mine";
   EXPECT_NE(refusal((folder_ / "file").string()).find("exists and is not a directory"), std::string::npos);
   EXPECT_NE(refusal((folder_ / "file" / "below").string()).find("is no directory"), std::string::npos);
-  EXPECT_NE(refusal((folder_ / "no" / "such").string()).find("make it first"), std::string::npos);
-  EXPECT_FALSE(fs::exists(folder_ / "no"));
+  EXPECT_NE(refusal((folder_ / "file" / "far" / "below").string()).find("is no directory"),
+            std::string::npos);
   EXPECT_NE(refusal("").find("name is empty"), std::string::npos);
   EXPECT_EQ(text_of(folder_ / "file"), "mine");
   EXPECT_THROW(write((folder_ / "none").string(), "recall", {}, Split::eval, 0), std::runtime_error);
@@ -172,6 +172,13 @@ TEST_F(Sample, RefusesBeforeCreatingAnything) {
             std::string::npos);
   EXPECT_EQ(text_of(folder_ / "project" / "README.txt"), "My thesis\n");
   EXPECT_FALSE(fs::exists(folder_ / "project" / "keys.npy"));
+}
+
+TEST_F(Sample, MakesTheFoldersAbove) {
+  write((folder_ / "a" / "b" / "c/").string(), "recall");
+  EXPECT_TRUE(fs::exists(folder_ / "a" / "b" / "c" / "keys.npy"));
+  EXPECT_THROW(write((folder_ / "no" / "such").string(), "recall", {}, Split::eval, 0), std::runtime_error);
+  EXPECT_FALSE(fs::exists(folder_ / "no"));
 }
 
 TEST_F(Sample, RefusesADirectoryWithoutPermission) {

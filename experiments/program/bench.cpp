@@ -156,6 +156,13 @@ nlohmann::ordered_json to_json(const Row& row) {
   return json;
 }
 
+/// How far a measurement of `total` shapes is, of which `done` took `seconds`.
+std::string progress_text(std::int64_t done, std::int64_t total, double seconds) {
+  if (total == 1) return "";
+  const double left = seconds / static_cast<double>(done) * static_cast<double>(total - done);
+  return fmt::format(" ({} of {}{})", done, total, done < total ? ", about " + duration(left) + " left" : "");
+}
+
 std::vector<std::string> cells_of(const Row& row, bool with_floor) {
   const double rate = row.rate();
   std::vector<std::string> cells = {
@@ -179,9 +186,18 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
   const std::int64_t steps = arguments.integer("steps", 0, 1, 1 << 30);
   const int streams = static_cast<int>(arguments.integer("streams", 1, 1, 1024));
   const bool given = arguments.has("floor-tflops");
+  const std::vector<Run> shapes = shapes_of(study);
+  const std::vector<int> numbers = replicas_of(arguments, training.device);
+  const auto total = static_cast<std::int64_t>(shapes.size() * numbers.size());
+  if (!arguments.has("json") && total > 1)
+    print_note(console,
+               fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
+                           "--study-packs the whole study in 20 s",
+                           plural(total, "shape"), steps > 0 ? plural(3 * steps, "step") : "about 5 s"));
   std::vector<Row> rows;
-  for (const Run& shape : shapes_of(study)) {
-    for (const int replicas : replicas_of(arguments, training.device)) {
+  const double start = steady_seconds();
+  for (const Run& shape : shapes) {
+    for (const int replicas : numbers) {
       Row row;
       row.run = shape;
       row.replicas = replicas;
@@ -200,9 +216,11 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
           },
           steps, kLongEnough);
       if (!arguments.has("json"))
-        print_note(console, fmt::format("{}, {} at a time: {} model-steps/s", row.run.label,
-                                        plural(static_cast<std::int64_t>(row.in_flight()), "replica"),
-                                        rate_text(row.rate())));
+        print_note(
+            console,
+            fmt::format("{}, {} at a time: {} model-steps/s{}", row.run.label,
+                        plural(static_cast<std::int64_t>(row.in_flight()), "replica"), rate_text(row.rate()),
+                        progress_text(std::ssize(rows) + 1, total, steady_seconds() - start)));
       rows.push_back(std::move(row));
     }
   }
@@ -314,6 +332,11 @@ int run_bench(const Arguments& arguments, Console& console) {
     print_note(console, why);
   choose_passes(arguments.all("no-pass"));
   arguments.number("seconds", 20, 0.01);  // checked also where it means nothing
+  if (arguments.has("seconds") && !arguments.has("study-packs"))
+    throw UsageError(
+        "bench: --seconds belongs to --study-packs, which trains the whole study for so long; without it "
+        "each shape "
+        "is measured for as long as it needs, or for --steps N");
   if (study.runs.empty()) throw UsageError("the study has no runs");
   const auto probes = std::erase_if(study.runs, [](const Run& run) { return is_probe(run.config); });
   if (study.runs.empty())

@@ -94,6 +94,33 @@ wait_for_start() { # wait_for_start STORE
     "$crosstalk" sample tiny.toml
 }
 
+@test "names of other programs and papers are understood" {
+  study 's/^train.max_steps .*/train.optimizer = "AdamW"/'
+  refused '^wrong.toml:10:[0-9]+: .*did you mean "adamw"' "$crosstalk" plan wrong.toml
+  study 's/^train.max_steps .*/train.precision = "fp16"/'
+  refused 'did you mean "bf16"' "$crosstalk" plan wrong.toml
+  study 's/^train.max_steps .*/device = "cuda"/'
+  refused '^wrong.toml:10:1: unknown key device: .*crosstalk run STUDY.toml --device cuda:0' "$crosstalk" plan wrong.toml
+  study 's/name = "softmax"/name = "Mamba"/'
+  refused 'did you mean mamba2' "$crosstalk" plan wrong.toml
+  study 's/name = "softmax"/name = "attention"/'
+  refused 'did you mean softmax' "$crosstalk" plan wrong.toml
+  refused '[-][-]set seeds=1,2,3' "$crosstalk" run tiny.toml --seeds 3
+  refused '[-][-]device cuda:0' "$crosstalk" run tiny.toml --gpu 0
+  refused 'nothing is needed to resume' "$crosstalk" run tiny.toml --resume
+  refused '[-][-]set train.learning_rate=VALUE' "$crosstalk" run tiny.toml --lr 1e-3
+  refused '[-][-]set train.batch=VALUE' "$crosstalk" run tiny.toml --batch-size 64
+  refused "did you mean 'deltanet'" "$crosstalk" describe DeltaNet
+  refused "crosstalk export STORE" "$crosstalk" describe python
+  refused 'task.name = "file"' "$crosstalk" describe mad
+  refused "crosstalk run tiny.toml" "$crosstalk" tiny.toml
+  refused "'crosstalk describe delta' explains it" "$crosstalk" delta
+  refused "did you mean 'run'" "$crosstalk" train tiny.toml
+  run -0 "$crosstalk" help intervals
+  [ "$output" = "$("$crosstalk" describe intervals)" ]
+  refused "crosstalk describe zzzzzz" "$crosstalk" help zzzzzz
+}
+
 @test "describe finds keys without their table, values of keys and layers" {
   run -0 "$crosstalk" describe patience
   [[ $output == "train.patience (option)"* ]]
@@ -110,7 +137,8 @@ wait_for_start() { # wait_for_start STORE
   refused "threads needs a whole number" "$crosstalk" run tiny.toml --threads x
   refused "pack needs a whole number" "$crosstalk" run tiny.toml --pack 0
   refused "max-runs needs a whole number" "$crosstalk" run tiny.toml --max-runs -1
-  refused "count needs a whole number" "$crosstalk" sample recall -n 0
+  refused "-n needs a whole number" "$crosstalk" sample recall -n 0
+  refused "--count needs a whole number" "$crosstalk" sample recall --count 0
   refused "color is auto, always or never" "$crosstalk" run tiny.toml --color sometimes
 }
 
@@ -189,6 +217,27 @@ wait_for_start() { # wait_for_start STORE
   [[ $output == *"4 runs more in the store"* ]]
 }
 
+@test "a study's store may lie elsewhere, and messages name the place that was looked in" {
+  "$crosstalk" run tiny.toml --quiet --set seeds=1 --out runs/elsewhere
+  mkdir -p runs/tiny && cp runs/elsewhere/store.json runs/tiny
+  refused 'no records in runs/tiny \(the store of tiny.toml; --store PATH names another\)' "$crosstalk" table final tiny.toml
+  for command in "table final" "export"; do
+    # shellcheck disable=SC2086
+    run -0 --separate-stderr "$crosstalk" $command tiny.toml --set seeds=1 --store runs/elsewhere
+    [ "$(grep -ci linear <<<"$output")" -gt 0 ]
+  done
+  refused 'no study' "$crosstalk" export runs/elsewhere --store runs/tiny
+}
+
+@test "--best and --metric suggest the name of this program" {
+  "$crosstalk" run tiny.toml --quiet --set seeds=1 --set train.learning_rate=1e-3,1e-2
+  refused '[-][-]best lr: no record has the key "lr"; did you mean "train.learning_rate"' \
+    "$crosstalk" table final runs/tiny --best lr
+  refused '[-][-]metric acc: no record has it; did you mean eval_accuracy' "$crosstalk" table final runs/tiny --metric acc
+  refused '[-][-]where lr=1: .*did you mean "train.learning_rate"' "$crosstalk" export runs/tiny --where lr=1
+  refused '[-][-]best label: it chooses among values of a key' "$crosstalk" table final runs/tiny --best label
+}
+
 @test "labels come from the study that asks; one configuration is one run" {
   cat >labels.toml <<'TOML'
 [study]
@@ -264,7 +313,7 @@ PY
   [[ $output == *"to train: 8 runs"* ]]
   [ ! -e runs ]
   dry=$("$crosstalk" run tiny.toml --dry-run)
-  [ "$dry" = "$output" ]
+  [ "$(grep -v ^time: <<<"$dry")" = "$(grep -v ^time: <<<"$output")" ]
   "$crosstalk" run tiny.toml --quiet --set seeds=1
   "$crosstalk" plan tiny.toml --json >plan.json
   python3 - <<'PY'
@@ -303,10 +352,36 @@ PY
   done
 }
 
+@test "plan estimates the time before anything is recorded, by a try of two seconds" {
+  long_study
+  sed -i 's/^train.max_steps .*/train.max_steps = 20000/' long.toml
+  start=$EPOCHREALTIME
+  run -0 --separate-stderr "$crosstalk" plan long.toml
+  seconds=$(python3 -c "print($EPOCHREALTIME - $start)")
+  [[ $output == *"time: about "*" like these if every run takes its train.max_steps, less where runs stop early"* ]]
+  [[ $output == *"if none takes more than 5000 (an estimate: "*" of 2 memories just tried for "* ]]
+  python3 -c "assert $seconds < $(patient 10), $seconds"  # three on an idle machine
+  [ ! -e runs ]
+  "$crosstalk" plan long.toml --json | python3 -c 'import json, sys
+time = json.load(sys.stdin)["time"]
+assert time["seconds"] > 0 and "an estimate" in time["text"], time'
+  # Of long sequences, and thousands of them in every evaluation.
+  timeout "$(patient 60)" "$crosstalk" plan "$source/experiments/based2024_fig2.toml" --set memory=attention,deltanet >plan.txt
+  grep -q "^time: about .* if every run takes its train.max_steps" plan.txt
+  run -0 --separate-stderr "$crosstalk" plan "$source/experiments/probe.toml" --set memory=sum,mesa
+  [[ $output == *"time: about "*" like these (an estimate: "*" of 2 memories just tried for "* ]]
+}
+
+@test "plan says when so many keys leave no capacity" {
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --set task.keys=24 --set task.values=24
+  [[ $stderr == *"linear: task.keys = 24 is above d_dot = 4, "*"set task.values alone"* ]]
+  run -0 --separate-stderr "$crosstalk" plan tiny.toml --set task.values=24
+  [ -z "$stderr" ]
+}
+
 @test "plan tells the time by what is recorded, and what memory cannot do" {
   run -0 --separate-stderr "$crosstalk" plan tiny.toml
   [[ $output == *"store: $PWD/runs/tiny"* ]]
-  [[ $output == *"time: not known"* ]]
   run -0 --separate-stderr "$crosstalk" plan tiny.toml --set task.keys=1000000 --set task.values=1000000
   [[ $stderr == *"cannot be trained here: the parameters of "*" need "*" GB at least, there are "*" GB"* ]]
 }
@@ -315,7 +390,9 @@ PY
   run -0 --separate-stderr "$crosstalk" sample recall -n 3 --seed 1 --set task.associations=5 --out sample
   [ "$output" = sample ]
   for file in keys.npy values.npy query.npy answer.npy README.txt; do [ -s "sample/$file" ]; done
-  refused 'absent/below' "$crosstalk" sample recall --out absent/below
+  run -0 --separate-stderr "$crosstalk" sample recall --out absent/below
+  [ "$output" = absent/below ]
+  [ -s absent/below/keys.npy ]
 }
 
 @test "list studies shows the repository's, and every one of them can be planned" {
@@ -614,4 +691,25 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   "$crosstalk" version --json | python3 -c 'import json, sys
 v = json.load(sys.stdin)
 assert v["version"].count(".") == 2 and v["compiler"] and (v["commit"] == "unknown" or len(v["commit"]) == 40), v'
+}
+
+@test "docs/own_model.py keeps what is done when it is stopped" {
+  python3 - "$source/docs" <<'PY'
+import sys, types
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+for name in ("numpy", "torch", "torch.nn", "torch.nn.functional"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["torch"].nn, sys.modules["torch.nn"].Module = sys.modules["torch.nn"], object
+sys.modules["torch.nn.functional"].elu = sys.modules["torch.nn.functional"].one_hot = None
+import own_model
+lines = []
+def train(*_):
+    lines.append(open("mine.csv").read().count("\n"))
+    return 0.5, 10
+own_model.train = train
+sys.argv = ["own_model.py", "--loads", "4,8", "--seeds", "1,2"]
+own_model.main()
+assert lines[1:] == [2, 3, 4], lines  # the head, and a row for each that was trained before
+PY
 }

@@ -61,8 +61,55 @@ TEST(Arguments, UnknownOptionsNameTheNearest) {
       refusal({"s", "--fromat", "csv"}),
       "test: unknown option --fromat; did you mean --format? ('crosstalk test --help' shows how it is used)");
   EXPECT_EQ(refusal({"s", "--zzzzzz"}).find("did you mean"), std::string::npos);
-  // No abbreviations: scripts that use them break when an option is added.
+  // No abbreviations: scripts that use them break when an option is added. The whole name is said.
   EXPECT_NE(refusal({"s", "--form", "csv"}).find("unknown option --form"), std::string::npos);
+}
+
+std::string refusal_of(const char* name, const std::string& option) {
+  try {
+    parse_arguments(*find_command(name), {"study.toml", option, "1"});
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
+  EXPECT_EQ(
+      refusal_of("run", "--seeds"),
+      "run: unknown option --seeds: seeds belong to the study, and --set replaces them: --set seeds=1,2,3");
+  EXPECT_EQ(refusal_of("export", "--seed"),
+            "export: unknown option --seed: to take some of the seeds: --where seed=1,2,3");
+  EXPECT_NE(refusal_of("run", "--gpu").find("--device cuda:0"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "--resume").find("trains what is missing"), std::string::npos);
+  EXPECT_EQ(
+      refusal_of("plan", "--lr"),
+      "plan: unknown option --lr: train.learning_rate is a key of the study, and --set replaces it: --set "
+      "train.learning_rate=VALUE");
+  EXPECT_NE(refusal_of("run", "--epochs").find("--set train.epochs=VALUE"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "--batch-size").find("--set train.batch=VALUE"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "--d-key").find("--set model.d_key=VALUE"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "--train.learning_rate").find("--set train.learning_rate=VALUE"),
+            std::string::npos);
+  EXPECT_NE(refusal_of("run", "--output-dir").find("did you mean --out?"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "--config").find("the study stands without an option"), std::string::npos);
+  EXPECT_NE(refusal_of("run", "-j").find("did you mean --threads?"), std::string::npos);
+  EXPECT_NE(refusal_of("doctor", "--lr").find("unknown option --lr ("), std::string::npos);
+}
+
+TEST(Arguments, AreNamedAsTheyWereWritten) {
+  for (const auto& [words, wanted] :
+       {std::pair<std::vector<std::string>, std::string>{{"s", "-n", "0"}, "-n needs"},
+        {{"s", "-n0"}, "-n needs"},
+        {{"s", "--count", "0"}, "--count needs"},
+        {{"s", "--count=0"}, "--count needs"}}) {
+    try {
+      parse_arguments(command(), words).integer("count", 1, 1);
+      ADD_FAILURE() << wanted;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()).find(wanted), 0u) << error.what();
+    }
+  }
 }
 
 TEST(Arguments, WrongOnesAreRefused) {

@@ -74,6 +74,7 @@ const Command compare_command = {
         {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)", false, {}},
         {"json", "", "JSON instead of a Markdown table", false, {}},
         where_option(),
+        store_option(),
         study_options()[0],
     },
     run_compare,

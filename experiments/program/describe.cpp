@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/training/training.h"
 #include "kernels/base/error.h"
+#include "kernels/base/names.h"
 #include "kernels/base/options.h"
 #include "models/apply_model.h"
 #include "models/memory.h"
@@ -349,16 +351,34 @@ std::vector<std::string> known_names() {
   return names;
 }
 
+/// What people ask for that has no entry of its own; "" for anything else.
+std::string answer_to(const std::string& name) {
+  if (name == "python")
+    return "Python reads what the program writes: 'crosstalk export STORE' for pandas, 'crosstalk sample "
+           "TASK --out "
+           "DIR' and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own "
+           "results "
+           "come in";
+  if (name == "mad" || name == "mad-lab")
+    return "in-context recall of MAD is made with task.name = \"file\": README, \"Your own task\", and "
+           "'crosstalk describe file'; 'crosstalk describe mqar' is the task of Zoology";
+  return "";
+}
+
 [[noreturn]] void unknown(const std::string& name) {
   if (name == "task" || name == "memory")
     throw UsageError(
         fmt::format("describe: the keys of [{0}] depend on which {0} it is; 'crosstalk list {1}' lists them, "
                     "'crosstalk describe NAME' shows the keys of one",
                     name, name == "task" ? "tasks" : "memories"));
+  std::string small = name;
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (const std::string answer = answer_to(small); !answer.empty())
+    throw UsageError(fmt::format("describe: nothing is called '{}'; {}", name, answer));
   const std::vector<std::string> names = known_names();
   const std::string last = name.substr(name.find('.') == std::string::npos ? 0 : name.find('.') + 1);
-  if (const std::string key = key_elsewhere_called(last); !key.empty())
-    throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, key));
+  if (const std::string ours = synonym_of(last, names); !ours.empty())
+    throw UsageError(fmt::format("describe: nothing is called '{}'; did you mean '{}'?", name, ours));
   // A key under another table; a table alone would look near to all its short keys.
   for (const std::string& known : names)
     if (last != name && known.ends_with("." + last))
@@ -371,10 +391,14 @@ std::vector<std::string> known_names() {
                    : fmt::format("; did you mean '{}'?", near)));
 }
 
+std::vector<Description> find_all(const std::string& name) {
+  const std::vector<Description> found = find(name);
+  return found.empty() ? find_loosely(name) : found;
+}
+
 int run_describe(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
-  std::vector<Description> found = find(name);
-  if (found.empty()) found = find_loosely(name);
+  const std::vector<Description> found = find_all(name);
   if (found.empty()) unknown(name);
   if (arguments.has("json")) {
     Json json = Json::array();
@@ -387,6 +411,8 @@ int run_describe(const Arguments& arguments, Console& console) {
 }
 
 }  // namespace
+
+bool is_described(const std::string& name) { return !find_all(name).empty(); }
 
 extern const Command describe_command;
 const Command describe_command = {

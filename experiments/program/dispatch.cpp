@@ -10,9 +10,10 @@
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
+#include "experiments/program/topics.h"
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
-#include "kernels/base/options.h"
+#include "kernels/base/names.h"
 #include "models/build.h"
 #include "results/printable.h"
 #include "results/store.h"
@@ -23,6 +24,13 @@ namespace {
 [[noreturn]] void unknown_command(const std::string& name) {
   std::vector<std::string> names;
   for (const Command* command : commands()) names.push_back(command->name);
+  if (name.ends_with(".toml"))
+    throw UsageError(
+        fmt::format("'{0}' is no command; to train this study: crosstalk run {0}", shell_quote(name)));
+  if (const std::string ours = synonym_of(name, names); !ours.empty())
+    throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, ours));
+  if (is_described(name))
+    throw UsageError(fmt::format("'{0}' is no command; 'crosstalk describe {0}' explains it", name));
   const std::string near = nearest_name(name, names);
   if (!near.empty()) throw UsageError(fmt::format("unknown command '{}'; did you mean '{}'?", name, near));
   throw UsageError(fmt::format("unknown command '{}'; there are {}", name, join(names, ", ", " and ")));

@@ -10,6 +10,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
+#include "kernels/base/names.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {
@@ -81,6 +82,7 @@ std::vector<CommandOption> drawing_options() {
        {}},
       {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
       where_option(),
+      store_option(),
       study_options()[0],
   };
 }
@@ -129,12 +131,11 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
 }
 
 LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
-  LabelledRecords rows =
-      load_rows({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
+  const std::vector<std::string> names = {arguments.positional.begin() + 1, arguments.positional.end()};
+  LabelledRecords rows = load_rows(names, arguments, console);
   if (rows.rows.empty())
     throw UsageError(
-        fmt::format("no records in {}; 'crosstalk run' makes them",
-                    join({arguments.positional.begin() + 1, arguments.positional.end()}, ", ", " and ")));
+        fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
   return rows;
 }
 

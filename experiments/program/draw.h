@@ -9,7 +9,7 @@
 
 namespace crosstalk::program {
 
-/// --where, --set, --by, --best, --metric, --threshold, --seeds, --published.
+/// --where, --store, --set, --by, --best, --metric, --threshold, --seeds, --published.
 std::vector<CommandOption> drawing_options();
 /// What they and plot's own options say. Throws UsageError.
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure);

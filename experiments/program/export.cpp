@@ -28,7 +28,7 @@ int run_export(const Arguments& arguments, Console& console) {
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
   RowStream rows(arguments.positional, arguments, console);
   if (rows.empty())
-    print_note(console, fmt::format("no records in {}", join(arguments.positional, ", ", " and ")));
+    print_note(console, fmt::format("no records in {}", places_of(arguments.positional, arguments)));
   const bool provenance = arguments.has("provenance");
   const auto write = [&](std::ostream& out) {
     if (arguments.has("curves"))
@@ -107,6 +107,7 @@ const Command export_command = {
         {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
         {"provenance", "", "Add where, when and by what each run was made", false, {}},
         where_option(),
+        store_option(),
         study_options()[0],
     },
     run_export,

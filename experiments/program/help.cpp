@@ -4,7 +4,9 @@
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
-#include "kernels/base/options.h"
+#include "experiments/common/text.h"
+#include "experiments/program/topics.h"
+#include "kernels/base/names.h"
 
 namespace crosstalk::program {
 namespace {
@@ -16,13 +18,17 @@ int run_help(const Arguments& arguments, Console& console) {
   }
   const std::string& name = arguments.positional[0];
   const Command* command = find_command(name);
+  if (command == nullptr && is_described(name)) return find_command("describe")->run(arguments, console);
   if (command == nullptr) {
     std::vector<std::string> names;
     for (const Command* known : commands()) names.push_back(known->name);
     const std::string near = nearest_name(name, names);
     throw UsageError(fmt::format(
-        "help: unknown command '{}'{}", name,
-        near.empty() ? "; 'crosstalk help' lists the commands" : fmt::format("; did you mean '{}'?", near)));
+        "help: there is no command '{0}'{1}", name,
+        near.empty() ? fmt::format("; 'crosstalk help' lists commands, and 'crosstalk describe {}' looks for "
+                                   "tasks, memories and keys",
+                                   shell_quote(name))
+                     : fmt::format("; did you mean '{}'?", near)));
   }
   console.out << command_help(*command);
   return exit_done;
@@ -32,10 +38,16 @@ int run_help(const Arguments& arguments, Console& console) {
 
 extern const Command help_command;
 const Command help_command = {
-    "help",      "explain a command, with examples",
-    "[COMMAND]", "Example:\n  crosstalk help run\n",
-    0,           1,
-    "",          {},
+    "help",
+    "explain a command, with examples",
+    "[COMMAND]",
+    "What 'crosstalk describe' knows is explained here too.\n\n"
+    "Example:\n"
+    "  crosstalk help run\n",
+    0,
+    1,
+    "",
+    {},
     run_help,
 };
 

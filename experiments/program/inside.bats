@@ -153,6 +153,8 @@ PY
   refused "4 runs keep their weights; name one with --run" "$crosstalk" inspect runs/s
   refused "no such run" "$crosstalk" inspect runs/s --run ct-x
   refused "the sequence has positions 1 to 4" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions 9
+  refused "runs/s is a store, which holds nothing but runs" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out runs/s
+  refused "runs/s is a store" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out runs/s/weights
   refused "needs numbers of tokens" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions a
   sed -e '/^task.associations/d' -e 's/^task.name .*/task.name = "mqar"\nmodel.name = "language"/' -e 's/= 40/= 2/' s.toml >language.toml
   "$crosstalk" run language.toml --out language --set memory=delta --set seeds=1 --quiet

@@ -111,6 +111,11 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_directory(folder, error))
     throw UsageError(fmt::format("--out {}: it exists and is not a folder", folder.string()));
+  for (fs::path at = fs::absolute(folder).lexically_normal(); at.has_relative_path(); at = at.parent_path())
+    if (fs::exists(at / "store.json", error))
+      throw UsageError(
+          fmt::format("--out {}: {} is a store, which holds nothing but runs; name another folder",
+                      folder.string(), at.string()));
   const fs::path readme = folder / "README.txt";
   if (!fs::exists(readme, error)) return;
   std::string line;
@@ -238,6 +243,7 @@ const Command inspect_command = {
     {
         {"run", "ID", "The run; the beginning of its id is enough", false, {}},
         where_option(),
+        store_option(),
         study_options()[0],
         {"sequence,n", "N", "Number of the sequence in its split (default 0)", false, {}},
         {"split", "SPLIT", "test (default), eval or train", false, {"train", "eval", "test"}},

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "experiments/common/devices.h"
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/estimate.h"
 #include "experiments/sharing/forecast.h"
+#include "kernels/base/error.h"
 
 namespace crosstalk::program {
 namespace {
@@ -43,11 +46,37 @@ std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
   return rows;
 }
 
-void print_json(const Study& study, const StoreContents& contents, const std::filesystem::path& store,
+std::vector<const Run*> missing_of(const Study& study, const StoreContents& contents) {
+  std::vector<const Run*> missing;
+  for (const Run& run : study.runs)
+    if (state_of(run, contents) == "missing") missing.push_back(&run);
+  return missing;
+}
+
+/// By what is recorded, and before that by a try.
+TimeForecast time_of(const Study& study, const StoreHeads& heads) {
+  TimeForecast time = time_forecast(study.runs, heads);
+  if (time.seconds) return time;
+  TrainingOptions training;
+  try {
+    choose_device("auto", training);
+  } catch (const DeviceError&) {  // 'run' will say so
+  }
+  return estimate_time(missing_of(study, heads.contents), training);
+}
+
+void print_json(const Study& study, const StoreHeads& heads, const std::filesystem::path& store,
                 Console& console) {
-  nlohmann::ordered_json json = {{"study", study.name},        {"title", study.title},
-                                 {"count", study.runs.size()}, {"product", study.product},
-                                 {"store", store.string()},    {"runs", nlohmann::ordered_json::array()}};
+  const StoreContents& contents = heads.contents;
+  const TimeForecast time = time_of(study, heads);
+  nlohmann::ordered_json json = {{"study", study.name},
+                                 {"title", study.title},
+                                 {"count", study.runs.size()},
+                                 {"product", study.product},
+                                 {"store", store.string()},
+                                 {"time", {{"seconds", nullptr}, {"text", time.text}}},
+                                 {"runs", nlohmann::ordered_json::array()}};
+  if (time.seconds) json["time"]["seconds"] = *time.seconds;
   for (const Run& run : study.runs)
     json["runs"].push_back({{"id", run.id},
                             {"label", run.label},
@@ -72,7 +101,7 @@ int run_plan(const Arguments& arguments, Console& console) {
 void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
                 Console& console) {
   const StoreContents& contents = heads.contents;
-  if (json) return print_json(study, contents, store, console);
+  if (json) return print_json(study, heads, store, console);
   const std::vector<Row> rows = rows_of(study, contents);
   std::vector<std::vector<std::string>> cells = {
       {"label", "memory", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
@@ -98,16 +127,41 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
         "without the weights that train.keep_weights wants, 'run' trains them again: {}\n",
         plural(std::ssize(again), "run"));
   if (total.missing > 0) {
-    console.out << fmt::format("time: {}\n", time_forecast(study.runs, heads));
-    std::vector<const Run*> missing;
-    for (const Run& run : study.runs)
-      if (state_of(run, contents) == "missing") missing.push_back(&run);
-    if (const std::string shortage = memory_shortage(missing, available_memory()); !shortage.empty())
+    console.out << fmt::format("time: {}\n", time_of(study, heads).text);
+    if (const std::string shortage = memory_shortage(missing_of(study, contents), available_memory());
+        !shortage.empty())
       print_warning(console, shortage);
+    if (const std::string keys = too_many_keys(missing_of(study, contents)); !keys.empty())
+      print_warning(console, keys);
   }
   if (total.failed > 0)
     console.out << fmt::format("{} failed and are not tried again by 'run'; 'crosstalk retry' does\n",
                                plural(total.failed, "run"));
+}
+
+std::string too_many_keys(const std::vector<const Run*>& runs) {
+  std::vector<std::string> labels;
+  std::int64_t keys = 0, d_dot = 0;
+  for (const Run* run : runs) {
+    const Options& config = run->config;
+    if (config.get_string("model.name") != "retrieval" || !config.has("task.keys") ||
+        !config.has("task.associations") || run->d_dot == 0)
+      continue;
+    const std::int64_t here = config.get_int("task.keys"), load = config.get_int("task.associations");
+    // With as many keys as associations it would be solved; with more than d_dot keys other keys are always read too.
+    if (here <= run->d_dot || load > run->d_dot || here <= load) continue;
+    keys = here, d_dot = run->d_dot;
+    if (std::find(labels.begin(), labels.end(), run->label) == labels.end()) labels.push_back(run->label);
+  }
+  if (labels.empty()) return "";
+  const std::string which =
+      labels.size() > 4 ? plural(std::ssize(labels), "label") : join(labels, ", ", " and ");
+  return fmt::format(
+      "{}: task.keys = {} is above d_dot = {}, so that some loss is left however few associations are stored "
+      "(capacity 0); leave task.keys out (it is then task.associations), and set task.values alone where "
+      "values "
+      "should stay the same",
+      which, keys, d_dot);
 }
 
 extern const Command plan_command;
@@ -117,8 +171,9 @@ const Command plan_command = {
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [--json]",
     "Reads and checks the study, spells out the product of its axes, and lists each memory\n"
     "with its feature dimension d_dot, its state size (floats a sequence at inference) and\n"
-    "how many of its runs are in the store; how long the rest takes, where the store has records\n"
-    "to go by, and whether memory can do it. Trains and creates nothing.\n\n"
+    "how many of its runs are in the store; how long the rest takes (by the records of the store, and\n"
+    "before there are any by trying some shapes for two seconds), and whether memory can do it.\n"
+    "Creates nothing.\n\n"
     "Examples:\n"
     "  crosstalk plan experiments/quickstart.toml\n"
     "  crosstalk plan experiments/quickstart.toml --set task.associations=20,40 --set seeds=1\n"
@@ -129,7 +184,7 @@ const Command plan_command = {
     [] {
       std::vector<CommandOption> options = study_options();
       options.push_back({"out", "STORE", "The store (default ./runs/<study>)", false, {}});
-      options.push_back({"json", "", "Print JSON: study, count, product, store, runs", false, {}});
+      options.push_back({"json", "", "Print JSON: study, count, product, store, time, runs", false, {}});
       return options;
     }(),
     run_plan,

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "experiments/common/command.h"
 #include "experiments/study/study.h"
@@ -12,5 +14,8 @@ namespace crosstalk::program {
 /// Prints what would be trained: to people, or as JSON.
 void print_plan(const Study& study, const StoreHeads& heads, const std::filesystem::path& store, bool json,
                 Console& console);
+
+/// Which memories can solve no number of associations, since sequences draw from more keys than d_dot; "" if none.
+std::string too_many_keys(const std::vector<const Run*>& runs);
 
 }  // namespace crosstalk::program

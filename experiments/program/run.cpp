@@ -171,6 +171,8 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     for (const Run& run : runs) asked.push_back(&run);
     if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
       print_warning(console, shortage);
+    if (const std::string keys = too_many_keys(asked); !keys.empty() && !arguments.has("quiet"))
+      print_warning(console, keys);
     if (!arguments.has("quiet"))
       print_note(console, which == Which::missing && recorded > 0
                               ? fmt::format("{}: {} to train, {} already in {}", study.name,

@@ -16,4 +16,7 @@ const std::vector<Topic>& topics();
 /// The columns of an export that are no keys of a configuration.
 const std::vector<Topic>& columns();
 
+/// Whether 'crosstalk describe NAME' explains it.
+bool is_described(const std::string& name);
+
 }  // namespace crosstalk::program

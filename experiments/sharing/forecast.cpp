@@ -43,7 +43,7 @@ std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e
 
 }  // namespace
 
-std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads) {
+TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads) {
   double missing = 0;
   std::map<std::tuple<std::string, std::string, std::string>, Sitting> sittings;
   RecordReader reader(heads);
@@ -63,7 +63,7 @@ std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads)
     Sitting& one = sittings[{text_in(provenance, "device"), text_in(provenance, "host"), started}];
     one = {begin, std::max(one.end, end), one.cost + estimated_work(run), one.runs + 1};
   }
-  if (missing == 0) return "none";
+  if (missing == 0) return {0, "none"};
   double cost = 0, elapsed = 0;
   std::int64_t count = 0;
   std::set<std::string> places;
@@ -72,9 +72,12 @@ std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads)
     places.insert(fmt::format("{} of {}", std::get<0>(key), std::get<1>(key)));
   }
   if (elapsed < 2)
-    return "not known: too little of it is in the store ('crosstalk bench STUDY' measures a step)";
-  return fmt::format("about {} for one process, at the rate of {} on {}", duration(missing / cost * elapsed),
-                     plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and "));
+    return {std::nullopt,
+            "not known: too little of it is in the store ('crosstalk bench STUDY' measures a step)"};
+  const double seconds = missing / cost * elapsed;
+  return {seconds,
+          fmt::format("about {} for one process, at the rate of {} on {}", duration(seconds),
+                      plural(count, "earlier run"), join({places.begin(), places.end()}, ", ", " and "))};
 }
 
 double parameter_bytes(const Run& run) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,13 @@
 
 namespace crosstalk::program {
 
-/// "about 12 min, at the rate of 36 runs on cpu of HOST", or how to find out where the store has no run of these.
-std::string time_forecast(const std::vector<Run>& runs, const StoreHeads& heads);
+/// Time that runs take, and how that is known.
+struct TimeForecast {
+  std::optional<double> seconds;  ///< nothing: not known
+  std::string text;
+};
+/// "about 12 min, at the rate of 36 runs on cpu of HOST"; not known where the store has no run of these.
+TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads);
 
 /// Bytes that the parameters of `run` need in training at least: values, gradients and two moments of Adam.
 double parameter_bytes(const Run& run);

@@ -27,14 +27,14 @@ TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
   const std::string store = folder.path() + "/store";
   {
     StoreWriter writer(store);
-    EXPECT_THAT(time_forecast(study.runs, read_heads(store)), HasSubstr("not known"));
+    EXPECT_THAT(time_forecast(study.runs, read_heads(store)).text, HasSubstr("not known"));
     Record record = record_of("s", study.runs[0], RunStatus::done);
     record.provenance = {{"device", "cpu"},
                          {"host", "a"},
                          {"started", "2026-01-31T23:59:50Z"},
                          {"finished", "2026-02-01T00:00:10Z"}};
     writer.append(record);
-    EXPECT_EQ(time_forecast(study.runs, read_heads(store)),
+    EXPECT_EQ(time_forecast(study.runs, read_heads(store)).text,
               "about 1 min 0 s for one process, at the rate of 1 earlier run on cpu of a");
     // The same sitting went on for ten seconds, and another one took thirty for one run: 60 s for three.
     record = record_of("s", study.runs[1], RunStatus::done);
@@ -50,7 +50,7 @@ TEST(Forecast, TimeGoesByWhatEarlierSittingsTook) {
                          {"finished", "2026-02-02T00:00:30Z"}};
     writer.append(record);
   }
-  EXPECT_EQ(time_forecast(study.runs, read_heads(store)),
+  EXPECT_EQ(time_forecast(study.runs, read_heads(store)).text,
             "about 20 s for one process, at the rate of 3 earlier runs on cpu of a and cpu of b");
 }
 
@@ -64,7 +64,7 @@ TEST(Forecast, TimesThatAreNoneAreLeftOut) {
     if (i == 0) record.provenance = {{"started", "yesterday"}, {"finished", 7}};
     writer.append(record);
   }
-  EXPECT_THAT(time_forecast(study.runs, read_heads(store)), HasSubstr("not known"));
+  EXPECT_THAT(time_forecast(study.runs, read_heads(store)).text, HasSubstr("not known"));
 }
 
 TEST(Forecast, MemoryThatParametersAloneWouldExceedIsTold) {

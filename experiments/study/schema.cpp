@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/base/names.h"
+
 namespace crosstalk {
 namespace {
 
@@ -26,6 +28,28 @@ std::vector<std::string> names_of(const std::vector<Named>& all) {
   std::vector<std::string> names;
   for (const Named& named : all) names.push_back(named.name);
   return names;
+}
+
+/// Where to say what decides no result and so is no key; "" for anything else.
+std::string said_elsewhere(const std::string& name) {
+  struct Elsewhere {
+    std::vector<std::string> names;
+    const char* text;
+  };
+  static const std::vector<Elsewhere> all = {
+      {{"device", "gpu", "gpus", "cuda", "use_gpu", "use_cuda"},
+       "the device is chosen when the study is run: crosstalk run STUDY.toml --device cuda:0"},
+      {{"threads", "num_threads", "workers", "num_workers", "n_jobs"},
+       "threads are chosen when the study is run: crosstalk run STUDY.toml --threads 4"},
+      {{"out", "out_dir", "output", "output_dir", "save_dir", "log_dir", "store"},
+       "the store is chosen when the study is run: crosstalk run STUDY.toml --out STORE"},
+      {{"resume", "resume_from", "checkpoint"},
+       "'crosstalk run' always resumes: it trains what is missing in the store, and continues what was "
+       "stopped"},
+  };
+  for (const Elsewhere& one : all)
+    if (std::find(one.names.begin(), one.names.end(), name) != one.names.end()) return one.text;
+  return "";
 }
 
 }  // namespace
@@ -58,13 +82,14 @@ std::string Schema::unknown_key(const std::string& key) const {
   const std::size_t dot = key.find('.');
   const std::string prefix = key.substr(0, dot == std::string::npos ? 0 : dot + 1);
   const std::string last = key.substr(prefix.size());
+  if (const std::string place = said_elsewhere(last); !place.empty())
+    return fmt::format("unknown key {}: {}", key, place);
 
   std::string near;
   for (const std::string& known : all) {  // the right name under the wrong prefix, or under none
     if (near.empty() && known.substr(known.find('.') + 1) == last) near = known;
   }
-  if (near.empty()) near = key_elsewhere_called(last);
-  if (!std::binary_search(all.begin(), all.end(), near)) near.clear();
+  if (near.empty()) near = synonym_of(last, all);
   std::vector<std::string> siblings;
   for (const std::string& known : all) {
     if (!prefix.empty() && known.compare(0, prefix.size(), prefix) == 0) siblings.push_back(known);
@@ -106,32 +131,6 @@ const OptionSpec* find_option(const Schema& schema, const std::string& task, con
     return kind ? find_spec(kind->options, name) : nullptr;
   }
   return nullptr;
-}
-
-std::string key_elsewhere_called(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::vector<std::string>>> known = {
-      {"train.learning_rate", {"lr", "step_size"}},
-      {"train.weight_decay", {"wd"}},
-      {"train.batch", {"batch_size", "bs", "batchsize"}},
-      {"train.max_steps", {"steps", "num_steps", "n_steps", "iterations", "iters", "train_steps"}},
-      {"train.warmup_steps", {"warmup", "num_warmup_steps"}},
-      {"train.clip_norm", {"clip", "grad_clip", "gradient_clip", "max_grad_norm"}},
-      {"train.schedule", {"scheduler", "lr_schedule"}},
-      {"train.precision", {"dtype"}},
-      {"model.width", {"d_model", "hidden", "hidden_size", "dim", "embed_dim", "n_embd"}},
-      {"model.layers", {"n_layers", "num_layers", "n_layer", "depth"}},
-      {"model.heads", {"n_heads", "num_heads", "n_head"}},
-      {"model.d_key", {"key_dim", "d_k", "key_size"}},
-      {"task.vocabulary", {"vocab", "vocab_size"}},
-      {"task.length",
-       {"seq_len", "seqlen", "sequence_length", "context_length", "block_size", "input_seq_len"}},
-      {"task.pairs", {"kv_pairs", "num_kv_pairs", "n_pairs"}},
-      {"task.associations", {"load", "n_associations", "num_associations"}},
-  };
-  for (const auto& [key, names] : known) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) return key;
-  }
-  return "";
 }
 
 std::string join_names(const std::vector<std::string>& names) {

@@ -67,9 +67,6 @@ std::string run_id(const Schema& schema, const Options& config);
 /// The text that run_id hashes.
 std::string canonical_text(const Schema& schema, const Options& config);
 
-/// The key that other programs call `name`: train.learning_rate for lr; "" if there is none.
-std::string key_elsewhere_called(const std::string& name);
-
 /// "a, b or c"
 std::string join_names(const std::vector<std::string>& names);
 

@@ -103,4 +103,22 @@ AxisValues make_logrange(const std::vector<OptionValue>& numbers, const OptionVa
   return axis;
 }
 
+std::int64_t missing_step(const std::string& key, const std::vector<OptionValue>& numbers) {
+  if (key != "task.associations" && key != "task.pairs") return 0;
+  if (numbers.size() != 2 || !is_integer(numbers[0]) || !is_integer(numbers[1])) return 0;
+  const std::int64_t first = std::get<std::int64_t>(numbers[0]), last = std::get<std::int64_t>(numbers[1]);
+  if (integer_count(first, last, 1) <= 20) return 0;
+  std::int64_t coarse = 0;
+  for (std::int64_t ten = 1; ten < kMany / 100; ten *= 10) {
+    for (const std::int64_t digit : {1, 2, 4, 5, 8}) {
+      const std::int64_t step = digit * ten;
+      if (integer_count(first, last, step) > 12) continue;
+      if (coarse == 0) coarse = step;
+      if ((last - first) % step == 0) return step;  // one that ends where the range ends
+      if (integer_count(first, last, step) < 5) return coarse;
+    }
+  }
+  return coarse;
+}
+
 }  // namespace crosstalk

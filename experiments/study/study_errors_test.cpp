@@ -198,10 +198,26 @@ TEST(StudyErrors, Axes) {
          "8:2: zip is a list of tables; write [[grid.zip]] on a line of its own");
 }
 
+TEST(StudyErrors, ALongRangeOfLoadsNeedsAStep) {
+  expect("[[grid]]\ntask.associations = { range = [8, 64] }\n",
+         "8:23: range of task.associations has no step, so that it is every number from 8 to 64; give one, "
+         "such as "
+         "{ range = [8, 64, 8] }, or 1 for every number");
+  expect("[[grid]]\ntask.associations = { range = [1, 100] }\n",
+         "8:23: range of task.associations has no step, so that it is every number from 1 to 100; give one, "
+         "such as "
+         "{ range = [1, 100, 10] }, or 1 for every number");
+}
+
 TEST(StudyErrors, NamesOfOtherPrograms) {
   expect("train.lr = 1\n", "7:1: unknown key train.lr; did you mean train.learning_rate?");
   expect("lr = 1\n", "7:1: unknown key lr; did you mean train.learning_rate?");
   expect("batch_size = 1\n", "7:1: unknown key batch_size; did you mean train.batch?");
+  expect("device = \"cuda\"\n",
+         "7:1: unknown key device: the device is chosen when the study is run: crosstalk run STUDY.toml "
+         "--device "
+         "cuda:0");
+  expect("train.Batch_Size = 1\n", "7:1: unknown key train.Batch_Size; did you mean train.batch?");
   expect("train.seed = 1\n",
          "7:1: train.seed does not belong here; write seeds = [1, 2, 3] in [study] "
          "(data_seed and init_seed may be set alone)");

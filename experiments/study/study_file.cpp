@@ -10,6 +10,7 @@
 
 #include "experiments/study/study.h"
 #include "kernels/base/error.h"
+#include "kernels/base/names.h"
 #include "results/labels.h"
 #include "results/printable.h"
 
@@ -294,7 +295,7 @@ class Reader {
                                          kind.name, known));
       }
     }
-    if (const std::string known = key_elsewhere_called(name); !known.empty())
+    if (const std::string known = synonym_of(name, schema_.keys()); !known.empty())
       blame_.fail(flat.at, fmt::format("unknown key {} of memory \"{}\"; did you mean {}?", flat.key,
                                        kind.name, known));
     const std::string others = names.empty() ? "it has no options" : "it has " + join_names(names);
@@ -426,6 +427,14 @@ class Reader {
       numbers.push_back(item.value);
     }
     if (base && base->node.kind != Kind::scalar) blame_.fail(base->at, "base wants a number");
+    if (const std::int64_t step = plain ? missing_step(key, numbers) : 0; step > 0) {
+      const std::string first = to_text(numbers[0]), last = to_text(numbers[1]);
+      blame_.fail(
+          entry->at,
+          fmt::format("range of {} has no step, so that it is every number from {} to {}; give one, such "
+                      "as {{ range = [{}, {}, {}] }}, or 1 for every number",
+                      key, first, last, first, last, step));
+    }
     try {
       if (plain) return make_range(numbers);
       return make_logrange(numbers, base ? base->node.value : OptionValue(std::int64_t{2}));

@@ -102,4 +102,8 @@ OptionValue option_value(const OptionSpec& spec, const std::string& key, const S
 AxisValues make_range(const std::vector<OptionValue>& numbers);
 AxisValues make_logrange(const std::vector<OptionValue>& numbers, const OptionValue& base);
 
+/// A step to suggest where [first, last] would be more than 20 numbers of associations one by one, which nobody means;
+/// 0 for everything else.
+std::int64_t missing_step(const std::string& key, const std::vector<OptionValue>& numbers);
+
 }  // namespace crosstalk

@@ -102,7 +102,7 @@ class Setter {
       if (open != std::string::npos && piece.back() == ')' &&
           (function == "range" || function == "logrange")) {
         if (pieces.size() > 1) fail(fmt::format("{} stands alone; write either a range or a list", piece));
-        return range(function, piece.substr(open + 1, piece.size() - open - 2));
+        return range(key, function, piece.substr(open + 1, piece.size() - open - 2));
       }
       if (piece.empty()) fail("a value between two commas is missing");
       values.list.push_back({scalar(piece), origin_});
@@ -110,9 +110,16 @@ class Setter {
     return values;
   }
 
-  AxisValues range(const std::string& function, const std::string& inside) const {
+  AxisValues range(const std::string& key, const std::string& function, const std::string& inside) const {
     std::vector<OptionValue> numbers;
     for (const std::string& piece : split(inside)) numbers.push_back(scalar(piece));
+    if (const std::int64_t step = function == "range" ? missing_step(key, numbers) : 0; step > 0) {
+      const std::string first = to_text(numbers[0]), last = to_text(numbers[1]);
+      fail(
+          fmt::format("range has no step, so that it is every number from {0} to {1}; give one, such as "
+                      "range({0},{1},{2}), or 1 for every number",
+                      first, last, step));
+    }
     try {
       if (function == "range") return make_range(numbers);
       OptionValue base = std::int64_t{2};

@@ -134,6 +134,10 @@ TEST(StudySet, ErrorsNameTheSet) {
   expect("seeds=-1", "seeds wants integers from 0, got -1");
   expect("seeds=range(5,1)",
          "range is empty: no steps of 1 lead from 5 to 1; write it as range(1,5) or range(20,600,20)");
+  expect(
+      "task.associations=range(8,64)",
+      "range has no step, so that it is every number from 8 to 64; give one, such as range(8,64,8), or 1 for "
+      "every number");
   expect("seeds=1,range(2,3)", "range(2,3) stands alone; write either a range or a list");
   expect("task.name=recal", "unknown task \"recal\"; did you mean recall?");
   expect("task.update_fraction=0.5",

@@ -16,6 +16,8 @@ namespace crosstalk {
 /// to stop) have equal keys.
 std::string pack_key(const Options& config);
 
+/// Estimated operations of a step; of a probe, which takes none: of its evaluation.
+double work_of_step(const Run& run);
 /// Estimated operations of a run, for forecasts wherever it is trained; and the same with what small steps take on a
 /// device of this kind beyond them, for the order of packs there (longest first).
 double estimated_work(const Run& run);

@@ -5,6 +5,7 @@
 #include "experiments/training/pack.h"
 #include "experiments/training/run_state.h"
 #include "models/memory.h"
+#include "models/probe_model.h"
 
 namespace crosstalk {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 constexpr double kLeastOfAStep = 1e8;
 
 double estimated_steps(const Run& run) {
-  return std::min<double>(5000, static_cast<double>(run.config.get_int("train.max_steps")));
+  const auto most = static_cast<double>(run.config.get_int("train.max_steps"));
+  return is_probe(run.config) ? 1 : std::min(5000.0, most);
 }
 
 }  // namespace
@@ -56,19 +58,24 @@ double language_flops(const Options& config, const SequenceShape& shape, const V
   return 6 * number("train.batch") * (T * token + shape.Q * D * vocabulary.values);
 }
 
-double estimated_work(const Run& run) {
+double work_of_step(const Run& run) {
   const auto task = registered_task(run.config);
-  const SequenceShape shape = task->shape(Split::train);
+  const bool probe = is_probe(run.config);
+  const SequenceShape shape = task->shape(probe ? Split::eval : Split::train);
   if (run.config.get_string("model.name") == "language")
-    return language_flops(run.config, shape, task->vocabulary()) * estimated_steps(run);
+    return language_flops(run.config, shape, task->vocabulary());
   const double keys = task->vocabulary().keys, values = task->vocabulary().values;
   const double d = static_cast<double>(run.config.get_int("model.d_key"));
   const double p = std::max<double>(d, static_cast<double>(run.d_dot));
-  const double batch = static_cast<double>(run.config.get_int("train.batch"));
+  const double batch = static_cast<double>(run.config.get_int(probe ? "eval.sequences" : "train.batch"));
   const double state = find_memory(run.config.get_string("memory.name"))->forms_state ? values : 1;
+  if (probe && state > 1)
+    return 40 * batch * shape.T * p * d;  // its values have d numbers, and the state is formed once
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;
-  return (tables + 20 * batch * shape.T * p * state * shape.Q) * estimated_steps(run);
+  return tables + 20 * batch * shape.T * p * state * shape.Q;
 }
+
+double estimated_work(const Run& run) { return work_of_step(run) * estimated_steps(run); }
 
 double estimated_cost(const Run& run, Device device) {
   const double least = device == Device::cuda ? kLeastOfAStep : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
@@ -190,6 +191,30 @@ void check_probe(const Options& options) {
                                   task));
 }
 
+/// Tokens of the longest sequence that a task draws in any split, segment or stage.
+int longest_sequence(const Task& task) {
+  int most = 0;
+  for (const Split split : {Split::train, Split::eval, Split::test}) {
+    most = std::max(most, task.shape(split).T);
+    for (const TaskSegment& segment : task.segments(split))
+      most = std::max(most, segment.task->shape(split).T);
+  }
+  for (const TaskSegment& stage : task.stages()) most = std::max(most, longest_sequence(*stage.task));
+  return most;
+}
+
+/// Learned positions must reach the end of every sequence; found out here, and not when the first test is read.
+void check_positions(const Options& options, const Task& task, const std::vector<int>& factors) {
+  int most = longest_sequence(task);
+  for (const int factor : factors) most = std::max(most, longest_sequence(*task.lengthened(factor)));
+  if (const std::int64_t given = options.get_int("model.max_length"); given < most)
+    throw OptionError(
+        "model.max_length",
+        fmt::format("model.max_length = {} is less than the {} tokens of the longest sequence of "
+                    "training, validation and test; give at least {}",
+                    given, most, most));
+}
+
 }  // namespace
 
 void resolve_training(Options& options) {
@@ -202,8 +227,10 @@ void resolve_training(Options& options) {
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));
-  if (factors.empty() && kind.drawn) return;
+  const bool positions = options.has("model.positions") && options.get_string("model.positions") == "learned";
+  if (factors.empty() && kind.drawn && !positions) return;
   const auto task = kind.make(options);
+  if (positions) check_positions(options, *task, factors);
   const std::int64_t wanted = options.get_int("eval.sequences");
   for (const auto& [split, name] : {std::pair{Split::eval, "eval"}, {Split::test, "test"}}) {
     const std::int64_t there = task->sequences(split);

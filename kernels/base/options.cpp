@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/base/names.h"
 
 namespace crosstalk {
 namespace {
@@ -110,29 +110,6 @@ OptionValue check_option(const OptionSpec& spec, const std::string& prefix, cons
     }
   }
   return result;
-}
-
-std::string nearest_name(std::string_view name, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t best_distance = 2 + name.size() / 3;  // strictly smaller is close enough
-  for (const std::string& candidate : names) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t above = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (name[i - 1] != candidate[j - 1])});
-        diagonal = above;
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
-  }
-  return best;
 }
 
 }  // namespace crosstalk

@@ -58,7 +58,7 @@ void fill_defaults(Options& options, const std::string& prefix, const std::vecto
 /// Throws OptionError(key = prefix.name) with a message that says what was got and what would be right.
 OptionValue check_option(const OptionSpec& spec, const std::string& prefix, const OptionValue& value);
 
-/// The name in `names` closest to `name` (edit distance at most 1 + length/3), or "" if none is close.
+/// The name in `names` that somebody meant who wrote `name`, or "" if none is near (kernels/base/names.h).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace crosstalk

@@ -36,11 +36,6 @@ TEST(Options, ChoicesNameTheNearest) {
   }
 }
 
-TEST(Options, NearestName) {
-  EXPECT_EQ(nearest_name("asociations", {"associations", "queries"}), "associations");
-  EXPECT_EQ(nearest_name("zzz", {"associations"}), "");
-}
-
 TEST(Options, MissingNameIsABug) {
   Options options;
   EXPECT_THROW(options.get_int("task.associations"), std::logic_error);

@@ -1,0 +1,238 @@
+// Tries shapes of a study for a moment, and adds up what all of its runs would take.
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/program/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <ctime>
+#include <exception>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "experiments/common/text.h"
+#include "experiments/program/bench.h"
+#include "experiments/training/pack.h"
+#include "models/probe_model.h"
+
+namespace crosstalk::program {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double max_steps(const Run& run) {  // a probe takes one: its evaluation
+  return std::max(1.0, static_cast<double>(run.config.get_int("train.max_steps")));
+}
+
+/// Sets `stop` at a moment, unless it is left before.
+class Alarm {
+ public:
+  Alarm(std::atomic<bool>& stop, Clock::time_point at)
+      : thread_([this, &stop, at] {
+          std::unique_lock lock(mutex_);
+          if (!wake_.wait_until(lock, at, [&] { return over_; })) stop.store(true);
+        }) {}
+  ~Alarm() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+/// A shape of a study: the operations of a step, and what one took.
+struct Shape {
+  const Run* run = nullptr;
+  double work = 0;
+  std::optional<double> seconds;
+};
+
+/// Operations that a step of a try may have: nothing can be stopped within a step.
+double most_work(const Run& run) { return run.config.get_string("model.name") == "language" ? 5e8 : 1e8; }
+
+/// Seconds that the threads of this process have calculated, whoever else uses the machine.
+double processor_seconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Seconds of a core for a step of `shape`, every core training one like it, by a try of `share` seconds that ends at
+/// `end` whatever it has seen; nothing if that was too little, or the run fails. A step too long for a try is made of
+/// fewer sequences, and counted as so many.
+std::optional<double> try_steps(const Shape& shape, int cores, double share, Clock::time_point end) {
+  const Run& run = *shape.run;
+  const bool probe = is_probe(run.config);
+  const std::int64_t batch = run.config.get_int("train.batch");
+  const double parts =
+      probe ? 1 : std::clamp(std::ceil(shape.work / most_work(run)), 1.0, static_cast<double>(batch));
+  const auto fewer = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(batch) / parts));
+  const double most_steps = std::min(50.0, max_steps(run));
+  const auto chunk =
+      static_cast<std::int64_t>(std::clamp(2e7 * parts / std::max(1.0, shape.work), 1.0, most_steps));
+  std::vector<Run> runs;
+  for (int core = 0; core < cores; ++core) {
+    Run one = run;
+    if (!probe) {
+      one = bench_run(run, core + 1, std::int64_t{1} << 30);
+      one.config.set("eval.every", chunk);
+      one.config.set("train.batch", fewer);
+      if (one.config.has("task.test_segments"))  // thousands of sequences, say: no try has time for them
+        one.config.set("task.test_segments", std::string());
+    }
+    one.id = fmt::format("ct-{}", core);
+    runs.push_back(std::move(one));
+  }
+  std::atomic<bool> stop{false};
+  std::int64_t calls = 0, steps = 0, ended = 0;
+  double seconds = 0, begin = processor_seconds();
+  Clock::time_point began = Clock::now();
+  TrainingEvents events;
+  events.stop = &stop;
+  events.finished = [&](Record&& record) { ended += record.status == RunStatus::done; };
+  events.progressed = [&](std::int64_t done) {
+    if (done == 0 || stop.load()) return;
+    if (++calls <= cores) {  // preparation and first touches are not what the rest of a run takes
+      began = Clock::now();
+      begin = processor_seconds();
+      return;
+    }
+    steps += done;
+    seconds = processor_seconds() - begin;
+    if (since(began) >= share || static_cast<double>(steps) >= cores * max_steps(run)) stop.store(true);
+  };
+  TrainingOptions training;
+  training.threads = cores;
+  training.pack = 1;
+  try {
+    const Alarm alarm(stop, end);
+    train_runs("plan", runs, training, events);
+  } catch (const std::exception&) {  // no memory, no thread: a plan goes on without an estimate
+    return std::nullopt;
+  }
+  if (probe && ended == cores) return (processor_seconds() - begin) / cores;
+  if (steps == 0) return std::nullopt;
+  return seconds / static_cast<double>(steps) * static_cast<double>(batch) / static_cast<double>(fewer);
+}
+
+/// A memory under its label: its smallest and its largest shape.
+struct Tried {
+  Shape light, heavy;
+
+  /// Seconds of a step of so many operations; nothing was tried: NaN.
+  double seconds(double work) const {
+    if (!heavy.seconds) return std::numeric_limits<double>::quiet_NaN();
+    if (!light.seconds || heavy.work == light.work) return *heavy.seconds * work / heavy.work;
+    const double slope = std::max(0.0, (*heavy.seconds - *light.seconds) / (heavy.work - light.work));
+    return *light.seconds + slope * (work - light.work);
+  }
+};
+
+/// Whether even a step of one sequence takes longer than a try may.
+bool too_long(const Run& run, double work) {
+  const double sequences = is_probe(run.config) ? 1 : static_cast<double>(run.config.get_int("train.batch"));
+  return work / sequences > 2 * most_work(run) || parameter_bytes(run) > 2e8;
+}
+
+/// "50 s", "4 min", "2.5 h", "12 days": what an estimate is good for.
+std::string roughly(double seconds) {
+  if (seconds < 90) return fmt::format("{:.2g} s", seconds);
+  if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 10 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  if (seconds < 48 * 3600) return fmt::format("{:.0f} h", seconds / 3600);
+  return fmt::format("{:.0f} days", seconds / 86400);
+}
+
+TimeForecast on_gpu(const std::vector<const Run*>& runs) {
+  double cost = 0;
+  for (const Run* run : runs) {
+    if (run->config.get_string("model.name") == "language")
+      return {std::nullopt,
+              "not known before the first runs ('crosstalk bench STUDY --study-packs' trains 20 s of it)"};
+    cost += estimated_cost(*run, Device::cuda);
+  }
+  constexpr double h200 = 1e13;  // 320 runs of Schlag 2021: 52 s; 1932 of every memory: 92 s
+  return {cost / h200,
+          fmt::format("about {} on one H200, an estimate from the arithmetic of studies measured there, "
+                      "right within a factor of two or three",
+                      roughly(cost / h200))};
+}
+
+}  // namespace
+
+TimeForecast estimate_time(const std::vector<const Run*>& runs, const TrainingOptions& training,
+                           double budget) {
+  if (runs.empty()) return {0, "none"};
+  if (training.device == Device::cuda) return on_gpu(runs);
+  const int cores = training.threads > 0 ? training.threads : available_cores();
+  std::map<std::string, Tried> tried;
+  std::vector<double> works;
+  for (const Run* run : runs) {
+    works.push_back(work_of_step(*run));
+    Tried& one = tried[run->label];
+    if (too_long(*run, works.back())) continue;
+    if (one.light.run == nullptr || works.back() < one.light.work) one.light = {run, works.back(), {}};
+    if (one.heavy.run == nullptr || works.back() > one.heavy.work) one.heavy = {run, works.back(), {}};
+  }
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(budget));
+  const double share = std::min(0.15, 0.4 * budget / static_cast<double>(tried.size()));
+  double known = 0, work = 0;
+  std::int64_t count = 0;
+  for (auto& [label, one] : tried) {  // the largest first: most of the time goes there
+    if (Clock::now() > end || one.heavy.run == nullptr) continue;
+    one.heavy.seconds = try_steps(one.heavy, cores, share, end);
+    if (!one.heavy.seconds) continue;
+    ++count;
+    known += *one.heavy.seconds;
+    work += one.heavy.work;
+  }
+  for (auto& [label, one] : tried)
+    if (Clock::now() < end && one.heavy.seconds && one.heavy.work > 1.2 * one.light.work)
+      one.light.seconds = try_steps(one.light, cores, share, end);
+  if (count == 0)
+    return {
+        std::nullopt,
+        "not known: these runs are too large to be tried for a moment ('crosstalk bench STUDY --study-packs "
+        "--seconds 60' measures)"};
+  double whole = 0, typical = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    double step = tried.at(runs[i]->label).seconds(works[i]);
+    if (std::isnan(step)) step = known / work * works[i];
+    whole += step * max_steps(*runs[i]);
+    typical += step * std::min(5000.0, max_steps(*runs[i]));
+  }
+  const double side_by_side = std::min<double>(cores, static_cast<double>(runs.size()));
+  whole /= side_by_side;
+  typical /= side_by_side;
+  const bool learns =
+      std::any_of(runs.begin(), runs.end(), [](const Run* run) { return !is_probe(run->config); });
+  std::string text = fmt::format("about {} on {} like these", roughly(whole), plural(cores, "idle core"));
+  if (learns) text += " if every run takes its train.max_steps, less where runs stop early";
+  if (typical < 0.9 * whole) text += fmt::format(", {} if none takes more than 5000", roughly(typical));
+  text += fmt::format(" (an estimate: {} of {} just tried for {})", count,
+                      tried.size() == 1 ? "1 memory" : fmt::format("{} memories", tried.size()),
+                      duration(since(begin)));
+  return {whole, text};
+}
+
+}  // namespace crosstalk::program

@@ -1,0 +1,42 @@
+// What cannot be trained is refused when the study is read, where it stands.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/study/study.h"
+
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// What is wrong with a study of MQAR at 8 pairs and 32 tokens, with learned positions.
+std::string refusal(const std::string& lines) {
+  const std::string study =
+      "[study]\nname = \"positions\"\n[base]\nmodel.name = \"language\"\nmodel.positions = \"learned\"\n" +
+      lines + "\n[memories.softmax]\nname = \"softmax\"\n";
+  try {
+    parse_study(study, "s.toml");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
+  const std::string mqar = "task.name = \"mqar\"\ntask.pairs = 8\ntask.length = 32";
+  EXPECT_EQ(refusal("model.max_length = 32\n" + mqar), "");
+  EXPECT_EQ(
+      refusal("model.max_length = 31\n" + mqar),
+      "s.toml:6:1: model.max_length = 31 is less than the 32 tokens of the longest sequence of training, "
+      "validation and test; give at least 32");
+  const std::string mixture = mqar + "\ntask.test_segments = \"32:8:10 64:8:10\"";
+  EXPECT_EQ(refusal("model.max_length = 64\n" + mixture), "");
+  EXPECT_THAT(refusal("model.max_length = 63\n" + mixture), HasSubstr("s.toml:6:1: model.max_length = 63"));
+  const std::string words = "task.name = \"words\"\ntask.curriculum = \"4 8\"\neval.length_factors = \"1 4\"";
+  EXPECT_THAT(refusal("model.max_length = 16\n" + words),
+              HasSubstr("model.max_length = 16 is less than the 32"));
+}
+
+}  // namespace
+}  // namespace crosstalk
