@@ -242,7 +242,10 @@ std::string symbol_of(const std::string& key) {
       {"train.learning_rate", "learning rate"}, {"d_dot", "$d_{\\mathrm{dot}}$"},
   };
   if (const auto found = symbols.find(key); found != symbols.end()) return found->second;
-  std::string word = key.substr(key.find('.') == std::string::npos ? 0 : key.find('.') + 1);
+  const std::size_t dot = key.find('.');
+  if (dot != std::string::npos && key.substr(dot) == ".name")
+    return key.substr(0, dot);  // task, memory, model
+  std::string word = key.substr(dot == std::string::npos ? 0 : dot + 1);
   std::replace(word.begin(), word.end(), '_', ' ');
   return word;
 }

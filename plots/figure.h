@@ -45,12 +45,17 @@ struct FigureOptions {
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
   bool footnote = true;
+  std::string label = "";  ///< of a LaTeX table; empty = "tab:" and its name
 };
 
 struct FigureKind {
   std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
                         ///< "capacity-vs-parameters", "tracking", "length"
   std::string summary;  ///< one line
+  /// Of figures: what is on the axes, what is drawn of the seeds, what counts as solved ("" where nothing does), which
+  /// options concern it besides those of all, and the columns of its CSV.
+  std::string x = {}, y = {}, statistic = {}, threshold = {};
+  std::vector<std::string> options = {}, columns = {};
 };
 
 /// All figures, in the order of `list figures`.

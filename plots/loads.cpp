@@ -119,6 +119,8 @@ Drawing draw_loads(const FigureInput& input, const char* figure, bool always_d_d
   const Metric metric = metric_of(input);
   const bool is_loss = metric.name == "eval_loss" || metric.name == "test_loss";
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
+  drawing.needs = {kLoad};
+  drawing.metric = metric.name;
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
   add_legend(drawing, lines, input.styles, expected, always_d_dot);

@@ -597,7 +597,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
   refused 'ends in .toml' "$crosstalk" new study
-  for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
+  for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
+    Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic
     [ -n "$output" ]
   done

@@ -112,7 +112,8 @@ def draw(ax, series):
         if key in series:
             ax.plot(*series[key][:2], color=colour, **{"zorder": 3 if key[1] else 5, **looks[kind]})
     for kind, name in OVERLAY_NAMES.items():
-        handles.append(Line2D([], [], color=GREY, label=name, **looks[kind]))
+        own = [colour for key, colour in OVERLAYS.items() if key[0] == kind]  # of one label
+        handles.append(Line2D([], [], color=own[0] if own else GREY, label=name, **looks[kind.split(":")[0]]))
     if FIGURE["solved"]:
         ax.axhline(FIGURE["solved"], color=GREY, linewidth=0.6, linestyle=":", zorder=1.5)
         handles.append(Line2D([], [], color=GREY, linewidth=0.6, linestyle=":", label="Solved"))
