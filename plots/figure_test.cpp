@@ -230,7 +230,7 @@ TEST_F(FigureTest, ARowThatCannotBeDrawnIsRefusedByItsColumn) {
               HasSubstr("the row mine.csv:1 (\"mine\") has no state_size (or state_bytes)"));
   mine.metrics["state_bytes"] = 640;
   EXPECT_THAT(rows_of(draw("capacity-vs-state", records), "mine,"),
-              ::testing::ElementsAre("mine,0,160,1,8,8,inf,1,"));
+              ::testing::ElementsAre("mine,0,160,1,8,8,inf,1,inf"));
   EXPECT_THAT(refusal("capacity-vs-parameters", records),
               HasSubstr("needs records with their number of parameters"));
   for (auto& [key, record] : records)

@@ -127,6 +127,7 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     order.push_back(label.label);
     titles[label.label] = label.title;
   }
+  const std::vector<std::string> given = order;
   // Colours come from all labels, so that a part of a study is drawn in the colours of the whole; of a part of
   // very many, which share colours, each gets one of its own.
   std::set<std::string> labels(order.begin(), order.end());
@@ -140,6 +141,11 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     split_by(prepared, rows, options.by, order, titles);
     labels = {order.begin(), order.end()};
   }
+  std::stable_sort(prepared.edges.begin(), prepared.edges.end(),
+                   [&](const EdgeChoice& a, const EdgeChoice& b) {
+                     return std::find(given.begin(), given.end(), a.label) <
+                            std::find(given.begin(), given.end(), b.label);
+                   });
   for (EdgeChoice& edge : prepared.edges) {
     const auto title = titles.find(edge.label);
     edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
@@ -159,7 +165,7 @@ std::string edges_text(const std::vector<EdgeChoice>& edges, const char* which, 
   for (const EdgeChoice& edge : edges)
     if (edge.*count > 0)
       memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
-  return memories.empty() ? "" : fmt::format("the {} tried for {}", which, fmt::join(memories, ", "));
+  return memories.empty() ? "" : fmt::format("the {} tried for {}", which, fmt::join(memories, " and "));
 }
 
 }  // namespace

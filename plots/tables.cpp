@@ -190,18 +190,23 @@ std::string markdown_table(const Table& table) {
   return text + fmt::format("\n{}\n", markdown(table.caption));
 }
 
-/// The best of each column, by what is printed: equal numbers are equally good.
-void mark_best(Table& table, const std::vector<std::vector<double>>& values, std::size_t first,
-               bool smaller) {
+/// The best of each column among the rows of one group, by what is printed: equal numbers are equally good.
+void mark_best(Table& table, const std::vector<std::vector<double>>& values,
+               const std::vector<std::string>& groups, bool smaller) {
   for (std::size_t column = 0; !values.empty() && column < values[0].size(); ++column) {
-    double best = std::nan("");
-    for (const auto& row : values)
-      if (std::isfinite(row[column]) &&
-          (std::isnan(best) || (smaller ? row[column] < best : row[column] > best)))
-        best = row[column];
-    if (std::isnan(best) || values.size() < 2) continue;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      table.rows[i][first + column].best = number(values[i][column]) == number(best);
+    std::map<std::string, std::pair<double, int>> best;  // and of how many rows
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const double value = values[row][column];
+      auto& [least, rows] = best.try_emplace(groups[row], std::nan(""), 0).first->second;
+      ++rows;
+      if (std::isfinite(value) && (std::isnan(least) || (smaller ? value < least : value > least)))
+        least = value;
+    }
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const auto& [least, rows] = best.at(groups[row]);
+      table.rows[row][table.keys + column].best =
+          rows > 1 && !std::isnan(least) && number(values[row][column]) == number(least);
+    }
   }
 }
 
@@ -249,6 +254,15 @@ std::vector<Cell> name_cells(const LineEntry& line, const Prepared& prepared) {
   return cells;
 }
 
+/// Which rows are held against each other: those of one task.
+std::string group_of(const std::string& label, const ByColumns& by) {
+  std::string group;
+  const auto values = by.values.find(label);
+  for (std::size_t i = 0; i < by.keys.size() && values != by.values.end(); ++i)
+    if (by.keys[i].starts_with("task.")) group += values->second[i] + '\n';
+  return group;
+}
+
 /// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
 Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
                   const std::string& x, bool smaller, bool named = true) {
@@ -265,8 +279,10 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   for (const double place : places)
     table.head.push_back(places.size() == 1 && !named ? x : fmt::format("{} = {}", x, place));
   std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
   std::vector<FigureRow> used;
   for (const LineEntry& line : drawing.lines) {
+    groups.push_back(group_of(line.label, prepared.by));
     std::vector<Cell> cells = name_cells(line, prepared);
     if (sizes) cells.push_back({line.d_dot > 0 ? fmt::format("{}", line.d_dot) : "--", "", false});
     std::vector<double> medians;
@@ -281,7 +297,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
     table.rows.push_back(std::move(cells));
     values.push_back(std::move(medians));
   }
-  mark_best(table, values, table.keys, smaller);
+  mark_best(table, values, groups, smaller);
   table.caption = seeds_text(used);
   return table;
 }
@@ -350,6 +366,7 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
     table.head.emplace_back(head);
   table.keys = table.head.size() - 1;
   std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
   for (const FigureRow& row : drawing.rows) {
     const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
                                    [&](const LineEntry& one) { return one.label == row.label; });
@@ -366,8 +383,9 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
          false});
     table.rows.push_back(std::move(cells));
     values.push_back({row.n > 0 ? row.median : kNone});
+    groups.push_back(group_of(row.label, prepared.by));
   }
-  mark_best(table, values, table.keys, false);
+  mark_best(table, values, groups, false);
   table.caption = capacity_caption(drawing);
   return table;
 }

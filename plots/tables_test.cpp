@@ -113,12 +113,22 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
   EXPECT_THAT(text, HasSubstr("75 \\% of cases"));
 }
 
-/// Two memories on two tasks at three sizes, as a study with axes gives them: reassign first.
+/// As many memories and loads as are asked for.
+LabelledRecords many(int memories, int loads) {
+  RecordMap records;
+  for (int m = 0; m < memories; ++m)
+    for (int load = 4; load <= 4 * loads; load += 4)
+      for (int seed = 1; seed <= 3; ++seed)
+        add_recall(records, "memory_" + std::to_string(m), seed, 8, load, 0.0123 * load * seed);
+  return rows_of(records);
+}
+
+/// Two memories on two tasks at two sizes, as a study with axes gives them: recall first.
 LabelledRecords with_axes() {
   RecordMap records;
   LabelledRecords rows;
   for (const char* label : {"zeta", "alpha"})
-    for (const char* task : {"reassign", "recall"})
+    for (const char* task : {"recall", "reassign"})
       for (const int d_key : {4, 16})
         for (int seed = 1; seed <= 2; ++seed)
           for (const int load : {4, 8}) {
@@ -138,27 +148,40 @@ TEST_F(TableTest, AnAxisIsAColumnAndItsValuesStandAsInTheStudy) {
   const std::string text = table("final", with_axes(), TableFormat::markdown);
   EXPECT_THAT(text, ::testing::StartsWith("| Memory | task | $d_{\\mathrm{key}}$ | $S$ = 4 | $S$ = 8 |\n"
                                           "|---|---|--:|--:|--:|\n"
-                                          "| zeta | reassign | 4 | **0.0001** [0.0001, 0.0001] |"));
+                                          "| zeta | recall | 4 | **0.0001** [0.0001, 0.0001] |"));
   std::vector<std::string> rows;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line) && !line.empty();)
     if (line.find("**") != std::string::npos) rows.push_back(line.substr(0, line.find(" | **")));
-  EXPECT_THAT(rows, ::testing::ElementsAre("| zeta | reassign | 4", "| zeta | reassign | 16",
-                                           "| zeta | recall | 4", "| zeta | recall | 16",
-                                           "| A $\\alpha$ | reassign | 4", "| A $\\alpha$ | reassign | 16",
-                                           "| A $\\alpha$ | recall | 4", "| A $\\alpha$ | recall | 16"));
+  EXPECT_THAT(rows, ::testing::ElementsAre("| zeta | recall | 4", "| zeta | recall | 16",
+                                           "| zeta | reassign | 4", "| zeta | reassign | 16",
+                                           "| A $\\alpha$ | recall | 4", "| A $\\alpha$ | recall | 16",
+                                           "| A $\\alpha$ | reassign | 4", "| A $\\alpha$ | reassign | 16"));
   const std::string capacity = table("capacity", with_axes(), TableFormat::latex);
   EXPECT_THAT(capacity,
               HasSubstr("\\begin{tabular}{llrrrr}\n\\toprule\nMemory & task & $d_{\\mathrm{key}}$ & "
                         "$d_{\\mathrm{dot}}$ & State size (floats) & Capacity (associations) \\\\\n"));
   EXPECT_THAT(capacity, HasSubstr("A $\\alpha$ & recall & 16 & 16 & 160 & "));
-  // Turned, a column's head says all of it.
+}
+
+TEST_F(TableTest, TurnedAColumnsHeadSaysAllOfIt) {
+  options_.by = {"task.name", "model.d_key"};
+  EXPECT_THAT(table("final", many(2, 8), TableFormat::latex),
+              HasSubstr("\n & memory\\_0, recall, $d_{\\mathrm{key}}$ = 4 & memory\\_1, recall, "));
+}
+
+TEST_F(TableTest, TheBestIsThatOfItsTask) {
+  RecordMap records;
+  for (const char* label : {"a", "b"})
+    for (const char* task : {"recall", "reassign"}) {
+      const double loss = (label[0] == 'a' ? 0.25 : 0.5) / (task[2] == 'c' ? 1 : 100);
+      add_recall(records, label, 1, 4, 4, loss).config["task.name"] = task;
+    }
   options_.by = {"task.name"};
-  options_.where = {{"model.d_key", "4"}};
-  LabelledRecords wide = with_axes();
-  for (auto& label : wide.labels) label.title = "A memory whose name takes a quarter of the page";
-  EXPECT_THAT(table("final", wide, TableFormat::latex),
-              HasSubstr(" & A memory whose name takes a quarter of the page, reassign & "));
+  const std::string text = table("final", rows_of(records), TableFormat::markdown);
+  for (const char* row :
+       {"| a | reassign | **0.0025** |", "| a | recall | **0.25** |", "| b | reassign | 0.005 |"})
+    EXPECT_THAT(text, HasSubstr(row));
 }
 
 TEST_F(TableTest, WithoutAStudyWordsStandByTheAlphabet) {
@@ -167,7 +190,7 @@ TEST_F(TableTest, WithoutAStudyWordsStandByTheAlphabet) {
   LabelledRecords rows = with_axes();
   rows.order.clear();
   const std::string text = table("final", rows, TableFormat::markdown);
-  EXPECT_LT(text.find("| zeta | recall |"), text.find("| zeta | reassign |"));
+  EXPECT_LT(text.find("| zeta | reassign |"), text.find("| zeta | recall |"));
 }
 
 TEST_F(TableTest, ATableHasBracketsAndALabelButNoBars) {
@@ -188,9 +211,10 @@ TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
   mine.config = {{"task.name", "recall"}, {"task.associations", 4}};
   mine.eval_loss = 0.0001;
   rows.rows["mine.csv:1\tmine"] = mine;
-  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine | -- | -- | "));
+  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | -- | -- | "));
   EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | **0.0001** |  |"));
   options_.x = "model.d_key";
+  options_.where = {{"task.associations", "4"}};
   try {
     table("final", rows, TableFormat::markdown);
     FAIL();
@@ -226,26 +250,11 @@ std::string latex_refusal(const std::string& title) {
 }
 
 TEST(Latex, FormulasHoldNoOrders) {
-  for (const char* title : {"$\\input{secrets}$",
-                            "$\\write18{touch x}$",
-                            "$x$ $\\end{tabular}$",
-                            "$a & b$",
-                            "$a % b$",
-                            "$a # b$",
-                            "$a}$",
-                            "${a$",
-                            "$\\def\\x{1}$",
-                            "$\\catcode`@=11$",
-                            "$a ^^5cinput b$",
-                            "$a \\\\ b$",
-                            "$x$ and $$",
-                            "$a~b$",
-                            "$\\csname input\\endcsname$",
-                            "$\\left( a$",
-                            "$\\right) \\left( a$",
-                            "$\\href{x}{y}$",
-                            "$\\(a$",
-                            "$a\\$b"}) {
+  for (const char* title :
+       {"$\\input{secrets}$", "$\\write18{touch x}$", "$x$ $\\end{tabular}$", "$a & b$", "$a % b$", "$a # b$",
+        "$a}$", "${a$", "$\\def\\x{1}$", "$\\catcode`@=11$", "$a ^^5cinput b$", "$a \\\\ b$", "$x$ and $$",
+        "$a~b$", "$\\csname input\\endcsname$", "$\\left( a$", "$\\right) \\left( a$", "$\\href{x}{y}$",
+        "$\\(a$"}) {
     EXPECT_THAT(latex_refusal(title), HasSubstr("cannot stand in a LaTeX table")) << title;
     EXPECT_THAT(latex_refusal(title), HasSubstr("Between $ stand letters")) << title;
   }
@@ -306,16 +315,6 @@ TEST_F(TableTest, TrackingStandsAtMultiplesOfTheTrainingLength) {
       table("tracking", rows_of(records), TableFormat::markdown),
       HasSubstr(
           "| Memory | $T$ = 2 | $T$ = 4 | $T$ = 8 |\n|---|--:|--:|--:|\n| Delta | 0.9 | 0.7 | 0.5 |\n"));
-}
-
-/// As many memories and loads as are asked for.
-LabelledRecords many(int memories, int loads) {
-  RecordMap records;
-  for (int m = 0; m < memories; ++m)
-    for (int load = 4; load <= 4 * loads; load += 4)
-      for (int seed = 1; seed <= 3; ++seed)
-        add_recall(records, "memory_" + std::to_string(m), seed, 8, load, 0.0123 * load * seed);
-  return rows_of(records);
 }
 
 TEST_F(TableTest, LatexTurnsATableThatIsTooWide) {

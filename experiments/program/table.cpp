@@ -59,7 +59,7 @@ void write_table(const fs::path& path, const std::string& text) {
     throw UsageError(fmt::format("--out {}: there is no folder \"{}\"", path.string(), folder.string()));
   if (fs::is_directory(path, error)) throw UsageError(fmt::format("--out {}: is a folder", path.string()));
   if (!fs::exists(path, error) || fs::is_regular_file(path, error))
-    return write_whole(FileSystem::real(), path, text);
+    return write_whole(FileSystem::real(), fs::absolute(path), text);
   std::ofstream out(path, std::ios::binary);
   if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
 }

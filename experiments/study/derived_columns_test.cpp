@@ -1,16 +1,16 @@
 // The committed exports: what theory and tasks say of their runs is what the program says today, to the last digit.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <charconv>
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "results/csv.h"
 #include "results/import.h"
+#include "results/select.h"
 #include "results/theory.h"
 #include "tasks/testing.h"
 
