@@ -1,6 +1,7 @@
 // The figure of accuracy (or any metric) against a key: width, pairs, length, bytes of state.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +10,10 @@
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
-
-constexpr const char* kStateBytes = "state_bytes";
 
 Metric accuracy_metric(const FigureInput& input) {
   if (!input.options.metric.empty()) return metric_of(input);
@@ -48,9 +48,14 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
                               const FigureInput& input, const std::string& x, const std::string& metric) {
   const auto place = [&](const PublishedPoint& point, const Record&) {
     const auto known = point.known.find(x);
-    if (known != point.known.end()) return std::stod(known->second);
-    const auto bytes = point.metrics.find(kStateBytes);
-    return x == kStateBytes && bytes != point.metrics.end() ? bytes->second : kNone;
+    if (known != point.known.end()) return number_in(known->second).value_or(kNone);
+    const auto given = [&](const char* column) {
+      const auto number = point.metrics.find(column);
+      return number == point.metrics.end() ? kNone : number->second;
+    };
+    if (x != kStateBytes) return kNone;
+    const double bytes = given(kStateBytes);
+    return std::isfinite(bytes) ? bytes : 4 * given("state_size");
   };
   std::vector<std::string> metrics = {metric}, own = {x};
   if (metric == "test_accuracy") metrics.emplace_back("eval_accuracy");
@@ -78,40 +83,58 @@ std::string varying_key(const FigureInput& input) {
 void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input,
                           const std::vector<std::string>& metrics, const std::vector<std::string>& own,
                           const PublishedPlace& place) {
-  std::size_t drawn = 0, there = 0;
+  std::size_t drawn = 0, without_metric = 0, without_x = 0;
+  bool of_runs = false;
   for (const PublishedPoint& point : input.options.published) {
     const auto metric = std::find_if(metrics.begin(), metrics.end(),
                                      [&](const auto& m) { return point.metrics.contains(m); });
-    if (metric == metrics.end()) continue;
-    ++there;
+    if (metric == metrics.end()) {
+      ++without_metric;
+      continue;
+    }
+    const double y = point.metrics.at(*metric);
     PublishedPoint elsewhere = point;
     for (const std::string& key : own) elsewhere.known.erase(key);
+    const bool has_runs = has_label(input, point.label);
+    bool has_place = false;
     for (const RecordLine& line : lines) {
       const Record& record = *line.points.begin()->second.front();
       const double x = place(point, record);
-      if (!std::isfinite(x) || record.label != point.label || !differences(record, elsewhere).empty())
-        continue;
+      has_place = has_place || std::isfinite(x);
+      const bool is_here = has_runs ? record.label == point.label && differences(record, elsewhere).empty()
+                                    : agrees_but_for_memory(record, point, own);
+      if (!std::isfinite(x) || !is_here) continue;
+      ++drawn;
+      if (!has_runs) {
+        add_from_elsewhere(drawing, input, point, x, y);
+        break;
+      }
+      of_runs = true;
       const std::string label = "published: " + line.label;
       if (std::none_of(drawing.overlays.begin(), drawing.overlays.end(),
                        [&](const Overlay& overlay) { return overlay.label == label; }))
         drawing.overlays.push_back({label, line.d_dot, input.styles.at(line.label).colour});
-      drawing.rows.push_back({label, line.d_dot, x, 1, point.metrics.at(*metric)});
-      ++drawn;
+      drawing.rows.push_back({label, line.d_dot, x, 1, y});
       break;
     }
+    without_x += has_place ? 0 : 1;
   }
-  if (drawn > 0) drawing.overlay_names.emplace_back("published", "Published");
-  if (drawn < input.options.published.size())
-    input.notes << fmt::format("{} of {} published points have no run here or no {}{}\n",
-                               input.options.published.size() - drawn, input.options.published.size(),
-                               metrics.front(),
-                               there == 0 ? fmt::format(" (column {})", metrics.back()) : "");
+  if (of_runs) drawing.overlay_names.emplace_back("published", "Published");
+  std::vector<std::string> reasons;
+  const std::size_t left_out = input.options.published.size() - drawn;
+  if (without_metric > 0) reasons.push_back(fmt::format("{} have no {}", without_metric, metrics.back()));
+  if (without_x > 0) reasons.push_back(fmt::format("{} have no {}", without_x, own.front()));
+  if (left_out > without_metric + without_x)
+    reasons.push_back(fmt::format("{} have no run here", left_out - without_metric - without_x));
+  if (left_out > 0)
+    input.notes << fmt::format("{} of {} published points are left out: {}\n", left_out,
+                               input.options.published.size(), fmt::join(reasons, ", "));
 }
 
 std::optional<double> place_on_axis(const Record& record, const std::string& x) {
   if (x != kStateBytes) return config_number(record, x);
-  if (record.state_size <= 0) return std::nullopt;
-  return 4.0 * static_cast<double>(record.state_size);  // fp32
+  const double bytes = state_bytes(record);
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
 Drawing draw_accuracy(const FigureInput& input) {
@@ -124,6 +147,8 @@ Drawing draw_accuracy(const FigureInput& input) {
         fmt::format("accuracy: no record has a number {}; choose another key with --x", x));
   sort_lines(lines, input.styles);
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
+  drawing.needs = {x};
+  drawing.metric = metric.name;
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, x, input.notes);
   add_legend(drawing, lines, input.styles, expected, false);

@@ -32,7 +32,7 @@ enum class Against { d_dot, state, parameters };
 
 double size_of(const Record& record, Against against) {
   if (against == Against::d_dot) return static_cast<double>(record.d_dot);
-  if (against == Against::state) return static_cast<double>(record.state_size);
+  if (against == Against::state) return state_floats(record);
   const auto parameters = record.metrics.find("parameters");
   return parameters == record.metrics.end() ? 0 : parameters->second;
 }
@@ -134,6 +134,8 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   const auto& [column, x, xlabel] = axes.at(against);
   Drawing drawing = begin_drawing(kPointsTemplate, input.options, column);
   drawing.capacity_columns = true;
+  drawing.needs = {kLoad};
+  if (against != Against::d_dot) drawing.needs.emplace_back(x);
   if (!input.options.published.empty())
     input.notes << "published points belong to capacity and updates; left out\n";
   const Metric metric = metric_of(input);
@@ -142,6 +144,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
         fmt::format("a capacity is the largest number of associations with a loss below a threshold; "
                     "--metric {} is no loss",
                     metric.name));
+  drawing.metric = metric.name;
   const double threshold = threshold_of(input);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
@@ -216,11 +219,22 @@ Drawing draw_capacity_vs_state(const FigureInput& input) {
   auto lines = lines_over_loads(input, "capacity-vs-state", Apart::d_dot_and_d_key);
   std::erase_if(lines, [](const RecordLine& line) {
     return std::any_of(line.points.begin(), line.points.end(),
-                       [](const auto& point) { return point.second.front()->state_size <= 0; });
+                       [](const auto& point) { return state_floats(*point.second.front()) <= 0; });
   });
   if (lines.empty())
-    throw std::invalid_argument("capacity-vs-state needs records with a state size; these have none");
+    throw std::invalid_argument(
+        "capacity-vs-state needs records with a state size (column state_size, or state_bytes); these have "
+        "none");
   return draw_capacities(input, lines, Against::state);
+}
+
+Drawing draw_capacity_table(const FigureInput& input) {
+  Drawing drawing =
+      draw_capacities(input, lines_over_loads(input, "capacity", Apart::d_dot_and_d_key), Against::state);
+  drawing.needs = {kLoad};
+  for (FigureRow& row : drawing.rows)
+    if (row.x <= 0) row.x = kNone;
+  return drawing;
 }
 
 Drawing draw_capacity_vs_parameters(const FigureInput& input) {
@@ -232,7 +246,9 @@ Drawing draw_capacity_vs_parameters(const FigureInput& input) {
     });
   });
   if (lines.empty())
-    throw std::invalid_argument("capacity-vs-parameters needs records with parameters; these have none");
+    throw std::invalid_argument(
+        "capacity-vs-parameters needs records with their number of parameters (column parameters); these "
+        "have none");
   return draw_capacities(input, lines, Against::parameters);
 }
 

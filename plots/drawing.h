@@ -66,6 +66,10 @@ struct Drawing {
     int fewest = 0, most = 0, diverged = 0;
   };
   std::optional<Seeds> seeds;
+  /// What every record must have to be drawn: keys of its configuration, state_bytes, parameters, curves.NAME,
+  /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
+  std::vector<std::string> needs = {};
+  std::string metric = {};
 };
 
 /// The figures. `records` are chosen already; `styles` covers every label of the store.
@@ -140,9 +144,17 @@ Drawing join_panels(std::vector<std::pair<std::string, Drawing>> panels, const s
 struct ByColumns {
   std::vector<std::string> keys;
   std::map<std::string, std::vector<std::string>> values;
+  std::map<std::string, std::string> names = {};  ///< of the memory alone, for tables
 };
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
+
+/// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
+/// that lack what the drawing needs, naming the column; notes which of our runs do.
+void check_left_out(const Drawing& drawing, const RecordList& records, std::ostream& notes);
+
+/// A figure's kind with what stands on its axes, what is drawn, and what is in its CSV.
+FigureKind with_details(FigureKind kind);
 
 /// "they have task.name = swap": what the records are, for messages about what a figure lacks.
 std::string what_they_are(const RecordList& records);
@@ -158,6 +170,15 @@ std::string symbol_of(const std::string& key);
 /// The published points whose run has a line here, as rows and overlays; notes how many have none.
 void add_published(Drawing& drawing, const std::vector<RecordLine>& lines,
                    const std::map<std::string, LabelStyle>& styles, const FigureInput& input);
+
+/// Whether runs are drawn under the label of a published point; with --by under others that begin with it.
+bool has_label(const FigureInput& input, const std::string& label);
+/// Whether what is known of a point whose label no run has, but for its memory and the keys `own`, is so of a run.
+bool agrees_but_for_memory(const Record& record, const PublishedPoint& point,
+                           const std::vector<std::string>& own);
+/// A published point whose label no run has: a row, and a name in the legend.
+void add_from_elsewhere(Drawing& drawing, const FigureInput& input, const PublishedPoint& point, double x,
+                        double y);
 
 /// Where a published point stands on the axis of a figure that has this record; NaN = nowhere.
 using PublishedPlace = std::function<double(const PublishedPoint&, const Record&)>;
@@ -179,6 +200,8 @@ Drawing draw_updates(const FigureInput& input);
 Drawing draw_curves(const FigureInput& input);
 Drawing draw_capacity_vs_ddot(const FigureInput& input);
 Drawing draw_capacity_vs_state(const FigureInput& input);
+/// The same for table capacity: memories without a state size too.
+Drawing draw_capacity_table(const FigureInput& input);
 Drawing draw_capacity_vs_parameters(const FigureInput& input);
 Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);

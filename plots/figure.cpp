@@ -119,7 +119,7 @@ void add_ticks(Drawing& drawing) {
 const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> kinds = [] {
     std::vector<FigureKind> list;
-    for (const Entry& entry : entries()) list.push_back(entry.kind);
+    for (const Entry& entry : entries()) list.push_back(with_details(entry.kind));
     return list;
   }();
   return kinds;
@@ -143,7 +143,8 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
         fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
   const Prepared prepared = prepare(name, rows, options);
   Drawing drawing = draw_panels(entry, prepared, options, notes);
-  if (!options.best.empty()) mark_selected(drawing, prepared, options);
+  check_left_out(drawing, prepared.records, notes);
+  if (!options.best.empty()) mark_selected(drawing, prepared, options, notes);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";

@@ -50,12 +50,17 @@ struct FigureOptions {
   /// What the best answer without the order of writes costs on the sequences that a run's metric was measured
   /// on; nothing where they are not known, and then figures draw the expectation over all data.
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
+  std::string label = "";  ///< of a LaTeX table; empty = "tab:" and its name
 };
 
 struct FigureKind {
   std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
                         ///< "capacity-vs-parameters", "tracking", "length"
   std::string summary;  ///< one line
+  /// Of figures: what is on the axes, what is drawn of the seeds, what counts as solved ("" where nothing does), which
+  /// options concern it besides those of all, and the columns of its CSV.
+  std::string x = {}, y = {}, statistic = {}, threshold = {};
+  std::vector<std::string> options = {}, columns = {};
 };
 
 /// All figures, in the order of `list figures`.

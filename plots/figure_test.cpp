@@ -205,7 +205,7 @@ PublishedPoint published(const std::string& label, int load, double loss, int d_
 
 TEST_F(FigureTest, PublishedPointsMeetTheRunsThatAgreeWithThem) {
   options_.published = {published("linear", 8, 0.31), published("linear", 16, 0.4),
-                        published("linear", 8, 0.9, 64), published("dpfp9", 8, 0.5)};
+                        published("linear", 8, 0.9, 64), published("dpfp9", 8, 0.5, 64)};
   const std::string csv = draw("capacity", two_memories());
   EXPECT_THAT(rows_of(csv, "published"),
               ::testing::ElementsAre("published: linear,5,8,1,0.31,,", "published: linear,5,16,1,0.4,,"));
@@ -213,6 +213,126 @@ TEST_F(FigureTest, PublishedPointsMeetTheRunsThatAgreeWithThem) {
   EXPECT_THAT(notes(), HasSubstr("2 of 4 published points have no run here"));
   EXPECT_THAT(notes(), HasSubstr("model.d_key (4, published 64)"));
   EXPECT_THAT(notes(), HasSubstr("no run has the label dpfp9"));
+}
+
+TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
+  options_.published = {published("rival", 8, 0.31), published("rival", 16, 0.4),
+                        published("linear", 8, 0.3)};
+  options_.published[0].known["memory.name"] = "mamba9";  // of their memory alone
+  const std::string csv = draw("capacity", two_memories());
+  EXPECT_THAT(rows_of(csv, "published: rival"),
+              ::testing::ElementsAre("published: rival,0,8,1,0.31,,", "published: rival,0,16,1,0.4,,"));
+  EXPECT_THAT(rows_of(csv, "published: linear"), ::testing::SizeIs(1));
+  EXPECT_THAT(script(), HasSubstr(R"py("published: rival": "rival (published)",)py"));
+  EXPECT_THAT(script(), HasSubstr(R"py("published": "Published",)py"));
+  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("have no run here")));
+}
+
+/// A run of somebody else, as read_export() gives it.
+Record& add_rival(RecordMap& records, const nlohmann::json& config) {
+  Record& record = records["mine.csv:1"];
+  record.id = "mine.csv:1";
+  record.label = "mine";
+  record.config = config;
+  record.eval_loss = record.best_eval_loss = record.eval_accuracy = kNaN;
+  return record;
+}
+
+TEST_F(FigureTest, ARowThatCannotBeDrawnIsRefusedByItsColumn) {
+  RecordMap records = two_memories();
+  Record& mine = add_rival(records, {{"task.name", "recall"}, {"task.associations", 8}, {"model.d_key", 4}});
+  mine.eval_loss = 0.0001;
+  EXPECT_THAT(rows_of(draw("capacity", records), "mine"), ::testing::SizeIs(1));
+  EXPECT_THAT(refusal("capacity-vs-state", records),
+              HasSubstr("the row mine.csv:1 (\"mine\") has no state_size (or state_bytes)"));
+  mine.metrics["state_bytes"] = 640;
+  EXPECT_THAT(rows_of(draw("capacity-vs-state", records), "mine,"),
+              ::testing::ElementsAre("mine,0,160,1,8,8,inf,1,inf"));
+  EXPECT_THAT(refusal("capacity-vs-parameters", records),
+              HasSubstr("needs records with their number of parameters"));
+  for (auto& [key, record] : records)
+    if (record.label != "mine") record.metrics["parameters"] = 10;
+  EXPECT_THAT(refusal("capacity-vs-parameters", records), HasSubstr("has no parameters, and"));
+  mine.config.erase("task.associations");
+  EXPECT_THAT(refusal("capacity", records), HasSubstr("has no task.associations, and"));
+  mine.config["task.associations"] = 8;
+  options_.metric = "eval_accuracy";
+  EXPECT_THAT(refusal("capacity", records), HasSubstr("has no eval_accuracy, and"));
+  options_.metric = "";
+  options_.facet = "memory.name";
+  EXPECT_THAT(refusal("capacity", records), HasSubstr("has no memory.name, and"));
+  // Runs of ours that stand beside another task's are told of.
+  options_.facet = "";
+  records.erase("mine.csv:1");
+  add_record(records, "tracker", 1, 4, {{"task.name", "swap"}}, 0.1);
+  draw("capacity", records);
+  EXPECT_THAT(notes(), HasSubstr("left out: 1 run of tracker, without task.associations\n"));
+}
+
+TEST_F(FigureTest, WhereAccuracyIsDrawnARowNeedsNoLoss) {
+  RecordMap records;
+  for (const int width : {64, 256}) {
+    Record& record =
+        add_record(records, "deltanet", 1, 8, {{"task.name", "mqar"}, {"model.width", width}}, 0.1);
+    record.state_size = width * width;
+    record.eval_accuracy = 0.9;
+  }
+  Record& mine = add_rival(records, {{"task.name", "mqar"}});
+  mine.eval_accuracy = 0.7;
+  EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no model.width, and"));
+  mine.metrics["state_bytes"] = 3000;
+  options_.x = "state_bytes";
+  EXPECT_THAT(rows_of(draw("accuracy", records), "mine,"),
+              ::testing::ElementsAre("mine,0,3000,1,0.7,0.7,0.7"));
+  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("diverged")));
+  options_.metric = "eval_loss";
+  EXPECT_THAT(refusal("accuracy", records), HasSubstr("has no eval_loss, and"));
+}
+
+/// Runs of two memories at two rates or more; one is best at the largest rate, the other in the middle.
+RecordMap at_rates(const std::vector<double>& grid) {
+  RecordMap records;
+  for (const double rate : grid)
+    for (const int load : {4, 8}) {
+      for (const char* label : {"climber", "fine"}) {
+        const double loss = label[0] == 'c' ? 1e-4 / rate : std::abs(rate - 3e-3);
+        Record& record = add_recall(records, label, 1, 4, load, loss);
+        record.config["train.learning_rate"] = rate;
+        record.metrics["test_loss"] = loss;
+      }
+    }
+  return records;
+}
+
+TEST_F(FigureTest, ARateAtTheEdgeOfItsGridIsSaid) {
+  options_.best = {"train.learning_rate"};
+  const std::string said =
+      "The best learning rate is the largest tried for climber (2 of 2 points): a better one may lie beyond.";
+  draw("capacity", at_rates({1e-3, 3e-3, 1e-2}));
+  EXPECT_THAT(notes(), HasSubstr("warning: " + said + "\n"));
+  EXPECT_THAT(script(), HasSubstr(said));
+  draw("capacity", at_rates({3e-3, 1e-2}));
+  EXPECT_THAT(notes(),
+              HasSubstr("the largest tried for climber (2 of 2 points); the smallest tried for fine (2 of 2 "
+                        "points): a better"));
+  RecordMap one = at_rates({1e-3, 3e-3, 1e-2});
+  std::erase_if(one, [](const auto& entry) { return entry.second.label == "climber"; });
+  draw("capacity", one);
+  EXPECT_THAT(notes(), ::testing::Not(HasSubstr("may lie beyond")));
+  EXPECT_THAT(script(), ::testing::Not(HasSubstr("may lie beyond")));
+}
+
+TEST_F(FigureTest, TheBestOfRowsWithoutALossIsRefused) {
+  RecordMap records = at_rates({1e-3, 3e-3});
+  Record& mine =
+      add_rival(records, {{"task.name", "recall"}, {"task.associations", 4}, {"train.learning_rate", 1e-3}});
+  mine.eval_accuracy = 0.5;
+  Record& other = records["mine.csv:2"] = mine;
+  other.id = "mine.csv:2";
+  other.config["train.learning_rate"] = 3e-3;
+  options_.best = {"train.learning_rate"};
+  EXPECT_THAT(refusal("capacity", records),
+              HasSubstr("the runs of \"mine\" have no eval_loss, by which the best"));
 }
 
 /// One memory at two widths: d_dot and state follow the width.
@@ -248,7 +368,16 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   EXPECT_THAT(rows_of(bytes, "deltanet"),
               ::testing::ElementsAre("deltanet,0,8192,3,0.77,0.76,0.78", "deltanet,0,131072,3,1,0.99,1.01"));
   EXPECT_THAT(rows_of(bytes, "published"), ::testing::ElementsAre("published: deltanet,0,8960,1,0.793,,"));
-  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points"));
+  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no run here"));
+  PublishedPoint rival = point;
+  rival.label = "rival", rival.metrics = {{"eval_accuracy", 0.5}, {"state_bytes", 100}};
+  PublishedPoint without = rival;
+  without.metrics.erase("state_bytes");
+  options_.published = {rival, without};
+  EXPECT_THAT(rows_of(draw("accuracy", widths()), "published"),
+              ::testing::ElementsAre("published: rival,0,100,1,0.5,,"));
+  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no state_bytes"));
+  options_.published.clear();
   options_.x = "task.colour";
   EXPECT_THAT(refusal("accuracy", widths()), HasSubstr("choose another key with --x"));
 }
@@ -442,7 +571,7 @@ TEST_F(FigureTest, PublishedLengthsStandAtTheirMultiple) {
   options_.published = {point, other};
   EXPECT_THAT(rows_of(draw("length", records), "published"),
               ::testing::ElementsAre("published: kda,4,4,1,0.288,,"));
-  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points have no run here or no scaled_accuracy"));
+  EXPECT_THAT(notes(), HasSubstr("1 of 2 published points are left out: 1 have no run here"));
 }
 
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {

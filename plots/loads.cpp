@@ -159,6 +159,8 @@ Drawing draw_loads(const FigureInput& input, const char* figure, bool always_d_d
   const bool by_size = std::any_of(
       by.begin(), by.end(), [](const std::string& key) { return key == "model.d_key" || key == "d_dot"; });
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "associations");
+  drawing.needs = {kLoad};
+  drawing.metric = metric.name;
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
   add_legend(drawing, lines, input.styles, expected, always_d_dot && !by_size);

@@ -324,6 +324,27 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
   EXPECT_FALSE(has_leftovers());
 }
 
+TEST_F(OutputTest, WhatIsSaidOfAFiguresColumnsIsWhatItsCsvHas) {
+  for (const FigureKind& kind : figure_kinds()) {
+    EXPECT_FALSE(kind.x.empty() || kind.y.empty() || kind.statistic.empty()) << kind.name;
+    if (kind.name == "probe") continue;
+    options_.where = {
+        {"task.associations", kind.name == "tracking" || kind.name == "length" ? "32" : "4,8,16,32"}};
+    notes_.str("");
+    draw_figure(kind.name, rows_of(for_all_figures()), options_, notes_);
+    std::string head;
+    std::ifstream(folder_ / "figure.csv") >> head;
+    std::string said;
+    for (const std::string& column : kind.columns) said += (said.empty() ? "" : ",") + column;
+    if (kind.name == "accuracy") said.replace(said.find("KEY"), 3, "task.associations");
+    EXPECT_EQ(head, said) << kind.name;
+    // What counts as solved is said of those figures that show it.
+    const bool solves =
+        script().find("\"solved\": 0") != std::string::npos || kind.name.starts_with("capacity-vs-");
+    EXPECT_EQ(!kind.threshold.empty(), solves) << kind.name;
+  }
+}
+
 // A figure must not be taken for a module that it, or the next figure, imports; nor may a file of the current
 // folder.
 TEST_F(RenderTest, NamesOfModulesAreNames) {

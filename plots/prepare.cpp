@@ -6,33 +6,64 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ostream>
 #include <set>
 #include <stdexcept>
+
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
 
-/// Values as numbers sort as numbers.
-struct InOrder {
+/// In which order lines of one label stand: numbers by size, words as the study gives them, else by the alphabet.
+class ValueOrder {
+ public:
+  ValueOrder(const RecordList& records, const std::vector<std::string>& ids,
+             const std::vector<std::string>& keys)
+      : first_(keys.size()) {
+    std::map<std::string, std::size_t> places;
+    for (std::size_t i = 0; i < ids.size(); ++i) places.emplace(ids[i], i);
+    for (const Record* record : records) {
+      const auto place = places.find(record->id);
+      if (place == places.end()) continue;
+      for (std::size_t key = 0; key < keys.size(); ++key) {
+        const auto [at, is_new] =
+            first_[key].emplace(field_text(*record, keys[key]).value_or(""), place->second);
+        at->second = std::min(at->second, place->second);
+      }
+    }
+  }
+
   bool operator()(const std::vector<std::string>& a, const std::vector<std::string>& b) const {
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
       if (a[i] == b[i]) continue;
-      const auto sorted = sorted_values({a[i], b[i]});
-      return sorted.front() == a[i];
+      if (number_in(a[i]) && number_in(b[i])) return *number_in(a[i]) < *number_in(b[i]);
+      const std::size_t at_a = place_of(i, a[i]), at_b = place_of(i, b[i]);
+      return at_a != at_b ? at_a < at_b : sorted_values({a[i], b[i]}).front() == a[i];
     }
     return a.size() < b.size();
   }
+
+ private:
+  std::size_t place_of(std::size_t key, const std::string& value) const {
+    const auto found = first_[key].find(value);
+    return found == first_[key].end() ? std::string::npos : found->second;
+  }
+
+  std::vector<std::map<std::string, std::size_t>> first_;  ///< by key: value -> its first place
 };
 
 /// Puts every record under a label that names its values of `keys` too.
-void split_by(Prepared& prepared, const std::vector<std::string>& keys, std::vector<std::string>& order,
-              std::map<std::string, std::string>& titles) {
+void split_by(Prepared& prepared, const LabelledRecords& rows, const std::vector<std::string>& keys,
+              std::vector<std::string>& order, std::map<std::string, std::string>& titles) {
   prepared.by.keys = keys;
   for (const std::string& key : keys)
     if (std::none_of(prepared.records.begin(), prepared.records.end(),
                      [&](const Record* record) { return field_text(*record, key).has_value(); }))
       choose_records(prepared.records, {{key, "*"}});  // says that nobody has it
-  std::map<std::string, std::map<std::vector<std::string>, std::string, InOrder>> of_label;
+  using OfValues = std::map<std::vector<std::string>, std::string, ValueOrder>;
+  const ValueOrder in_order(prepared.records, rows.order, keys);
+  std::map<std::string, OfValues> of_label;
   std::set<std::string> plain;
   for (const Record*& record : prepared.records) {
     std::vector<std::string> values, words, title;
@@ -47,7 +78,7 @@ void split_by(Prepared& prepared, const std::vector<std::string>& keys, std::vec
     std::string& label = prepared.owned.back().label;
     const std::string before = label;
     if (!words.empty()) label += fmt::format(", {}", fmt::join(words, ", "));
-    of_label[before][values] = label;
+    of_label.try_emplace(before, in_order).first->second[values] = label;
     prepared.by.values[label] = values;
     titles[label] = fmt::format("{}", fmt::join(title, ", "));
     record = &prepared.owned.back();
@@ -62,6 +93,7 @@ void split_by(Prepared& prepared, const std::vector<std::string>& keys, std::vec
     if (found == of_label.end()) return;
     for (const auto& [values, composite] : found->second) {
       split.push_back(composite);
+      prepared.by.names[composite] = base_name(label);
       // One label alone needs not be said with every line.
       std::string& title = titles[composite];
       if (title.empty())
@@ -85,6 +117,9 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   if (results_of(prepared.records).empty())
     throw std::invalid_argument(
         fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
+  const std::string rate = "train.learning_rate";
+  if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
+    prepared.edges = edge_choices(prepared.records, options.best, rate);
   if (!options.best.empty()) prepared.records = choose_best(prepared.records, options.best);
   std::vector<std::string> order;
   std::map<std::string, std::string> titles;
@@ -92,6 +127,7 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     order.push_back(label.label);
     titles[label.label] = label.title;
   }
+  const std::vector<std::string> given = order;
   // Colours come from all labels, so that a part of a study is drawn in the colours of the whole; of a part of
   // very many, which share colours, each gets one of its own.
   std::set<std::string> labels(order.begin(), order.end());
@@ -102,14 +138,40 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
       for (const Record* record : prepared.records) labels.insert(record->label);
     }
   } else {
-    split_by(prepared, options.by, order, titles);
+    split_by(prepared, rows, options.by, order, titles);
     labels = {order.begin(), order.end()};
   }
+  std::stable_sort(prepared.edges.begin(), prepared.edges.end(),
+                   [&](const EdgeChoice& a, const EdgeChoice& b) {
+                     return std::find(given.begin(), given.end(), a.label) <
+                            std::find(given.begin(), given.end(), b.label);
+                   });
+  for (EdgeChoice& edge : prepared.edges) {
+    const auto title = titles.find(edge.label);
+    edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
+  }
   prepared.styles = label_styles(labels, order, titles);
+  std::set<std::string> elsewhere;
+  for (const PublishedPoint& point : options.published) elsewhere.insert(point.label);
+  add_styles(prepared.styles, elsewhere);
   return prepared;
 }
 
-void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options) {
+namespace {
+
+/// "the largest tried for GLA (6 of 6 points)"; "" = never.
+std::string edges_text(const std::vector<EdgeChoice>& edges, const char* which, int EdgeChoice::*count) {
+  std::vector<std::string> memories;
+  for (const EdgeChoice& edge : edges)
+    if (edge.*count > 0)
+      memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
+  return memories.empty() ? "" : fmt::format("the {} tried for {}", which, fmt::join(memories, " and "));
+}
+
+}  // namespace
+
+void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
+                   std::ostream& notes) {
   const std::string facet = drawing.figure.value("facet", std::string());
   for (FigureRow& row : drawing.rows) {
     std::set<std::string> chosen;
@@ -132,6 +194,15 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
       "{}: the value with the lowest median validation loss, chosen for each line and each x value; shown is "
       "{}.",
       fmt::join(options.best, ", "), options.metric.empty() ? "the untouched test split" : options.metric));
+  std::vector<std::string> edges;
+  for (const std::string& text : {edges_text(prepared.edges, "largest", &EdgeChoice::largest),
+                                  edges_text(prepared.edges, "smallest", &EdgeChoice::smallest)})
+    if (!text.empty()) edges.push_back(text);
+  if (edges.empty()) return;
+  const std::string text =
+      fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(edges, "; "));
+  drawing.footnotes.push_back(text);
+  notes << "warning: " << text << '\n';
 }
 
 std::string styled(std::string script, const FigureOptions& options) {

@@ -14,13 +14,15 @@ struct Prepared {
   std::deque<Record> owned;  ///< copies under other labels, if --by asks for lines by other keys
   std::map<std::string, LabelStyle> styles;
   ByColumns by;
+  std::vector<EdgeChoice> edges;  ///< of the learning rate, where --best took it
 };
 
 /// Throws std::invalid_argument if nothing is left.
 Prepared prepare(const std::string& name, const LabelledRecords& rows, const FigureOptions& options);
 
-/// Writes into each row which value --best took there.
-void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options);
+/// Writes into each row which value --best took there, and notes where it lies at the edge of its grid.
+void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
+                   std::ostream& notes);
 
 /// The script in the width and with the fonts that the options ask for. Throws std::invalid_argument for an
 /// unknown venue.

@@ -101,6 +101,8 @@ Drawing draw_probe(const FigureInput& input) {
   check(input, lines);
   sort_lines(lines, input.styles);
   Drawing drawing = begin_drawing(kProbeTemplate, input.options, "associations");
+  drawing.needs = {kLoad};
+  drawing.metric = "squared_error";
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, kLoad, input.notes);
 

@@ -79,7 +79,8 @@ TEST_F(FigureTest, ProbeDrawsTheoryWhereItKnowsTheMemory) {
 
 TEST_F(FigureTest, AFewOfManyLabelsHaveColoursOfTheirOwn) {
   RecordMap many = probes();
-  for (int i = 0; i < 13; ++i) add_probe(many, "m" + std::to_string(i), "rwkv4", 16, 8, 1, 1, 0.5);
+  for (int i = 0; i < 13; ++i)
+    add_probe(many, std::string("m").append(std::to_string(i)), "rwkv4", 16, 8, 1, 1, 0.5);
   options_.where = {{"label", "sum,m11,m12"}, {"task.associations", "8"}, {"model.d_key", "16"}};
   LabelledRecords rows = rows_of(many);
   for (int i = 0; i < 13; ++i)
@@ -94,7 +95,8 @@ TEST_F(FigureTest, ProbeRefusesWhatItCannotDraw) {
   add_recall(trained, "linear", 1, 5, 4, 0.1);
   EXPECT_THAT(refusal("probe", trained), HasSubstr("experiments/probe.toml"));
   RecordMap many;
-  for (int i = 0; i < 13; ++i) add_probe(many, "m" + std::to_string(i), "rwkv4", 8, 4, 1, 1, 0.5);
+  for (int i = 0; i < 13; ++i)
+    add_probe(many, std::string("m").append(std::to_string(i)), "rwkv4", 8, 4, 1, 1, 0.5);
   EXPECT_THAT(refusal("probe", many), HasSubstr("13 memories"));
   options_.facet = "model.d_key";
   EXPECT_THAT(refusal("probe", probes()), HasSubstr("leave out --facet"));

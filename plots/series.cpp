@@ -69,7 +69,7 @@ std::vector<RecordLine> make_lines(const RecordList& records,
 
 bool has_diverged(const Record& record) {
   return record.status == RunStatus::diverged ||
-         (record.status == RunStatus::done && !std::isfinite(record.eval_loss));
+         (record.status == RunStatus::done && !std::isfinite(record.eval_loss) && !lacks_loss(record));
 }
 
 RecordList results_of(const RecordList& records) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
@@ -164,6 +165,7 @@ Drawing draw_curves(const FigureInput& input) {
         "train_loss); {}",
         name, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "step");
+  drawing.needs = {"curves." + name};
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
@@ -203,6 +205,7 @@ Drawing draw_tracking(const FigureInput& input) {
                     "(tasks swap and words); {}",
                     what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, by_operations ? "operations" : "position");
+  drawing.needs = {"profiles." + profile};
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
@@ -249,19 +252,21 @@ Drawing draw_length(const FigureInput& input) {
         "exact or scaled_accuracy); {}",
         profile, what_series_they_have(input.records)));
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, "length_factor");
+  drawing.needs = {"profiles." + profile};
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines)
     add_series(drawing, line, &Record::profiles, profile, line.label, false);
   if (!input.options.published.empty())
-    add_published_points(
-        drawing, lines, input, {metric}, {"task.length"},
-        [](const PublishedPoint& point, const Record& record) {
-          const auto length = point.known.find("task.length");
-          const auto trained = config_number(record, "task.length");
-          return length == point.known.end() || !trained ? kNone : std::stod(length->second) / *trained;
-        });
+    add_published_points(drawing, lines, input, {metric}, {"task.length"},
+                         [](const PublishedPoint& point, const Record& record) {
+                           const auto length = point.known.find("task.length");
+                           const auto trained = config_number(record, "task.length");
+                           return length == point.known.end() || !trained
+                                      ? kNone
+                                      : number_in(length->second).value_or(kNone) / *trained;
+                         });
   auto range = x_range(drawing.rows);
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
   const bool is_loss = metric == "loss";

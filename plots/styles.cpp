@@ -113,6 +113,20 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
   return styles;
 }
 
+void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more) {
+  std::set<std::string> taken;
+  for (const auto& [label, style] : styles) taken.insert(style.colour);
+  std::size_t next = 1;  // black is the reference's
+  for (const std::string& label : more) {
+    if (styles.count(label) != 0) continue;
+    for (std::size_t tried = 0; tried < kColours && taken.count(kLooks[next % kColours].colour) != 0; ++tried)
+      ++next;
+    const Look& look = kLooks[next++ % kColours];
+    taken.insert(look.colour);
+    styles[label] = {styles.size(), label_name(label), look.colour, look.marker};
+  }
+}
+
 std::string label_name(const std::string& label) {
   for (const Known& known : kKnown)
     if (label == known.label) return known.name;

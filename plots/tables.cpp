@@ -11,7 +11,9 @@
 #include <stdexcept>
 
 #include "plots/drawing.h"
+#include "plots/latex.h"
 #include "plots/prepare.h"
+#include "results/csv.h"
 
 namespace crosstalk {
 namespace {
@@ -24,9 +26,10 @@ struct Cell {
 /// A table before it is text: `head` and each row have the same number of cells.
 struct Table {
   std::vector<std::string> head;  ///< mathtext
+  std::size_t keys = 1;           ///< columns that say what a row is of; the others are values
   bool turns = false;             ///< whether rows and columns may change places: all values are of one kind
   std::vector<std::vector<Cell>> rows;
-  std::string caption;
+  std::string caption, label;
 };
 
 /// Whether a row belongs to a line of the legend, and to no overlay.
@@ -49,71 +52,38 @@ std::string interval_of(const FigureRow& row) {
   return fmt::format("[{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
 }
 
-/// What LaTeX would take for an order, outside of formulas; Greek letters become formulas.
-std::string latex(const std::string& mathtext) {
-  static const std::map<std::string, std::string> greek = {
-      {"α", "\\alpha"}, {"β", "\\beta"},   {"γ", "\\gamma"}, {"δ", "\\delta"},  {"ε", "\\epsilon"},
-      {"η", "\\eta"},   {"θ", "\\theta"},  {"κ", "\\kappa"}, {"λ", "\\lambda"}, {"μ", "\\mu"},
-      {"ν", "\\nu"},    {"φ", "\\varphi"}, {"ϕ", "\\phi"},   {"σ", "\\sigma"},  {"τ", "\\tau"},
-      {"ω", "\\omega"}, {"Δ", "\\Delta"},  {"Φ", "\\Phi"},   {"∈", "\\in"},     {"×", "\\times"},
-      {"≤", "\\leq"},   {"≥", "\\geq"},    {"→", "\\to"},    {"∞", "\\infty"},  {"–", "\\textrm{--}"}};
+std::string markdown(const std::string& text) {
   std::string out;
-  bool formula = false;
-  for (std::size_t i = 0; i < mathtext.size();) {
-    const auto c = static_cast<unsigned char>(mathtext[i]);
-    if (c == '\\' && !formula && i + 1 < mathtext.size() && mathtext[i + 1] == '$') {
-      out += "\\$";
-      i += 2;
-      continue;
-    }
-    if (c >= 0x80) {
-      std::size_t length = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
-      const std::string character = mathtext.substr(i, length);
-      i += length;
-      const auto known = greek.find(character);
-      if (known == greek.end())
-        out += character;
-      else
-        out += formula ? known->second + " " : fmt::format("${}$", known->second);
-      continue;
-    }
-    ++i;
-    if (c == '$') {
-      formula = !formula;
-      out.push_back('$');
-    } else if (formula) {
-      out.push_back(static_cast<char>(c));
-    } else if (std::string_view("&%#_{}").find(static_cast<char>(c)) != std::string_view::npos) {
-      out.push_back('\\');
-      out.push_back(static_cast<char>(c));
-    } else if (c == '~') {
-      out.append("\\textasciitilde{}");
-    } else if (c == '^') {
-      out.append("\\textasciicircum{}");
-    } else if (c == '\\') {
-      out.append("\\textbackslash{}");
-    } else if (c == '<' || c == '>' || c == '|') {
-      out.append(fmt::format("${}$", static_cast<char>(c)));
-    } else {
-      out.push_back(static_cast<char>(c));
-    }
-  }
-  if (formula) out.push_back('$');  // a formula without end would swallow the table
+  for (const char c : text)  // a line feed would end the row
+    out += c == '|' ? std::string("\\|") : std::string(1, static_cast<unsigned char>(c) < 0x20 ? ' ' : c);
   return out;
 }
 
-std::string markdown(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
-  return out;
+bool is_number(const std::string& text) { return number_in(text).has_value() || text == "--"; }
+
+/// Names stand at the left, numbers at the right.
+bool at_right(const Table& table, std::size_t column) {
+  return column >= table.keys || std::all_of(table.rows.begin(), table.rows.end(),
+                                             [&](const auto& row) { return is_number(row[column].text); });
+}
+
+/// What a row is of, in one cell: "DeltaNet, reassign, $d_{key}$ = 8".
+std::string name_of_row(const Table& table, const std::vector<Cell>& row) {
+  std::string name = row[0].text;
+  for (std::size_t key = 1; key < table.keys; ++key)
+    if (!row[key].text.empty())
+      name += is_number(row[key].text) ? fmt::format(", {} = {}", table.head[key], row[key].text)
+                                       : fmt::format(", {}", row[key].text);
+  return name;
 }
 
 Table turned(const Table& table) {
   Table other = table;
+  other.keys = 1;
   other.head = {""};
-  for (const auto& row : table.rows) other.head.push_back(row[0].text);
+  for (const auto& row : table.rows) other.head.push_back(name_of_row(table, row));
   other.rows.clear();
-  for (std::size_t column = 1; column < table.head.size(); ++column) {
+  for (std::size_t column = table.keys; column < table.head.size(); ++column) {
     other.rows.push_back({{table.head[column], "", false}});
     for (const auto& row : table.rows) other.rows.back().push_back(row[column]);
   }
@@ -160,22 +130,25 @@ std::string unknown_letters(const std::string& text) {
 }
 
 std::string latex_table(const Table& original) {
-  constexpr double page = 345, column = 200;  // text width of the class article; less than any column's
+  constexpr double page = 345, narrow = 200;  // text width of the class article; less than any column's
   Table table = original;
   if (table.turns && width_of(table) > page)
     if (Table other = turned(table); width_of(other) < width_of(table)) table = std::move(other);
-  const bool shrink = width_of(table) > column;  // LaTeX shall see whether it fits
+  const bool shrink = width_of(table) > narrow;  // LaTeX shall see whether it fits
   std::string text = "\\begin{table}\n\\centering\n";
-  text += fmt::format("\\caption{{{}}}\n\\smallskip\n", latex(table.caption));
+  text += fmt::format("\\caption{{{}}}\n\\label{{{}}}\n\\smallskip\n", latex_of(table.caption), table.label);
   if (shrink) text += "\\sbox0{%\n";
-  text += fmt::format("\\begin{{tabular}}{{l{}}}\n\\toprule\n", std::string(table.head.size() - 1, 'r'));
+  std::string columns;
+  for (std::size_t column = 0; column < table.head.size(); ++column)
+    columns += at_right(table, column) ? 'r' : 'l';
+  text += fmt::format("\\begin{{tabular}}{{{}}}\n\\toprule\n", columns);
   std::vector<std::string> cells;
-  for (const std::string& head : table.head) cells.push_back(latex(head));
+  for (const std::string& head : table.head) cells.push_back(latex_of(head));
   text += fmt::format("{} \\\\\n\\midrule\n", fmt::join(cells, " & "));
   for (const auto& row : table.rows) {
     cells.clear();
     for (const Cell& cell : row) {
-      std::string one = latex(cell.text);
+      std::string one = latex_of(cell.text);
       if (cell.best) one = fmt::format("\\textbf{{{}}}", one);
       if (!cell.interval.empty()) {
         std::string interval = cell.interval;
@@ -192,15 +165,17 @@ std::string latex_table(const Table& original) {
   text += "\n\\end{table}\n";
   const std::string unknown = unknown_letters(text);
   return fmt::format(
-      "% needs \\usepackage{{booktabs{}}}{}\n{}", shrink ? ",graphicx" : "",
+      "% needs \\usepackage{{booktabs{}{}}}{}\n{}", shrink ? ",graphicx" : "", packages_of(text),
       unknown.empty() ? "" : fmt::format("; {}: needs XeLaTeX or LuaLaTeX and a font that has it", unknown),
       text);
 }
 
 std::string markdown_table(const Table& table) {
-  std::vector<std::string> cells, rule = {"---"};
-  for (const std::string& head : table.head) cells.push_back(markdown(head));
-  rule.resize(table.head.size(), "--:");
+  std::vector<std::string> cells, rule;
+  for (std::size_t column = 0; column < table.head.size(); ++column) {
+    cells.push_back(markdown(table.head[column]));
+    rule.emplace_back(at_right(table, column) ? "--:" : "---");
+  }
   std::string text = fmt::format("| {} |\n|{}|\n", fmt::join(cells, " | "), fmt::join(rule, "|"));
   for (const auto& row : table.rows) {
     cells.clear();
@@ -215,18 +190,23 @@ std::string markdown_table(const Table& table) {
   return text + fmt::format("\n{}\n", markdown(table.caption));
 }
 
-/// The best of each column, by what is printed: equal numbers are equally good.
-void mark_best(Table& table, const std::vector<std::vector<double>>& values, std::size_t first,
-               bool smaller) {
+/// The best of each column among the rows of one group, by what is printed: equal numbers are equally good.
+void mark_best(Table& table, const std::vector<std::vector<double>>& values,
+               const std::vector<std::string>& groups, bool smaller) {
   for (std::size_t column = 0; !values.empty() && column < values[0].size(); ++column) {
-    double best = std::nan("");
-    for (const auto& row : values)
-      if (std::isfinite(row[column]) &&
-          (std::isnan(best) || (smaller ? row[column] < best : row[column] > best)))
-        best = row[column];
-    if (std::isnan(best) || values.size() < 2) continue;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      table.rows[i][first + column].best = number(values[i][column]) == number(best);
+    std::map<std::string, std::pair<double, int>> best;  // and of how many rows
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const double value = values[row][column];
+      auto& [least, rows] = best.try_emplace(groups[row], std::nan(""), 0).first->second;
+      ++rows;
+      if (std::isfinite(value) && (std::isnan(least) || (smaller ? value < least : value > least)))
+        least = value;
+    }
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      const auto& [least, rows] = best.at(groups[row]);
+      table.rows[row][table.keys + column].best =
+          rows > 1 && !std::isnan(least) && number(values[row][column]) == number(least);
+    }
   }
 }
 
@@ -243,27 +223,68 @@ std::string seeds_text(const std::vector<FigureRow>& rows) {
                      interval_name(fewest, most));
 }
 
+/// How the columns of a table's keys are called; in full where two would be called the same.
+std::vector<std::string> heads_of(const std::vector<std::string>& keys) {
+  std::map<std::string, int> times = {{"Memory", 1}};
+  for (const std::string& key : keys) ++times[symbol_of(key)];
+  std::vector<std::string> heads = {"Memory"};
+  for (const std::string& key : keys)
+    heads.push_back(times[symbol_of(key)] > 1 ? mathtext_of(key) : symbol_of(key));
+  return heads;
+}
+
+/// The keys of --by that have a column; that of the label stands first in any table.
+std::vector<std::string> key_columns(const ByColumns& by) {
+  std::vector<std::string> keys = by.keys;
+  std::erase(keys, "label");
+  return keys;
+}
+
+/// What a line is of: its memory, with what is out of the ordinary, and its value of each key.
+std::vector<Cell> name_cells(const LineEntry& line, const Prepared& prepared) {
+  const auto name = prepared.by.names.find(line.label);
+  std::vector<Cell> cells = {
+      {legend_name(name == prepared.by.names.end() ? prepared.styles.at(line.label).name : name->second, "",
+                   line.count),
+       "", false}};
+  const auto values = prepared.by.values.find(line.label);
+  for (std::size_t i = 0; i < prepared.by.keys.size(); ++i)
+    if (prepared.by.keys[i] != "label")
+      cells.push_back({values == prepared.by.values.end() ? "" : mathtext_of(values->second[i]), "", false});
+  return cells;
+}
+
+/// Which rows are held against each other: those of one task.
+std::string group_of(const std::string& label, const ByColumns& by) {
+  std::string group;
+  const auto values = by.values.find(label);
+  for (std::size_t i = 0; i < by.keys.size() && values != by.values.end(); ++i)
+    if (by.keys[i].starts_with("task.")) group += values->second[i] + '\n';
+  return group;
+}
+
 /// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
-Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles,
-                  const std::vector<double>& places, const std::string& x, bool smaller, bool named = true) {
+Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
+                  const std::string& x, bool smaller, bool named = true) {
   Table table;
-  table.head = {"Memory"};
+  table.head = heads_of(key_columns(prepared.by));
   table.turns = true;
-  std::set<std::string> several;
-  for (const LineEntry& line : drawing.lines)
-    for (const LineEntry& other : drawing.lines)
-      if (line.label == other.label && line.d_dot != other.d_dot) several.insert(line.label);
+  const bool sizes = std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& line) {
+    return std::any_of(drawing.lines.begin(), drawing.lines.end(), [&](const LineEntry& other) {
+      return line.label == other.label && line.d_dot != other.d_dot;
+    });
+  });
+  if (sizes) table.head.push_back(symbol_of("d_dot"));
+  table.keys = table.head.size();
   for (const double place : places)
     table.head.push_back(places.size() == 1 && !named ? x : fmt::format("{} = {}", x, place));
   std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
   std::vector<FigureRow> used;
   for (const LineEntry& line : drawing.lines) {
-    std::vector<Cell> cells = {
-        {legend_name(
-             styles.at(line.label).name,
-             several.count(line.label) != 0 ? fmt::format("$d_{{\\mathrm{{dot}}}}$ = {}", line.d_dot) : "",
-             line.count),
-         "", false}};
+    groups.push_back(group_of(line.label, prepared.by));
+    std::vector<Cell> cells = name_cells(line, prepared);
+    if (sizes) cells.push_back({line.d_dot > 0 ? fmt::format("{}", line.d_dot) : "--", "", false});
     std::vector<double> medians;
     for (const double place : places) {
       const auto row = std::find_if(drawing.rows.begin(), drawing.rows.end(), [&](const FigureRow& one) {
@@ -276,7 +297,7 @@ Table cross_table(const Drawing& drawing, const std::map<std::string, LabelStyle
     table.rows.push_back(std::move(cells));
     values.push_back(std::move(medians));
   }
-  mark_best(table, values, 1, smaller);
+  mark_best(table, values, groups, smaller);
   table.caption = seeds_text(used);
   return table;
 }
@@ -308,6 +329,8 @@ Drawing draw_final(const FigureInput& input) {
     return place_on_axis(*record, x).has_value();
   });
   // Tasks without associations stand at one place; of --x, who lacks the key is left out.
+  if (!load) drawing.needs = {x};
+  drawing.metric = metric.name;
   auto lines = make_lines(
       input.records,
       [&](const Record& record) {
@@ -327,28 +350,43 @@ Drawing draw_final(const FigureInput& input) {
   return drawing;
 }
 
-Table capacity_table(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
+/// The figure's own words on what a capacity is; a table has no bars, but brackets.
+std::string capacity_caption(const Drawing& drawing) {
+  std::string caption = fmt::format("{}", fmt::join(drawing.footnotes, " "));
+  const std::string bars = "Bars:";
+  if (const auto at = caption.find(bars); at != std::string::npos)
+    caption.replace(at, bars.size(), "In brackets:");
+  return caption;
+}
+
+Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
   Table table;
-  table.head = {"Memory", "$d_{\\mathrm{dot}}$", "State size (floats)", "Capacity (associations)"};
+  table.head = heads_of(key_columns(prepared.by));
+  for (const char* head : {"$d_{\\mathrm{dot}}$", "State size (floats)", "Capacity (associations)"})
+    table.head.emplace_back(head);
+  table.keys = table.head.size() - 1;
   std::vector<std::vector<double>> values;
+  std::vector<std::string> groups;
   for (const FigureRow& row : drawing.rows) {
     const auto line = std::find_if(drawing.lines.begin(), drawing.lines.end(),
                                    [&](const LineEntry& one) { return one.label == row.label; });
     if (line == drawing.lines.end()) continue;
     const std::string bound =
         row.censored ? fmt::format("$\\geq$ {}", row.median) : fmt::format("{}", row.median);
-    table.rows.push_back(
-        {{legend_name(styles.at(row.label).name, "", line->count), "", false},
-         {row.d_dot > 0 ? fmt::format("{}", row.d_dot) : "--", "", false},
-         {fmt::format("{}", row.x), "", false},
-         {row.n > 0 ? bound : "",
-          row.n > 0 ? fmt::format("[{}, {})", row.lo, std::isinf(row.hi) ? "inf" : fmt::format("{}", row.hi))
-                    : "",
-          false}});
+    std::vector<Cell> cells = name_cells(*line, prepared);
+    cells.push_back({row.d_dot > 0 ? fmt::format("{}", row.d_dot) : "--", "", false});
+    cells.push_back({std::isfinite(row.x) ? fmt::format("{}", row.x) : "--", "", false});
+    cells.push_back(
+        {row.n > 0 ? bound : "",
+         row.n > 0 ? fmt::format("[{}, {})", row.lo, std::isinf(row.hi) ? "inf" : fmt::format("{}", row.hi))
+                   : "",
+         false});
+    table.rows.push_back(std::move(cells));
     values.push_back({row.n > 0 ? row.median : kNone});
+    groups.push_back(group_of(row.label, prepared.by));
   }
-  mark_best(table, values, 3, false);
-  table.caption = fmt::format("{}", fmt::join(drawing.footnotes, " "));
+  mark_best(table, values, groups, false);
+  table.caption = capacity_caption(drawing);
   return table;
 }
 
@@ -382,20 +420,22 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   plain.published.clear();
   const Prepared prepared = prepare(name, rows, plain);
   const FigureInput input{prepared.records, prepared.styles, plain, notes};
-  Drawing drawing = name == "capacity"   ? draw_capacity_vs_state(input)
+  Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
                     : name == "tracking" ? draw_tracking(input)
                     : name == "updates"  ? draw_updates(input)
                                          : draw_final(input);
-  if (!plain.best.empty()) mark_selected(drawing, prepared, plain);
+  check_left_out(drawing, prepared.records, notes);
+  const std::size_t footnotes = drawing.footnotes.size();
+  if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
   if (format == TableFormat::csv) {
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
   }
   Table table;
   if (name == "capacity") {
-    table = capacity_table(drawing, prepared.styles);
+    table = capacity_table(drawing, prepared);
   } else if (name == "tracking") {
-    table = cross_table(drawing, prepared.styles, tracking_places(drawing), "$T$", false);
+    table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
   } else {
     const Metric metric = metric_of(input);
@@ -405,12 +445,12 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
     const bool loads =
         x == "task.associations" && (places.size() > 1 || (places.size() == 1 && places[0] > 0));
     const bool named = loads || places.size() > 1 || !plain.x.empty();
-    table = cross_table(drawing, prepared.styles, places, named ? symbol_of(x) : metric.axis, metric.is_loss,
-                        named);
+    table = cross_table(drawing, prepared, places, named ? symbol_of(x) : metric.axis, metric.is_loss, named);
     table.caption = fmt::format("{}{}. {}", metric.axis, loads ? " of $S$ associations" : "", table.caption);
   }
-  if (!plain.best.empty() && !drawing.footnotes.empty() && name != "capacity")
-    table.caption += " " + drawing.footnotes.back();
+  for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
+    table.caption += " " + drawing.footnotes[i];
+  table.label = options.label.empty() ? "tab:" + name : options.label;
   return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
 }
 

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "plots/latex.h"
 #include "plots/test_records.h"
 
 namespace crosstalk {
@@ -112,6 +113,189 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
   EXPECT_THAT(text, HasSubstr("75 \\% of cases"));
 }
 
+/// As many memories and loads as are asked for.
+LabelledRecords many(int memories, int loads) {
+  RecordMap records;
+  for (int m = 0; m < memories; ++m)
+    for (int load = 4; load <= 4 * loads; load += 4)
+      for (int seed = 1; seed <= 3; ++seed)
+        add_recall(records, "memory_" + std::to_string(m), seed, 8, load, 0.0123 * load * seed);
+  return rows_of(records);
+}
+
+/// Two memories on two tasks at two sizes, as a study with axes gives them: recall first.
+LabelledRecords with_axes() {
+  RecordMap records;
+  LabelledRecords rows;
+  for (const char* label : {"zeta", "alpha"})
+    for (const char* task : {"recall", "reassign"})
+      for (const int d_key : {4, 16})
+        for (int seed = 1; seed <= 2; ++seed)
+          for (const int load : {4, 8}) {
+            Record& record =
+                add_recall(records, label, seed, d_key, load, load == 4 ? 1e-4 : 0.1 * seed, d_key);
+            record.config["task.name"] = task;
+            record.state_size = 10 * d_key;
+            rows.order.push_back(record.id);
+          }
+  rows.rows = records;
+  rows.labels = {{"zeta", "", {}}, {"alpha", "A $\\alpha$", {}}};
+  return rows;
+}
+
+TEST_F(TableTest, AnAxisIsAColumnAndItsValuesStandAsInTheStudy) {
+  options_.by = {"task.name", "model.d_key"};
+  const std::string text = table("final", with_axes(), TableFormat::markdown);
+  EXPECT_THAT(text, ::testing::StartsWith("| Memory | task | $d_{\\mathrm{key}}$ | $S$ = 4 | $S$ = 8 |\n"
+                                          "|---|---|--:|--:|--:|\n"
+                                          "| zeta | recall | 4 | **0.0001** [0.0001, 0.0001] |"));
+  std::vector<std::string> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line) && !line.empty();)
+    if (line.find("**") != std::string::npos) rows.push_back(line.substr(0, line.find(" | **")));
+  EXPECT_THAT(rows, ::testing::ElementsAre("| zeta | recall | 4", "| zeta | recall | 16",
+                                           "| zeta | reassign | 4", "| zeta | reassign | 16",
+                                           "| A $\\alpha$ | recall | 4", "| A $\\alpha$ | recall | 16",
+                                           "| A $\\alpha$ | reassign | 4", "| A $\\alpha$ | reassign | 16"));
+  const std::string capacity = table("capacity", with_axes(), TableFormat::latex);
+  EXPECT_THAT(capacity,
+              HasSubstr("\\begin{tabular}{llrrrr}\n\\toprule\nMemory & task & $d_{\\mathrm{key}}$ & "
+                        "$d_{\\mathrm{dot}}$ & State size (floats) & Capacity (associations) \\\\\n"));
+  EXPECT_THAT(capacity, HasSubstr("A $\\alpha$ & recall & 16 & 16 & 160 & "));
+}
+
+TEST_F(TableTest, TurnedAColumnsHeadSaysAllOfIt) {
+  options_.by = {"task.name", "model.d_key"};
+  EXPECT_THAT(table("final", many(2, 8), TableFormat::latex),
+              HasSubstr("\n & memory\\_0, recall, $d_{\\mathrm{key}}$ = 4 & memory\\_1, recall, "));
+}
+
+TEST_F(TableTest, TheBestIsThatOfItsTask) {
+  RecordMap records;
+  for (const char* label : {"a", "b"})
+    for (const char* task : {"recall", "reassign"}) {
+      const double loss = (label[0] == 'a' ? 0.25 : 0.5) / (task[2] == 'c' ? 1 : 100);
+      add_recall(records, label, 1, 4, 4, loss).config["task.name"] = task;
+    }
+  options_.by = {"task.name"};
+  const std::string text = table("final", rows_of(records), TableFormat::markdown);
+  for (const char* row :
+       {"| a | reassign | **0.0025** |", "| a | recall | **0.25** |", "| b | reassign | 0.005 |"})
+    EXPECT_THAT(text, HasSubstr(row));
+}
+
+TEST_F(TableTest, WithoutAStudyWordsStandByTheAlphabet) {
+  options_.by = {"task.name"};
+  options_.where = {{"model.d_key", "4"}};
+  LabelledRecords rows = with_axes();
+  rows.order.clear();
+  const std::string text = table("final", rows, TableFormat::markdown);
+  EXPECT_LT(text.find("| zeta | reassign |"), text.find("| zeta | recall |"));
+}
+
+TEST_F(TableTest, ATableHasBracketsAndALabelButNoBars) {
+  for (const TableFormat format : {TableFormat::latex, TableFormat::markdown}) {
+    const std::string text = table("capacity", two_memories(), format);
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("Bars")));
+    EXPECT_THAT(text, HasSubstr("In brackets: range over 3 seeds"));
+  }
+  EXPECT_THAT(table("capacity", two_memories(), TableFormat::latex), HasSubstr("}\n\\label{tab:capacity}\n"));
+  options_.label = "tab:mine";
+  EXPECT_THAT(table("final", two_memories(), TableFormat::latex), HasSubstr("}\n\\label{tab:mine}\n"));
+}
+
+TEST_F(TableTest, ARivalsRowsStandInEveryTableOrAreRefused) {
+  LabelledRecords rows = two_memories();
+  Record mine;
+  mine.id = "mine.csv:1", mine.label = "mine";
+  mine.config = {{"task.name", "recall"}, {"task.associations", 4}};
+  mine.eval_loss = 0.0001;
+  rows.rows["mine.csv:1\tmine"] = mine;
+  EXPECT_THAT(table("capacity", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | -- | -- | "));
+  EXPECT_THAT(table("final", rows, TableFormat::markdown), HasSubstr("| mine (1/3 seeds) | **0.0001** |  |"));
+  options_.x = "model.d_key";
+  options_.where = {{"task.associations", "4"}};
+  try {
+    table("final", rows, TableFormat::markdown);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has no model.d_key, and"));
+  }
+}
+
+TEST_F(TableTest, ARateAtTheEdgeOfItsGridIsAFootnote) {
+  RecordMap records;
+  for (const double rate : {1e-3, 1e-2}) {
+    Record& record = add_recall(records, "a", 1, 4, 4, 1e-3 / rate);
+    record.config["train.learning_rate"] = rate;
+    record.metrics["test_loss"] = 0.25;
+  }
+  options_.best = {"train.learning_rate"};
+  for (const char* name : {"final", "capacity"})
+    for (const TableFormat format : {TableFormat::latex, TableFormat::markdown})
+      EXPECT_THAT(
+          table(name, rows_of(records), format),
+          HasSubstr("The best learning rate is the largest tried for a (1 of 1 points): a better one may lie "
+                    "beyond."));
+}
+
+/// Why a title cannot stand in LaTeX; "" = it can.
+std::string latex_refusal(const std::string& title) {
+  try {
+    latex_of(title);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Latex, FormulasHoldNoOrders) {
+  for (const char* title :
+       {"$\\input{secrets}$", "$\\write18{touch x}$", "$x$ $\\end{tabular}$", "$a & b$", "$a % b$", "$a # b$",
+        "$a}$", "${a$", "$\\def\\x{1}$", "$\\catcode`@=11$", "$a ^^5cinput b$", "$a \\\\ b$", "$x$ and $$",
+        "$a~b$", "$\\csname input\\endcsname$", "$\\left( a$", "$\\right) \\left( a$", "$\\href{x}{y}$",
+        "$\\(a$"}) {
+    EXPECT_THAT(latex_refusal(title), HasSubstr("cannot stand in a LaTeX table")) << title;
+    EXPECT_THAT(latex_refusal(title), HasSubstr("Between $ stand letters")) << title;
+  }
+  EXPECT_THAT(latex_refusal("$\\input{secrets}$"), HasSubstr("\\input is no command of formulas"));
+  EXPECT_THAT(latex_refusal("$a}$"), HasSubstr("a brace has no partner"));
+  EXPECT_THAT(latex_refusal("$a & b$"), HasSubstr("'&' has another meaning in a formula"));
+}
+
+TEST(Latex, FormulasOfPapersStand) {
+  const std::pair<const char*, const char*> titles[] = {
+      {"DeltaNet, $\\beta \\in (0, 2)$", "DeltaNet, $\\beta \\in (0, 2)$"},
+      {"$\\frac{1}{2}|y-\\hat{y}|^2$", "$\\frac{1}{2}|y-\\hat{y}|^2$"},
+      {"$d_{\\mathrm{dot}} \\leq 2^{8}$, 50 %", "$d_{\\mathrm{dot}} \\leq 2^{8}$, 50 \\%"},
+      {"$\\text{GLA}\\,\\{1\\}$", "$\\textrm{GLA}\\,\\{1\\}$"},
+      {"$x \\in \\mathbb{R}^d$", "$x \\in \\mathbb{R}^d$"},
+      {"$\\left( x \\right)$", "$\\left( x \\right)$"},
+      {"5 $ a run", "5 \\$ a run"},
+      {"a \\$5 and $x$", "a \\$5 and $x$"},
+      {"two\n\nlines", "two  lines"},
+      {"\\input{x}", "\\textbackslash{}input\\{x\\}"}};
+  for (const auto& [title, latex] : titles) EXPECT_EQ(latex_of(title), latex);
+  EXPECT_EQ(packages_of(latex_of("$\\mathbb{R}$")), ",amssymb");
+  EXPECT_EQ(latex_of(mathtext_of("a $\\input{x}$ b")), "a \\$\\textbackslash{}input\\{x\\}\\$ b");
+}
+
+// Titles, labels, columns of a table and values of keys all reach it.
+TEST_F(TableTest, NoTextOfAStudyOrATableGetsIntoLatexAsAnOrder) {
+  LabelledRecords rows = two_memories();
+  rows.labels[0].title = "$\\input{x}$";
+  EXPECT_THROW(table("capacity", rows, TableFormat::latex), std::invalid_argument);
+  EXPECT_NO_THROW(table("capacity", rows, TableFormat::markdown));
+  rows = two_memories();
+  for (auto& [key, record] : rows.rows) record.config["task.$\\input{x}$"] = "$\\input{y}$";
+  options_.by = {"task.$\\input{x}$"};
+  EXPECT_THROW(table("final", rows, TableFormat::latex), std::invalid_argument);
+  for (auto& [key, record] : rows.rows) record.config["task.file"] = "$\\input{y}$";
+  options_.by = {"task.file"};
+  EXPECT_THAT(table("final", rows, TableFormat::latex),
+              HasSubstr(" & \\$\\textbackslash{}input\\{y\\}\\$ & "));
+}
+
 TEST_F(TableTest, SmallNumbersAreShort) {
   RecordMap records;
   add_recall(records, "a", 1, 4, 4, 0.00001234);
@@ -131,16 +315,6 @@ TEST_F(TableTest, TrackingStandsAtMultiplesOfTheTrainingLength) {
       table("tracking", rows_of(records), TableFormat::markdown),
       HasSubstr(
           "| Memory | $T$ = 2 | $T$ = 4 | $T$ = 8 |\n|---|--:|--:|--:|\n| Delta | 0.9 | 0.7 | 0.5 |\n"));
-}
-
-/// As many memories and loads as are asked for.
-LabelledRecords many(int memories, int loads) {
-  RecordMap records;
-  for (int m = 0; m < memories; ++m)
-    for (int load = 4; load <= 4 * loads; load += 4)
-      for (int seed = 1; seed <= 3; ++seed)
-        add_recall(records, "memory_" + std::to_string(m), seed, 8, load, 0.0123 * load * seed);
-  return rows_of(records);
 }
 
 TEST_F(TableTest, LatexTurnsATableThatIsTooWide) {
@@ -171,13 +345,13 @@ TEST_F(TableTest, CompilesWithARealLatex) {
   odd.labels = {{"a_b",
                  "100 % & #1 of {x}_y ~ ^ \\ <a|b> \"q\" \xC3\xA9 \xCE\xB2\xE2\x86\x92\xE2\x88\x9E \xC5\x81",
                  {}},
-                {"softmax", "DeltaNet, $\\beta \\in (0, 2)$", {}}};
+                {"softmax", "DeltaNet, $\\beta \\in (0, 2)$, $\\text{of}\\ \\mathbb{R}^{d}$ for 5 \\$", {}}};
   RecordMap swaps;
   add_record(swaps, "delta", 1, 8, {{"task.name", "swap"}, {"task.operations", 2}}, 0.1)
       .profiles["accuracy_by_operations"] = {{1, 2, 3, 4, 8}, {1, 0.9, 0.8, 0.7, 0.5}};
-  std::string text = "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n";
+  std::string text = "\\documentclass{article}\n\\usepackage{booktabs,graphicx,amssymb}\n\\begin{document}\n";
   std::string column =
-      "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n";
+      "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs,graphicx,amssymb}\n\\begin{document}\n";
   for (const LabelledRecords& rows : {two_memories(), odd, many(2, 8), many(8, 8)})
     for (const char* name : {"capacity", "final"}) text += table(name, rows, TableFormat::latex);
   text += table("tracking", rows_of(swaps), TableFormat::latex);

@@ -119,6 +119,7 @@ void LabelledRecords::merge(LabelledRecords other) {
   title = rows.empty() || title == other.title ? other.title : "";
   for (auto& [key, record] : other.rows) add_row(*this, std::move(record));
   for (const AskedLabel& label : other.labels) add_label(*this, label.label, label.title);
+  order.insert(order.end(), other.order.begin(), other.order.end());
 }
 
 LabelledRecords asked_rows(const std::map<std::string, Record>& records, const Asked& asked,
@@ -132,6 +133,7 @@ LabelledRecords asked_rows(const std::map<std::string, Record>& records, const A
       const auto found = records.find(id);
       if (found == records.end()) continue;
       seen.insert(id);
+      rows.order.push_back(id);
       Record record = found->second;
       record.label = label.label;
       record.study = asked.study;
@@ -153,6 +155,7 @@ LabelledRecords all_rows(const std::map<std::string, Record>& records, const std
         if (found == records.end() || seen.count(id) != 0) continue;
         add_label(rows, label.label, label.title);
         taken.insert(id);
+        rows.order.push_back(id);
         Record record = found->second;
         record.label = label.label;
         record.study = version.study;

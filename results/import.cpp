@@ -3,14 +3,18 @@
 #include "results/import.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
 #include "results/csv.h"
 #include "results/files.h"
+#include "results/select.h"
 #include "results/store.h"
 
 namespace crosstalk {
@@ -37,7 +41,10 @@ std::string text_of(const fs::path& path) {
 }
 
 RunStatus status_in(const CsvRow& row, const Record& record) {
-  if (!row.has("status")) return std::isfinite(record.eval_loss) ? RunStatus::done : RunStatus::diverged;
+  if (!row.has("status")) {
+    const bool done = row.has("eval_loss") ? std::isfinite(record.eval_loss) : lacks_loss(record);
+    return done ? RunStatus::done : RunStatus::diverged;
+  }
   const std::string& text = row.text("status", "runs");
   for (const RunStatus status : {RunStatus::done, RunStatus::diverged, RunStatus::failed})
     if (to_text(status) == text) return status;
@@ -64,11 +71,9 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   record.study = row.has("study") ? row.text("study", what) : "";
   record.label = row.text("label", what);
   record.version = row.has("study_version") ? row.text("study_version", what) : "";
-  row.text("eval_loss", what);
   record.eval_loss = number("eval_loss");
   record.best_eval_loss = number("best_eval_loss");
   record.eval_accuracy = number("eval_accuracy");
-  record.status = status_in(row, record);
   record.seed = whole("seed");
   record.d_dot = whole("d_dot");
   record.state_size = whole("state_size");
@@ -86,6 +91,18 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
   }
   if (record.config.empty())
     row.fail("runs need at least one column of a configuration, such as task.associations");
+  const auto& columns = row.columns();
+  if (!lacks_loss(record) && std::find(columns.begin(), columns.end(), "eval_loss") == columns.end())
+    row.fail(fmt::format(
+        "runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); there are {}",
+        fmt::join(columns, ", ")));
+  record.status = status_in(row, record);
+  // A loss that is given as none is that of a run that diverged, whatever its status says.
+  if (row.has("eval_loss") && record.status == RunStatus::done && !std::isfinite(record.eval_loss))
+    record.eval_loss = std::numeric_limits<double>::infinity();
+  if (const auto bytes = record.metrics.find(kStateBytes);
+      bytes != record.metrics.end() && bytes->second <= 0)
+    row.fail(fmt::format("column 'state_bytes': {} is no size", bytes->second));
   return record;
 }
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "results/export.h"
+#include "results/select.h"
 #include "results/test_records.h"
 
 namespace crosstalk {
@@ -54,6 +55,25 @@ TEST(Import, OwnResultsNeedLittle) {
   EXPECT_EQ(std::next(rows.rows.begin())->second.status, RunStatus::diverged);
 }
 
+TEST(Import, AnAccuracySuffices) {
+  const TemporaryFolder folder;
+  spill(folder.path() / "own.csv",
+        "label,task.name,task.pairs,eval_loss,eval_accuracy,test_accuracy,state_bytes\n"
+        "a,mqar,8,,0.75,,4096\nb,mqar,8,,,0.5,\nc,mqar,8,nan,0.25,,\n");
+  const LabelledRecords rows = read_export(folder.path() / "own.csv");
+  ASSERT_EQ(rows.rows.size(), 3U);
+  std::map<std::string, const Record*> of;
+  for (const auto& [key, record] : rows.rows) of[record.label] = &record;
+  EXPECT_EQ(of["a"]->status, RunStatus::done);
+  EXPECT_TRUE(lacks_loss(*of["a"]));
+  EXPECT_EQ(of["a"]->eval_accuracy, 0.75);
+  EXPECT_EQ(of["a"]->metrics.at("state_bytes"), 4096);
+  EXPECT_EQ(of["b"]->status, RunStatus::done);
+  EXPECT_TRUE(lacks_loss(*of["b"]));
+  EXPECT_EQ(of["c"]->status, RunStatus::diverged);
+  EXPECT_FALSE(lacks_loss(*of["c"]));
+}
+
 TEST(Import, WrongFilesAreNamedWithTheirLine) {
   const TemporaryFolder folder;
   const auto problem = [&](const std::string& text) -> std::string {
@@ -70,7 +90,10 @@ TEST(Import, WrongFilesAreNamedWithTheirLine) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
   has("", "holds no rows");
-  has("label\nx\n", "x.csv:2: runs need a column 'eval_loss'; there are label");
+  has("label,task.name\nx,recall\n",
+      "x.csv:2: runs need a column 'eval_loss' (or 'eval_accuracy', where that is what is known); "
+      "there are label, task.name");
+  has("label,eval_loss,task.name,state_bytes\nx,1,recall,-4\n", "column 'state_bytes': -4 is no size");
   has("label,eval_loss\nx,0.1\n", "at least one column of a configuration");
   has("label,eval_loss,task.name\nx,low,recall\n", "'low' is not a number");
   has("label,eval_loss,task.name,status\nx,1,recall,fine\n", "none of done, diverged, failed");

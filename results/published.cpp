@@ -34,13 +34,17 @@ bool follows_load(const std::string& key) {
 
 const std::vector<PublishedColumn>& published_columns() {
   static const std::vector<PublishedColumn> columns = {
-      {"label", "name of the memory; runs of this label are meant unless memory.* columns say which", true},
+      {"label",
+       "name of the memory; runs of this label are meant unless memory.* columns say which; a label that the "
+       "store "
+       "lacks is drawn beside its runs",
+       true},
       {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
       {"task.name", "recall or reassign; any task where there is an accuracy", true},
       {"task.associations", "the load S", true},
       {"eval_accuracy",
        "in place of eval_loss and task.associations: accuracy between 0 and 1, for 'plot accuracy'", false},
-      {"state_bytes", "size of the state, 4 bytes a float, for 'plot accuracy --x state_bytes'", false},
+      {"state_bytes", "size of the state in bytes, for 'plot accuracy --x state_bytes'", false},
       {"d_dot", "dimension of the feature map's output; empty where there is none", false},
       {"best_eval_loss", "smallest evaluation loss of the run", false},
       {"steps", "training steps until the run stopped", false},
@@ -77,7 +81,11 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
       if (const auto number = number_in(row.cell(i));
           number && row.columns()[i].find('.') == std::string::npos)
         point.metrics[row.columns()[i]] = *number;
-    point.has_loss = !has_column("eval_accuracy") && !has_column("scaled_accuracy");
+    const bool has_load = has_column("S_unique_keys") || has_column("task.associations");
+    const auto given = [&](const char* column) { return point.metrics.count(column) != 0; };
+    const bool other = std::any_of(point.metrics.begin(), point.metrics.end(),
+                                   [](const auto& metric) { return metric.first.ends_with("accuracy"); });
+    point.has_loss = !other || (has_load && (given("eval_loss") || given("final_eval_loss")));
     if (!point.has_loss) {
       points.push_back(point);
       return;
@@ -149,7 +157,8 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     std::string last;
     for (const auto& [key, record] : records) {
       if (record.id == last) continue;  // the same run under another label
-      if (record.status == RunStatus::failed || !differences(record, point).empty()) continue;
+      if (record.status == RunStatus::failed || lacks_loss(record) || !differences(record, point).empty())
+        continue;
       last = record.id;
       losses.push_back(std::isfinite(record.eval_loss) ? record.eval_loss
                                                        : std::numeric_limits<double>::infinity());

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 #include "results/crc32c.h"
 #include "results/json_depth.h"
 #include "results/record_io.h"
+#include "results/record_scan.h"
 
 namespace crosstalk {
 namespace {
@@ -208,7 +210,8 @@ ParsedLine from_line(std::string_view line) {
   return from_intact_line(line);
 }
 
-std::optional<Record> head_of(std::string_view line) {
+std::optional<Record> head_of(std::string_view whole) {
+  std::string_view line = whole;
   // Takes `prefix`, then a string without escapes and its closing quote.
   const auto text_after = [&](std::string_view prefix, std::string& text) {
     if (line.substr(0, prefix.size()) != prefix) return false;
@@ -232,7 +235,8 @@ std::optional<Record> head_of(std::string_view line) {
   for (const RunStatus one : {RunStatus::done, RunStatus::diverged, RunStatus::failed}) {
     if (status != to_text(one)) continue;
     record.status = one;
-    return record;
+    // A head whose record cannot be read would count as a run that is done, and be in no export.
+    return is_written_record(whole) ? std::optional(record) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -257,11 +261,12 @@ ParsedLine from_intact_line(std::string_view line) {
 }
 
 bool same_result(const Record& a, const Record& b) {
-  // Metrics that only one has came with a later version; the rank bound is theory, not a result.
+  // Metrics that only one has came with a later version; bounds and floors are theory, not results.
+  static const std::set<std::string> theory = {"rank_bound", "sum_rule_floor", "sum_rule_floor_exact"};
   const auto result = [](const Record& record, const Record& other) {
     Record shared = record;
     std::erase_if(shared.metrics, [&](const auto& metric) {
-      return other.metrics.count(metric.first) == 0 || metric.first == "rank_bound";
+      return other.metrics.count(metric.first) == 0 || theory.count(metric.first) != 0;
     });
     ordered_json out;
     out["id"] = record.id;

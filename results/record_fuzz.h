@@ -10,7 +10,8 @@
 
 namespace crosstalk {
 
-/// Aborts where the reader breaks a promise: it never throws, and what it takes it writes back unchanged.
+/// Aborts where the reader breaks a promise: it never throws, what it takes it writes back unchanged, and a line that has
+/// a head has a record.
 inline void check_record_reader(std::string_view bytes) {
   for (const ShardPiece& piece : split_shard(bytes).pieces) {
     if ((piece.kind == ShardPiece::Kind::intact) != is_intact(piece.text)) std::abort();
@@ -20,6 +21,7 @@ inline void check_record_reader(std::string_view bytes) {
   for (const std::string_view line : {bytes, std::string_view(sealed)}) {
     const ParsedLine parsed = from_line(line);
     if (parsed.record.has_value() == !parsed.problem.empty()) std::abort();
+    if (head_of(line) && !from_intact_line(line).record) std::abort();
     if (!parsed.record) continue;
     const std::string written = to_line(*parsed.record);
     const ParsedLine again = from_line(written);

@@ -27,7 +27,8 @@ struct ParsedLine {
 ParsedLine from_line(std::string_view line);
 
 /// The head of a line that is known to be intact, without reading its JSON: id, study, label, status, seed;
-/// or nothing where it does not look as this program writes it (from_line() then tells). Cheap.
+/// or nothing where it does not look as this program writes it, to its end (from_intact_line() then tells): a line that
+/// has a head has a record. Cheap.
 std::optional<Record> head_of(std::string_view line);
 
 /// What says the same in two lines of equal results: from "status" to the message, as text.

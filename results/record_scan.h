@@ -14,6 +14,11 @@ struct RecordKeys {
 };
 RecordKeys keys_of_line(std::string_view line);
 
+/// Whether a line that is known to be intact is a record as this program writes it: its fields in their order, each of
+/// its type. What it takes, from_intact_line() takes. False tells nothing (another order of fields, letters beyond
+/// ASCII): from_intact_line() does. Cheap.
+bool is_written_record(std::string_view line);
+
 /// The line with empty curves and profiles, which are most of its bytes, and, where nobody wants it, an empty
 /// provenance. The checksum at its end no longer fits.
 std::string without_series(std::string_view line, bool provenance = true);

@@ -242,6 +242,25 @@ TEST(Mark, FuzzTargetOverMutations) {
   }
 }
 
+// Of numbers and texts of all sorts: what has no head is read as a whole, which takes long.
+TEST(Record, WhatIsWrittenHasAHead) {
+  for (int n = 0; n < 10; ++n) {
+    Record record = make_record(n);
+    record.config["odd"] = {"a \"b\" \\ c\td", -0.0, 1e-30, 1e22, true, nullptr, {{"deep", {1, 2}}}};
+    record.config["empty"] = nlohmann::json::object();
+    record.eval_loss = n == 1 ? std::nan("") : 1e17 / (n + 3);
+    record.metrics["small"] = -1.2345678901234567e-12;
+    record.curves["none"] = {};
+    record.curves["gaps"] = {{1, 2}, {std::nan(""), 0.5}};
+    record.message = n == 2 ? "line\nfeed" : "";
+    EXPECT_TRUE(head_of(to_line(record))) << to_line(record);
+  }
+  Record greek = make_record(1);
+  greek.message = "\xCE\xB2";
+  EXPECT_FALSE(head_of(to_line(greek)));
+  EXPECT_TRUE(from_line(to_line(greek)).record);
+}
+
 // The fuzz target over a fixed set of mutations, for compilers without a fuzzer.
 TEST(Record, FuzzTargetOverMutations) {
   const std::string line = to_line(make_record(3));
@@ -263,6 +282,8 @@ TEST(SameResult, MetricsOfLaterVersionsAndTheoryDoNotCount) {
   now.metrics["test_loss"] = 0.1;
   old.metrics["rank_bound"] = 0.2;
   now.metrics["rank_bound"] = 0.3;
+  old.metrics["sum_rule_floor_exact"] = old.metrics["sum_rule_floor"] = 0.1;
+  now.metrics["sum_rule_floor_exact"] = now.metrics["sum_rule_floor"] = 0.10000000000000002;
   EXPECT_TRUE(same_result(old, now));
   now.metrics["chance"] = 0.06;
   EXPECT_FALSE(same_result(old, now));

@@ -33,6 +33,50 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\"") - first + 1);
 }
 
+using Values = std::vector<std::string>;
+/// Everything but the keys and seeds -> values of the keys -> runs.
+using Groups = std::map<std::string, std::map<Values, RecordList>>;
+
+Groups groups_of(const RecordList& records, const std::vector<std::string>& keys) {
+  Groups groups;
+  for (const Record* record : records) {
+    if (record->status == RunStatus::failed) continue;
+    std::string rest = record->label + '\n';
+    if (record->config.is_object())
+      for (const auto& [key, value] : record->config.items())
+        if (!is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
+          rest += key + '=' + value.dump() + '\n';
+    Values values;
+    for (const std::string& key : keys) values.push_back(config_text(*record, key).value_or(""));
+    groups[rest][values].push_back(record);
+  }
+  return groups;
+}
+
+/// The runs with the smallest median loss. Throws std::invalid_argument where there is none to choose by.
+const std::pair<const Values, RecordList>& best_of(const std::map<Values, RecordList>& candidates) {
+  const std::pair<const Values, RecordList>* best = nullptr;
+  double least = 0;
+  for (const auto& candidate : candidates) {
+    std::vector<double> losses;
+    for (const Record* run : candidate.second) {
+      if (candidates.size() > 1 && lacks_loss(*run))
+        throw std::invalid_argument(fmt::format(
+            "--best: the runs of \"{}\" have no eval_loss, by which the best value is chosen; add the "
+            "column, or take one value with --where",
+            run->label));
+      losses.push_back(run->status == RunStatus::done && std::isfinite(run->eval_loss)
+                           ? run->eval_loss
+                           : std::numeric_limits<double>::infinity());
+    }
+    const double loss = median(losses);
+    if (best != nullptr && !(loss < least)) continue;
+    best = &candidate;
+    least = loss;
+  }
+  return *best;
+}
+
 }  // namespace
 
 std::optional<std::string> config_text(const Record& record, const std::string& key) {
@@ -139,24 +183,11 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
 }
 
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys) {
-  using Values = std::vector<std::string>;
-  std::map<std::string, std::map<Values, RecordList>> groups;  // everything else -> values of keys -> runs
   std::map<std::string, std::set<std::string>> seen;
-  for (const Record* record : records) {
-    if (record->status == RunStatus::failed) continue;
-    std::string rest = record->label + '\n';
-    if (record->config.is_object())
-      for (const auto& [key, value] : record->config.items())
-        if (!is_seed_key(key) && std::find(keys.begin(), keys.end(), key) == keys.end())
-          rest += key + '=' + value.dump() + '\n';
-    Values values;
-    for (const std::string& key : keys) {
-      const auto value = config_text(*record, key);
-      values.push_back(value.value_or(""));
-      if (value) seen[key].insert(*value);
-    }
-    groups[rest][values].push_back(record);
-  }
+  for (const Record* record : records)
+    for (const std::string& key : keys)
+      if (const auto value = config_text(*record, key); value && record->status != RunStatus::failed)
+        seen[key].insert(*value);
   for (const std::string& key : keys) {
     if (seen.count(key) != 0) continue;
     const bool field = std::any_of(records.begin(), records.end(), [&](const Record* record) {
@@ -169,22 +200,10 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   }
   RecordList chosen;
   bool any = false;
-  for (const auto& [rest, candidates] : groups) {
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
     any = any || candidates.size() > 1;
-    const RecordList* best = nullptr;
-    double least = 0;
-    for (const auto& [values, runs] : candidates) {
-      std::vector<double> losses;
-      for (const Record* run : runs)
-        losses.push_back(run->status == RunStatus::done && std::isfinite(run->eval_loss)
-                             ? run->eval_loss
-                             : std::numeric_limits<double>::infinity());
-      const double loss = median(losses);
-      if (best != nullptr && !(loss < least)) continue;
-      best = &runs;
-      least = loss;
-    }
-    chosen.insert(chosen.end(), best->begin(), best->end());
+    const RecordList& best = best_of(candidates).second;
+    chosen.insert(chosen.end(), best.begin(), best.end());
   }
   if (!any)
     throw std::invalid_argument(fmt::format(
@@ -193,6 +212,50 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
         "goes together with another key",
         fmt::join(keys, ","), keys.empty() ? "" : fmt::format("{}", fmt::join(seen[keys[0]], " or "))));
   return chosen;
+}
+
+std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
+                                     const std::string& key) {
+  const auto index = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+  std::map<std::string, EdgeChoice> of_label;
+  for (const auto& [rest, candidates] : groups_of(records, keys)) {
+    std::set<double> grid;
+    for (const auto& [values, runs] : candidates)
+      if (const auto number = to_number(values.at(index))) grid.insert(*number);
+    const auto& [values, runs] = best_of(candidates);
+    const auto chosen = to_number(values.at(index));
+    if (grid.size() < 2 || !chosen) continue;
+    EdgeChoice& choice = of_label[runs.front()->label];
+    choice.label = runs.front()->label;
+    ++choice.choices;
+    choice.smallest += *chosen == *grid.begin();
+    choice.largest += *chosen == *grid.rbegin();
+  }
+  std::vector<EdgeChoice> choices;
+  for (const auto& [label, choice] : of_label)
+    if (choice.smallest + choice.largest > 0) choices.push_back(choice);
+  return choices;
+}
+
+double state_bytes(const Record& record) {
+  const auto given = record.metrics.find(kStateBytes);
+  if (given != record.metrics.end() && given->second > 0) return given->second;
+  return 4.0 * static_cast<double>(std::max<std::int64_t>(record.state_size, 0));
+}
+
+double state_floats(const Record& record) {
+  return record.state_size > 0 ? static_cast<double>(record.state_size) : state_bytes(record) / 4;
+}
+
+bool lacks_loss(const Record& record) {
+  const auto is_result = [](const auto& metric) {
+    return metric.first.ends_with("accuracy") && std::isfinite(metric.second) &&
+           !metric.first.starts_with("chance") && !metric.first.starts_with("baseline");
+  };
+  return record.status == RunStatus::done && std::isnan(record.eval_loss) &&
+         std::isnan(record.best_eval_loss) &&
+         (std::isfinite(record.eval_accuracy) ||
+          std::any_of(record.metrics.begin(), record.metrics.end(), is_result));
 }
 
 void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where) {

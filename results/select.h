@@ -40,6 +40,27 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
 /// records, or no two runs differ in `keys` alone (names what differs besides).
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys);
 
+/// Where the best value of a key lies in its grid.
+struct EdgeChoice {
+  std::string label;
+  int choices = 0;                ///< made between two values or more
+  int smallest = 0, largest = 0;  ///< of these, how often it was the smallest, and the largest
+};
+/// How choose_best(records, keys) chose the values of `key`, one of `keys`, whose values are numbers; labels of which no
+/// choice was at an edge are left out.
+std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
+                                     const std::string& key);
+
+/// The metric of a state's size in bytes, where somebody's table gives it so.
+inline constexpr const char* kStateBytes = "state_bytes";
+
+/// The size of the state in bytes (4 a float) and in floats; 0 = not known.
+double state_bytes(const Record& record);
+double state_floats(const Record& record);
+
+/// A run that is known by its accuracy or other metrics alone, as rows of somebody's table may be.
+bool lacks_loss(const Record& record);
+
 /// Removes what does not match. Throws the same.
 void keep_matching(std::map<std::string, Record>& records, const std::map<std::string, std::string>& where);
 

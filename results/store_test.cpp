@@ -14,6 +14,7 @@
 #include "results/claims.h"
 #include "results/file_system.h"
 #include "results/files.h"
+#include "results/follow.h"
 #include "results/record_io.h"
 #include "results/shard.h"
 #include "results/test_records.h"
@@ -511,6 +512,48 @@ TEST(Store, KeepsTheStudyVerbatim) {
   EXPECT_EQ(slurp(folder.path() / "s" / "studies" / "capacity.toml"), "changed");
   EXPECT_THROW(writer.keep_study("../x", ""), StoreError);
   EXPECT_THROW(writer.keep_study("", ""), StoreError);
+}
+
+/// The record's line with one of its fields changed, and a good checksum.
+std::string altered(const Record& record, const std::string& from, const std::string& to) {
+  const std::string line = to_line(record);
+  std::string object = line.substr(0, line.rfind(",\"crc\"")) + "}";
+  const std::size_t at = object.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return seal(object.replace(at, from.size(), to)) + "\n";
+}
+
+// Commands that read heads (run, status, export) and those that read records (plot) must agree on what is there.
+TEST(Store, ARecordOfWrongTypesCountsAsNone) {
+  const Record record = make_record(1);
+  const std::string steps = "\"steps\":" + std::to_string(record.steps) + ",";
+  const std::pair<std::string, std::string> changes[] = {{steps, "\"steps\":1e30,"},
+                                                         {steps, "\"steps\":\"many\","},
+                                                         {steps, ""},
+                                                         {"\"metrics\":{", "\"metrics\":{\"odd\":[],"},
+                                                         {"\"curves\":{", "\"curves\":{\"odd\":7,"},
+                                                         {"\"config\":{", "\"config\":{\"odd\":,"},
+                                                         {"\"message\":\"", "\"message\":0,\"more\":\""}};
+  for (const auto& [from, to] : changes) {
+    const TemporaryFolder folder;
+    const fs::path store = folder.path() / "s";
+    append_all(store, 0, 1);
+    const fs::path bad = store / "shards" / "zzz-1-0.jsonl";  // read last
+    spill(bad, altered(record, from, to));
+    EXPECT_EQ(read_heads(store).contents.records.size(), 1U) << to;  // so that it is trained again
+    EXPECT_EQ(read_heads(store).contents.bad_lines, 1U) << to;
+    EXPECT_EQ(read_store(store).records.size(), 1U) << to;
+    EXPECT_EQ(read_heads(store).contents.warnings, read_store(store).warnings);
+
+    append_all(store, 1, 2);  // a good one, read before the bad one
+    const StoreHeads heads = read_heads(store);
+    ASSERT_EQ(heads.contents.records.size(), 2U) << to;
+    RecordReader reader(heads);
+    EXPECT_EQ(to_line(reader.record(record.id)), to_line(record)) << to;
+    EXPECT_EQ(read_store(store).records.at(record.id).steps, record.steps);
+    StoreFollower follower(store, {});
+    EXPECT_EQ(follower.added().size(), 2U) << to;
+  }
 }
 
 }  // namespace

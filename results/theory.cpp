@@ -118,10 +118,11 @@ std::vector<std::int64_t> draw_writes(const Setting& setting, std::mt19937_64& r
   return writes;
 }
 
-/// The sum of all but the d largest.
+/// The sum of all but the d largest, added up from the largest on.
 double tail(std::vector<double> weights, std::int64_t d) {
   if (d >= std::ssize(weights)) return 0;
   std::nth_element(weights.begin(), weights.begin() + d, weights.end(), std::greater<>());
+  std::sort(weights.begin() + d, weights.end(), std::greater<>());
   return std::accumulate(weights.begin() + d, weights.end(), 0.0);
 }
 
@@ -150,6 +151,28 @@ double rank_bound_in(const Setting& setting, std::int64_t d) {
     all += total;
   }
   return at->second = 0.5 * left / all;
+}
+
+/// E[1/m], m ~ Bin(length, 1/S) given m >= 1: how often a key that occurs is written. By recurrence from the most
+/// likely m on, which takes the four operations only: those of the mathematics library differ in last digits.
+double mean_inverse_writes(std::int64_t length, std::int64_t S) {
+  if (S == 1) return 1 / static_cast<double>(length);
+  const auto N = static_cast<double>(length), others = static_cast<double>(S - 1);
+  const double mode = std::max(1.0, std::floor((N + 1) / static_cast<double>(S)));
+  double sum = 1 / mode, weight = 1;
+  double ratio = 1;  // of its probability to that of the mode
+  for (double m = mode; m < N && ratio > 0; ++m) {
+    ratio *= (N - m) / ((m + 1) * others);
+    sum += ratio / (m + 1);
+    weight += ratio;
+  }
+  ratio = 1;
+  for (double m = mode; m > 1 && ratio > 0; --m) {
+    ratio *= m * others / (N - m + 1);
+    sum += ratio / (m - 1);
+    weight += ratio;
+  }
+  return sum / weight;
 }
 
 bool reads_through_features(const Record& record) {
@@ -199,19 +222,8 @@ std::optional<double> sum_rule_floor_at(const Record& record, double load) {
   const double distinct = setting->with_replacement ? 1 - 1 / static_cast<double>(setting->values) : 1.0;
   if (!setting->with_replacement)
     return 0.25 * static_cast<double>(setting->updates) / static_cast<double>(setting->associations);
-  if (setting->chunk <= 0) {  // E[1/m], m ~ Bin(length, 1/S) given m >= 1
-    const auto length = static_cast<double>(setting->length), S = static_cast<double>(setting->associations);
-    double sum = 0, weight = 0;
-    for (double m = 1; m <= length; ++m) {
-      const double log_choose = std::lgamma(length + 1) - std::lgamma(m + 1) - std::lgamma(length - m + 1);
-      const double probability =
-          S == 1 ? (m == length ? 1 : 0)
-                 : std::exp(log_choose - m * std::log(S) + (length - m) * std::log1p(-1 / S));
-      sum += probability / m;
-      weight += probability;
-    }
-    return 0.5 * (1 - sum / weight) * distinct;
-  }
+  if (setting->chunk <= 0)
+    return 0.5 * (1 - mean_inverse_writes(setting->length, setting->associations)) * distinct;
   std::mt19937_64 random(0x5EED);
   double lost = 0, all = 0;
   for (int n = 0; n < kSimulated; ++n) {

@@ -23,17 +23,24 @@ std::int64_t updates_of(const Options& options) {
   return std::llround(fraction * static_cast<double>(options.get_int("task.associations")));
 }
 
-/// E[1/m] for m ~ Bin(length, 1/S) given m >= 1: how often a key that occurs was written.
+/// E[1/m] for m ~ Bin(length, 1/S) given m >= 1: how often a key that occurs was written. By recurrence from the most
+/// likely m on, which takes the four operations only: those of the mathematics library differ in last digits.
 double mean_inverse_writes(int length, int S) {
   if (S == 1) return 1.0 / length;
-  const double p = 1.0 / S;
-  double sum = 0, weight = 0;
-  for (int m = 1; m <= length; ++m) {
-    const double log_choose =
-        std::lgamma(length + 1.0) - std::lgamma(m + 1.0) - std::lgamma(length - m + 1.0);
-    const double probability = std::exp(log_choose + m * std::log(p) + (length - m) * std::log1p(-p));
-    sum += probability / m;
-    weight += probability;
+  const double N = length, others = S - 1;
+  const double mode = std::max(1.0, std::floor((N + 1) / S));
+  double sum = 1 / mode, weight = 1;
+  double ratio = 1;  // of its probability to that of the mode
+  for (double m = mode; m < N && ratio > 0; ++m) {
+    ratio *= (N - m) / ((m + 1) * others);
+    sum += ratio / (m + 1);
+    weight += ratio;
+  }
+  ratio = 1;
+  for (double m = mode; m > 1 && ratio > 0; --m) {
+    ratio *= m * others / (N - m + 1);
+    sum += ratio / (m - 1);
+    weight += ratio;
   }
   return sum / weight;
 }

@@ -638,6 +638,25 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [[ $output == label,d_dot,associations,n,median,lo,hi* ]]
   [[ $output != *softmax* ]]
   refused "did you mean 'tracking'" "$crosstalk" table traking runs/tiny
+  run -0 --separate-stderr "$crosstalk" table capacity runs/tiny --out capacity.tex --label tab:tiny
+  [ "$output" = capacity.tex ]
+  grep -q '^.label{tab:tiny}$' capacity.tex
+  refused 'letters, digits' "$crosstalk" table capacity runs/tiny --label '}.input{x}'
+  refused 'there is no folder "away"' "$crosstalk" table capacity runs/tiny --out away/capacity.tex
+}
+
+@test "rows of others are drawn and printed, or refused by the column that they lack" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  printf 'label,seed,task.name,task.associations,eval_accuracy\nmine,1,recall,4,0.5\nmine,2,recall,4,0.5\n' >mine.csv
+  CROSSTALK_PYTHON=/bin/false "$crosstalk" plot accuracy runs/tiny mine.csv --x task.associations --out beside
+  grep -q '^mine,0,4,2,0.5,0.5,0.5$' beside.csv
+  refused 'mine.csv:1 .* has no eval_loss' "$crosstalk" table final runs/tiny mine.csv
+  printf 'label,seed,task.name,task.associations,eval_loss\nmine,1,recall,4,0.0001\nmine,2,recall,4,0.0001\n' >mine.csv
+  run -0 "$crosstalk" table capacity runs/tiny mine.csv
+  [[ $output == *"| mine"*"| -- | -- |"* ]]
+  refused 'has no state_size .or state_bytes.' "$crosstalk" plot capacity-vs-state runs/tiny mine.csv
+  CROSSTALK_PYTHON=/bin/false run -0 "$crosstalk" plot capacity runs/tiny --published mine.csv --out behind
+  [ "$(grep -c '^published: mine,0,4,1,0.0001,,$' behind.csv)" = 2 ]
 }
 
 @test "the reference is current; completions, man page and a new study are right" {
@@ -674,10 +693,13 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
   refused 'ends in .toml' "$crosstalk" new study
-  for topic in study grid zip skip seeds record loss intervals published-csv test_loss provenance.host; do
+  for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
+    Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic
     [ -n "$output" ]
   done
+  run -0 "$crosstalk" describe Capacity-vs-State
+  [[ $output == *"label, d_dot, state_size, n, median, lo, hi, censored, unsolved"* ]]
   study 's/^task.associations = 4/associatios = 4/'
   refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
   study 's/^train.max_steps .*/train.max_steps = 2e1/'

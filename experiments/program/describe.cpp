@@ -245,44 +245,79 @@ Description describe(const FeatureMapInfo& info) {
 }
 
 Description describe(const FigureKind& kind) {
-  return {fmt::format("{} (figure): {}\n\nDraw it with: crosstalk plot {} STORE\n", kind.name, kind.summary,
-                      kind.name),
-          {{"kind", "figure"}, {"name", kind.name}, {"summary", kind.summary}}};
+  const auto part = [](const char* name, const std::string& text) {
+    std::string lines = wrap(text, kWidth - 13, "             ");
+    lines.replace(0, 13, fmt::format("  {:<11}", name));
+    return lines;
+  };
+  std::string text = fmt::format("{} (figure): {}\n\n", kind.name, kind.summary);
+  text += part("x axis", kind.x) + part("y axis", kind.y) + part("shown", kind.statistic);
+  if (!kind.threshold.empty()) text += part("solved", kind.threshold);
+  std::vector<std::string> options = kind.options;
+  for (const char* option : {"--where", "--by", "--best", "--metric", "--facet", "--threshold", "--seeds",
+                             "--log", "--width", "--venue", "--title", "--footnote", "--out"})
+    if (std::string(option) != "--threshold" || !kind.threshold.empty()) options.emplace_back(option);
+  text += part("options", join(options, ", ") + " ('crosstalk plot --help')");
+  text += part("columns",
+               join(kind.columns, ", ") +
+                   "; then a column for each key of --by and --facet, and with --best the chosen value "
+                   "(selected). Rows whose label begins with theory:, published:, fit: or prefix-exact: are "
+                   "drawn behind.");
+  text += fmt::format("\nDraw it with: crosstalk plot {} STORE\n", kind.name);
+  return {text,
+          {{"kind", "figure"},
+           {"name", kind.name},
+           {"summary", kind.summary},
+           {"x", kind.x},
+           {"y", kind.y},
+           {"statistic", kind.statistic},
+           {"threshold", kind.threshold},
+           {"options", options},
+           {"columns", kind.columns}}};
+}
+
+/// Whether two names are one, in any case.
+bool same_name(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 /// What stands under `name`: things, sections, dotted keys, in this order.
 std::vector<Description> find(const std::string& name) {
   std::vector<Description> found;
   for (const TaskKind& kind : task_kinds())
-    if (kind.name == name) found.push_back(describe(kind));
+    if (same_name(kind.name, name)) found.push_back(describe(kind));
   for (const MemoryKind& kind : memory_kinds())
-    if (kind.name == name) found.push_back(describe(kind));
+    if (same_name(kind.name, name)) found.push_back(describe(kind));
   for (const FeatureMapInfo& info : feature_map_infos())
-    if (info.name == name) found.push_back(describe(info));
+    if (same_name(info.name, name)) found.push_back(describe(info));
   for (const FigureKind& kind : figure_kinds())
-    if (kind.name == name) found.push_back(describe(kind));
+    if (same_name(kind.name, name)) found.push_back(describe(kind));
   for (const Topic& topic : topics())
-    if (topic.name == name)
+    if (same_name(topic.name, name))
       found.push_back(
           {fmt::format("{}: {}\n\n{}", topic.name, topic.summary, wrap(topic.text, kWidth)),
            {{"kind", "topic"}, {"name", topic.name}, {"summary", topic.summary}, {"text", topic.text}}});
   for (const Topic& column : columns())
-    if (column.name == name || (column.name == "provenance" && name.starts_with("provenance.")))
+    if (same_name(column.name, name) || (column.name == "provenance" && name.starts_with("provenance.")))
       found.push_back({fmt::format("{} (column of an export): {}\n", column.name, column.summary),
                        {{"kind", "column"}, {"name", column.name}, {"summary", column.summary}}});
   for (const Section& section : sections()) {
     const std::string of =
         section.owner.empty() ? "" : fmt::format(" of {} {}", section.prefix, section.owner);
-    if (section.owner.empty() && section.prefix == name)
-      found.push_back(
-          {fmt::format("[{}] (section of a study's base){}", name, options_text(name, *section.options)),
-           {{"kind", "section"}, {"name", name}, {"options", options_json(name, *section.options)}}});
+    if (section.owner.empty() && same_name(section.prefix, name))
+      found.push_back({fmt::format("[{}] (section of a study's base){}", section.prefix,
+                                   options_text(section.prefix, *section.options)),
+                       {{"kind", "section"},
+                        {"name", section.prefix},
+                        {"options", options_json(section.prefix, *section.options)}}});
     for (const OptionSpec& spec : *section.options) {
-      if (section.prefix + "." + spec.name != name) continue;
+      const std::string key = section.prefix + "." + spec.name;
+      if (!same_name(key, name)) continue;
       Json json = {{"kind", "option"}};
       if (!section.owner.empty()) json[section.prefix] = section.owner;
       json.update(option_json(section.prefix, spec));
-      found.push_back({fmt::format("{} (option{})\n{}", name, of, option_text(section.prefix, spec)), json});
+      found.push_back({fmt::format("{} (option{})\n{}", key, of, option_text(section.prefix, spec)), json});
     }
   }
   return found;
@@ -327,11 +362,12 @@ std::vector<Description> options_where(F is, const std::string& remark) {
 /// What somebody may mean who gives a key without its table, or the value of an option.
 std::vector<Description> find_loosely(const std::string& name) {
   std::vector<Description> found =
-      options_where([&](const OptionSpec& spec) { return spec.name == name; }, "");
+      options_where([&](const OptionSpec& spec) { return same_name(spec.name, name); }, "");
   if (!found.empty()) return found;
   return options_where(
       [&](const OptionSpec& spec) {
-        return std::find(spec.choices.begin(), spec.choices.end(), name) != spec.choices.end();
+        return std::any_of(spec.choices.begin(), spec.choices.end(),
+                           [&](const std::string& choice) { return same_name(choice, name); });
       },
       fmt::format("{} is a value of ", name));
 }
@@ -422,8 +458,9 @@ const Command describe_command = {
     "NAME is a task, memory, feature map or figure ('crosstalk list' lists them), a section (train,\n"
     "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
     "export (test_loss), base_conv, or one of study,\n"
-    "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, published-csv. Shows\n"
-    "equations and source, d_dot and state size, and every option with its type, default and range.\n\n"
+    "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
+    "published-csv; in any case. Shows equations and source, d_dot and state size, and every option\n"
+    "with its type, default and range; of a figure its axes, statistic, options and columns.\n\n"
     "Examples:\n"
     "  crosstalk describe delta\n"
     "  crosstalk describe recall\n"

@@ -3,15 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "kernels/base/options.h"
+#include "results/files.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
+
+namespace fs = std::filesystem;
 
 void check_table(const std::string& name) {
   std::vector<std::string> names;
@@ -23,14 +30,46 @@ void check_table(const std::string& name) {
       near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
 }
 
+/// --format, or what the name of --out ends in.
+TableFormat format_of(const Arguments& arguments) {
+  const std::string ending = fs::path(arguments.get("out")).extension();
+  const std::string asked = arguments.get("format", ending == ".tex"   ? "latex"
+                                                    : ending == ".csv" ? "csv"
+                                                                       : "markdown");
+  return asked == "latex" ? TableFormat::latex : asked == "csv" ? TableFormat::csv : TableFormat::markdown;
+}
+
+/// --label, as LaTeX takes it.
+std::string label_of(const Arguments& arguments) {
+  const std::string label = arguments.get("label");
+  const bool known = std::all_of(label.begin(), label.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view(":._-+/").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (!known)
+    throw UsageError(fmt::format("--label {}: letters, digits and :._-+/, such as tab:capacity", label));
+  return label;
+}
+
+/// A file appears whole or not at all; pipes and devices are written as they are.
+void write_table(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::is_directory(folder, error))
+    throw UsageError(fmt::format("--out {}: there is no folder \"{}\"", path.string(), folder.string()));
+  if (fs::is_directory(path, error)) throw UsageError(fmt::format("--out {}: is a folder", path.string()));
+  if (!fs::exists(path, error) || fs::is_regular_file(path, error))
+    return write_whole(FileSystem::real(), fs::absolute(path), text);
+  std::ofstream out(path, std::ios::binary);
+  if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
+}
+
 int run_table(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   check_table(name);
-  const std::string asked = arguments.get("format", "markdown");
-  const TableFormat format = asked == "latex" ? TableFormat::latex
-                             : asked == "csv" ? TableFormat::csv
-                                              : TableFormat::markdown;
-  const FigureOptions options = figure_options(arguments, name);
+  const TableFormat format = format_of(arguments);
+  FigureOptions options = figure_options(arguments, name);
+  options.label = label_of(arguments);
   const LabelledRecords rows = rows_to_draw(arguments, console);
   std::ostringstream notes;
   std::string text, wrong;
@@ -39,9 +78,15 @@ int run_table(const Arguments& arguments, Console& console) {
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
   }
-  console.err << notes.str();
+  if (const std::string said = notes.str(); !said.empty())
+    print_plain(console, said.substr(0, said.find_last_not_of('\n') + 1));
   if (!wrong.empty()) throw UsageError(fmt::format("table {}: {}", name, wrong));
-  console.out << text;
+  if (!arguments.has("out")) {
+    console.out << text;
+    return exit_done;
+  }
+  write_table(arguments.get("out"), text);
+  console.out << arguments.get("out") << "\n";
   return exit_done;
 }
 
@@ -51,15 +96,15 @@ extern const Command table_command;
 const Command table_command = {
     "table",
     "print results as a table for a paper",
-    "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--format latex|markdown|csv] [OPTIONS]",
+    "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
     "Prints one row for each memory: its capacity, d_dot and state size (capacity), its final loss at\n"
     "each load (updates), its accuracy at the training length and its multiples (tracking), or any\n"
     "--metric at each load, number of pairs, length or width, whichever varies (final; --x KEY for\n"
-    "another); medians over seeds with their intervals, the best of each column in bold. LaTeX\n"
-    "needs booktabs and compiles as it is; titles of a study ('title' of its memories) may hold\n"
-    "formulas.\n\n"
+    "another); medians over seeds with their intervals, the best of each column in bold; --by KEY\n"
+    "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and\n"
+    "compiles as it is; titles of a study ('title' of its memories) may hold formulas.\n\n"
     "Examples:\n"
-    "  crosstalk table capacity runs/quickstart --format latex > capacity.tex\n"
+    "  crosstalk table capacity runs/quickstart --out capacity.tex --label tab:capacity\n"
     "  crosstalk table final runs/quickstart --where task.associations=16,32,64\n"
     "  crosstalk table final runs/mqar --metric test_accuracy\n"
     "  crosstalk table final my.toml --best train.learning_rate --format csv\n",
@@ -68,7 +113,13 @@ const Command table_command = {
     "needs a table and a store, for example: crosstalk table capacity runs/quickstart",
     [] {
       std::vector<CommandOption> options = {
-          {"format", "FORMAT", "markdown (default), latex or csv", false, {"latex", "markdown", "csv"}},
+          {"format",
+           "FORMAT",
+           "markdown, latex or csv (default: as --out ends, else markdown)",
+           false,
+           {"latex", "markdown", "csv"}},
+          {"out,o", "FILE", "Write there and print the path; .tex, .md and .csv say the format", false, {}},
+          {"label", "NAME", "Of LaTeX's \\label (default: tab: and the table's name)", false, {}},
           {"x", "KEY", "Of table final: the key of the columns (default: the one that varies)", false, {}}};
       for (const CommandOption& option : drawing_options())
         if (option.name != "published") options.push_back(option);

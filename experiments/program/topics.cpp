@@ -19,8 +19,12 @@ std::string published_text() {
   text +=
       "\nAs a store of its own, with lines and seeds, give plot, table or export a CSV file with the columns "
       "of "
-      "'crosstalk export' in place of a store: label, eval_loss and some keys of a configuration are needed, "
-      "seed, d_dot, steps and metrics of any name are read if they are there.\n\n"
+      "'crosstalk export' in place of a store: label, eval_loss (or eval_accuracy or test_accuracy, where "
+      "accuracy is "
+      "drawn) and some keys of a configuration are needed; seed, d_dot, steps, state_size or state_bytes and "
+      "metrics of "
+      "any name are read if they are there. A row that lacks what a figure needs is refused, by the column's "
+      "name.\n\n"
       "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
       "  mine,1,recall,40,64,0.0312\n";
   return text;
@@ -169,6 +173,29 @@ const std::vector<Topic>& topics() {
        "The coverage of each is tested by simulation. After --best it is the interval of the chosen runs on "
        "the test split; where several choices are equally good, lucky seeds are favoured, and it holds the "
        "truth up to ten per cent less often."},
+      {"best", "the best value of a key, chosen on the validation split (plot and table --best KEY)",
+       "  crosstalk plot accuracy runs/mine --best train.learning_rate\n\n"
+       "Of runs that differ in the key and in seeds alone (for each line and each x value, that is) those "
+       "are kept whose "
+       "median validation loss over seeds is the smallest; a diverged run counts as infinite. Shown is then "
+       "the test "
+       "split (test_loss, test_accuracy), which no stop rule and no choice has seen, unless --metric says "
+       "otherwise. "
+       "Several keys are chosen together: --best train.learning_rate,train.weight_decay. The CSV's column "
+       "selected says "
+       "which value was taken where.\n\n"
+       "A learning rate at the edge of its grid is said, on stderr and below the figure or table: with the "
+       "largest or the "
+       "smallest rate of the grid best, a better one may lie beyond, and the memory looks worse than it is."},
+      {"threshold", "what counts as solved",
+       "A run is solved where its loss is at most a threshold: --threshold X of plot and table, else the "
+       "largest "
+       "train.stop_loss of the runs shown (0.001 where none has one). Of the test loss (--best) it is twice "
+       "that: a run "
+       "stops training as soon as its validation loss is there, and its test loss lies on either side.\n\n"
+       "A threshold below train.stop_loss is refused: whether the runs would get there is not known. "
+       "Capacity is the "
+       "largest number of associations such that it and every smaller tested number are solved."},
       {"published-csv", "tables of results from elsewhere", published_text()},
   };
   return all;

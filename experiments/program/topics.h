@@ -11,7 +11,7 @@ struct Topic {
   std::string name, summary, text;
 };
 
-/// study, memories, grid, zip, skip, seeds, record, store, loss, intervals, published-csv.
+/// study, memories, grid, zip, skip, seeds, record, store, loss, intervals, best, threshold, published-csv.
 const std::vector<Topic>& topics();
 /// The columns of an export that are no keys of a configuration.
 const std::vector<Topic>& columns();

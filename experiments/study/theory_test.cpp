@@ -176,7 +176,26 @@ TEST(Theory, AgreesWithTheBaselinesOfTheTask) {
   for (const Case& c : cases()) {
     if (c.schlag || std::string(c.task) != "reassign") continue;
     const auto numbers = testing::make_task(c.task, c.settings)->baselines();
-    EXPECT_NEAR(*sum_rule_floor(record_of(c, "linear_attention")), numbers.at("sum_rule_floor_exact"), 1e-12);
+    EXPECT_EQ(*sum_rule_floor(record_of(c, "linear_attention")), numbers.at("sum_rule_floor_exact"));
+  }
+}
+
+/// Against the binomial distribution by its logarithms, far out too.
+TEST(Theory, TheMeanInverseOfTheWritesIsThatOfTheBinomialDistribution) {
+  for (const auto& [S, length] : {std::pair{2, 1}, {2, 4000}, {3, 5}, {20, 20}, {600, 1200}, {5000, 3}}) {
+    double sum = 0, weight = 0;
+    for (int m = 1; m <= length; ++m) {
+      const double p =
+          std::exp(std::lgamma(length + 1.0) - std::lgamma(m + 1.0) - std::lgamma(length - m + 1.0) -
+                   m * std::log(S) + (length - m) * std::log1p(-1.0 / S));
+      sum += p / m;
+      weight += p;
+    }
+    const Case c = {"reassign",
+                    {{"associations", whole(S)}, {"eval_length", whole(length)}, {"update_fraction", -1.0}},
+                    false,
+                    8};
+    EXPECT_NEAR(*sum_rule_floor(record_of(c, "softmax")), 0.5 * (1 - sum / weight) * (1 - 1.0 / S), 1e-11);
   }
 }
 

@@ -98,7 +98,8 @@ def draw(ax, panel, series):
                 ax.plot(*points, color=colour, clip_on=kind != "published",
                         **{"zorder": 3 if key[1] else 5, **looks[kind]})
     for kind, name in OVERLAY_NAMES.items():
-        handles.append(Line2D([], [], color=GREY, label=name, **looks[kind]))
+        own = [colour for key, colour in OVERLAYS.items() if key[0] == kind]  # of one label
+        handles.append(Line2D([], [], color=own[0] if own else GREY, label=name, **looks[kind.split(":")[0]]))
     dotted = dict(color=GREY, linewidth=0.7, linestyle=":")
     if FIGURE["solved"] and low <= FIGURE["solved"] <= high:
         ax.axhline(FIGURE["solved"], zorder=1.5, **dotted)
