@@ -1,4 +1,4 @@
-// Scores, softmax, values read and their losses on the GPU.
+// Values read and their losses on the GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
@@ -12,49 +12,6 @@ namespace {
 
 using namespace checks;
 using CudaOps = CudaTest;
-
-TEST_F(CudaOps, Scores) {
-  for (auto [B, T, P, Q] : kReadShapes) {
-    SCOPED_TRACE(testing::Message() << B << " " << T << " " << P << " " << Q);
-    check<Scores>(P, 1, [=](Fields& f, auto& a) {
-      a.scale = 0.7;
-      f.in(a.k.value, {B, T, P});
-      f.in(a.q.value, {B, Q, P});
-      f.in(a.position.value, {B, Q}, 0, T + 1);
-      f.out(a.a.value, {B, Q, T});
-    });
-    for_writes([=](Write mode) {
-      check_backward<Scores>(std::max(T, Q), 1, [=](Fields& f, auto& a) {
-        a.scale = 0.7, a.k.write = a.q.write = mode;
-        f.in(a.k.value, {B, T, P});
-        f.in(a.q.value, {B, Q, P});
-        f.in(a.position.value, {B, Q}, 0, T + 1);
-        f.in(a.a.gradient, {B, Q, T});
-        f.out(a.k.gradient, {B, T, P});
-        f.out(a.q.gradient, {B, Q, P});
-      });
-    });
-  }
-}
-
-TEST_F(CudaOps, Softmax) {
-  for (auto [B, T, P, Q] : kReadShapes) {
-    SCOPED_TRACE(testing::Message() << B << " " << T << " " << Q);
-    check<Softmax>(T, 1, [=](Fields& f, auto& a) {
-      f.in(a.x.value, {B, Q, T}, -8, 8);
-      f.in(a.position.value, {B, Q}, 0, T + 1);
-      f.out(a.y.value, {B, Q, T});
-    });
-    for_writes([=](Write mode) {
-      check_backward<Softmax>(T, 1, [=](Fields& f, auto& a) {
-        a.x.write = mode;
-        f.in(a.y.value, {B, Q, T}, 0, 1);
-        f.in(a.y.gradient, {B, Q, T});
-        f.out(a.x.gradient, {B, Q, T});
-      });
-    });
-  }
-}
 
 TEST_F(CudaOps, GatherValues) {
   struct Shape {

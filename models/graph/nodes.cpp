@@ -64,24 +64,6 @@ Variable<Real>* affine(Graph<Real>& g, double scale, double shift, Variable<Real
 }
 
 template <class Real>
-Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
-                       const BatchIds& batch) {
-  Scores<Real> op;
-  op.scale = scale;
-  op.k = in(k), op.q = in(q), op.position = ids(batch.position);
-  Variable<Real>* a = out<Real>(g.add(op).a);
-  g.nodes().back().info = ScoresNode<Real>{scale, k, q, batch};
-  return a;
-}
-
-template <class Real>
-Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch) {
-  Softmax<Real> op;
-  op.x = in(x), op.position = ids(batch.position);
-  return out<Real>(g.add(op).y);
-}
-
-template <class Real>
 PrefixProducts<Real> prefix_dot(Graph<Real>& g, Variable<Real>* k, Variable<Real>* q, const BatchIds& batch) {
   PrefixDot<Real> op;
   op.k = in(k), op.q = in(q), op.position = ids(batch.position);
@@ -207,8 +189,6 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                        \
   template Variable<Real>* sigmoid(Graph<Real>&, double, Variable<Real>*);                                   \
   template Variable<Real>* affine(Graph<Real>&, double, double, Variable<Real>*);                            \
-  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&);  \
-  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                          \
   template PrefixProducts<Real> prefix_dot(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&); \
   template Variable<Real>* erase_ratio(Graph<Real>&, Variable<Real>*, Variable<Real>*);                      \
   template Variable<Real>* row_divide(Graph<Real>&, double, Variable<Real>*, Variable<Real>*);               \
