@@ -3,7 +3,6 @@
 #pragma once
 #include "kernels/attention/attend.h"
 #include "kernels/attention/attend_mix.h"
-#include "kernels/attention/attention.h"
 #include "kernels/attention/level_gain.h"
 #include "kernels/conv/gated_conv.h"
 #include "kernels/conv/short_conv.h"
@@ -74,10 +73,8 @@
   X(RidgeRead) \
   X(Rotate) \
   X(Scan) \
-  X(Scores) \
   X(ShortConv) \
   X(Signs) \
-  X(Softmax) \
   X(Solve) \
   X(StateRead) \
   X(Swap) \

@@ -15,21 +15,6 @@
 namespace crosstalk {
 namespace {
 
-// What nodes of few queries beside a sequence want to know of the batch.
-template <class Real>
-BatchIds batch_of(const Mixer<Real>& m) {
-  BatchIds batch;
-  batch.B = m.B, batch.T = m.writes(), batch.Q = m.Q;
-  batch.position = m.position();
-  return batch;
-}
-
-// [B,T,1,K] as the nodes of one head want it.
-template <class Real>
-Variable<Real>* rows(Var<Real> x) {
-  return x ? view(x, {x.dim(0), x.dim(1), x.dim(3)}).variable : nullptr;
-}
-
 template <class Real>
 Var<Real> ones(Mixer<Real>& m, std::initializer_list<int> dims) {
   return expand(m.constant([](int) { return 1.0; }), dims);
@@ -40,6 +25,21 @@ template <class Real>
 Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   const Var<Real> g = r.decay ? log(r.decay) : r.log_decay;
   return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
+}
+
+template <class Real>
+Var<Real> weights_of(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
+                     const Terms<Real>& terms) {
+  Attend<Real> op;
+  op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
+  op.tau = how.tau;
+  op.strict = how.strict, op.before = how.before, op.window = how.window, op.order = how.order,
+  op.digits = how.digits;
+  op.x = in(x), op.k = in(k);
+  if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
+  op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
+  if (!terms.between_tokens) op.position = ids(m.position());
+  return {&m.graph, out(m.graph.add(op).a)};
 }
 
 // Heads are those of the key: rows of a state that fade on their own are heads (read_rows).
@@ -165,14 +165,10 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  Graph<Real>& g = m.graph;
-  const bool sum = r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay;
-  if (sum && m.H == 1 && m.N == 1 && m.position()) {
-    const BatchIds batch = batch_of(m);
-    return {&g, g.view(scores(g, 1, rows(r.key), rows(q), batch), {m.B, 1, m.Q, m.T})};
-  }
+  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay && m.N == 1)  // the sum rule
+    return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
   ReadWeights<Real> op;
-  op.device = g.device();
+  op.device = m.graph.device();
   op.erase = r.erase;
   op.writes = m.N;
   op.decayed = r.decayed;
@@ -187,7 +183,7 @@ Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
   if (r.erase_read.variable != r.key.variable) op.erase_read = in(r.erase_read);
   op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
   op.position = ids(m.position());
-  return {&g, out(g.add(op).a)};
+  return {&m.graph, out(m.graph.add(op).a)};
 }
 
 namespace {
@@ -296,30 +292,14 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 
 template <class Real>
 Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how, const Terms<Real>& terms) {
-  Graph<Real>& g = m.graph;
   if (!terms.between_tokens) {
     m.note("score_key", k);
     m.note("score_query", x);
   }
-  const bool softmax_alone = how.kernel == Kernel::exp && how.normalised && how.eps == 0 && !how.strict &&
-                             !m.strict() && how.window == 0 && !terms.log_decay && !terms.slope &&
-                             !terms.sink && !terms.extra;
-  if (softmax_alone && !terms.between_tokens && m.H == 1 && m.batch()) {  // weights gather ids
-    const BatchIds batch = batch_of(m);
-    Variable<Real>* s = scores(g, how.scale, rows(k), rows(x), batch);
-    return {&g, g.view(softmax(g, s, batch), {m.B, 1, m.Q, m.T})};
-  }
-  Attend<Real> op;
-  op.kernel = how.kernel, op.normalised = how.normalised, op.eps = how.eps, op.scale = how.scale,
-  op.tau = how.tau;
-  op.strict = how.strict || (!terms.between_tokens && m.strict()), op.before = how.before,
-  op.window = how.window, op.order = how.order, op.digits = how.digits;
-  op.x = in(x), op.k = in(k);
   if (terms.log_decay) m.watch_decay(terms.log_decay, true);
-  if (terms.log_decay) op.log_decay = in(expand(terms.log_decay, {m.B, m.T, m.H, 1}));
-  op.slope = in(terms.slope), op.sink = in(terms.sink), op.extra = in(terms.extra);
-  if (!terms.between_tokens) op.position = ids(m.position());
-  return {&g, out(g.add(op).a)};
+  Attention here = how;
+  here.strict = how.strict || (!terms.between_tokens && m.strict());
+  return weights_of(m, x, k, here, terms);
 }
 
 template <class Real>

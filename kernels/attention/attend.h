@@ -11,7 +11,7 @@
 //   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; scale is not used
 //   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
 // Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b; sink), so that they neither overflow nor
-// vanish. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
+// vanish. Without x and k, s is extra: scores that something else made. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
 // ones. A row that sees nothing, or whose sum and eps are 0, is 0.
 // Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; kernels: Zhong et al. 2025 (DeltaFormer).
 // SPDX-License-Identifier: Apache-2.0
@@ -35,17 +35,18 @@ struct Attend {
   int window = 0;       ///< 0: all
   int order = 2, digits = 0;
 
-  In<Real> x;          ///< [R,B,Q,H,K]: queries
+  In<Real> x;          ///< [R,B,Q,H,K]: queries; absent with k: s = extra
   In<Real> k;          ///< [R,B,T,H,K]
   In<Real> log_decay;  ///< g [R,B,T,H]; absent: 0
   In<Real> slope;      ///< [R,H]; absent: 0
   In<Real>
       sink;  ///< [R,H]: a logit that takes its share of a row and reads nothing; normalised only; absent: none
-  In<Real> extra;   ///< [R,B,H,Q,T], not with cosine_exp; absent: 0
-  Ids position;     ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
-  Out<Real> a;      ///< [R,B,H,Q,T], 0 for tokens not seen
-  Saved<Real> row;  ///< [R,B,H,Q,2]: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
-  Work<Real> d_s;   ///< [R,B,H,Q,T]: gradients of the scores (backward, CUDA)
+  In<Real> extra;  ///< [R,B,H,Q,T], not with cosine_exp; absent: 0
+  Ids position;    ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
+  Out<Real> a;     ///< [R,B,H,Q,T], 0 for tokens not seen
+  Saved<Real>
+      row;  ///< [R,B,H,Q,2], unless plain: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
+  Work<Real> d_s;  ///< [R,B,H,Q,T]: gradients of the scores (backward, CUDA)
 
   static constexpr const char* kName = "attend";
   template <class F>
@@ -53,19 +54,34 @@ struct Attend {
     f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("sink", sink), f("extra", extra),
         f("position", position), f("a", a), f("row", row), f("d_s", d_s);
   }
+  CT_HD int B() const { return k ? k.value.dim(0) : extra.value.dim(0); }
+  CT_HD int T() const { return k ? k.value.dim(1) : extra.value.dim(3); }
+  CT_HD int Q() const { return k ? x.value.dim(1) : extra.value.dim(2); }
+  CT_HD int H() const { return k ? k.value.dim(2) : extra.value.dim(1); }
+  CT_HD int K() const { return k ? k.value.dim(3) : 0; }
+  CT_HD int R() const { return k ? k.value.R : extra.value.R; }
+  /// Whether weights are the scaled products themselves, up to where each query stands: the sum rule.
+  CT_HD bool plain() const {
+    return kernel == Kernel::identity && !normalised && H() == 1 && position && !strict && window == 0 &&
+           !log_decay && !slope && !extra;
+  }
   void plan() {
-    if (!x || !k || x.value.rank != 4 || k.value.rank != 4 || x.value.dim(0) != k.value.dim(0) ||
-        x.value.dim(2) != k.value.dim(2) || x.value.dim(3) != k.value.dim(3) ||
-        (!position && x.value.dim(1) != k.value.dim(1)) ||
-        (log_decay && log_decay.value.size() != k.value.rows()) ||
-        (slope && slope.value.size() != k.value.dim(2)) ||
-        (sink && (sink.value.size() != k.value.dim(2) || !normalised)) ||
-        (extra && (extra.value.size() != k.value.rows() * x.value.dim(1) || kernel == Kernel::cosine_exp)))
-      throw std::logic_error("[attend] shapes do not fit");
-    const int B = k.value.dim(0), H = k.value.dim(2), Q = x.value.dim(1), T = k.value.dim(1);
-    a.value = shaped<Real>(k.value.R, {B, H, Q, T});
-    row.value = shaped<Real>(k.value.R, {B, H, Q, 2});
-    d_s.value = shaped<Real>(k.value.R, {B, H, Q, T});
+    const auto want = [](bool ok) {
+      if (!ok) throw std::logic_error("[attend] shapes do not fit");
+    };
+    want(static_cast<bool>(x) == static_cast<bool>(k) && (k || (extra && extra.value.rank == 4)));
+    want(!k || (x.value.rank == 4 && k.value.rank == 4 && x.value.dim(0) == k.value.dim(0) &&
+                x.value.dim(2) == k.value.dim(2) && x.value.dim(3) == k.value.dim(3)));
+    const std::int64_t tokens = static_cast<std::int64_t>(B()) * T() * H();
+    want(position || Q() == T());
+    want(!log_decay || log_decay.value.size() == tokens);
+    want(!slope || slope.value.size() == H());
+    want(!sink || (sink.value.size() == H() && normalised));
+    want(!extra || (extra.value.size() == tokens * Q() && kernel != Kernel::cosine_exp));
+    a.value = shaped<Real>(R(), {B(), H(), Q(), T()});
+    if (plain()) return;
+    row.value = shaped<Real>(R(), {B(), H(), Q(), 2});
+    if (k || log_decay || slope || sink) d_s.value = shaped<Real>(R(), {B(), H(), Q(), T()});
   }
 };
 CROSSTALK_OP(Attend)

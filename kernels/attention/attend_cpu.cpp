@@ -30,11 +30,11 @@ struct Sequence {
         r(r_),
         b(b_),
         h(h_),
-        B(op.k.value.dim(0)),
-        T(op.k.value.dim(1)),
-        H(op.k.value.dim(2)),
-        K(op.k.value.dim(3)),
-        Q(op.x.value.dim(1)),
+        B(op.B()),
+        T(op.T()),
+        H(op.H()),
+        K(op.K()),
+        Q(op.Q()),
         x(op.x, r, b, h, Q, H, K),
         k(op.k, r, b, h, T, H, K),
         g(op.log_decay, r, b, h, T, H, 1),
@@ -67,7 +67,9 @@ struct Sequence {
 template <class Real>
 void scores(const Sequence<Real>& s, int begin, int end, int tokens) {
   Real* a = s.op.a.value.at(s.r) + s.row(begin) * s.T;
-  if (s.op.kernel == Kernel::cosine_exp) {
+  if (!s.k) {
+    for (int i = begin; i < end; ++i) std::fill_n(a + (i - begin) * s.T, tokens, Real(0));
+  } else if (s.op.kernel == Kernel::cosine_exp) {
     for (int i = begin; i < end; ++i, a += s.T) {
       const Real inverse = s.inverse_length(s.x.value(i));
       for (int j = 0; j < tokens; ++j)
@@ -93,6 +95,7 @@ void weigh(const Sequence<Real>& s, int i, Real* exponents) {
   Real* a = s.op.a.value.at(s.r) + s.row(i) * s.T;
   std::fill(a, a + seen.first, Real(0));
   std::fill(a + seen.last, a + s.T, Real(0));
+  if (s.op.plain()) return;
   Real largest = -std::numeric_limits<Real>::infinity();
   Real* e = s.exponential ? a : exponents;
   s.for_tokens(seen, [&](int j, Real bias) {
@@ -138,6 +141,10 @@ template <class Real>
 void row_gradients(const Sequence<Real>& s, int i, SeenTokens seen, Real* d_s, Real* d_b) {
   const Real* a = s.op.a.value.at(s.r) + s.row(i) * s.T;
   const Real* d_a = s.op.a.gradient.at(s.r) + s.row(i) * s.T;
+  if (s.op.plain()) {
+    std::copy(d_a + seen.first, d_a + seen.last, d_s + seen.first);
+    return;
+  }
   const Real* row = s.op.row.value.at(s.r) + 2 * s.row(i);
   const Real shift = along(s.op, a, d_a, s.T);
   const Real slope = s.op.kernel == Kernel::cosine_exp ? static_cast<Real>(s.op.tau) : Real(1);
@@ -146,7 +153,7 @@ void row_gradients(const Sequence<Real>& s, int i, SeenTokens seen, Real* d_s, R
     return;
   }
   s.for_tokens(seen, [&](int j, Real bias) {
-    const Real product = s.scale * dot(s.x.value(i), s.k.value(j), s.K);
+    const Real product = s.k ? s.scale * dot(s.x.value(i), s.k.value(j), s.K) : Real(0);
     const Score<Real> score = s.kernel(s.op.extra ? product + s.extra(i)[j] : product);
     const Real d_n = (d_a[j] - shift) * row[1];
     d_b[j] = a[j] * (d_a[j] - shift);
@@ -158,19 +165,18 @@ void row_gradients(const Sequence<Real>& s, int i, SeenTokens seen, Real* d_s, R
 
 template <class Real>
 void forward_cpu(const Exec& exec, const Attend<Real>& op) {
-  const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1);
+  const int B = op.B(), H = op.H(), Q = op.Q();
   const int blocks = (Q + kRows - 1) / kRows;
-  parallel_items(
-      exec, op.k.value.R, static_cast<std::int64_t>(B) * H * blocks, [&](int r, std::int64_t item) {
-        const int bh = static_cast<int>(item / blocks), begin = static_cast<int>(item % blocks) * kRows;
-        const int end = std::min(Q, begin + kRows);
-        const Sequence<Real> s(op, r, bh / H, bh % H);
-        int tokens = 0;
-        for (int i = begin; i < end; ++i) tokens = std::max(tokens, seen_tokens(op, r, s.b, i).last);
-        scores(s, begin, end, tokens);
-        std::vector<Real> exponents(s.exponential ? 0 : static_cast<std::size_t>(s.T));
-        for (int i = begin; i < end; ++i) weigh(s, i, exponents.data());
-      });
+  parallel_items(exec, op.R(), static_cast<std::int64_t>(B) * H * blocks, [&](int r, std::int64_t item) {
+    const int bh = static_cast<int>(item / blocks), begin = static_cast<int>(item % blocks) * kRows;
+    const int end = std::min(Q, begin + kRows);
+    const Sequence<Real> s(op, r, bh / H, bh % H);
+    int tokens = 0;
+    for (int i = begin; i < end; ++i) tokens = std::max(tokens, seen_tokens(op, r, s.b, i).last);
+    scores(s, begin, end, tokens);
+    std::vector<Real> exponents(s.exponential ? 0 : static_cast<std::size_t>(s.T));
+    for (int i = begin; i < end; ++i) weigh(s, i, exponents.data());
+  });
 }
 
 //   d_b     = a (d_a - a.d_a)
@@ -182,8 +188,8 @@ void forward_cpu(const Exec& exec, const Attend<Real>& op) {
 // Not normalised: without a.d_a and the sum.
 template <class Real>
 void backward_cpu(const Exec& exec, const Attend<Real>& op) {
-  const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1);
-  parallel_items(exec, op.k.value.R, static_cast<std::int64_t>(B) * H, [&](int r, std::int64_t bh) {
+  const int B = op.B(), H = op.H(), Q = op.Q(), T = op.T();
+  parallel_items(exec, op.R(), static_cast<std::int64_t>(B) * H, [&](int r, std::int64_t bh) {
     const Sequence<Real> s(op, r, static_cast<int>(bh) / H, static_cast<int>(bh) % H);
     for (const auto* f : {&s.x, &s.k, &s.g}) f->clear();
     if (!s.x.gradient && !s.k.gradient && !s.g.gradient && !op.extra.wanted()) return;
@@ -201,7 +207,7 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
       const Real* x = s.x.value(i);
       const bool cosine = op.kernel == Kernel::cosine_exp;
       const Real x_inverse = cosine ? s.inverse_length(x) : Real(0);
-      for (int j = seen.first; j < seen.last; ++j) {
+      for (int j = seen.first; j < seen.last && s.k; ++j) {
         const Real* k = s.k.value(j);
         Real weight = s.scale * d_s[static_cast<std::size_t>(j)];
         if (cosine) {
@@ -222,7 +228,7 @@ void backward_cpu(const Exec& exec, const Attend<Real>& op) {
     }
   });
   if (!op.slope.wanted() && !op.sink.wanted()) return;
-  parallel_items(exec, op.k.value.R, H, [&](int r, std::int64_t h) {
+  parallel_items(exec, op.R(), H, [&](int r, std::int64_t h) {
     Real total = 0, sunk = 0;
     for (int bi = 0; bi < B * Q; ++bi) {
       const std::int64_t row = (bi / Q * H + h) * Q + bi % Q;

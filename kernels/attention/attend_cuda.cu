@@ -1,8 +1,11 @@
-// Attention as a matrix: scores as products, a warp a row for bias, kernel and sum; gradients by products again.
+// Attention as a matrix: scores as products, a warp a row for bias, kernel and sum; gradients by products again. Products of
+// one query have a warp a key; those of several are tiled.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/head_rows.h"
 #include "kernels/matmul/batched_product.cuh"
+#include "kernels/matmul/column_sum.cuh"
+#include "kernels/matmul/gemm.cuh"
 
 namespace crosstalk {
 namespace {
@@ -23,11 +26,11 @@ struct Row {
   Real slope;
 
   __device__ explicit Row(const Attend<Real>& op) {
-    const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1);
+    const int B = op.B(), H = op.H(), Q = op.Q();
     row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
     exists = row < static_cast<std::int64_t>(B) * H * Q;
     if (!exists) return;
-    T = op.k.value.dim(1), K = op.k.value.dim(3), lane = threadIdx.x % 32;
+    T = op.T(), K = op.K(), lane = threadIdx.x % 32;
     r = blockIdx.y, i = static_cast<int>(row % Q), h = static_cast<int>(row / Q % H),
     b = static_cast<int>(row / Q / H);
     seen = seen_tokens(op, r, b, i);
@@ -93,7 +96,8 @@ __global__ void __launch_bounds__(kThreads) weigh(const __grid_constant__ Attend
     __syncwarp();
   }
   if (row.extra) {
-    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32) a[j] += row.extra[j];
+    for (int j = row.seen.first + row.lane; j < row.seen.last; j += 32)
+      a[j] = op.k ? a[j] + row.extra[j] : row.extra[j];
     __syncwarp();
   }
   const Real sink = op.sink ? op.sink.value.at(row.r)[row.h] : -INFINITY;
@@ -138,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
   const Real* a = op.a.value.at(row.r) + row.row * row.T;
   const Real* d_a = op.a.gradient.at(row.r) + row.row * row.T;
   const Real* kept = op.row.value.at(row.r) + 2 * row.row;
-  Real* out = op.d_s.value.at(row.r) + row.row * row.T;
+  Real* out = op.d_s ? op.d_s.value.at(row.r) + row.row * row.T : nullptr;
   const Real shift = op.normalised ? warp_dot(a, d_a, row.T) : Real(0);
   const auto d_bias = [&](int j) { return a[j] * (d_a[j] - shift); };
   if constexpr (kWanted == Wanted::score || kWanted == Wanted::extra) {
@@ -167,7 +171,8 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
     } else {
       const ScoreKernel<Real> kernel(op);
       row.for_tokens([&](int j, Real bias) {
-        const Score<Real> score = kernel(row.extra ? out[j] + row.extra[j] : out[j]);
+        const Real product = op.k ? out[j] : Real(0);
+        const Score<Real> score = kernel(row.extra ? product + row.extra[j] : product);
         const Real fade = score.slope == 0 ? Real(0) : score.slope * exp(bias - kept[0]);
         give(j, scale * (d_a[j] - shift) * kept[1] * fade);
       });
@@ -200,7 +205,7 @@ __global__ void __launch_bounds__(kThreads) row_gradients(const __grid_constant_
 /// d_g_n: sum over queries of what row_gradients left. A thread a token.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ Attend<Real> op) {
-  const int H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1), r = blockIdx.y;
+  const int H = op.H(), Q = op.Q(), T = op.T(), r = blockIdx.y;
   const int tiles = (T + kThreads - 1) / kThreads, bh = static_cast<int>(blockIdx.x) / tiles;
   const int n = static_cast<int>(blockIdx.x % tiles * kThreads + threadIdx.x);
   if (n >= T) return;
@@ -215,7 +220,7 @@ __global__ void __launch_bounds__(kThreads) sum_queries(const __grid_constant__ 
 template <class Real, Wanted kWanted>
 __global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Real> op) {
   const In<Real>& field = kWanted == Wanted::sink ? op.sink : op.slope;
-  const int B = op.k.value.dim(0), H = op.k.value.dim(2), Q = op.x.value.dim(1), T = op.k.value.dim(1);
+  const int B = op.B(), H = op.H(), Q = op.Q(), T = op.T();
   const int h = blockIdx.x, r = blockIdx.y;
   Real sum = 0;
   for (int bi = threadIdx.x; bi < B * Q; bi += 32)
@@ -259,39 +264,173 @@ void launch_turn(const Exec& exec, const Attend<Real>& op, const Turn<Real>& p) 
   if (bytes > shared_memory_limit())
     refuse_shape("attend backward", "K", p.K, static_cast<int>(shared_memory_limit() / sizeof(Real)));
   allow_shared_memory(turn<Real>, bytes);
-  const dim3 grid(static_cast<unsigned>(op.k.value.dim(0) * p.H * p.rows),
-                  static_cast<unsigned>(op.k.value.R));
+  const dim3 grid(static_cast<unsigned>(op.B() * p.H * p.rows), static_cast<unsigned>(op.R()));
   turn<Real><<<grid, 32, bytes, stream_of(exec)>>>(p);
   check_launch("attend backward (cosine)");
 }
 
 template <class Real>
 dim3 row_grid(const Attend<Real>& op) {
-  const std::int64_t rows =
-      static_cast<std::int64_t>(op.k.value.dim(0)) * op.k.value.dim(2) * op.x.value.dim(1);
-  return dim3(blocks_for(rows, kWarps), static_cast<unsigned>(op.k.value.R));
+  const std::int64_t rows = static_cast<std::int64_t>(op.B()) * op.H() * op.Q();
+  return dim3(blocks_for(rows, kWarps), static_cast<unsigned>(op.R()));
 }
 
 template <class Real>
 bool empty(const Attend<Real>& op) {
-  return op.k.value.R == 0 || op.k.value.size() == 0 || op.x.value.size() == 0;
+  return op.R() == 0 || op.B() == 0 || op.H() == 0 || op.Q() == 0 || op.T() == 0 || (op.k && op.K() == 0);
 }
 
 template <class Real>
 BatchedProduct<Real> product(const Attend<Real>& op, int M, int N, int K) {
   BatchedProduct<Real> p;
   p.M = M, p.N = N, p.K = K;
-  p.B = op.k.value.dim(0), p.H = op.k.value.dim(2), p.R = op.k.value.R;
+  p.B = op.B(), p.H = op.H(), p.R = op.R();
   return p;
 }
 
-/// Scaled (cosine: plain) products of queries and keys into `out`.
+/// The key of one query that a warp takes: tiles of kWarps tokens of each sequence and head.
+template <class Real>
+struct OneKey {
+  int r, b, h, t, lane;
+  bool exists, seen;
+  std::int64_t at;  ///< of the token in a row of weights
+  __device__ explicit OneKey(const Attend<Real>& op)
+      : r(static_cast<int>(blockIdx.y)), lane(static_cast<int>(threadIdx.x) % 32) {
+    const int T = op.T(), H = op.H(), tiles = (T + kWarps - 1) / kWarps;
+    const int bh = static_cast<int>(blockIdx.x) / tiles;
+    t = static_cast<int>(blockIdx.x) % tiles * kWarps + static_cast<int>(threadIdx.x) / 32;
+    b = bh / H, h = bh % H;
+    exists = t < T;
+    const SeenTokens tokens = seen_tokens(op, r, b, 0);
+    seen = t >= tokens.first && t < tokens.last;
+    at = static_cast<std::int64_t>(bh) * T + t;
+  }
+};
+template <class Real>
+dim3 key_grid(const Attend<Real>& op) {
+  return dim3(blocks_for(op.T(), kWarps) * static_cast<unsigned>(op.B() * op.H()),
+              static_cast<unsigned>(op.R()));
+}
+
+/// out_t = scale x.k_t, 0 of what is not seen.
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    one_query(const __grid_constant__ Attend<Real> op, const Tensor<Real> out) {
+  const OneKey<Real> key(op);
+  if (!key.exists) return;
+  Real score = 0;
+  if (key.seen) {
+    const Real* x = HeadRows<Real>(op.x.value, key.r, key.b, key.h, 1, op.H(), op.K())(0);
+    const Real* k = HeadRows<Real>(op.k.value, key.r, key.b, key.h, op.T(), op.H(), op.K())(key.t);
+    score = static_cast<Real>(op.scale) * warp_dot(x, k, op.K());
+  }
+  if (key.lane == 0) out.at(key.r)[key.at] = score;
+}
+
+/// d_k_t = scale weight_t x, 0 of what is not seen.
+template <class Real>
+__global__ void __launch_bounds__(kThreads)
+    one_query_d_k(const __grid_constant__ Attend<Real> op, const Tensor<Real> weights, Real scale) {
+  const OneKey<Real> key(op);
+  if (!key.exists || (!key.seen && op.k.write == Write::add)) return;
+  const Real weight = key.seen ? scale * weights.at(key.r)[key.at] : Real(0);
+  const Real* x = HeadRows<Real>(op.x.value, key.r, key.b, key.h, 1, op.H(), op.K())(0);
+  Real* d_k = HeadRows<Real>(op.k.gradient, key.r, key.b, key.h, op.T(), op.H(), op.K())(key.t);
+  for (int j = key.lane; j < op.K(); j += 32) put(op.k.write, d_k + j, weight * x[j]);
+}
+
+/// [R,B,rows,1,ld] as one matrix of each (replica, sequence).
+template <class Real>
+Operand<const Real> sequences(const Tensor<Real>& t, int rows, int ld) {
+  return {t.data, t.replica_stride, static_cast<std::int64_t>(rows) * ld, ld};
+}
+template <class Real>
+Operand<Real> written(const Tensor<Real>& t, int rows, int ld) {
+  return {t.data, t.replica_stride, static_cast<std::int64_t>(rows) * ld, ld};
+}
+
+/// Whether sequences are matrices whose columns are masked by positions: one head, queries beside the sequence.
+template <class Real>
+bool by_sequences(const Attend<Real>& op) {
+  return op.H() == 1 && op.position && op.kernel != Kernel::cosine_exp;
+}
+template <class Product, class Real>
+void set_seen(Product& product, const Attend<Real>& op) {
+  product.seen = {op.position.value.data, op.position.value.replica_stride, op.Q(), 0};
+}
+
+/// Scaled (cosine: plain) products of queries and keys into `out`. What is not seen may be anything, but 0 where all of
+/// the op is plain products.
 template <class Real>
 void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
-  BatchedProduct<Real> p = product(op, op.x.value.dim(1), op.k.value.dim(1), op.k.value.dim(3));
+  const int Q = op.Q(), T = op.T(), K = op.K();
+  const bool cosine = op.kernel == Kernel::cosine_exp;
+  if (Q == 1 && !cosine) {
+    one_query<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, out);
+    return check_launch("attend (one query)");
+  }
+  if (by_sequences(op)) {
+    Product<Real, true, true, Mask::c_columns> p;  // scale x k^T
+    p.M = Q, p.N = T, p.K = K;
+    p.a = sequences(op.x.value, Q, K), p.b = sequences(op.k.value, T, K), p.c = written(out, Q, T);
+    p.scale = static_cast<Real>(op.scale);
+    set_seen(p, op);
+    return gemm<Real>(exec, "attend", p, op.B(), op.R());
+  }
+  BatchedProduct<Real> p = product(op, Q, T, K);
   p.a = token_rows(op.x.value), p.b = token_rows(op.k.value).transposed(), p.c = head_matrices(out);
-  if (op.kernel != Kernel::cosine_exp) p.scale = static_cast<Real>(op.scale);
+  if (!cosine) p.scale = static_cast<Real>(op.scale);
   batched_product(exec, "attend", p);
+}
+
+/// d_x = scale weights k and d_k = scale weights^T x, weights being those of what is seen.
+template <class Real>
+void query_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& weights, Real scale) {
+  const int Q = op.Q(), T = op.T(), K = op.K();
+  if (Q == 1 && by_sequences(op)) {
+    ColumnSum<Real> sum;
+    sum.rows = T, sum.columns = K, sum.batch = op.B();
+    sum.x = op.k.value.data, sum.x_replica = op.k.value.replica_stride,
+    sum.x_batch = static_cast<std::int64_t>(T) * K;
+    sum.weight = weights.data, sum.weight_replica = weights.replica_stride, sum.weight_batch = T;
+    sum.seen = op.position.value.data, sum.seen_replica = op.position.value.replica_stride;
+    sum.scale = scale;
+    sum.mode = op.x.write;
+    sum.out = op.x.gradient.data, sum.out_replica = op.x.gradient.replica_stride, sum.out_batch = K;
+    return column_sum(exec, "attend backward (x)", sum, op.R());
+  }
+  if (by_sequences(op)) {
+    Product<Real, true, false, Mask::a_columns> p;
+    p.M = Q, p.N = K, p.K = T;
+    p.a = sequences(weights, Q, T), p.b = sequences(op.k.value, T, K), p.c = written(op.x.gradient, Q, K);
+    p.mode = op.x.write, p.scale = scale;
+    set_seen(p, op);
+    return gemm<Real>(exec, "attend backward (x)", p, op.B(), op.R());
+  }
+  BatchedProduct<Real> p = product(op, Q, K, T);
+  p.a = head_matrices(weights), p.b = token_rows(op.k.value), p.c = token_rows(op.x.gradient);
+  p.mode = op.x.write, p.scale = scale;
+  batched_product(exec, "attend backward (x)", p);
+}
+template <class Real>
+void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& weights, Real scale) {
+  const int Q = op.Q(), T = op.T(), K = op.K();
+  if (Q == 1) {
+    one_query_d_k<<<key_grid(op), kThreads, 0, stream_of(exec)>>>(op, weights, scale);
+    return check_launch("attend backward (k of one query)");
+  }
+  if (by_sequences(op)) {
+    Product<Real, false, false, Mask::a_rows> p;
+    p.M = T, p.N = K, p.K = Q;
+    p.a = sequences(weights, Q, T), p.b = sequences(op.x.value, Q, K), p.c = written(op.k.gradient, T, K);
+    p.mode = op.k.write, p.scale = scale;
+    set_seen(p, op);
+    return gemm<Real>(exec, "attend backward (k)", p, op.B(), op.R());
+  }
+  BatchedProduct<Real> p = product(op, T, K, Q);
+  p.a = head_matrices(weights).transposed(), p.b = token_rows(op.x.value), p.c = token_rows(op.k.gradient);
+  p.mode = op.k.write, p.scale = scale;
+  batched_product(exec, "attend backward (k)", p);
 }
 
 /// d_slope or d_sink.
@@ -299,7 +438,7 @@ template <Wanted kWanted, class Real>
 void head_gradient(const Exec& exec, const Attend<Real>& op) {
   row_gradients<Real, kWanted><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
   check_launch("attend backward (rows of a head)");
-  const dim3 heads(static_cast<unsigned>(op.k.value.dim(2)), static_cast<unsigned>(op.k.value.R));
+  const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.R()));
   sum_rows<Real, kWanted><<<heads, 32, 0, stream_of(exec)>>>(op);
   check_launch("attend backward (head)");
 }
@@ -309,7 +448,8 @@ void head_gradient(const Exec& exec, const Attend<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const Attend<Real>& op) {
   if (empty(op)) return;
-  products(exec, op, op.a.value);
+  if (op.k) products(exec, op, op.a.value);
+  if (op.plain()) return;
   weigh<Real><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
   check_launch("attend (rows)");
 }
@@ -317,10 +457,14 @@ void forward_cuda(const Exec& exec, const Attend<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const Attend<Real>& op) {
   if (empty(op)) return;
-  const int Q = op.x.value.dim(1), T = op.k.value.dim(1), H = op.k.value.dim(2), K = op.k.value.dim(3);
-  const Matrices<Real> x = token_rows(op.x.value), k = token_rows(op.k.value),
-                       d_s = head_matrices(op.d_s.value);
-  const bool products_needed = op.kernel != Kernel::exp && op.kernel != Kernel::cosine_exp;
+  const int Q = op.Q(), T = op.T(), H = op.H(), K = op.K();
+  if (op.plain()) {
+    if (op.x.wanted()) query_gradient(exec, op, op.a.gradient, static_cast<Real>(op.scale));
+    if (op.k.wanted()) key_gradient(exec, op, op.a.gradient, static_cast<Real>(op.scale));
+    return;
+  }
+  const bool cosine = op.kernel == Kernel::cosine_exp;
+  const bool products_needed = op.k && op.kernel != Kernel::exp && !cosine;
   if (op.extra.wanted()) {
     if (products_needed) products(exec, op, op.d_s.value);
     row_gradients<Real, Wanted::extra><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
@@ -331,28 +475,22 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
     row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows)");
   }
-  const bool cosine = op.kernel == Kernel::cosine_exp;
-  if (op.x.wanted() && cosine)
-    launch_turn(exec, op, Turn<Real>{Q, T, K, H, d_s, x, k, token_rows(op.x.gradient), op.x.write});
-  if (op.k.wanted() && cosine)
-    launch_turn(exec, op,
-                Turn<Real>{T, Q, K, H, d_s.transposed(), k, x, token_rows(op.k.gradient), op.k.write});
-  if (op.x.wanted() && !cosine) {
-    BatchedProduct<Real> p = product(op, Q, K, T);
-    p.a = d_s, p.b = k, p.c = token_rows(op.x.gradient), p.mode = op.x.write;
-    batched_product(exec, "attend backward (x)", p);
+  if (op.x.wanted() || op.k.wanted()) {
+    const Matrices<Real> x = token_rows(op.x.value), k = token_rows(op.k.value),
+                         d_s = head_matrices(op.d_s.value);
+    if (op.x.wanted() && cosine)
+      launch_turn(exec, op, Turn<Real>{Q, T, K, H, d_s, x, k, token_rows(op.x.gradient), op.x.write});
+    if (op.k.wanted() && cosine)
+      launch_turn(exec, op,
+                  Turn<Real>{T, Q, K, H, d_s.transposed(), k, x, token_rows(op.k.gradient), op.k.write});
   }
-  if (op.k.wanted() && !cosine) {
-    BatchedProduct<Real> p = product(op, T, K, Q);
-    p.a = d_s.transposed(), p.b = x, p.c = token_rows(op.k.gradient), p.mode = op.k.write;
-    batched_product(exec, "attend backward (k)", p);
-  }
+  if (op.x.wanted() && !cosine) query_gradient(exec, op, op.d_s.value, Real(1));
+  if (op.k.wanted() && !cosine) key_gradient(exec, op, op.d_s.value, Real(1));
   if (op.log_decay.wanted()) {
     row_gradients<Real, Wanted::decay><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows of log_decay)");
-    const auto blocks = blocks_for(T, kThreads) * static_cast<unsigned>(op.k.value.dim(0) * H);
-    sum_queries<Real>
-        <<<dim3(blocks, static_cast<unsigned>(op.k.value.R)), kThreads, 0, stream_of(exec)>>>(op);
+    const auto blocks = blocks_for(T, kThreads) * static_cast<unsigned>(op.B() * H);
+    sum_queries<Real><<<dim3(blocks, static_cast<unsigned>(op.R())), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (log_decay)");
   }
   if (op.slope.wanted()) head_gradient<Wanted::slope>(exec, op);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
@@ -13,7 +14,8 @@ struct Shape {
   int B = 2, T = 6, Q = 3, H = 2, K = 3;
   Kernel kernel = Kernel::exp;
   bool normalised = true, strict = false, decays = false, slopes = false, positions = true, sinks = false,
-       extras = false;
+       extras = false,
+       given = false;  ///< scores are `extras` alone
   double eps = 0, scale = 0.7, tau = 1;
   int window = 0, order = 3, digits = 1;
 };
@@ -72,7 +74,7 @@ Numbers attention(const Shape& s, const Values& in) {
       const int ago = p - 1 - j;
       if (ago < (s.strict ? 1 : 0) || (s.window > 0 && ago >= s.window)) continue;
       long double product = 0, x2 = 0, k2 = 0;
-      for (int c = 0; c < s.K; ++c) {
+      for (int c = 0; c < s.K && !s.given; ++c) {
         const long double x = entry("x", b, i, h, s.Q, s.K, c), k = entry("k", b, j, h, s.T, s.K, c);
         product += x * k, x2 += x * x, k2 += k * k;
       }
@@ -111,8 +113,12 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
       op.input(field, dims, fill);
     }
   };
-  add("x", {s.B, s.Q, s.H, s.K}, kinks ? uniform(0.2, 1.2) : normal());
-  add("k", {s.B, s.T, s.H, s.K}, kinks ? signed_keys(s) : key);
+  if (s.given) {
+    op.absent("x").absent("k");
+  } else {
+    add("x", {s.B, s.Q, s.H, s.K}, kinks ? uniform(0.2, 1.2) : normal());
+    add("k", {s.B, s.T, s.H, s.K}, kinks ? signed_keys(s) : key);
+  }
   if (s.decays) {
     op.input("log_decay", {s.B, s.T, s.H}, gate);
   } else {
@@ -129,7 +135,7 @@ OpCase make(const std::string& name, const Shape& s, const Fill& key = normal(),
     op.absent("sink");
   }
   if (s.extras) {
-    add("extra", {s.B, s.H, s.Q, s.T}, kinks ? uniform(0.01, 0.03) : normal(0.5));
+    add("extra", {s.B, s.H, s.Q, s.T}, s.given ? key : kinks ? uniform(0.01, 0.03) : normal(0.5));
   } else {
     op.absent("extra");
   }
@@ -243,6 +249,88 @@ std::vector<OpCase> cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Attend, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+/// Products alone: the sum rule.
+Shape products(int B, int T, int Q, int K, double scale) {
+  return {.B = B,
+          .T = T,
+          .Q = Q,
+          .H = 1,
+          .K = K,
+          .kernel = Kernel::identity,
+          .normalised = false,
+          .scale = scale};
+}
+/// Weights of scores that are given.
+Shape given(int B, int T, int Q, Kernel kernel = Kernel::exp) {
+  return {.B = B, .T = T, .Q = Q, .H = 1, .kernel = kernel, .extras = true, .given = true};
+}
+
+std::vector<OpCase> product_and_score_cases() {
+  std::vector<OpCase> all = {make("Products", products(4, 7, 1, 5, 1)),
+                             make("ProductsScaled", products(4, 7, 3, 5, 0.125)),
+                             make("ProductsOneToken", products(4, 1, 3, 4, 2)),
+                             make("ProductsOneDimension", products(4, 5, 2, 1, 1)),
+                             make("ProductsLarge", products(3, 45, 5, 33, 0.25)),
+                             make("Given", given(4, 7, 1)),
+                             make("GivenManyQueries", given(4, 6, 3), normal(2)),
+                             make("GivenOneToken", given(4, 1, 3)),
+                             make("GivenLong", given(4, 67, 2)),
+                             make("GivenSharp", given(4, 9, 2), normal(30)).roundings(9 + 8 * 30),
+                             make("GivenTaylor", given(3, 6, 2, Kernel::taylor))};
+  Shape s = given(3, 6, 2);
+  s.decays = s.slopes = s.sinks = true, s.H = 2;
+  all.push_back(make("GivenFadingWithSinks", s));
+  OpCase huge = make("GivenHuge", given(4, 6, 2));
+  huge.edit("extra", [](int, Numbers& x) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += i % 4 == 0 ? 3000 : 2998;  // exp overflows
+  });
+  all.push_back(huge.roundings(4000));
+  // One query: a warp a key.
+  for (int H : {1, 2}) {
+    Shape one = {.T = 37, .Q = 1, .H = H, .K = 9};
+    all.push_back(make(fmt::format("OneQueryH{}", H), one));
+    one.strict = true, one.window = 5, one.decays = true;
+    all.push_back(make(fmt::format("OneQueryInAWindowH{}", H), one));
+    one = {.T = 21, .Q = 1, .H = H, .K = 5, .kernel = Kernel::taylor, .normalised = false};
+    all.push_back(make(fmt::format("OneQueryTaylorH{}", H), one));
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(AttendProductsAndScores, OpCheck, ::testing::ValuesIn(product_and_score_cases()),
+                         case_name);
+
+/// Shapes that cut the CUDA form's warps and tiles.
+std::vector<OpCase> size_cases() {
+  struct Size {
+    int B, T, K, Q;
+  };
+  std::vector<OpCase> all;
+  for (const auto& [B, T, K, Q] : std::vector<Size>{{1, 1, 1, 1},
+                                                    {3, 1, 5, 4},
+                                                    {2, 9, 33, 1},
+                                                    {3, 40, 64, 1},
+                                                    {2, 23, 128, 1},
+                                                    {2, 23, 100, 3},
+                                                    {2, 67, 64, 70},
+                                                    {1, 12, 300, 2},
+                                                    {2, 10, 700, 1},
+                                                    {1, 6, 1500, 2},
+                                                    {2, 70, 256, 1},
+                                                    {2, 5, 512, 2}}) {
+    const std::string size = fmt::format("_B{}_T{}_K{}_Q{}", B, T, K, Q);
+    all.push_back(make("Products" + size, products(B, T, Q, K, 0.7)));
+    all.push_back(make("Given" + size, given(B, T, Q), uniform(-8, 8)).condition(8));
+    all.push_back(
+        make("Softmax" + size, {.B = B, .T = T, .Q = Q, .H = 1, .K = K, .scale = 1 / std::sqrt(K)}));
+  }
+  return all;
+}
+
+class AttendSizes : public CudaTest, public ::testing::WithParamInterface<OpCase> {};
+TEST_P(AttendSizes, OnCudaAreThoseOfTheCpu) { GetParam().check_cuda(); }
+INSTANTIATE_TEST_SUITE_P(Cuda, AttendSizes, ::testing::ValuesIn(size_cases()), case_name);
 
 /// An Attend over a set of tensors x, k with everything that training needs.
 TensorSet<double>& filled(TensorSet<double>& set, const OpCase& op) {

@@ -70,9 +70,9 @@ struct SeenTokens {
 };
 template <class Op>
 CT_HD SeenTokens seen_tokens(const Op& op, int r, int b, int i) {
-  const int T = op.k.value.dim(1);
+  const int T = op.T();
   int p = op.before ? i : i + 1;
-  if (op.position) p = op.position.value.at(r)[static_cast<std::int64_t>(b) * op.x.value.dim(1) + i];
+  if (op.position) p = op.position.value.at(r)[static_cast<std::int64_t>(b) * op.Q() + i];
   p = p < 0 ? 0 : p > T ? T : p;
   const int first = op.window > 0 && p > op.window ? p - op.window : 0;
   const int last = op.strict && p > 0 ? p - 1 : p;

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "kernels/attention/attend.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/compare.h"
@@ -248,9 +249,12 @@ TEST(GraphShapes, ErrorsNameTheOpAndBothShapes) {
       },
       29, 23);
   check(
-      "scores",
+      "attend",
       [&] {
-        scores(g, 1, g.variable({2, 3, 31}), g.variable({2, 4, 37}), batch);
+        Attend<double> op;
+        op.k = in(g.variable({2, 3, 1, 31})), op.x = in(g.variable({2, 4, 1, 37})),
+        op.position = ids(batch.position);
+        g.add(op);
       },
       31, 37);
   check(

@@ -44,27 +44,6 @@ Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Rea
 }
 
 template <class Real>
-Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
-                       const BatchIds& batch) {
-  Scores<Real> op;
-  op.scale = scale;
-  op.k = in(k), op.q = in(q), op.position = ids(batch.position);
-  Variable<Real>* a = out<Real>(g.add(op).a);
-  g.nodes().back().info = ScoresNode<Real>{scale, k, q, batch};
-  return a;
-}
-
-template <class Real>
-Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch) {
-  Softmax<Real> op;
-  op.x = in(x), op.position = ids(batch.position);
-  return out<Real>(g.add(op).y);
-}
-
-template <class Real>
-}
-
-template <class Real>
 Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,
                               std::optional<double> eps) {
   GatherValues<Real> op;
@@ -165,8 +144,6 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
   template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);    \
   template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
-  template Variable<Real>* scores(Graph<Real>&, double, Variable<Real>*, Variable<Real>*, const BatchIds&); \
-  template Variable<Real>* softmax(Graph<Real>&, Variable<Real>*, const BatchIds&);                         \
   template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,               \
                                          std::optional<double>);                                            \
   template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \

@@ -70,13 +70,6 @@ struct NormalizeNode {
   double eps;
   Variable<Real>* x;
 };
-template <class Real>
-struct ScoresNode {
-  double scale;
-  Variable<Real>*k, *q;
-  BatchIds batch;
-};
-
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
 /// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
 template <class Real>
@@ -93,18 +86,12 @@ Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable
 template <class Real>
 Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x);
 
-/// scale q.k: k [R,B,T,P], q [R,B,Q,P] -> [R,B,Q,T], 0 for tokens not seen.
-template <class Real>
-Variable<Real>* scores(Graph<Real>& g, double scale, Variable<Real>* k, Variable<Real>* q,
-                       const BatchIds& batch);
-/// scores() of feature_map() of lookup() and of feature_map() of the query in one op that writes no keys
-/// (ops/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
+/// Products scale q.k [R,B,Q,T] of feature_map() of the query and feature_map() of lookup(), 0 for tokens not seen, in one
+/// op that writes no keys (fused/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
                              Variable<Real>* query, const BatchIds& batch, Variable<Real>* a = nullptr);
-template <class Real>
-Variable<Real>* softmax(Graph<Real>& g, Variable<Real>* x, const BatchIds& batch);
 
 
 /// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).

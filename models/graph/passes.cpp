@@ -90,8 +90,7 @@ void replace(Graph<Real>& graph, const std::vector<typename Graph<Real>::Node*>&
 /// pay.
 /// FAVOR+ then projects tables, not keys.
 template <class Real>
-bool scores_from_tables(const LookupNode<Real>& lookup, const ScoresNode<Real>& scores, FeatureMap map,
-                        int nu) {
+bool scores_from_tables(const LookupNode<Real>& lookup, const Attend<Real>& attend, FeatureMap map, int nu) {
   constexpr int kMostQueries = 4;
   std::int64_t rows = 0;
   for (const auto& table : lookup.tables) {
@@ -99,38 +98,51 @@ bool scores_from_tables(const LookupNode<Real>& lookup, const ScoresNode<Real>& 
     rows += table.rows->value.rows();
   }
   const int d = lookup.tables[0].rows->value.columns();
-  return !lookup.bias && scores.batch.Q <= kMostQueries && table_scores_cover(map, d, nu) &&
-         (map != FeatureMap::favor || rows <= static_cast<std::int64_t>(scores.batch.B) * scores.batch.T);
+  return !lookup.bias && attend.Q() <= kMostQueries && table_scores_cover(map, d, nu) &&
+         (map != FeatureMap::favor || rows <= static_cast<std::int64_t>(attend.B()) * attend.T());
 }
 
+/// Products of queries and keys of one head. What makes weights of them reads them as scores that are given.
 template <class Real>
 bool table_scores_once(Graph<Real>& graph) {
+  using Weights = std::shared_ptr<const Attend<Real>>;
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
-    const auto* scores = std::any_cast<ScoresNode<Real>>(&node.info);
-    if (!scores) continue;
-    FeatureMapNode<Real> key{FeatureMap::identity, 1, scores->k, nullptr},
-        query{FeatureMap::identity, 1, scores->q, nullptr};
+    const Weights* found = std::any_cast<Weights>(&node.info);
+    if (!found) continue;
+    const Attend<Real> from = **found;
+    if (!from.k || from.H() != 1 || !from.position || from.extra || from.kernel == Kernel::cosine_exp)
+      continue;
+    auto *keys = static_cast<Variable<Real>*>(from.k.variable),
+         *queries = static_cast<Variable<Real>*>(from.x.variable);
+    FeatureMapNode<Real> key{FeatureMap::identity, 1, keys, nullptr},
+        query{FeatureMap::identity, 1, queries, nullptr};
     std::vector<typename Graph<Real>::Node*> chain = {&node};
-    if (const auto* map = links.template alone<FeatureMapNode<Real>>(scores->k)) {
-      const auto* asked = links.template alone<FeatureMapNode<Real>>(scores->q);
+    if (const auto* map = links.template alone<FeatureMapNode<Real>>(keys)) {
+      const auto* asked = links.template alone<FeatureMapNode<Real>>(queries);
       if (!asked || asked->map != map->map || asked->number != map->number) continue;
       key = *map, query = *asked;
-      chain.push_back(links.maker(scores->k));
-      chain.push_back(links.maker(scores->q));
+      chain.push_back(links.maker(keys));
+      chain.push_back(links.maker(queries));
     }
     const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
-    if (!lookup || !scores_from_tables(*lookup, *scores, key.map, key.number)) continue;
+    if (!lookup || !scores_from_tables(*lookup, from, key.map, key.number)) continue;
     chain.push_back(links.maker(key.x));
-    // Copies: the nodes go.
-    const ScoresNode<Real> kept = *scores;
-    const std::vector<Table<Real>> tables = lookup->tables;
-    BatchIds batch = kept.batch;
-    batch.tokens = lookup->ids;
-    Variable<Real>* a = node.outputs[0];
+    const std::vector<Table<Real>> tables = lookup->tables;  // a copy: the nodes go
+    BatchIds batch;
+    batch.tokens = lookup->ids, batch.position = from.position.source;
+    batch.B = from.B(), batch.T = from.T(), batch.Q = from.Q();
     Variable<Real>* asked = graph.view(query.x, {batch.B, batch.Q, query.x->value.columns()});
+    Variable<Real>* a = from.plain() ? graph.view(out(from.a), {batch.B, batch.Q, batch.T}) : nullptr;
     replace(graph, chain, [&] {
-      table_scores(graph, kept.scale, key.map, key.number, tables, key.omega, asked, batch, a);
+      a = table_scores(graph, from.scale, key.map, key.number, tables, key.omega, asked, batch, a);
+      if (from.plain()) return;
+      Attend<Real> weights = from;
+      weights.x = weights.k = {};
+      weights.extra = in(graph.view(a, {batch.B, 1, batch.Q, batch.T}));
+      weights.d_s = {};  // products have no gradients here
+      static_cast<Variable<Real>*>(from.d_s.variable)->owned = false;
+      graph.add(weights);
     });
     return true;
   }

@@ -3,8 +3,7 @@
 // A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched
 // off, and what it makes is tested against the chain that it replaces:
 //
-//   table_scores    embedding > feature map > scores       no keys are written (training on CUDA, few
-// queries)
+//   table_scores    embedding > feature map > products of attend   no keys are written (training on CUDA, few queries)
 //   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float: bf16)

@@ -28,10 +28,10 @@ struct Shape {
   int B, T, Q, d, rows;
 };
 
-/// Scores (or features) of random tables under a squared loss. `pass`: the one that runs, or none.
+/// Weights (or features) of random tables under a squared loss. `pass`: the one that runs, or none.
 struct Chain {
   Chain(const Shape& s, FeatureMap map, int nu, bool normalised, bool scored, const std::string& pass,
-        Device device = Device::cpu)
+        Device device = Device::cpu, Kernel kernel = Kernel::identity)
       : block(device, kReplicas), graph(device, kReplicas, true) {
     for (const char* name : {"keys", "values"}) block.add(name, {s.rows, s.d}, Init::normal(0.5));
     block.add("query", {s.B, s.Q, s.d}, Init::normal(0.5));
@@ -52,7 +52,12 @@ struct Chain {
     result = k;
     if (scored) {
       auto* q = feature_map<double>(graph, map, nu, graph.parameter(block, 2), nullptr);
-      result = scores(graph, 0.7, k, q, batch);
+      Attend<double> op;
+      op.kernel = kernel, op.normalised = kernel == Kernel::exp, op.scale = 0.7;
+      op.k = in(graph.view(k, {s.B, s.T, 1, k->value.columns()}));
+      op.x = in(graph.view(q, {s.B, s.Q, 1, k->value.columns()}));
+      op.position = ids(batch.position);
+      result = graph.view(out(graph.add(op).a), {s.B, s.Q, s.T});
     } else {
       batch.Q = s.T;
     }
@@ -128,12 +133,15 @@ void check_scores(Device device) {
   for (const Mapped& m : kMaps) {
     for (const Shape& s : {Shape{4, 9, 1, 8, 6}, Shape{3, 5, 3, 6, 4}}) {
       SCOPED_TRACE(fmt::format("map {} nu {} Q {}", static_cast<int>(m.map), m.nu, s.Q));
-      const Chain chain(s, m.map, m.nu, false, true, ""),
-          fused(s, m.map, m.nu, false, true, "table_scores", device);
-      EXPECT_EQ(fused.replaced, 1);
-      EXPECT_TRUE(fused.has("table_scores") && !fused.has("lookup") && !fused.has("scores"));
-      EXPECT_TRUE(chain.has("scores") && !chain.has("table_scores"));
-      if (device == Device::cuda) expect_equal(fused, chain);
+      for (const Kernel kernel : {Kernel::identity, Kernel::exp, Kernel::taylor}) {
+        const Chain chain(s, m.map, m.nu, false, true, "", Device::cpu, kernel),
+            fused(s, m.map, m.nu, false, true, "table_scores", device, kernel);
+        EXPECT_EQ(fused.replaced, 1);
+        EXPECT_TRUE(fused.has("table_scores") && !fused.has("lookup"));
+        EXPECT_EQ(fused.has("attend"), kernel != Kernel::identity);  // weights of scores that are given
+        EXPECT_TRUE(chain.has("attend") && !chain.has("table_scores"));
+        if (device == Device::cuda) expect_equal(fused, chain);
+      }
     }
   }
 }
