@@ -93,7 +93,8 @@ void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double t
       // Where two settings differ, neither line is a theorem for both.
       if (const auto [at, is_new] = bounds.emplace(size, *bound); !is_new && at->second != *bound) return;
     }
-  std::erase_if(bounds, [&](const auto& bound) { return bound.second > last_load; });
+  // At a threshold above zero the bound of d features is a little more than d, which may be the last load.
+  std::erase_if(bounds, [&](const auto& bound) { return bound.second > 1.02 * last_load; });
   if (bounds.size() < 2) return;
   const std::string label = "theory: capacity of the rank bound";
   for (const auto& [size, bound] : bounds)

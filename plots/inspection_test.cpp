@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,9 +20,16 @@ class Inspected : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("inspected_" + std::to_string(::getpid()));
     fs::create_directories(folder_);
+    if (const char* python = std::getenv("CROSSTALK_PYTHON")) python_ = python;
     setenv("CROSSTALK_PYTHON", "/absent/python", 1);  // scripts only
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override {
+    if (python_.empty())
+      unsetenv("CROSSTALK_PYTHON");
+    else
+      setenv("CROSSTALK_PYTHON", python_.c_str(), 1);  // other tests of this program render
+    fs::remove_all(folder_);
+  }
   std::string script(const std::string& name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / (name + ".py")).rdbuf();
@@ -29,6 +37,7 @@ class Inspected : public testing::Test {
   }
   fs::path folder_;
   std::ostringstream notes_;
+  std::string python_;
 };
 
 TEST_F(Inspected, ScriptsStandAloneAndFollowTheArraysThatAreThere) {
