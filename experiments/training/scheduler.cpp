@@ -38,7 +38,8 @@ constexpr int spare_threads = 4;
 
 struct Queue {
   std::vector<QueuedPack> packs;  ///< longest last
-  std::vector<QueuedPack> large;  ///< of one run each that did not fit beside others: trained alone, at the end
+  std::vector<QueuedPack>
+      large;  ///< of one run each that did not fit beside others: trained alone, at the end
   std::mutex mutex;
   std::condition_variable changed;
   std::multiset<std::string> trained;  ///< runs of the packs that are trained now
