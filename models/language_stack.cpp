@@ -12,6 +12,8 @@ namespace crosstalk {
 namespace {
 
 constexpr const char* kStack = "model.stack";
+/// The most that model.layers can be.
+constexpr std::size_t kMostLayers = 256;
 
 /// What an entry of the stack may say of a layer besides options of its memory.
 std::vector<OptionSpec> layer_options() {
@@ -93,7 +95,7 @@ std::vector<LanguageLayer> language_layers(const Options& options) {
   const std::string& stack = options.get_string(kStack);
   const auto count = static_cast<std::size_t>(options.get_int("model.layers"));
   bool studied = false;
-  for (const StackEntry& entry : stack_entries(stack, count)) {
+  for (const StackEntry& entry : stack_entries(stack, kMostLayers)) {
     kinds.push_back(layer_of(options, entry));
     studied = studied || entry.name == "memory";
   }
@@ -103,6 +105,9 @@ std::vector<LanguageLayer> language_layers(const Options& options) {
         fmt::format("model.stack = \"{}\" has no layer `memory`, so that the memory of the study would "
                     "decide nothing",
                     stack));
+  if (kinds.size() > count)
+    throw OptionError(kStack, fmt::format("model.stack = \"{}\" names {} layers and model.layers = {}", stack,
+                                          kinds.size(), count));
   for (std::size_t i = 0; i < count; ++i) layers.push_back(kinds[i % kinds.size()]);
   return layers;
 }

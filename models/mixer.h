@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/narrow.h"
 #include "kernels/elementwise/elementwise.h"
 #include "models/graph/graph.h"
 #include "models/graph/nodes.h"
@@ -200,7 +201,7 @@ class Mixer {
 
   bool has(const char* name) const { return options.has(key(name)); }
   const std::string& text(const char* name) const { return options.get_string(key(name)); }
-  int integer(const char* name) const { return static_cast<int>(options.get_int(key(name))); }
+  int integer(const char* name) const { return narrow<int>(options, key(name)); }
   double number(const char* name) const { return options.get_double(key(name)); }
   bool flag(const char* name) const { return options.get_bool(key(name)); }
 

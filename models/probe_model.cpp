@@ -295,7 +295,8 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
 
   MixerSizes sizes;
   sizes.B = B, sizes.T = shape.T, sizes.Q = shape.Q;
-  sizes.d = narrow<int>(head_d_key(options_), "model.d_key"), sizes.K = narrow<int>(head_d_dot(options_), "memory.d_dot");
+  sizes.d = narrow<int>(head_d_key(options_), "model.d_key"),
+  sizes.K = narrow<int>(head_d_dot(options_), "memory.d_dot");
   sizes.V = narrow<int>(value_size(options_, 0), "model.probe_values");
   sizes.N = options_.has("memory.writes") ? narrow<int>(options_, "memory.writes") : 1;
   ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values);

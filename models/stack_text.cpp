@@ -34,8 +34,7 @@ std::vector<std::string> words_of(const std::string& stack, std::size_t most) {
       words.emplace_back();
     }
     if (words.size() > most && !words.back().empty())  // before anything is made of them
-      throw OptionError(kStack, fmt::format("model.stack{} names more layers than model.layers = {}",
-                                            stack.size() < 200 ? " = \"" + stack + "\"" : "", most));
+      throw OptionError(kStack, fmt::format("model.stack names more than {} layers", most));
   }
   if (depth != 0)
     throw OptionError(kStack, fmt::format("model.stack = \"{}\" has parentheses that do not match", stack));

@@ -145,7 +145,8 @@ TEST_F(Checkpoint, TemporaryFilesOfTheDeadAreSwept) {
       make(studies / (name("a.toml.", "elsewhere", child) + "-0.tmp"), older),
   };
   std::vector<std::filesystem::path> kept = {
-      make(studies / (name("b.toml.", host, child) + "-0.tmp"), std::filesystem::file_time_type::clock::now()),
+      make(studies / (name("b.toml.", host, child) + "-0.tmp"),
+           std::filesystem::file_time_type::clock::now()),
       make(studies / (name("b.toml.", host, ::getpid()) + "-0.tmp"), old),
       make(studies / (name("b.toml.", "elsewhere", child) + "-0.tmp"), old),
       make(studies / ".notes.tmp", older),

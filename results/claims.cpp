@@ -203,8 +203,8 @@ struct Claims::Impl {
   void bury(const std::set<std::string>& holders) {
     std::set<std::string> buried;
     for (const std::string& holder : holders)
-      if (watch.is_missing(holder) || (is_worker_name(holder) && ::rename((folder / holder).c_str(),
-                                                                          dead_file(holder).c_str()) == 0))
+      if (watch.is_missing(holder) ||
+          (is_worker_name(holder) && ::rename((folder / holder).c_str(), dead_file(holder).c_str()) == 0))
         buried.insert(holder);
     if (buried.empty()) return;
     for (const std::string& name : names_in(folder)) {

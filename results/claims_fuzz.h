@@ -15,10 +15,12 @@ namespace crosstalk {
 inline void check_claim_readers(std::string_view bytes) {
   const std::string name(bytes);
   const std::filesystem::path folder = "store/claims", file = folder / name;
-  if (is_worker_name(name) && (file.parent_path() != folder || file.lexically_normal() != file || file.filename() != name))
+  if (is_worker_name(name) &&
+      (file.parent_path() != folder || file.lexically_normal() != file || file.filename() != name))
     std::abort();
   if (process_of(name).size() > name.size()) std::abort();
-  if (const auto worker = worker_of_text(bytes, "w"); worker && (worker->name != "w" || !worker->activity.is_object()))
+  if (const auto worker = worker_of_text(bytes, "w");
+      worker && (worker->name != "w" || !worker->activity.is_object()))
     std::abort();
   for (const char* holder : {"", "w.worker"}) {
     const ClaimRequest request = request_of_text(bytes, "from.worker", holder);

@@ -265,7 +265,8 @@ TEST(Claims, ALinkToAPathTouchesNothingThere) {
   const TemporaryFolder folder;
   const fs::path claims = folder.path() / "claims", other = folder.path() / "other";
   fs::create_directories(claims);
-  for (const char* name : {"data", "data.dead", "x.worker", "x.worker.dead"}) testing::spill(other / name, "mine");
+  for (const char* name : {"data", "data.dead", "x.worker", "x.worker.dead"})
+    testing::spill(other / name, "mine");
   fs::create_symlink(other / "data", claims / "ct-0");
   fs::create_symlink("../other/data", claims / "ct-1");
   fs::create_symlink(other / "x.worker", claims / "ct-2");
@@ -306,7 +307,8 @@ TEST(Claims, ManyDeadWorkersAreClearedAtOnce) {
   ClaimOptions options;
   ProcessIdentity dead = options.process;
   dead.started += 1;  // of this number, but not the process
-  const std::string text = nlohmann::json({{"process", to_json(dead)}, {"beat", 1}, {"every", 5}, {"activity", {}}}).dump();
+  const std::string text =
+      nlohmann::json({{"process", to_json(dead)}, {"beat", 1}, {"every", 5}, {"activity", {}}}).dump();
   constexpr int kWorkers = 10000;
   for (int n = 0; n < kWorkers; ++n) {
     const std::string name = "gone-1-00000001-" + std::to_string(n) + ".worker";
@@ -322,11 +324,14 @@ TEST(Claims, ManyDeadWorkersAreClearedAtOnce) {
 }
 
 TEST(Claims, AnyBytesAreReadOrPassedOver) {
-  for (const std::string& good :
-       {std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,)"
-                    R"("asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{}})"),
-        std::string("host-12-0123abcd-4567abcd.worker"), std::string("../x/.worker"),
-        std::string(R"({"process":{"host":"h","boot":"b","space":"s","pid":1e30,"started":7},"beat":1e30,"every":-1})")}) {
+  for (
+      const std::string& good :
+      {std::string(
+           R"({"process":{"host":"h","boot":"b","space":"s","pid":7,"started":7},"beat":3,"every":5,)"
+           R"("asks":{"worker":"w.worker","ids":["ct-1"],"room":2,"kind":"cpu","load":1.5},"activity":{}})"),
+       std::string("host-12-0123abcd-4567abcd.worker"), std::string("../x/.worker"),
+       std::string(
+           R"({"process":{"host":"h","boot":"b","space":"s","pid":1e30,"started":7},"beat":1e30,"every":-1})")}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_claim_readers(good.substr(0, at));
       check_claim_readers(good.substr(at));

@@ -59,8 +59,7 @@ class NewShard {
 
  private:
   void flush() {
-    if (const int error_number = write_all(system_, file_, buffer_); error_number != 0)
-      fail(error_number);
+    if (const int error_number = write_all(system_, file_, buffer_); error_number != 0) fail(error_number);
     buffer_.clear();
   }
   [[noreturn]] void fail(int error_number) const {
@@ -109,13 +108,15 @@ std::vector<std::string> lines_behind(FileSystem& system, const OldShard& shard)
 /// Removes a shard that was merged, unless it has grown since: then a writer lives that nothing told of, and it stays.
 /// What comes in the last moment is given to `late`; a writer whose shard is gone when its record is on disk writes it
 /// again, to another. Until the end the shard has a name that readers know. False: it stays.
-bool remove_merged(FileSystem& system, const OldShard& shard, std::size_t number, std::vector<std::string>& late) {
+bool remove_merged(FileSystem& system, const OldShard& shard, std::size_t number,
+                   std::vector<std::string>& late) {
   const fs::path folder = shard.path.parent_path(),
                  taken = folder / fmt::format("compact-{}-old-{}.jsonl", process_name(), number);
   if (system.rename(shard.path.string(), taken.string()) < 0) {
     if (errno == ENOENT) return true;  // another process merged it
-    throw StoreError(fmt::format("{}: cannot be removed: {}; the store holds the records twice, which does no harm",
-                                 shard.path.string(), reason_of(errno)));
+    throw StoreError(
+        fmt::format("{}: cannot be removed: {}; the store holds the records twice, which does no harm",
+                    shard.path.string(), reason_of(errno)));
   }
   // Opened by its name: on a network file system that is what shows other machines' bytes.
   const File again = open_file(system, taken, O_RDONLY | O_NONBLOCK);
@@ -126,8 +127,9 @@ bool remove_merged(FileSystem& system, const OldShard& shard, std::size_t number
     return false;
   }
   if (system.unlink(taken.string()) < 0 && errno != ENOENT)
-    throw StoreError(fmt::format("{}: cannot be removed: {}; the store holds the records twice, which does no harm",
-                                 taken.string(), reason_of(errno)));
+    throw StoreError(
+        fmt::format("{}: cannot be removed: {}; the store holds the records twice, which does no harm",
+                    taken.string(), reason_of(errno)));
   for (std::string& line : lines_behind(system, shard)) late.push_back(std::move(line));
   return true;
 }

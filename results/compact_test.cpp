@@ -135,7 +135,8 @@ TEST(Compact, AWriterThatOnlyItsHeartbeatShowsIsLeftAlone) {
   const fs::path store = folder.path() / "s";
   make_store(store);
   for (const fs::path& shard : list_shards(store))  // of a process that is gone
-    fs::rename(shard, store / "shards" / ("gone-1-" + shard.filename().string().substr(shard.stem().string().size() - 1)));
+    fs::rename(shard, store / "shards" /
+                          ("gone-1-" + shard.filename().string().substr(shard.stem().string().size() - 1)));
   Claims claims(store, {});
   ASSERT_TRUE(claims.take("ct-a"));
   Lockless system;

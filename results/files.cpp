@@ -94,7 +94,8 @@ std::string read_file(FileSystem& system, const std::filesystem::path& path, std
   while (bytes.size() <= most && read_some(system, file, path, bytes, std::size_t{1} << 20)) {
   }
   if (bytes.size() > most)
-    throw StoreError(fmt::format("{}: is larger than the {} bytes that such a file can have", path.string(), most));
+    throw StoreError(
+        fmt::format("{}: is larger than the {} bytes that such a file can have", path.string(), most));
   return bytes;
 }
 
@@ -132,8 +133,10 @@ void make_folders(FileSystem& system, const std::filesystem::path& folder) {
 
 std::filesystem::path file_named(const std::filesystem::path& folder, const std::string& name,
                                  std::string_view ending) {
-  if (name.empty() || name.front() == '.' || name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
-    throw StoreError(fmt::format("{}: '{}' cannot be the name of a file", folder.string(), shortened(name, 200)));
+  if (name.empty() || name.front() == '.' ||
+      name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+    throw StoreError(
+        fmt::format("{}: '{}' cannot be the name of a file", folder.string(), shortened(name, 200)));
   return folder / (name + std::string(ending));
 }
 

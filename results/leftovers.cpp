@@ -46,7 +46,8 @@ std::optional<pid_t> maker_of(std::string_view name) {
   if (!chance || !is_hexadecimal(*chance)) return std::nullopt;
   const std::optional<std::string_view> number = cut_behind(name, '-');
   pid_t pid = 0;
-  if (!number || std::from_chars(number->data(), number->data() + number->size(), pid).ec != std::errc() || pid <= 0)
+  if (!number || std::from_chars(number->data(), number->data() + number->size(), pid).ec != std::errc() ||
+      pid <= 0)
     return std::nullopt;
   std::string own = process_name();
   own.resize(own.rfind('-', own.rfind('-') - 1));

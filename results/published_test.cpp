@@ -58,7 +58,8 @@ TEST(Published, TheFileIsWhole) {
 TEST(Published, AnyBytesArePointsOrAreRefused) {
   for (const std::string& good :
        {std::string("label,setting,S_unique_keys,final_eval_loss,d_dot,steps\nlinear,1,20,0.5,64,100\n"),
-        std::string("# c\nlabel,task.name,task.associations,eval_loss,\"a \"\"b\"\"\"\r\nx,recall,8,nan,\"1,\n2\"\n"),
+        std::string(
+            "# c\nlabel,task.name,task.associations,eval_loss,\"a \"\"b\"\"\"\r\nx,recall,8,nan,\"1,\n2\"\n"),
         std::string("label,task.name,eval_accuracy,state_bytes\nx,mqar,0.5,1e3\n")}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_published_reader(good.substr(0, at));
@@ -75,10 +76,12 @@ TEST(Published, AnyBytesArePointsOrAreRefused) {
 TEST(Published, ASettingIsOneOfTwo) {
   for (const char* setting : {"0", "3", "-1", "4294967297"}) {
     try {
-      parse_published(std::string("label,setting,S_unique_keys,final_eval_loss\nx,") + setting + ",20,0.5\n", "p.csv");
+      parse_published(std::string("label,setting,S_unique_keys,final_eval_loss\nx,") + setting + ",20,0.5\n",
+                      "p.csv");
       ADD_FAILURE() << setting;
     } catch (const std::invalid_argument& error) {
-      EXPECT_NE(std::string(error.what()).find("p.csv:2: column 'setting'"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("p.csv:2: column 'setting'"), std::string::npos)
+          << error.what();
     }
   }
 }

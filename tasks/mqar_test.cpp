@@ -337,10 +337,13 @@ TEST(Mqar, RefusesWhatHasNoRoom) {
 
 // 2^32 + 1 sequences were tested on 1, 2^32 on none.
 TEST(Mqar, SequencesOfAMixtureAreCountedWithAllTheirBits) {
-  for (const char* count : {"4294967297", "4294967296", "2147483648", "16777217", "1099511627777", "99999999999999999999"})
-    EXPECT_NE(refused({{"test_segments", std::string("64:4:") + count}}).find("task.test_segments"), std::string::npos)
+  for (const char* count :
+       {"4294967297", "4294967296", "2147483648", "16777217", "1099511627777", "99999999999999999999"})
+    EXPECT_NE(refused({{"test_segments", std::string("64:4:") + count}}).find("task.test_segments"),
+              std::string::npos)
         << count;
-  EXPECT_NE(refused({{"test_segments", std::string("64:4:16777216 32:4:1")}}).find("16777217 sequences; at most 16777216"),
+  EXPECT_NE(refused({{"test_segments", std::string("64:4:16777216 32:4:1")}})
+                .find("16777217 sequences; at most 16777216"),
             std::string::npos);
   EXPECT_EQ(refused({{"test_segments", std::string("64:4:16777216")}}), "accepted");
   EXPECT_NE(refused({{"segments", std::string("64:4:1099511627776 32:4:1")}}).find("at most 1099511627776"),
@@ -351,8 +354,8 @@ TEST(Mqar, SequencesOfAMixtureAreCountedWithAllTheirBits) {
 }
 
 TEST(Mqar, AnyBytesAreAMixtureOrAreRefused) {
-  for (const std::string& good : {std::string("64:4:100000 128:8:20000"), std::string("32 64\t128\n"),
-                                  std::string("1:2:4294967297")}) {
+  for (const std::string& good :
+       {std::string("64:4:100000 128:8:20000"), std::string("32 64\t128\n"), std::string("1:2:4294967297")}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_segments_reader(good.substr(0, at));
       check_segments_reader(good.substr(at));

@@ -26,8 +26,9 @@ std::vector<NumberGroup> number_groups(const std::string& key, const std::string
                          fmt::format("{} = \"{}\": {}; it wants words like {}", key, text, why, example));
     };
     if (groups.size() == kMostGroups)
-      throw OptionError(key, fmt::format("{} names more than {} groups of numbers; at most so many are supported",
-                                         key, kMostGroups));
+      throw OptionError(
+          key, fmt::format("{} names more than {} groups of numbers; at most so many are supported", key,
+                           kMostGroups));
     NumberGroup group{word, {}};
     for (const char *at = word.data(), *end = at + word.size();; ++at) {
       std::int64_t number = 0;

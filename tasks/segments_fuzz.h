@@ -27,7 +27,8 @@ inline void check_segments_reader(std::string_view bytes) {
           if (number < 1 || number > largest) std::abort();
       }
     } catch (const OptionError& error) {
-      if (error.key != "task.segments" || std::string_view(error.what()).substr(0, 13) != "task.segments") std::abort();
+      if (error.key != "task.segments" || std::string_view(error.what()).substr(0, 13) != "task.segments")
+        std::abort();
     }
   }
 }

@@ -207,7 +207,8 @@ TEST(Console, BufferRemembersWhyWritingFailed) {
 
 // Spelled out, a control character takes six bytes.
 TEST(Console, AMessageIsShortWhateverStandsInIt) {
-  for (const std::string& name : {std::string(100000, '\x01'), std::string(100000, 'x'), std::string(100000, '\xff')}) {
+  for (const std::string& name :
+       {std::string(100000, '\x01'), std::string(100000, 'x'), std::string(100000, '\xff')}) {
     for (const auto print : {print_error, print_warning, print_note, print_plain}) {
       std::ostringstream out, err;
       Console console{out, err, false, false, "crosstalk", {}};

@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   using namespace crosstalk::program;
   const std::vector<std::string> words(argv + (argc > 0), argv + argc);
   if (trains(words)) {
-    const bool has_parent = std::any_of(words.begin(), words.end(), [](const std::string& word) { return word.rfind("--worker", 0) == 0; });
+    const bool has_parent = std::any_of(
+        words.begin(), words.end(), [](const std::string& word) { return word.rfind("--worker", 0) == 0; });
     leave_on_early_signals(
         has_parent ? "" : "crosstalk: stopped before anything was trained; the same command trains it\n");
   }

@@ -54,12 +54,11 @@ std::string pattern_of(const fs::path& folder) {
 
 /// What a script is made of stands in lines; one that ends early would make lines, and commands, of its rest.
 void check_characters(const std::string& what, const std::string& text) {
-  const auto bad = std::find_if(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
+  const auto bad = std::find_if(text.begin(), text.end(),
+                                [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (bad != text.end())
-    throw UsageError(fmt::format("{} '{}' has the control character 0x{:02x}, which no batch script can hold", what,
-                                 printable_line(text), static_cast<unsigned char>(*bad)));
+    throw UsageError(fmt::format("{} '{}' has the control character 0x{:02x}, which no batch script can hold",
+                                 what, printable_line(text), static_cast<unsigned char>(*bad)));
 }
 
 struct Job {
@@ -200,10 +199,11 @@ int run_submit(const Arguments& arguments, Console& console) {
   check_characters("the store", job.store.string());
   check_characters("the program", job.program);
   if (job.store.string().find('\\') != std::string::npos)
-    throw UsageError(fmt::format(
-        "the path of the store, {}, has a backslash, after which Slurm puts no numbers in the names of logs; give another "
-        "--out",
-        job.store.string()));
+    throw UsageError(
+        fmt::format("the path of the store, {}, has a backslash, after which Slurm puts no numbers in the "
+                    "names of logs; give another "
+                    "--out",
+                    job.store.string()));
   if (!job.gpus) job.work = {"--device", "cpu"};
   if (!job.gpus && job.cores > 0) job.work.insert(job.work.end(), {"--threads", std::to_string(job.cores)});
   job.work.insert(job.work.end(), {"--time-limit", fmt::format("{:.0f}s", job.time - kSignalBefore)});

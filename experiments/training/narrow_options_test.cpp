@@ -17,7 +17,8 @@ const std::set<std::string> kWide = {"task.examples"};
 
 void expect_narrow(const std::string& prefix, const std::vector<OptionSpec>& specs) {
   for (const OptionSpec& spec : specs) {
-    if (!std::holds_alternative<std::int64_t>(spec.default_value) || kWide.count(prefix + spec.name) != 0) continue;
+    if (!std::holds_alternative<std::int64_t>(spec.default_value) || kWide.count(prefix + spec.name) != 0)
+      continue;
     EXPECT_LE(spec.max, std::numeric_limits<std::int32_t>::max()) << prefix << spec.name;
     EXPECT_GE(spec.min, std::numeric_limits<std::int32_t>::min()) << prefix << spec.name;
   }
@@ -33,8 +34,9 @@ TEST(NarrowOptions, BoundsOfWholeNumbersFitInto32Bits) {
 }
 
 std::string problem_of(const std::string& task) {
-  const std::string text = "[study]\nname = \"s\"\n[base]\n" + task +
-                           "model.name = \"language\"\nmodel.width = 4\ntrain.batch = 1\n[memories.m]\nname = \"softmax\"\n";
+  const std::string text =
+      "[study]\nname = \"s\"\n[base]\n" + task +
+      "model.name = \"language\"\nmodel.width = 4\ntrain.batch = 1\n[memories.m]\nname = \"softmax\"\n";
   try {
     parse_study(text, "s.toml", {});
   } catch (const ConfigError& error) {
@@ -53,7 +55,8 @@ TEST(NarrowOptions, AMixtureIsRefusedWhereItStands) {
   }
   // An epoch of more steps than are counted.
   EXPECT_EQ(problem_of("task.name = \"mqar\"\ntask.segments = \"16:2:2147483647\"\n"), "accepted");
-  const std::string problem = problem_of("task.name = \"mqar\"\ntask.segments = \"16:2:2147483647 16:1:1\"\n");
+  const std::string problem =
+      problem_of("task.name = \"mqar\"\ntask.segments = \"16:2:2147483647 16:1:1\"\n");
   EXPECT_NE(problem.find("s.toml:5:"), std::string::npos) << problem;
   EXPECT_NE(problem.find("epoch of 2147483648 steps"), std::string::npos) << problem;
 }

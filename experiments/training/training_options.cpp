@@ -153,11 +153,11 @@ void check_mixture(const Options& options) {
   const auto task = find_task(options.get_string("task.name"))->make(options);
   const std::int64_t steps = Epoch(*task, narrow<int>(options, "train.batch")).steps();
   if (steps > std::numeric_limits<std::int32_t>::max())
-    throw OptionError("task.segments",
-                      fmt::format("task.segments makes an epoch of {} steps of train.batch = {}; at most {} "
-                                  "are supported, so give fewer sequences or a larger batch",
-                                  steps, options.get_int("train.batch"),
-                                  std::numeric_limits<std::int32_t>::max()));
+    throw OptionError(
+        "task.segments",
+        fmt::format("task.segments makes an epoch of {} steps of train.batch = {}; at most {} "
+                    "are supported, so give fewer sequences or a larger batch",
+                    steps, options.get_int("train.batch"), std::numeric_limits<std::int32_t>::max()));
 }
 
 /// The released code of that paper knows one kind of sequence only.

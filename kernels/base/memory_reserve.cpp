@@ -51,7 +51,8 @@ void end_process() {
 void end_where_memory_is_lost(const char* message, int code) {
   last_message = message;
   last_code = code;
-  if (const std::terminate_handler handler = std::get_terminate(); handler != end_process) other_handler = handler;
+  if (const std::terminate_handler handler = std::get_terminate(); handler != end_process)
+    other_handler = handler;
   std::set_terminate(end_process);
 }
 

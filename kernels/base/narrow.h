@@ -15,7 +15,8 @@ namespace crosstalk {
 template <std::integral To, std::integral From>
 To narrow(From value, const std::string& name) {
   if (std::in_range<To>(value)) return static_cast<To>(value);
-  throw OptionError(name, name + " = " + std::to_string(value) + " is too large or too small; give a number from " +
+  throw OptionError(name, name + " = " + std::to_string(value) +
+                              " is too large or too small; give a number from " +
                               std::to_string(std::numeric_limits<To>::min()) + " to " +
                               std::to_string(std::numeric_limits<To>::max()));
 }

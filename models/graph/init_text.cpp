@@ -19,7 +19,9 @@ namespace {
 /// stand anywhere but within a number.
 std::optional<std::vector<double>> numbers_of(std::string_view text, std::string_view pattern) {
   std::vector<double> numbers;
-  const auto skip_blanks = [&] { text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size())); };
+  const auto skip_blanks = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+  };
   for (const char c : pattern) {
     skip_blanks();
     if (c != '#') {
@@ -79,7 +81,8 @@ Init Init::parse(const std::string& text) {
     if (law == Law::constant) return constant(numbers->at(0));
     const Init init{law, numbers->at(0), numbers->at(1)};
     const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
-    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0)) throw wrong();
+    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0))
+      throw wrong();
     return init;
   }
   throw wrong();

@@ -47,16 +47,17 @@ TEST(ParameterInit, LawsAreReadAsTheyArePrinted) {
     EXPECT_EQ(Init::parse(init.text()), init) << init.text();
   }
   EXPECT_EQ(Init::parse(" 1e-3 "), Init::constant(1e-3));
-  for (const char* wrong : {"", "x", "U(1, 0)", "U(0, 1", "U(0, 1) 2", "N(0, -1^2)", "N(0, 1)", "log U(0, 1)",
-                            "nan", "inf", "U(0, inf)", "0x10", "U(0, 0x1)", "1e-400", "1e400", "N(0, 1e-400^2)", "1 0",
-                            "U(0, 1 0)", "1e", "--1"})
+  for (const char* wrong :
+       {"",    "x",         "U(1, 0)",   "U(0, 1", "U(0, 1) 2", "N(0, -1^2)", "N(0, 1)", "log U(0, 1)",
+        "nan", "inf",       "U(0, inf)", "0x10",   "U(0, 0x1)", "1e-400",     "1e400",   "N(0, 1e-400^2)",
+        "1 0", "U(0, 1 0)", "1e",        "--1"})
     EXPECT_THROW(Init::parse(wrong), std::invalid_argument) << wrong;
 }
 
 TEST(ParameterInit, AnyBytesAreLawsOrAreRefused) {
-  for (const std::string& good :
-       {std::string("gate.bias = 0.5; key_embedding = N(0, 0.1^2);"), std::string("a=U(-1, 1e-3); b = log U(1, 16)"),
-        std::string("c = softplus^-1(exp U(log 0.001, log 0.1))")}) {
+  for (const std::string& good : {std::string("gate.bias = 0.5; key_embedding = N(0, 0.1^2);"),
+                                  std::string("a=U(-1, 1e-3); b = log U(1, 16)"),
+                                  std::string("c = softplus^-1(exp U(log 0.001, log 0.1))")}) {
     for (std::size_t at = 0; at < good.size(); ++at) {
       check_init_reader(good.substr(0, at));
       check_init_reader(good.substr(at));
