@@ -1,4 +1,5 @@
-// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix.
+// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix. On a GPU, of
+// floats in heads of up to 128; that chain is what a CPU, doubles and wider heads run.
 //
 //   e_ij = scale x_i . k_j + b_ij,   b_ij = sum_{s = j+1 .. p_i - 1} g_s - slope_h (p_i - 1 - j)
 //   L_i  = log(sum_j e^{e_ij} + eps + e^{sink_h})   (normalised) or 0
@@ -78,10 +79,11 @@ struct AttendMix {
   In<Real> sink;       ///< [R,H]; normalised only; absent: none
   Ids position;        ///< int32 [R,B,Q]; absent: Q = T, p_t = t + 1 (before: t)
   Out<Real> o;         ///< [R,B,Q,H,V]
-  Saved<Real> row;     ///< L [R,B,H,Q] (CUDA, float: its logarithm to base 2 where tiles are used)
-  Work<Real> phase;   ///< [R,B,H,T,2]: sum_{s <= t} g_s - slope t, in two parts (CUDA, where there is a bias)
-  Work<Real> d_rows;  ///< [R,B,H,Q,2]: D, and sum_j d_ij (CPU: sum_j d_ij (own - j))
-  Work<Real> d_columns;  ///< [R,B,H,T]: sum_i d_ij (CUDA, where there is a bias)
+  Saved<Real> row;     ///< L / log 2 [R,B,H,Q]
+  Work<Real>
+      phase;  ///< [R,B,H,T,2]: sum_{s <= t} g_s - slope t over log 2, in two parts, where there is a bias
+  Work<Real> d_rows;     ///< [R,B,H,Q,2]: D, and sum_j d_ij
+  Work<Real> d_columns;  ///< [R,B,H,T]: sum_i d_ij, where there is a bias
 
   static constexpr const char* kName = "attend_mix";
   template <class F>
@@ -96,21 +98,21 @@ struct AttendMix {
   CT_HD int K() const { return k.value.dim(3) * (rounded ? 2 : 1); }
   CT_HD int Q() const { return x.value.dim(1); }
   CT_HD int V() const { return v.value.dim(3) * (rounded ? 2 : 1); }
-  /// Heads that floats on a GPU read by products on the tensor cores; wider ones, and doubles, a warp a row.
-  CT_HD bool fits_tiles() const { return K() <= 128 && V() <= 128; }
+  /// What products on the tensor cores read: all that there is a form for.
+  CT_HD bool fits_tiles() const { return sizeof(Real) == sizeof(float) && K() <= 128 && V() <= 128; }
   /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
   static constexpr int kWholeRows = 256;  ///< most of them
   WholeHead whole_head(std::size_t limit) const { return {Q(), T(), std::max(K(), V()), limit}; }
   bool fits_whole(std::size_t limit = shared_memory_limit()) const {
     constexpr int kFewestHeads = 64, kNarrow = 32;
-    return sizeof(Real) == sizeof(float) && products == Precision::bf16 && !biased() && fits_tiles() &&
-           Q() <= kWholeRows && T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 &&
-           V() % 4 == 0 && B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
+    return products == Precision::bf16 && !biased() && fits_tiles() && Q() <= kWholeRows &&
+           T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 && V() % 4 == 0 &&
+           B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
   }
   /// What runs on a device.
   const char* form_name(Device device) const {
     if (device == Device::cpu) return "";
-    return fits_whole() ? "whole" : sizeof(Real) == sizeof(float) && fits_tiles() ? "tiles" : "rows";
+    return fits_whole() ? "whole" : "tiles";
   }
   CT_HD bool biased() const { return log_decay || slope; }
   /// log(eps + e^sink) of a head: what stands in a row's sum beside the tokens; -inf: nothing.
@@ -137,5 +139,14 @@ struct AttendMix {
   }
 };
 CROSSTALK_OP(AttendMix)
+
+template <class Real>
+void forward_cpu(const Exec&, const AttendMix<Real>&) {
+  throw std::logic_error("[attend_mix] has no CPU form: run Attend, then Mix");
+}
+template <class Real>
+void backward_cpu(const Exec& exec, const AttendMix<Real>& op) {
+  forward_cpu(exec, op);
+}
 
 }  // namespace crosstalk

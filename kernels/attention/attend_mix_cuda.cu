@@ -1,6 +1,5 @@
-// Attention that reads values at once: tiles on the tensor cores for floats in heads of up to 128, a warp a row else.
+// Attention that reads values at once: tiles on the tensor cores, for floats in heads of up to 128.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/attend_mix_rows.cuh"
 #include "kernels/attention/attend_mix_tiles.cuh"
 #include "kernels/attention/attend_mix_whole.cuh"
 
@@ -8,17 +7,15 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kHeadThreads = 1024;
-
-template <class Real>
-bool in_tiles(const AttendMix<Real>& op) {
-  return sizeof(Real) == sizeof(float) && op.fits_tiles();
-}
-
+constexpr int kHeadThreads = 1024, kRowThreads = 256;
 /// What logarithms are multiplied by: tiles count to base 2.
+constexpr double kUnit = static_cast<double>(kLog2E);
+
+/// Doubles and wide heads are read by Attend and Mix.
 template <class Real>
-double unit_of(const AttendMix<Real>& op) {
-  return in_tiles(op) ? static_cast<double>(kLog2E) : 1;
+void refuse_others(const AttendMix<Real>& op) {
+  if (!op.fits_tiles())
+    throw std::logic_error("[attend_mix] wants floats in heads of up to 128; run Attend, then Mix");
 }
 
 template <class Real>
@@ -215,7 +212,7 @@ bool empty(const AttendMix<Real>& op) {
 template <class Real>
 void phases(const Exec& exec, const AttendMix<Real>& op) {
   if (!op.biased()) return;
-  make_phases<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, unit_of(op));
+  make_phases<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op, kUnit);
   check_launch("attend_mix (phases)");
 }
 
@@ -224,6 +221,7 @@ void phases(const Exec& exec, const AttendMix<Real>& op) {
 template <class Real>
 void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   if (empty(op)) return;
+  refuse_others(op);
   phases(exec, op);
   if constexpr (std::is_same_v<Real, float>) {
     if (in_whole_heads(op)) {
@@ -235,23 +233,19 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
       check_launch("attend_mix");
       return;
     }
-    if (in_tiles(op)) {
-      with_tile(op, [&](auto tile) {
-        launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
-      });
-      check_launch("attend_mix");
-      return;
-    }
+    with_tile(op, [&](auto tile) {
+      launch_tiles(exec, op, read_tiles<decltype(tile)>, op.Q(), read_bytes<decltype(tile)>());
+    });
+    check_launch("attend_mix");
   }
-  read_rows<Real><<<grid_of(op, op.Q(), kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
-  check_launch("attend_mix");
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   if (empty(op)) return;
+  refuse_others(op);
   phases(exec, op);
-  const int rows = op.Q() > op.T() ? op.Q() : op.T();
+  [[maybe_unused]] const int rows = op.Q() > op.T() ? op.Q() : op.T();
   bool done = false;
   if constexpr (std::is_same_v<Real, float>) {
     if ((done = in_whole_heads(op)))
@@ -262,19 +256,15 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
       });
   }
   if (!done) {
-    row_products<Real><<<grid_of(op, op.Q(), 2 * kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
+    row_products<Real><<<grid_of(op, op.Q(), kRowThreads / 16, false), kRowThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend_mix backward (rows)");
   }
   if constexpr (std::is_same_v<Real, float>) {
-    if (!done && in_tiles(op)) {
-      done = true;
+    if (!done)
       with_tile(op, [&](auto tile) {
         launch_tiles(exec, op, gradient_tiles<decltype(tile)>, rows, gradient_bytes<decltype(tile)>());
       });
-    }
   }
-  if (!done)
-    gradient_rows<Real><<<grid_of(op, rows, kRowWarps, false), kRowThreads, 0, stream_of(exec)>>>(op);
   check_launch("attend_mix backward");
   if (op.log_decay.wanted()) {
     decay_gradients<Real><<<grid_of(op, 1, 1, true), 32, 0, stream_of(exec)>>>(op);
@@ -282,7 +272,7 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
   }
   if (!op.slope.wanted() && !op.sink.wanted()) return;
   const dim3 heads(static_cast<unsigned>(op.H()), static_cast<unsigned>(op.k.value.R));
-  head_gradients<Real><<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, unit_of(op));
+  head_gradients<Real><<<heads, kHeadThreads, 0, stream_of(exec)>>>(op, kUnit);
   check_launch("attend_mix backward (heads)");
 }
 

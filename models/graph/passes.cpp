@@ -184,7 +184,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
   return false;
 }
 
-/// Weights that somebody else reads, looks at or solves with stay; those of few queries are small, and wide heads in float
+/// Weights that somebody else reads, looks at or solves with stay; those of few queries are small, and doubles and wide heads
 /// have no tensor cores.
 template <class Real>
 bool attend_mix_once(Graph<Real>& graph) {
@@ -207,9 +207,7 @@ bool attend_mix_once(Graph<Real>& graph) {
     op.x = from.x, op.k = from.k, op.v = (*mix)->v;
     op.log_decay = from.log_decay, op.slope = from.slope, op.sink = from.sink;
     op.position = from.position;
-    const bool bf16 = sizeof(Real) == sizeof(float) && op.products == Precision::bf16;
-    if (op.Q() < (bf16 ? kFewestInBf16 : kFewest) || (sizeof(Real) == sizeof(float) && !op.fits_tiles()))
-      continue;
+    if (op.Q() < (op.products == Precision::bf16 ? kFewestInBf16 : kFewest) || !op.fits_tiles()) continue;
     op.o.variable = node.outputs[0];
     replace(graph, {links.maker(a), &node}, [&] { graph.add(op); });
     return true;
