@@ -16,6 +16,7 @@
 #include "results/asked.h"
 #include "results/published.h"
 #include "results/record.h"
+#include "results/theory.h"
 
 namespace crosstalk {
 
@@ -45,6 +46,7 @@ struct FigureOptions {
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()
   bool footnote = true;
+  MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };
 
 struct FigureKind {

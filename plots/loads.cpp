@@ -36,7 +36,7 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
   bool any = false;
   for (const RecordLine& line : lines) {
     const Record& record = *line.points.begin()->second.front();
-    if (!rank_bound(record)) continue;
+    if (!rank_bound(record, input.options.memories)) continue;
     const double first = line.points.begin()->first, last = line.points.rbegin()->first;
     std::set<double> places;
     for (const auto& [load, records] : line.points) places.insert(load);
@@ -47,7 +47,7 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
     const std::string label = "theory: rank bound, " + line.label;
     std::vector<FigureRow> rows;
     for (const double load : places) {
-      const double bound = rank_bound_at(record, load).value_or(0);
+      const double bound = rank_bound_at(record, load, input.options.memories).value_or(0);
       if (bound <= 0 && !rows.empty() && rows.back().median <= 0) rows.clear();  // zero says nothing
       rows.push_back({label, line.d_dot, load, 0, bound});
     }
@@ -61,12 +61,13 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
 
 /// One line for each setting among the memories that do not see the order of writes: it does not depend on
 /// the memory, but on lengths and values.
-void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, std::ostream& notes) {
+void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, const FigureInput& input) {
   std::map<std::vector<double>, std::string> known;
   for (const RecordLine& line : lines) {
     std::vector<double> floors;
     for (const auto& [load, records] : line.points)
-      if (const auto floor = sum_rule_floor(*records.front())) floors.insert(floors.end(), {load, *floor});
+      if (const auto floor = sum_rule_floor(*records.front(), input.options.memories))
+        floors.insert(floors.end(), {load, *floor});
     if (floors.empty() || known.count(floors) != 0) continue;
     const std::string label =
         known.empty() ? "theory: sum-rule floor" : "theory: sum-rule floor, " + line.label;
@@ -76,9 +77,9 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
     drawing.overlays.push_back({label, 0, "#555555"});
   }
   if (known.empty())
-    notes
-        << "theory: the sum rule's floor binds memories that do not see the order of writes "
-           "(linear_attention, softmax) on task reassign; there are none here, and nothing is drawn behind\n";
+    input.notes << "theory: the sum rule's floor binds memories that do not see the order of writes (as "
+                   "linear_attention "
+                   "and softmax) on task reassign; there are none here, and nothing is drawn behind\n";
   else
     drawing.overlay_names.emplace_back("theory", "Theory: floor of the sum rule");
 }
@@ -127,7 +128,7 @@ Drawing draw_loads(const FigureInput& input, const char* figure, bool always_d_d
     if (always_d_dot)
       add_rank_bounds(drawing, lines, input);
     else
-      add_sum_rule_floor(drawing, lines, input.notes);
+      add_sum_rule_floor(drawing, lines, input);
   }
   if (!input.options.published.empty()) {
     if (is_loss)

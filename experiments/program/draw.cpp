@@ -9,6 +9,7 @@
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/training/memory_facts.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {
@@ -88,6 +89,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   FigureOptions options;
   options.out = base_of(arguments.get("out", figure));
   options.theory = !arguments.has("no-theory");
+  options.memories = memory_facts();
   options.title = arguments.get("title");
   if (arguments.has("threshold")) options.threshold = arguments.number("threshold", 0, 0);
   options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
