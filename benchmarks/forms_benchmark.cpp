@@ -122,7 +122,7 @@ Times measure_on_cpu(const Graph<float>& graph, int repeats) {
   return best;
 }
 
-void measure(const std::string& memory, const std::string& form, const std::string& format, const Shape& s,
+void measure(const Memory& memory, const std::string& form, const std::string& format, const Shape& s,
              int writes, Device device, int repeats) {
   const ApplySizes sizes{.B = s.B, .T = s.T, .H = s.H, .K = s.K, .V = s.V, .N = writes};
   const Options options =
@@ -151,8 +151,8 @@ void measure(const std::string& memory, const std::string& form, const std::stri
   fill("v", model.cotangent());
   const Times times = device == Device::cuda ? measure_on_cuda(model.graph(), repeats)
                                              : measure_on_cpu(model.graph(), repeats);
-  fmt::print("{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{}\n", memory, form, format, s.B, s.T,
-             s.H, s.K == s.V ? std::to_string(s.K) : fmt::format("{}x{}", s.K, s.V), times.forward * 1e6,
+  fmt::print("{},{},{},{},{},{},{},{:.1f},{:.1f},{:.1f},{:.1f},{:.1f},{}\n", memory.name, form, format, s.B,
+             s.T, s.H, s.K == s.V ? std::to_string(s.K) : fmt::format("{}x{}", s.K, s.V), times.forward * 1e6,
              times.backward * 1e6, (times.forward + times.backward) * 1e6, bytes / 1e6,
              static_cast<double>(model.graph().bytes()) / 1e6, model.graph().forms());
   std::fflush(stdout);
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
   }
   if (given.count("graphs")) {
     fmt::print("memory,apart_mb,shared_mb,ratio\n");
-    for (const MemoryKind& kind : memory_kinds())
+    for (const Memory& kind : all_memories())
       if (memories.empty() || std::count(memories.begin(), memories.end(), kind.name))
         measure_graph(kind.name);
     return 0;
@@ -225,15 +225,16 @@ int main(int argc, char** argv) {
   fmt::print("memory,form,format,B,T,H,D,forward_us,backward_us,both_us,floor_mb,arena_mb,ops\n");
   for (const std::string& shape : shapes)
     for (const std::string& memory : memories)
-      for (const std::string& form : forms.empty() ? apply_forms(memory) : forms)
+      for (const std::string& form : forms.empty() ? apply_forms(memory_named(memory)) : forms)
         for (const std::string& format : formats) {
           const Shape s = shape_of(shape);
           const double weights = 4. * s.B * s.H * s.T * s.T * 4;
           if ((form == "parallel" || form == "query") && weights > largest) continue;
-          const std::vector<std::string> covering = apply_forms(memory);
+          const std::vector<std::string> covering = apply_forms(memory_named(memory));
           if (std::count(covering.begin(), covering.end(), form) == 0) continue;
           try {
-            measure(memory, form, format, s, writes, device == "cuda" ? Device::cuda : Device::cpu, repeats);
+            measure(memory_named(memory), form, format, s, writes,
+                    device == "cuda" ? Device::cuda : Device::cpu, repeats);
           } catch (const std::exception& error) {
             fmt::print(stderr, "{} {} {} {}: {}\n", memory, form, format, shape, error.what());
           }

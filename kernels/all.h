@@ -63,6 +63,7 @@
   X(LogScan) \
   X(Lookup) \
   X(Map) \
+  X(Maximum) \
   X(Mix) \
   X(NetworkRead) \
   X(Normalize) \

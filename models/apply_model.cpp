@@ -37,28 +37,54 @@ std::string shape_of(const MemoryInput& input) {
   return "";
 }
 
-std::vector<int> dims_of(const MemoryKind& memory, const std::string& shape, const ApplySizes& s) {
+std::vector<int> dims_of(const Memory& memory, const std::string& shape, const ApplySizes& s) {
   const std::map<char, int> sizes = {{'B', s.B}, {'T', s.T}, {'N', s.N},         {'H', s.H},
                                      {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
+  const ApplySizes with = with_letters(memory, s, {});
   std::vector<int> dims;
   for (const char letter : shape) {
     if (letter == '[' || letter == ',' || letter == ']') continue;
+    if (const auto own = with.letters.find(letter); own != with.letters.end()) {
+      dims.push_back(own->second);
+      continue;
+    }
     if (sizes.count(letter) == 0)
-      throw MemoryError(memory.name,
-                        fmt::format("an input has the shape '{}'; write it in the letters B T N H K V M L "
-                                    "(M: hidden units, L: levels), for example \"[H,V,K]\"",
-                                    shape));
+      throw MemoryError(
+          memory.name,
+          fmt::format("an input has the shape '{}'; write it in the letters B T N H K V M L "
+                      "(M: hidden units, L: levels) or in those of .letters, for example \"[H,V,K]\"",
+                      shape));
     dims.push_back(sizes.at(letter));
   }
   return dims;
 }
 
-bool writes_often(const std::string& memory) {
-  const auto& options = find_memory(memory)->options;
+bool writes_often(const Memory& memory) {
+  const auto& options = memory.options;
   return std::any_of(options.begin(), options.end(), [](const OptionSpec& o) { return o.name == "writes"; });
 }
 
 }  // namespace
+
+ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
+                        const std::map<std::string, OptionValue>& given) {
+  for (const auto& [letter, name] : memory.letters) {
+    const auto spec = std::find_if(memory.options.begin(), memory.options.end(),
+                                   [&, &called = name](const OptionSpec& one) { return one.name == called; });
+    if (spec == memory.options.end() || !std::holds_alternative<std::int64_t>(spec->default_value) ||
+        std::string("BTNHKVML").find(letter) != std::string::npos)
+      throw MemoryError(
+          memory.name,
+          fmt::format(".letters gives '{}' to {}; it wants a letter that is none of B T N H K V M L and "
+                      "the name of a whole number in .options",
+                      letter, name));
+    const auto found = given.find(name);
+    const OptionValue& value = found == given.end() ? spec->default_value : found->second;
+    if (found != given.end() || sizes.letters.count(letter) == 0)
+      sizes.letters[letter] = static_cast<int>(std::get<std::int64_t>(value));
+  }
+  return sizes;
+}
 
 std::string start_name(const std::string& state) {
   std::string name;
@@ -66,11 +92,10 @@ std::string start_name(const std::string& state) {
   return name + (std::isdigit(static_cast<unsigned char>(name.back())) ? "_0" : "0");
 }
 
-std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& s) {
-  const MemoryKind& kind = *find_memory(memory);
+std::vector<ApplyInput> apply_inputs(const Memory& kind, const ApplySizes& s) {
   std::vector<ApplyInput> inputs;
   if (kind.own_queries) inputs.push_back({"q", {s.B, s.T, s.H, s.K}, "[B,T,H,K]"});
-  if (writes_often(memory)) {
+  if (writes_often(kind)) {
     inputs.push_back({"k", {s.B, s.T, s.N, s.H, s.K}, "[B,T,N,H,K]"});
     inputs.push_back({"v", {s.B, s.T, s.N, s.H, s.V}, "[B,T,N,H,V]"});
   } else {
@@ -84,34 +109,33 @@ std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes
   return inputs;
 }
 
-std::vector<OptionSpec> apply_extra_options(const std::string& memory) {
-  if (!find_memory(memory)->own_queries) return {};
+std::vector<OptionSpec> apply_extra_options(const Memory& memory) {
+  if (!memory.own_queries) return {};
   std::vector<OptionSpec> options = {
       {"scale", 1.0, "what q.k is multiplied by"},
       {"eps", 0.0, "added to denominators of reads", 0},
       {"denominator", false, "reads are divided by z.q + eps (memories with a state z)"}};
   // Every memory may be given mapped and normalised keys and queries.
-  const auto& own = find_memory(memory)->options;
+  const auto& own = memory.options;
   const auto add = [&](const char* name, const Part& part) {
     if (std::any_of(own.begin(), own.end(), [&](const OptionSpec& o) { return o.name == name; })) return;
     options.insert(options.end(), part.options.begin(), part.options.end());
   };
   add("feature_map", feature_map("identity"));
   add("key_norm", key_norm("none"));
-  if (find_memory(memory)->states.empty())
+  if (memory.states.empty())
     options.push_back({"strict", false, "a token does not see itself (row 0 reads 0)"});
   return options;
 }
 
-Options apply_options(const std::string& memory, const ApplySizes& sizes,
+Options apply_options(const Memory& kind, const ApplySizes& sizes,
                       const std::map<std::string, OptionValue>& given) {
-  const MemoryKind& kind = *find_memory(memory);
   Options options;
   options.set("memory.name", kind.name);
   options.set("model.d_key", std::int64_t{sizes.K} * sizes.H);
   options.set("model.heads", std::int64_t{sizes.H});
   fill_defaults(options, "memory", kind.options);
-  fill_defaults(options, "memory", apply_extra_options(memory));
+  fill_defaults(options, "memory", apply_extra_options(kind));
   for (const auto& [name, value] :
        std::map<std::string, OptionValue>{{"feature_map", std::string("identity")},
                                           {"key_norm", std::string("none")},
@@ -123,7 +147,7 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
   if (options.has("memory.denominator") && options.get_bool("memory.denominator")) {
     if (std::count(kind.states.begin(), kind.states.end(), "z") == 0)
       throw OptionError("memory.denominator",
-                        fmt::format("{} has no denominator: it carries no sum of keys z", memory));
+                        fmt::format("{} has no denominator: it carries no sum of keys z", kind.name));
     options.set("memory.read_norm", std::string("attention"));
   }
   if (options.has("memory.feature_map")) feature_map("identity").resolve(options);
@@ -131,10 +155,10 @@ Options apply_options(const std::string& memory, const ApplySizes& sizes,
   return options;
 }
 
-std::vector<std::string> apply_forms(const std::string& memory) {
+std::vector<std::string> apply_forms(const Memory& memory) {
   ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 1, .N = writes_often(memory) ? 2 : 1};
   if (!apply_options(memory, sizes, {}).has("memory.form"))
-    return {find_memory(memory)->forms_state ? "recurrent" : "parallel"};
+    return {memory.forms_state ? "recurrent" : "parallel"};
   std::vector<std::string> forms;
   for (const std::string& form : form_names()) {
     if (form == name_of(Form::automatic)) continue;
@@ -175,7 +199,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   Var<Real> parameter(const std::string& name, std::vector<int>, Init) override { refuse(name); }
 
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
-    const auto inputs = apply_inputs(options.get_string("memory.name"), sizes_);
+    const auto inputs = apply_inputs(model_.memory_, sizes_);
     const auto found =
         std::find_if(inputs.begin(), inputs.end(), [&](const ApplyInput& i) { return i.name == name; });
     if (found == inputs.end()) return this->by_law(name, law);  // which says so
@@ -197,9 +221,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   double scale() const override { return options.get_double("memory.scale"); }
   bool strict() const override { return options.has("memory.strict") && options.get_bool("memory.strict"); }
   double query_scale() const override {
-    return find_memory(options.get_string("memory.name"))->states.empty()
-               ? 1
-               : options.get_double("memory.scale");
+    return model_.memory_.states.empty() ? 1 : options.get_double("memory.scale");
   }
   double read_eps() const override { return options.get_double("memory.eps"); }
   /// Nothing hidden: just enough that a row of zeros stays one.
@@ -232,10 +254,10 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 };
 
 template <class Real>
-ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
+ApplyModel<Real>::ApplyModel(const Memory& memory, const Options& options, const ApplySizes& sizes,
                              const std::vector<std::string>& present, Device device, bool backward,
                              Precision products, bool ends)
-    : graph_(device, 1, backward), ends_(ends) {
+    : memory_(memory), graph_(device, 1, backward), ends_(ends) {
   graph_.set_products(products);
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
     if (input.optional && std::count(present.begin(), present.end(), input.name) == 0) continue;
@@ -245,7 +267,7 @@ ApplyModel<Real>::ApplyModel(const std::string& memory, const Options& options, 
     inputs_[input.name] = graph_.tensor(shape);
   }
   ApplyMixer mixer(*this, options, sizes);
-  const Var<Real> o = build_memory(memory_named(memory), mixer);
+  const Var<Real> o = build_memory(memory, mixer);
   output_ = o.variable;
   graph_.keep(output_);
   cotangent_ = graph_.variable({sizes.B, sizes.T, sizes.H, sizes.V}, false);

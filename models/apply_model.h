@@ -16,10 +16,15 @@
 
 namespace crosstalk {
 
-/// Sizes of the tensors: N writes a token.
+/// Sizes of the tensors, the letters of shapes: N writes a token. Also M = 4 K hidden units (models/memory.h) and L levels
+/// (models/levels.h).
 struct ApplySizes {
   int B = 1, T = 1, H = 1, K = 1, V = 1, N = 1;
+  std::map<char, int> letters = {};  ///< Memory::letters
 };
+/// The same with the letters that are options of the memory: as given, else as they are, else at the options' defaults.
+ApplySizes with_letters(const Memory& memory, ApplySizes sizes,
+                        const std::map<std::string, OptionValue>& given);
 
 /// The input that holds a state before the first token: s0, w1_0.
 std::string start_name(const std::string& state);
@@ -32,26 +37,26 @@ struct ApplyInput {
   bool optional = false;
 };
 /// Everything that a memory reads, q, k, v and the states before the first token among it.
-std::vector<ApplyInput> apply_inputs(const std::string& memory, const ApplySizes& sizes);
+std::vector<ApplyInput> apply_inputs(const Memory& memory, const ApplySizes& sizes);
 
 /// Options of a memory as `apply` starts from: identity feature map, no normalisation, eps 0, then `given`
 /// on top; resolved.
 /// Throws OptionError for what the memory refuses.
-Options apply_options(const std::string& memory, const ApplySizes& sizes,
+Options apply_options(const Memory& memory, const ApplySizes& sizes,
                       const std::map<std::string, OptionValue>& given);
 
 /// The forms that compute a memory.
-std::vector<std::string> apply_forms(const std::string& memory);
+std::vector<std::string> apply_forms(const Memory& memory);
 
 /// What apply adds to the options of a memory: scale, eps of denominators, and feature map and key norm
 /// where it has none.
-std::vector<OptionSpec> apply_extra_options(const std::string& memory);
+std::vector<OptionSpec> apply_extra_options(const Memory& memory);
 
 template <class Real>
 class ApplyModel {
  public:
-  /// `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are states.
-  ApplyModel(const std::string& memory, const Options& options, const ApplySizes& sizes,
+  /// The memory must stay. `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are states.
+  ApplyModel(const Memory& memory, const Options& options, const ApplySizes& sizes,
              const std::vector<std::string>& present, Device device, bool backward,
              Precision products = Precision::full, bool ends = true);
 
@@ -67,6 +72,7 @@ class ApplyModel {
 
  private:
   class ApplyMixer;
+  const Memory& memory_;
   Graph<Real> graph_;
   std::map<std::string, Variable<Real>*> inputs_, states_;
   Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;

@@ -57,6 +57,9 @@ void check_input(const Memory& memory, const Mixer<Real>& m, const typename Mixe
 
 }  // namespace
 
+Var<float> Build::operator()(Mixer<float>& m) const { return single(m); }
+Var<double> Build::operator()(Mixer<double>& m) const { return precise(m); }
+
 MemoryError::MemoryError(const std::string& memory, const std::string& message)
     : std::logic_error(fmt::format("memory {0} (models/memories/{0}.cpp): {1}", memory, message)) {}
 

@@ -138,12 +138,17 @@ Form form_of(const std::string& name) {
   throw std::logic_error("[engines] there is no form " + name);
 }
 
+bool covers(Form form, const RecurrenceKind& kind) {
+  if (kind.value_decay) return form == Form::recurrent || form == Form::chunk;
+  return form != Form::parallel || (!kind.channel_decay && !kind.several_writes && kind.erase != Erase::free);
+}
+
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
-  if (r.value_log_decay) return form == Form::recurrent || form == Form::chunk;
-  if (form != Form::parallel) return true;
-  const bool scalar = !r.log_decay || r.log_decay.dim(3) == 1;
-  return scalar && m.N == 1 && r.erase != Erase::free;
+  return covers(form, {.channel_decay = r.log_decay && r.log_decay.dim(3) > 1,
+                       .value_decay = static_cast<bool>(r.value_log_decay),
+                       .several_writes = m.N > 1,
+                       .erase = r.erase});
 }
 
 template <class Real>

@@ -53,6 +53,19 @@ struct Recurrence {
   const char* state = "S";   ///< what the state is called at the end
 };
 
+/// What decides which forms cover a recurrence:
+///
+///                                             recurrent   chunk   query   parallel
+///   no decay, or one of a number                  x         x       x        x
+///   a decay of every key channel                  x         x       x
+///   an erase along any vectors (free)             x         x       x
+///   several writes a token                        x         x       x
+///   a decay of every value channel (no erase)     x         x
+struct RecurrenceKind {
+  bool channel_decay = false, value_decay = false, several_writes = false;
+  Erase erase = Erase::none;
+};
+bool covers(Form form, const RecurrenceKind& kind);
 /// Whether a form can compute this recurrence.
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r);

@@ -55,10 +55,10 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
     return layer;
   }
   const bool studied = name == "memory";
-  const MemoryKind* kind = find_memory(studied ? model.get_string("memory.name") : name);
+  const Memory* kind = find_memory(studied ? model.get_string("memory.name") : name);
   if (kind == nullptr) {
     std::vector<std::string> names = {"memory", "base_conv"};
-    for (const MemoryKind& other : memory_kinds()) names.push_back(other.name);
+    for (const Memory& other : all_memories()) names.push_back(other.name);
     const std::string near = nearest_name(name, names);
     throw OptionError(
         kStack,
@@ -82,7 +82,7 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
   // Those of the study are resolved by now, but what its layer says may change a size that was derived.
   if (!studied || entry.has_settings) {
     if (layer.options.has("memory.d_dot")) layer.options.set("memory.d_dot", std::int64_t{0});
-    resolve_alone(memory_named(kind->name), layer.options);
+    kind->resolve_alone(layer.options);
   }
   resolve_parts(layer.options);
   return layer;

@@ -1,4 +1,4 @@
-// Registered memories as the program sees them.
+// The registry of memories, and what follows from the options of one.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memory.h"
 
@@ -10,9 +10,10 @@
 #include "kernels/base/error.h"
 #include "models/build.h"
 #include "models/language_options.h"
-#include "models/memories/memory_file.h"
+#include "models/memory_files.h"
 #include "models/model.h"
 #include "models/model_parts.h"
+#include "models/parts.h"
 #include "models/probe_model.h"
 
 namespace crosstalk {
@@ -57,85 +58,103 @@ void check_by_building(const Options& options) {
   }
 }
 
-MemoryKind kind_of(const Memory& memory) {
-  MemoryKind kind;
-  kind.name = memory.name;
-  kind.summary = memory.summary;
-  kind.equation = memory.equation;
-  kind.source = memory.source;
-  kind.description = fmt::format("{}. {}{}.", memory.equation, memory.notes.empty() ? "" : memory.notes + " ",
-                                 memory.source);
-  kind.inputs = memory.inputs;
-  kind.states = memory.states;
-  kind.projection_init = memory.projection_init;
-  kind.own_queries = memory.own_queries;
-  kind.own_keys = memory.own_keys;
-  kind.forms_state = memory.forms_state;
+// What the registry adds to what a file says: options of parts and of forms.
+Memory completed(Memory memory) {
+  std::vector<OptionSpec> options;
   for (const Part& part : memory.parts)
-    kind.options.insert(kind.options.end(), part.options.begin(), part.options.end());
-  kind.options.insert(kind.options.end(), memory.options.begin(), memory.options.end());
+    options.insert(options.end(), part.options.begin(), part.options.end());
+  options.insert(options.end(), memory.options.begin(), memory.options.end());
   if (!memory.keeps_keys && !memory.forms_state && !memory.states.empty()) {
-    kind.options.push_back({"form", form_names().front(),
-                            "which of the equal forms computes it (automatic: by shapes)", 0, 0,
-                            form_names()});
+    options.push_back({"form", form_names().front(),
+                       "which of the equal forms computes it (automatic: by shapes)", 0, 0, form_names()});
   }
-  kind.resolve = [memory](Options& options) {
-    check_heads(options);
-    resolve_alone(memory, options);
-    resolve_probe_scale(options);
-    check_by_building(options);
-  };
-  kind.d_dot = [keeps = memory.keeps_keys](const Options& options) -> std::int64_t {
-    return keeps ? 0 : heads_of(options) * head_d_dot(options);
-  };
-  kind.state_size = [name = memory.name, state = memory.state](const Options& options, std::int64_t values,
-                                                               std::int64_t length) {
-    if (is_language(options)) return language_state(options, length);
-    const std::int64_t size = value_size(options, values);
-    try {
-      return heads_of(options) * state(options, head_d_dot(options), size, length) +
-             parts_state(options, size);
-    } catch (...) {
-      rethrow_of(name, ".state");
-    }
-  };
-  return kind;
+  memory.options = std::move(options);
+  return memory;
 }
 
 }  // namespace
 
-const std::vector<MemoryKind>& memory_kinds() {
-  static const std::vector<MemoryKind> kinds = [] {
-    std::vector<MemoryKind> all;
-    for (const Memory& memory : all_memories()) all.push_back(kind_of(memory));
-    return all;
-  }();
-  return kinds;
-}
-
-const MemoryKind* find_memory(const std::string& name) {
-  const auto& kinds = memory_kinds();
-  const auto it =
-      std::find_if(kinds.begin(), kinds.end(), [&](const MemoryKind& kind) { return kind.name == name; });
-  return it == kinds.end() ? nullptr : &*it;
-}
-
-void resolve_alone(const Memory& memory, Options& options) {
-  try {
-    for (const Part& part : memory.parts) {
-      if (part.resolve) part.resolve(options);
-    }
-    if (memory.resolve) memory.resolve(options);
-  } catch (...) {
-    rethrow_of(memory.name, ".resolve");
+const char* title_of(Family family) {
+  switch (family) {
+    case Family::keeps:
+      return "keeps keys and values";
+    case Family::adds:
+      return "adds to a state";
+    case Family::erases:
+      return "erases what it replaces";
+    case Family::own_law:
+      return "has a law of its own";
   }
+  return "";
+}
+
+const std::vector<Memory>& all_memories() {
+  static const std::vector<Memory> all = [] {
+    std::vector<Memory> memories;
+    for (const Memory& memory : memory_files()) memories.push_back(completed(memory));
+    return memories;
+  }();
+  return all;
+}
+
+const Memory* find_memory(const std::string& name) {
+  const auto& all = all_memories();
+  const auto it = std::find_if(all.begin(), all.end(), [&](const Memory& one) { return one.name == name; });
+  return it == all.end() ? nullptr : &*it;
 }
 
 const Memory& memory_named(const std::string& name) {
-  for (const Memory& memory : all_memories()) {
-    if (memory.name == name) return memory;
-  }
+  if (const Memory* memory = find_memory(name)) return *memory;
   throw std::logic_error("[memory] there is no memory " + name);
+}
+
+void Memory::resolve_alone(Options& from) const {
+  try {
+    for (const Part& part : parts) {
+      if (part.resolve) part.resolve(from);
+    }
+    if (check) check(from);
+  } catch (...) {
+    rethrow_of(name, ".check");
+  }
+}
+
+void Memory::resolve(Options& from) const {
+  check_heads(from);
+  resolve_alone(from);
+  resolve_probe_scale(from);
+  check_by_building(from);
+}
+
+std::int64_t Memory::d_dot(const Options& resolved) const {
+  return keeps_keys ? 0 : heads_of(resolved) * head_d_dot(resolved);
+}
+
+std::int64_t Memory::state_size(const Options& resolved, std::int64_t values, std::int64_t length) const {
+  if (is_language(resolved)) return language_state(resolved, length);
+  const std::int64_t size = value_size(resolved, values);
+  try {
+    return heads_of(resolved) * state(resolved, head_d_dot(resolved), size, length) +
+           parts_state(resolved, size);
+  } catch (...) {
+    rethrow_of(name, ".state");
+  }
+}
+
+std::vector<OptionSpec> Memory::own_options() const {
+  std::vector<OptionSpec> own = options;
+  std::erase_if(own, [&](const OptionSpec& option) {
+    return option.name == "form" || std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+             return std::any_of(part.options.begin(), part.options.end(),
+                                [&](const OptionSpec& one) { return one.name == option.name; });
+           });
+  });
+  return own;
+}
+
+std::string Memory::description() const {
+  return fmt::format("{}{}. {}{}.", equation, laws.empty() ? "" : ", " + laws,
+                     notes.empty() ? "" : notes + " ", source);
 }
 
 }  // namespace crosstalk

@@ -1,9 +1,10 @@
-// A memory as the program sees it: name, equation, options, inputs, feature dimension, state size. How it is
-// built into a graph is in models/memories/.
+// What a memory says of itself: name, equation, options, inputs, feature dimension, state size, and how it is built into a
+// graph. Each is declared by a file of models/memories/.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,11 @@
 #include "kernels/base/options.h"
 
 namespace crosstalk {
+
+template <class Real>
+struct Var;
+template <class Real>
+class Mixer;
 
 /// How the key and query projections of the retrieval model start.
 enum class ProjectionInit {
@@ -38,6 +44,13 @@ struct Open {
   double value = 0, key = 0;
 };
 
+/// Numbers for which an input makes sense; tests draw them from it, and now and then `rare`.
+struct Range {
+  double low = 0, high = 0;
+  std::optional<double> rare = {};
+  bool given() const { return low < high; }
+};
+
 /// What a memory is fed with besides q, k and v: gates, rates, further keys. A model makes it from the token
 /// by the memory's law; `crosstalk apply` reads it from a file. One called x0 or NAME_0 is what a state x or NAME
 /// is before the first token.
@@ -45,37 +58,128 @@ struct MemoryInput {
   std::string name;
   Per per = Per::token;
   bool optional = false;
-  std::string shape = {};  ///< Per::other: "[H,V,K]", in the letters of apply (M: hidden units)
+  std::string shape = {};   ///< Per::other: "[H,V,K]", in the letters of apply (models/apply_model.h)
+  std::string symbol = {};  ///< what the equation calls it, where that is not its name: "kappa"
   /// Such that nothing is held back and nothing fades. Absent: 0 for what is called log_..., else 1.
   std::optional<Open> open = {};
+  Range range = {};   ///< not given: tests draw normal numbers
+  bool unit = false;  ///< rows have length 1
 };
 
-/// A registered memory: a preset over parts. Options live under "memory.".
-struct MemoryKind {
-  std::string name;                 ///< "softmax", "linear_attention", "delta", ...
-  std::string summary;              ///< one line
-  std::string equation;             ///< in plain text
-  std::string source;               ///< authors, year, arXiv number
-  std::string description;          ///< equation and source in sentences
-  std::vector<OptionSpec> options;  ///< feature_map, nu, d_dot, ...; without "name"
-  std::vector<MemoryInput> inputs;  ///< besides q, k, v
-  std::vector<std::string> states;  ///< what it carries from token to token
-  /// Fills derived options in place and refuses combinations without meaning with the reason (OptionError).
-  /// Reads "model.d_key" and "model.heads".
-  std::function<void(Options& options)> resolve;
+/// What a token does to what a memory holds; tables list memories by it.
+enum class Family {
+  keeps,    ///< keeps keys and values
+  adds,     ///< adds to a state
+  erases,   ///< takes out of a state what it replaces
+  own_law,  ///< has a law of its own
+};
+const char* title_of(Family family);
+
+/// Options with their checks that several memories share (models/parts.h).
+struct Part {
+  std::vector<OptionSpec> options;
+  std::function<void(Options&)> resolve = {};
+};
+
+/// Floats of one head's state with keys of size K (after phi), values of size V, after T tokens.
+using StateSize = std::int64_t (*)(const Options& options, std::int64_t K, std::int64_t V, std::int64_t T);
+namespace state {
+/// A matrix V x K.
+inline std::int64_t matrix(const Options&, std::int64_t K, std::int64_t V, std::int64_t) { return K * V; }
+/// The same and z, the sum of keys, where read_norm is "attention".
+inline std::int64_t matrix_and_sum(const Options& o, std::int64_t K, std::int64_t V, std::int64_t) {
+  return (V + (o.get_string("memory.read_norm") == "attention" ? 1 : 0)) * K;
+}
+/// Keys and values of all tokens.
+inline std::int64_t cache(const Options&, std::int64_t K, std::int64_t V, std::int64_t T) {
+  return T * (K + V);
+}
+}  // namespace state
+
+/// About how many floating-point operations one head takes to train a sequence, forward and backward, with keys of size K
+/// (after phi), values of size V, T tokens and Q queries, values being ids.
+using Flops = double (*)(const Options& options, double K, double V, double T, double Q);
+namespace flops {
+/// Weights of tokens for queries: 6 is a product q.k and the gradients of both, 10 with a decay a channel, 14 with an erase
+/// along the key, 18 with both.
+template <int each>
+double weights(const Options&, double K, double, double T, double Q) {
+  return each * K * T * Q;
+}
+/// A state V x K that is formed at every token.
+template <int each>
+double formed_state(const Options&, double K, double V, double T, double) {
+  return each * K * V * T;
+}
+}  // namespace flops
+
+/// One generic lambda [](auto& m) that takes a Mixer and gives what is read, [B,Q,H,V], kept for both precisions.
+struct Build {
+  std::function<Var<float>(Mixer<float>&)> single;
+  std::function<Var<double>(Mixer<double>&)> precise;
+  Build() = default;
+  template <class F>
+  Build(F f)
+      : single([f](Mixer<float>& m) { return f(m); }), precise([f](Mixer<double>& m) { return f(m); }) {}
+  Var<float> operator()(Mixer<float>& m) const;
+  Var<double> operator()(Mixer<double>& m) const;
+};
+
+/// A memory: a preset over parts, declared by models/memories/NAME.cpp. What figures, tables, tests and documents say of
+/// it, they take from here. Options live under "memory.".
+struct Memory {
+  std::string name;     ///< "softmax", "linear_attention", "delta", ...
+  std::string summary;  ///< one line
+  std::string does;     ///< what a token does, for tables: "fades all as the token says, then adds"
+  Family family = Family::adds;
+  std::string equation;    ///< the update and the read of q, k, v and the inputs, in plain text
+  std::string laws = {};   ///< how a model makes the inputs, in plain text
+  std::string source;      ///< authors, year, arXiv number
+  std::string notes = {};  ///< sentences
+  /// Reads beside the sequence are W x_q with one W [V,d_dot] a sequence: their rank is at most d_dot (results/theory.h).
+  bool bounded_by_rank = false;
+  bool order_free = false;  ///< reads beside the sequence do not depend on the order of the tokens
+  Flops flops = flops::weights<6>;
+  std::vector<Part> parts = {};
+  std::vector<OptionSpec> options =
+      {};  ///< its own; the registry puts those of its parts before them, and `form` behind
+  std::vector<MemoryInput> inputs = {};     ///< what build() asks m.input() for
+  std::vector<std::string> states = {"S"};  ///< what it carries from token to token
+  bool own_queries = true;                  ///< false: nothing is asked by a key, and m.queries() has none
+  bool own_keys = true;                     ///< false: it makes its keys from a gate, and m.keys() has none
+  bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
+  bool own_token =
+      false;  ///< a query reads the token at which it stands in a way of its own (Mixer::at_tokens)
+  bool keeps_keys = false;  ///< no feature dimension bounds it: d_dot is 0
+  ProjectionInit projection_init = ProjectionInit::uniform;
+  StateSize state = state::matrix;
+  /// Further letters of shapes, each with the whole-number option that says its size: {{'S', "slots"}}.
+  std::map<char, std::string> letters = {};
+  /// After the parts': derives options in place, and refuses combinations without meaning with the reason (OptionError).
+  std::function<void(Options&)> check = {};
+  Build build = {};
+
+  /// Fills derived options in place and refuses combinations without meaning (OptionError). Reads "model.d_key" and
+  /// "model.heads".
+  void resolve(Options& options) const;
+  /// What the parts and the memory itself say, without building anything.
+  void resolve_alone(Options& options) const;
   /// Dimension of phi(k), all heads together; 0 for memories that keep their keys.
-  std::function<std::int64_t(const Options& options)> d_dot;
+  std::int64_t d_dot(const Options& options) const;
   /// Floats kept per sequence at inference after `length` tokens: all heads with `values` value dimensions each (in a
   /// probe with those of its codes), or all layers of a language model.
-  std::function<std::int64_t(const Options& options, std::int64_t values, std::int64_t length)> state_size;
-  ProjectionInit projection_init = ProjectionInit::uniform;
-  bool own_queries = true;   ///< false: nothing is asked by a key
-  bool own_keys = true;      ///< false: it makes its keys from a gate
-  bool forms_state = false;  ///< not linear in its state, which is formed however few reads there are
+  std::int64_t state_size(const Options& options, std::int64_t values, std::int64_t length) const;
+  /// Options that none of its parts has.
+  std::vector<OptionSpec> own_options() const;
+  /// Equation, laws, notes and source in sentences.
+  std::string description() const;
 };
 
-const std::vector<MemoryKind>& memory_kinds();
-const MemoryKind* find_memory(const std::string& name);
+/// All of them, by name: those of models/memories/.
+const std::vector<Memory>& all_memories();
+const Memory* find_memory(const std::string& name);
+/// The same; there must be one.
+const Memory& memory_named(const std::string& name);
 
 /// Feature maps, for `list feature-maps`.
 struct FeatureMapInfo {
@@ -87,7 +191,7 @@ const std::vector<FeatureMapInfo>& feature_map_infos();
 /// Options of the models under "model.".
 const std::vector<OptionSpec>& model_options();
 /// Derives sizes that are 0 (model.d_key, and model.embedding = int(1.1 (keys + values)) of the retrieval model); refuses
-/// what the model cannot do. Before MemoryKind::resolve, which needs the sizes.
+/// what the model cannot do. Before Memory::resolve, which needs the sizes.
 void resolve_model(Options& options, const Vocabulary& vocabulary);
 
 }  // namespace crosstalk

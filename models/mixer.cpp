@@ -101,6 +101,18 @@ Var<Real> unit(Var<Real> x) {
 }
 
 template <class Real>
+Var<Real> maximum(Var<Real> x) {
+  Maximum<Real> op;
+  op.x = in(x);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> softmax(Var<Real> x) {
+  return {x.graph, normalize(*x.graph, RowNorm::softmax, 0, x.variable)};
+}
+
+template <class Real>
 Var<Real> rms(Var<Real> x, double eps) {
   return {x.graph, normalize(*x.graph, RowNorm::rms, eps, x.variable)};
 }
@@ -167,6 +179,8 @@ Var<Real> Mixer<Real>::constant(const std::function<double(int head)>& f) {
   template Var<Real> view(Var<Real>, std::initializer_list<int>);   \
   template Var<Real> swap(Var<Real>);                               \
   template Var<Real> unit(Var<Real>);                               \
+  template Var<Real> softmax(Var<Real>);                            \
+  template Var<Real> maximum(Var<Real>);                            \
   template Var<Real> rms(Var<Real>, double);                        \
   template class Mixer<Real>;
 CROSSTALK_MIXER(float)

@@ -92,6 +92,13 @@ Var<Real> view(Var<Real> x, std::initializer_list<int> dims);
 template <class Real>
 Var<Real> unit(Var<Real> x);
 
+/// The largest of every row of the last dimension, [..,1].
+template <class Real>
+Var<Real> maximum(Var<Real> x);
+/// Rows of the last dimension, e^x divided by their sum.
+template <class Real>
+Var<Real> softmax(Var<Real> x);
+
 /// Rows of the last dimension divided by the root of their mean square, sqrt(mean x^2 + eps).
 template <class Real>
 Var<Real> rms(Var<Real> x, double eps);

@@ -176,6 +176,7 @@ Part beta_max(double default_max) {
       "beta = beta_max sigmoid(w.token + b): 1 can only overwrite, 2 can also reflect (needed to swap)", 0,
       2};
   spec.min_exclusive = true;
+  spec.tried = {1.0, 2.0};
   return {{spec}};
 }
 
@@ -189,9 +190,12 @@ Part kernels(const std::vector<std::pair<std::string, std::string>>& names) {
                             0,
                             {"linear", "relu", "relu2", "round", "exp", "cosine_exp", "taylor", "power"}});
   }
-  part.options.push_back({"order", std::int64_t{2}, "n of the kernels taylor and power", 1, 32});
-  part.options.push_back({"digits", std::int64_t{0}, "decimals that the kernel round keeps", 0, 6});
-  part.options.push_back({"tau", 1.0, "tau of the kernel cosine_exp: exp(tau (cos - 1))", 0, 1e4});
+  part.options.push_back(
+      {"order", std::int64_t{2}, "n of the kernels taylor and power", 1, 32, {}, false, {1, 2, 3}});
+  part.options.push_back(
+      {"digits", std::int64_t{0}, "decimals that the kernel round keeps", 0, 6, {}, false, {0, 1}});
+  part.options.push_back(
+      {"tau", 1.0, "tau of the kernel cosine_exp: exp(tau (cos - 1))", 0, 1e4, {}, false, {1.0, 3.0}});
   return part;
 }
 

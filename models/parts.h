@@ -9,12 +9,6 @@
 
 namespace crosstalk {
 
-/// Options with their checks.
-struct Part {
-  std::vector<OptionSpec> options;
-  std::function<void(Options&)> resolve = {};
-};
-
 /// feature_map with this default, the options of all maps (kernels/feature_map/maps/) and d_dot.
 Part feature_map(const std::string& default_map);
 /// key_norm none | sum | l2: what phi(k) and phi(q) are divided by.

@@ -83,12 +83,13 @@ std::vector<double> log_limits(const std::vector<double>& values) {
 
 /// The bound of the rank on capacity, within the sizes and loads of the records: for each size the largest
 /// load that a memory of so many features can solve to within the threshold.
-void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double threshold) {
+void add_theory(Drawing& drawing, const std::vector<RecordLine>& lines, double threshold,
+                const MemoryFacts& facts) {
   std::map<double, double> bounds;
   double last_load = 0;
   for (const RecordLine& line : lines) last_load = std::max(last_load, line.points.rbegin()->first);
   for (const RecordLine& line : lines)
-    if (const auto bound = rank_capacity(*line.points.begin()->second.front(), threshold)) {
+    if (const auto bound = rank_capacity(*line.points.begin()->second.front(), threshold, facts)) {
       const auto size = static_cast<double>(line.d_dot);
       // Where two settings differ, neither line is a theorem for both.
       if (const auto [at, is_new] = bounds.emplace(size, *bound); !is_new && at->second != *bound) return;
@@ -196,7 +197,7 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
       solved_text(input, metric), most <= 1 ? "one seed" : interval_name(fewest, most)));
   if (against != Against::d_dot) return drawing;
   add_fit(drawing, all, input.notes);
-  if (input.options.theory) add_theory(drawing, lines, threshold);
+  if (input.options.theory) add_theory(drawing, lines, threshold, input.options.memories);
   return drawing;
 }
 

@@ -18,6 +18,7 @@
 #include "results/asked.h"
 #include "results/published.h"
 #include "results/record.h"
+#include "results/theory.h"
 
 namespace crosstalk {
 
@@ -51,6 +52,7 @@ struct FigureOptions {
   /// on; nothing where they are not known, and then figures draw the expectation over all data.
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
   std::string label = "";  ///< of a LaTeX table; empty = "tab:" and its name
+  MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };
 
 struct FigureKind {

@@ -36,7 +36,7 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
   bool any = false, expected = false;
   for (const RecordLine& line : lines) {
     const Record& record = *line.points.begin()->second.front();
-    if (!rank_bound(record)) continue;
+    if (!rank_bound(record, input.options.memories)) continue;
     const double first = line.points.begin()->first, last = line.points.rbegin()->first;
     std::set<double> places;
     for (const auto& [load, records] : line.points) places.insert(load);
@@ -47,7 +47,7 @@ void add_rank_bounds(Drawing& drawing, const std::vector<RecordLine>& lines, con
     const std::string label = "theory: rank bound, " + line.label;
     std::vector<FigureRow> rows;
     for (const double load : places) {
-      const double bound = rank_bound_at(record, load).value_or(0);
+      const double bound = rank_bound_at(record, load, input.options.memories).value_or(0);
       if (bound <= 0 && !rows.empty() && rows.back().median <= 0) rows.clear();  // zero says nothing
       rows.push_back({label, line.d_dot, load, 0, bound});
     }
@@ -88,7 +88,7 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
   for (const RecordLine& line : lines) {
     std::vector<double> floors, of_these_runs;
     for (const auto& [load, records] : line.points) {
-      if (const auto floor = sum_rule_floor(*records.front())) floors.insert(floors.end(), {load, *floor});
+      if (const auto floor = sum_rule_floor(*records.front(), input.options.memories)) floors.insert(floors.end(), {load, *floor});
       if (const auto floor = evaluated_floor(records, input, metric))
         of_these_runs.insert(of_these_runs.end(), {load, *floor});
     }
@@ -105,8 +105,8 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
   }
   if (known.empty()) {
     input.notes
-        << "theory: the sum rule's floor binds memories that do not see the order of writes "
-           "(linear_attention, softmax) on task reassign; there are none here, and nothing is drawn behind\n";
+        << "theory: the sum rule's floor binds memories that do not see the order of writes (as linear_attention "
+           "and softmax) on task reassign; there are none here, and nothing is drawn behind\n";
     return;
   }
   drawing.overlay_names.emplace_back("theory", "Theory: best answer without order");

@@ -61,6 +61,7 @@ class FigureTest : public ::testing::Test {
     if (const char* python = std::getenv("CROSSTALK_PYTHON")) python_ = python;
     setenv("CROSSTALK_PYTHON", "/bin/false", 1);
     options_.out = folder_ / "figure";
+    options_.memories = {{"linear_attention", "delta", "peng_gate", "fwm"}, {"linear_attention", "softmax"}};
   }
   void TearDown() override {
     use_real_python();

@@ -175,14 +175,23 @@ double mean_inverse_writes(std::int64_t length, std::int64_t S) {
   return sum / weight;
 }
 
-bool reads_through_features(const Record& record) {
-  static const std::set<std::string> memories = {"linear_attention", "delta", "peng_gate", "fwm"};
-  return record.d_dot > 0 && memories.count(config_text(record, "memory.name").value_or("")) != 0;
+std::string model_part(const Record& record, const char* key) {
+  return config_text(record, key).value_or("none");
 }
 
-bool blind_to_order(const Record& record) {
-  static const std::set<std::string> memories = {"linear_attention", "softmax"};
-  return memories.count(config_text(record, "memory.name").value_or("")) != 0;
+/// A gate is another factor for every query, and LayerNorm's bias is a dimension more; RMSNorm is c_j and a part of W.
+bool reads_through_features(const Record& record, const MemoryFacts& facts) {
+  const std::string norm = model_part(record, "model.out_norm");
+  return record.d_dot > 0 &&
+         facts.bounded_by_rank.count(config_text(record, "memory.name").value_or("")) != 0 &&
+         (norm == "none" || norm == "rms") && model_part(record, "model.out_gate") == "none";
+}
+
+/// A short convolution or a shift of keys tells tokens by those before them.
+bool blind_to_order(const Record& record, const MemoryFacts& facts) {
+  return facts.order_free.count(config_text(record, "memory.name").value_or("")) != 0 &&
+         model_part(record, "model.short_conv") == "none" &&
+         model_part(record, "model.token_shift") == "none";
 }
 
 double own_load(const Record& record) { return config_number(record, "task.associations").value_or(0); }
@@ -194,28 +203,30 @@ double rank_bound_of(std::vector<double> weights, std::int64_t d) {
   return all > 0 ? 0.5 * tail(std::move(weights), d) / all : 0;
 }
 
-std::optional<double> rank_bound_at(const Record& record, double load) {
-  if (!reads_through_features(record)) return std::nullopt;
+std::optional<double> rank_bound_at(const Record& record, double load, const MemoryFacts& facts) {
+  if (!reads_through_features(record, facts)) return std::nullopt;
   const auto setting = setting_of(record, load);
   if (!setting) return std::nullopt;
   return rank_bound_in(*setting, record.d_dot);
 }
 
-std::optional<double> rank_bound(const Record& record) { return rank_bound_at(record, own_load(record)); }
+std::optional<double> rank_bound(const Record& record, const MemoryFacts& facts) {
+  return rank_bound_at(record, own_load(record), facts);
+}
 
-std::optional<double> rank_capacity(const Record& record, double loss) {
+std::optional<double> rank_capacity(const Record& record, double loss, const MemoryFacts& facts) {
   const auto d = static_cast<double>(record.d_dot);
-  if (const auto far = rank_bound_at(record, 64 * d); !far || *far <= loss) return std::nullopt;
+  if (const auto far = rank_bound_at(record, 64 * d, facts); !far || *far <= loss) return std::nullopt;
   double low = 1, high = 64 * d;  // the bound grows with the load
   while (high - low > 1) {
     const double middle = std::floor((low + high) / 2);
-    (rank_bound_at(record, middle).value_or(0) <= loss ? low : high) = middle;
+    (rank_bound_at(record, middle, facts).value_or(0) <= loss ? low : high) = middle;
   }
   return low;
 }
 
-std::optional<double> sum_rule_floor_at(const Record& record, double load) {
-  if (!blind_to_order(record)) return std::nullopt;
+std::optional<double> sum_rule_floor_at(const Record& record, double load, const MemoryFacts& facts) {
+  if (!blind_to_order(record, facts)) return std::nullopt;
   const auto setting = setting_of(record, load);
   if (!setting || !setting->reassign) return std::nullopt;
   // Two writes of an update never have the same value; values with replacement do once in `values` times.
@@ -237,8 +248,8 @@ std::optional<double> sum_rule_floor_at(const Record& record, double load) {
   return 0.5 * lost / all * distinct;
 }
 
-std::optional<double> sum_rule_floor(const Record& record) {
-  return sum_rule_floor_at(record, own_load(record));
+std::optional<double> sum_rule_floor(const Record& record, const MemoryFacts& facts) {
+  return sum_rule_floor_at(record, own_load(record), facts);
 }
 
 }  // namespace crosstalk

@@ -24,29 +24,37 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "results/record.h"
 
 namespace crosstalk {
 
+/// What memories say of themselves (models/memories/), which results/ never see: the program hands it over, by name.
+struct MemoryFacts {
+  std::set<std::string> bounded_by_rank;  ///< reads through d_dot features: y_j = W x_j c_j, one W a sequence
+  std::set<std::string> order_free;       ///< does not see the order of writes
+};
+
 /// Queries of a sequence that the protocol schlag2021 asks at most, as the released code does.
 inline constexpr int schlag_max_queries = 200;
 
-/// The rank bound of a run; nothing where it is no theorem (swap, softmax, unknown memories).
-std::optional<double> rank_bound(const Record& record);
+/// The rank bound of a run; nothing where it is no theorem (swap, softmax, unknown memories,
+/// a gate or a bias on what is read).
+std::optional<double> rank_bound(const Record& record, const MemoryFacts& facts);
 /// The same for a run that differs in its load: the vocabulary and lengths that follow from the load by
 /// default are taken to follow.
-std::optional<double> rank_bound_at(const Record& record, double load);
+std::optional<double> rank_bound_at(const Record& record, double load, const MemoryFacts& facts);
 
 /// The largest load whose rank bound is at most `loss`, at most 64 d_dot; nothing where there is no bound, or
 /// none up to there.
-std::optional<double> rank_capacity(const Record& record, double loss);
+std::optional<double> rank_capacity(const Record& record, double loss, const MemoryFacts& facts);
 
-/// The floor of a run whose memory does not see the order of writes (linear_attention, softmax), on task
-/// reassign; else nothing.
-std::optional<double> sum_rule_floor(const Record& record);
-std::optional<double> sum_rule_floor_at(const Record& record, double load);
+/// The floor of a run whose memory does not see the order of writes, on task reassign; else nothing.
+std::optional<double> sum_rule_floor(const Record& record, const MemoryFacts& facts);
+std::optional<double> sum_rule_floor_at(const Record& record, double load, const MemoryFacts& facts);
 
 /// 0.5 (1 - sum of the d largest weights / sum), for the squared singular values `weights` of the targets.
 double rank_bound_of(std::vector<double> weights, std::int64_t d);

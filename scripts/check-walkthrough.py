@@ -91,7 +91,7 @@ def main(source, build, only_apply):
          "models_memories_test")
     call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
     run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*"])
-    run_tests(made / "models/models_memories_test", ["*fading_delta*", "FadingDelta*", "Resolve*", "Describe*"])
+    run_tests(made / "models/models_memories_test", ["*fading_delta*", "FadingDelta*", "Resolve*", "Describe*", "OrderLaw*", "RankLaw*"])
     crosstalk = str(made / "crosstalk")
     call(crosstalk, "describe", "fading_delta")
     call(crosstalk, "describe", "relu2")

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "experiments/training/memory_facts.h"
 #include "results/select.h"
 #include "results/theory.h"
 #include "tasks/sequence_buffer.h"
@@ -68,7 +69,7 @@ double order_blind_loss(const SequenceView& sequence, const Vocabulary& vocabula
 
 std::optional<double> evaluated_sum_rule_floor(const Record& record, const std::string& metric) {
   if (metric != "eval_loss" && metric != "test_loss") return std::nullopt;
-  if (!sum_rule_floor(record)) return std::nullopt;
+  if (!sum_rule_floor(record, memory_facts())) return std::nullopt;
   if (metric == "eval_loss" && config_text(record, "eval.protocol").value_or("uniform") != "uniform")
     return std::nullopt;
   const auto sequences = config_number(record, "eval.sequences");

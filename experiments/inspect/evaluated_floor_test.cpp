@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "experiments/training/memory_facts.h"
 #include "results/theory.h"
 #include "tasks/sequence_buffer.h"
 #include "tasks/testing.h"
@@ -68,7 +69,7 @@ TEST(EvaluatedFloor, LiesAroundTheExpectation) {
   }
   const double mean = sum / runs, error = std::sqrt((squares / runs - mean * mean) / runs);
   EXPECT_EQ(seen.size(), std::size_t{runs});
-  EXPECT_NEAR(mean, *sum_rule_floor(run_of(1)), 4 * error);
+  EXPECT_NEAR(mean, *sum_rule_floor(run_of(1), memory_facts()), 4 * error);
 }
 
 TEST(EvaluatedFloor, IsSaidOnlyWhereItIsKnown) {

@@ -186,7 +186,7 @@ class Inspector {
   void add_tensor(const std::string& name, const Tensor<double>& tensor) {
     add(name, dims_of(tensor), values_of(tensor));
     InspectArray& array = result_.arrays.back();
-    const MemoryKind& kind = *find_memory(config_.get_string("memory.name"));
+    const Memory& kind = *find_memory(config_.get_string("memory.name"));
     for (const MemoryInput& input : kind.inputs) {
       if (input.name != name) continue;
       array.shape = shape_of(input.per);

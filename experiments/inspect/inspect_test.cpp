@@ -120,7 +120,7 @@ std::vector<double> output_of_state(const Inspection& inspection) {
 class InspectMemory : public testing::TestWithParam<std::string> {};
 
 TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   for (const int heads : {1, 2}) {
     SCOPED_TRACE(heads);
     const Options config = config_of(kind.name, "model.heads = " + std::to_string(heads));
@@ -171,7 +171,7 @@ TEST_P(InspectMemory, ShowsWhatItCalculatesWith) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, InspectMemory, testing::ValuesIn([] {
                            std::vector<std::string> names;
-                           for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+                           for (const Memory& kind : all_memories()) names.push_back(kind.name);
                            return names;
                          }()),
                          [](const auto& one) { return one.param; });

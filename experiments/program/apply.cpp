@@ -37,10 +37,10 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
-const MemoryKind& memory_of(const std::string& name) {
-  if (const MemoryKind* kind = find_memory(name)) return *kind;
+const Memory& memory_of(const std::string& name) {
+  if (const Memory* kind = find_memory(name)) return *kind;
   std::vector<std::string> names;
-  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  for (const Memory& kind : all_memories()) names.push_back(kind.name);
   const std::string near = nearest_name(name, names);
   throw UsageError(fmt::format(
       "apply: unknown memory '{}'; {}", name,
@@ -133,9 +133,9 @@ std::vector<std::string> arrays_beside(const fs::path& folder, const std::vector
 }
 
 /// What stands in the files goes into the equation, but for files of other names: says which.
-void warn_of_surplus(const MemoryKind& kind, const fs::path& folder, Console& console) {
+void warn_of_surplus(const Memory& kind, const fs::path& folder, Console& console) {
   std::vector<std::string> inputs = {"d_o"};
-  for (const ApplyInput& input : apply_inputs(kind.name, {})) inputs.push_back(input.name);
+  for (const ApplyInput& input : apply_inputs(kind, {})) inputs.push_back(input.name);
   const std::vector<std::string> surplus = arrays_beside(folder, inputs);
   if (!surplus.empty())
     print_warning(console, fmt::format("{} does not read {} in {}; its inputs are {}", kind.name,
@@ -143,13 +143,14 @@ void warn_of_surplus(const MemoryKind& kind, const fs::path& folder, Console& co
 }
 
 /// Sizes from q, k and v, then every input against its shape.
-Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
+Inputs read_inputs(const Memory& kind, const std::map<std::string, OptionValue>& given,
+                   const fs::path& folder) {
   if (!fs::is_directory(folder))
     throw UsageError(fmt::format("apply: --in {} is not a folder", folder.string()));
   Inputs inputs;
   const auto file = [&](const std::string& name) { return folder / (name + ".npy"); };
   const auto expected = [&](const std::string& name) {
-    for (const ApplyInput& input : apply_inputs(kind.name, inputs.sizes))
+    for (const ApplyInput& input : apply_inputs(kind, inputs.sizes))
       if (input.name == name) return input.shape;
     return std::string();
   };
@@ -181,7 +182,8 @@ Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
                   .K = at(q, 3),
                   .V = at(v, rank_v - 1),
                   .N = rank_v == 5 ? at(v, 2) : 1};
-  for (const ApplyInput& input : apply_inputs(kind.name, inputs.sizes)) {
+  inputs.sizes = with_letters(kind, inputs.sizes, given);
+  for (const ApplyInput& input : apply_inputs(kind, inputs.sizes)) {
     auto array = read_array(file(input.name));
     if (!array && !input.optional) array = needed(input.name);
     if (!array) continue;
@@ -196,9 +198,9 @@ Inputs read_inputs(const MemoryKind& kind, const fs::path& folder) {
   return inputs;
 }
 
-std::map<std::string, OptionValue> settings_of(const MemoryKind& kind, const Arguments& arguments) {
+std::map<std::string, OptionValue> settings_of(const Memory& kind, const Arguments& arguments) {
   std::vector<OptionSpec> specs = kind.options;
-  const std::vector<OptionSpec> extra = apply_extra_options(kind.name);
+  const std::vector<OptionSpec> extra = apply_extra_options(kind);
   specs.insert(specs.end(), extra.begin(), extra.end());
   std::vector<std::string> names;
   for (const OptionSpec& spec : specs) names.push_back(spec.name);
@@ -246,10 +248,10 @@ void fill(const Tensor<Real>& tensor, const Array& array, Device device) {
 
 /// o, state_NAME, and d_NAME of every input where there is a d_o.
 template <class Real>
-std::map<std::string, Array> compute(const MemoryKind& kind, const Options& options, const Inputs& inputs,
+std::map<std::string, Array> compute(const Memory& kind, const Options& options, const Inputs& inputs,
                                      Device device, Precision products) {
   const bool train = inputs.cotangent.has_value();
-  ApplyModel<Real> model(kind.name, options, inputs.sizes, inputs.present, device, train, products);
+  ApplyModel<Real> model(kind, options, inputs.sizes, inputs.present, device, train, products);
   for (const auto& [name, array] : inputs.arrays) fill(model.input(name), array, device);
   if (train) fill(model.cotangent(), *inputs.cotangent, device);
   std::optional<CudaStream> stream;
@@ -267,8 +269,7 @@ std::map<std::string, Array> compute(const MemoryKind& kind, const Options& opti
     std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
     if (name == "z" || name == "n") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
     if (name == "m") shape = {t.dims[0], t.dims[2]};                            // a number, [B,H]
-    for (const ApplyInput& input :
-         apply_inputs(kind.name, s)) {  // as its start, unless a map has made keys wider
+    for (const ApplyInput& input : apply_inputs(kind, s)) {  // as its start, unless a map has made keys wider
       const std::int64_t size =
           std::accumulate(input.dims.begin(), input.dims.end(), std::int64_t{1}, std::multiplies<>());
       if (input.name == start_name(name) && size == t.size()) shape = wide(input.dims);
@@ -306,13 +307,13 @@ void write_array(const fs::path& path, const Array& array, bool is_double) {
 }
 
 int run_apply(const Arguments& arguments, Console& console) {
-  const MemoryKind& kind = memory_of(arguments.positional.at(0));
+  const Memory& kind = memory_of(arguments.positional.at(0));
   if (!arguments.has("in") || !arguments.has("out"))
     throw UsageError("apply: needs --in DIR with q.npy, k.npy, v.npy and the memory's gates, and --out DIR");
   std::map<std::string, OptionValue> given = settings_of(kind, arguments);
   const std::string form = arguments.get("form", "automatic"), precision = arguments.get("precision", "fp64");
   if (form != "automatic") {
-    const std::vector<std::string> forms = apply_forms(kind.name);
+    const std::vector<std::string> forms = apply_forms(kind);
     if (std::find(forms.begin(), forms.end(), form) == forms.end())
       throw UsageError(
           fmt::format("apply: --form {}: {} has {}", form, kind.name, join(forms, ", ", " and ")));
@@ -322,11 +323,11 @@ int run_apply(const Arguments& arguments, Console& console) {
   if (const std::string why = choose_device(arguments.get("device", "cpu"), chosen); !why.empty())
     print_note(console, why);
   if (chosen.device == Device::cuda) cuda_set_device(chosen.cuda_device);
-  const Inputs inputs = read_inputs(kind, arguments.get("in"));
+  const Inputs inputs = read_inputs(kind, given, arguments.get("in"));
   warn_of_surplus(kind, arguments.get("in"), console);
   std::map<std::string, Array> results;
   try {
-    const Options options = apply_options(kind.name, inputs.sizes, given);
+    const Options options = apply_options(kind, inputs.sizes, given);
     const Precision products = precision == "tf32"   ? Precision::tf32
                                : precision == "bf16" ? Precision::bf16
                                                      : Precision::full;

@@ -24,6 +24,7 @@
 #include "experiments/sharing/progress.h"
 #include "experiments/training/pack.h"
 #include "kernels/base/parallel.h"
+#include "models/memory.h"
 #include "models/probe_model.h"
 #include "tasks/task.h"
 
@@ -362,10 +363,12 @@ double step_flops(const Run& run) {
   const auto e = static_cast<double>(run.config.get_int("model.embedding"));
   const auto d = static_cast<double>(run.config.get_int("model.d_key"));
   const auto B = static_cast<double>(run.config.get_int("train.batch"));
-  const double p = run.d_dot > 0 ? static_cast<double>(run.d_dot) : d;
-  const std::string& memory = run.config.get_string("memory.name");
-  const bool sums = memory == "softmax" || memory == "linear_attention";
-  return (vocabulary.second_key ? 12 : 6) * S * e * d + 6 * B * e * d + (sums ? 6 : 14) * p * B * L * Q;
+  const auto heads = static_cast<double>(run.config.get_int("model.heads"));
+  const Memory& memory = memory_named(run.config.get_string("memory.name"));
+  const double K = (run.d_dot > 0 ? static_cast<double>(run.d_dot) : d) / heads,
+               V = vocabulary.values / heads;
+  return (vocabulary.second_key ? 12 : 6) * S * e * d + 6 * B * e * d +
+         B * heads * memory.flops(run.config, K, V, L, Q);
 }
 
 Run bench_run(const Run& run, std::int64_t seed, std::int64_t steps) {
@@ -412,9 +415,10 @@ const Command bench_command = {
     "replicas of its first run in lockstep, and prints model-steps a second, microseconds a\n"
     "model-step, the arithmetic of a step and its share of a floor. The time of N steps is taken\n"
     "from that of 2 N, so that preparation and evaluation do not count. The arithmetic is\n"
-    "6 S e d + 6 B e d + c p B L Q (S keys, e embedding, d = d_key, B batch, p = d_dot, L tokens,\n"
-    "Q queries; c = 6 for softmax and linear attention, 14 for the others). With --study-packs: the\n"
-    "whole study side by side for some seconds, as 'run' would train it. Records nothing.\n\n"
+    "6 S e d + 6 B e d + B M (S keys, e embedding, d = d_key, B batch; M about what the memory takes\n"
+    "for a sequence: 6 p L Q for softmax and linear attention, 14 p L Q for the delta rule, p = d_dot,\n"
+    "L tokens, Q queries). With --study-packs: the whole study side by side for some seconds, as\n"
+    "'run' would train it. Records nothing.\n\n"
     "Examples:\n"
     "  crosstalk bench experiments/quickstart.toml --set task.associations=20 --replicas 1,4\n"
     "  crosstalk bench experiments/schlag2021_capacity.toml --set task.associations=100 --device cuda\n"

@@ -26,6 +26,10 @@ TEST(Bench, FlopsOfAStepAreThoseOfTheFormula) {
   EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"softmax\"")), tables + 6. * 64 * 32 * 100);
   EXPECT_DOUBLE_EQ(step_flops(run_of("reassign", 100, "name = \"delta\"\nfeature_map = \"dpfp\"\nnu = 1")),
                    tables + 14. * 128 * 32 * 200);
+  EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"retnet\"")), tables + 6. * 64 * 32 * 100);
+  EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"kda\"")), tables + 18. * 64 * 32 * 100);
+  // A state of 100 x 64 numbers is formed, whatever is asked.
+  EXPECT_DOUBLE_EQ(step_flops(run_of("recall", 100, "name = \"fwm\"")), tables + 24. * 64 * 100 * 32 * 100);
 }
 
 TEST(Bench, RunsDifferInSeedsOnlyAndDoNotStopEarly) {

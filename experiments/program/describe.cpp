@@ -43,7 +43,7 @@ struct Section {
 std::vector<Section> sections() {
   std::vector<Section> all;
   for (const TaskKind& kind : task_kinds()) all.push_back({"task", kind.name, &kind.options});
-  for (const MemoryKind& kind : memory_kinds()) all.push_back({"memory", kind.name, &kind.options});
+  for (const Memory& kind : all_memories()) all.push_back({"memory", kind.name, &kind.options});
   all.push_back({"model", "", &model_options()});
   all.push_back({"train", "", &train_options()});
   all.push_back({"eval", "", &eval_options()});
@@ -109,14 +109,14 @@ std::string options_text(const std::string& prefix, const std::vector<OptionSpec
 struct Sizes {
   std::int64_t d_key = 0, d_dot = 0, state = 0;
 };
-std::optional<Sizes> default_sizes(const MemoryKind& kind) {
+std::optional<Sizes> default_sizes(const Memory& kind) {
   Options options;
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
   options.set("memory.name", kind.name);
   resolve_model(options, {kKeys, kValues});
   try {
-    if (kind.resolve != nullptr) kind.resolve(options);
+    kind.resolve(options);
     return Sizes{options.get_int("model.d_key"), kind.d_dot(options),
                  kind.state_size(options, kValues, kLength)};
   } catch (const OptionError&) {
@@ -129,7 +129,7 @@ struct ParameterInfo {
   std::vector<int> dims;
 };
 /// A study that says nothing but the memory's name; none where the memory needs more.
-std::optional<Options> default_options(const MemoryKind& kind) {
+std::optional<Options> default_options(const Memory& kind) {
   Options options;
   fill_defaults(options, "model", model_options());
   fill_defaults(options, "memory", kind.options);
@@ -170,13 +170,13 @@ Description describe(const TaskKind& kind) {
            {"options", options_json("task", kind.options)}}};
 }
 
-Description describe(const MemoryKind& kind) {
+Description describe(const Memory& kind) {
   Description described = {
-      fmt::format("{} (memory): {}\n\n{}", kind.name, kind.summary, wrap(kind.description, kWidth)),
+      fmt::format("{} (memory): {}\n\n{}", kind.name, kind.summary, wrap(kind.description(), kWidth)),
       {{"kind", "memory"},
        {"name", kind.name},
        {"summary", kind.summary},
-       {"description", kind.description}}};
+       {"description", kind.description()}}};
   if (const auto sizes = default_sizes(kind)) {
     const std::string d_dot =
         sizes->d_dot == 0 ? "none (no feature map bounds it)" : fmt::format("{}", sizes->d_dot);
@@ -194,14 +194,21 @@ Description describe(const MemoryKind& kind) {
   described.json["options"] = options_json("memory", kind.options);
   described.text += "\nInputs (crosstalk apply):";
   Json inputs = Json::array();
-  for (const ApplyInput& input : apply_inputs(kind.name, {})) {
+  for (const ApplyInput& input : apply_inputs(kind, {})) {
     described.text += fmt::format(" {} {}{};", input.name, input.shape, input.optional ? " (optional)" : "");
     inputs.push_back({{"name", input.name}, {"shape", input.shape}, {"optional", input.optional}});
+    for (const MemoryInput& one : kind.inputs)
+      if (one.name == input.name && !one.symbol.empty()) inputs.back()["symbol"] = one.symbol;
   }
   described.text.back() = '\n';
   described.json["inputs"] = inputs;
   described.json["states"] = kind.states;
+  described.json["does"] = kind.does;
+  described.json["family"] = title_of(kind.family);
   described.json["equation"] = kind.equation;
+  described.json["laws"] = kind.laws;
+  described.json["bounded_by_rank"] = kind.bounded_by_rank;
+  described.json["order_free"] = kind.order_free;
   described.json["source"] = kind.source;
   const std::optional<Options> options = default_options(kind);
   if (options) {
@@ -227,9 +234,9 @@ Description describe(const MemoryKind& kind) {
     described.json["half_life_at_start"] = {
         {"median", quantile(0.5)}, {"low", quantile(0.05)}, {"high", quantile(0.95)}};
   }
-  const std::vector<std::string> forms = apply_forms(kind.name);
+  const std::vector<std::string> forms = apply_forms(kind);
   described.json["forms"] = forms;
-  described.text += fmt::format("Forms: {}\n", join(forms, ", "));
+  described.text += fmt::format("Forms: {} (crosstalk describe forms)\n", join(forms, ", "));
   return described;
 }
 
@@ -287,7 +294,7 @@ std::vector<Description> find(const std::string& name) {
   std::vector<Description> found;
   for (const TaskKind& kind : task_kinds())
     if (same_name(kind.name, name)) found.push_back(describe(kind));
-  for (const MemoryKind& kind : memory_kinds())
+  for (const Memory& kind : all_memories())
     if (same_name(kind.name, name)) found.push_back(describe(kind));
   for (const FeatureMapInfo& info : feature_map_infos())
     if (same_name(info.name, name)) found.push_back(describe(info));
@@ -375,7 +382,7 @@ std::vector<Description> find_loosely(const std::string& name) {
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const TaskKind& kind : task_kinds()) names.push_back(kind.name);
-  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  for (const Memory& kind : all_memories()) names.push_back(kind.name);
   for (const FeatureMapInfo& info : feature_map_infos()) names.push_back(info.name);
   for (const FigureKind& kind : figure_kinds()) names.push_back(kind.name);
   for (const Topic& topic : topics()) names.push_back(topic.name);

@@ -10,6 +10,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/inspect/evaluated_floor.h"
+#include "experiments/training/memory_facts.h"
 #include "kernels/base/names.h"
 #include "kernels/base/options.h"
 
@@ -91,6 +92,7 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   FigureOptions options;
   options.out = base_of(arguments.get("out", figure));
   options.theory = !arguments.has("no-theory");
+  options.memories = memory_facts();
   options.title = arguments.get("title");
   if (arguments.has("threshold")) options.threshold = arguments.number("threshold", 0, 0);
   options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));

@@ -35,7 +35,7 @@ Listing list_tasks() {
 
 Listing list_memories() {
   Listing listing{{"name", "summary"}};
-  for (const MemoryKind& kind : memory_kinds())
+  for (const Memory& kind : all_memories())
     listing.items.push_back({{"name", kind.name}, {"summary", kind.summary}});
   return listing;
 }

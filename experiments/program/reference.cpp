@@ -9,6 +9,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
+#include "experiments/program/memory_tables.h"
 #include "experiments/program/topics.h"
 #include "experiments/training/training.h"
 #include "kernels/base/options.h"
@@ -25,12 +26,6 @@ std::vector<std::string> flags_of(const CommandOption& option) {
   std::vector<std::string> flags = {fmt::format("--{}", option.name.substr(0, comma))};
   if (comma != std::string::npos) flags.push_back(fmt::format("-{}", option.name.substr(comma + 1)));
   return flags;
-}
-
-std::string cell(std::string text) {
-  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
 }
 
 std::string options_table(const std::string& prefix, const std::vector<OptionSpec>& options) {
@@ -70,7 +65,7 @@ std::string topic_text(const Topic& topic) {
 
 std::string reference() {
   std::string text =
-      "# Reference\n\nEverything that the program knows of itself: `crosstalk reference > docs/reference.md` "
+      "# Reference\n\nEverything that the program knows of itself: `ninja -C build/cpu documents` "
       "makes this "
       "page, a test keeps it current. `crosstalk describe NAME` says the same of one name, `crosstalk help "
       "COMMAND` of a "
@@ -96,8 +91,8 @@ std::string reference() {
     text += fmt::format("### {}\n\n{}.\n\n{}\n\n", kind.name, kind.summary, kind.description) +
             options_table("task", kind.options);
   text += "## Memories\n\n";
-  for (const MemoryKind& kind : memory_kinds())
-    text += fmt::format("### {}\n\n{}.\n\n{}\n\n", kind.name, kind.summary, kind.description) +
+  for (const Memory& kind : all_memories())
+    text += fmt::format("### {}\n\n{}.\n\n{}\n\n", kind.name, kind.summary, kind.description()) +
             options_table("memory", kind.options);
   text += "## Feature maps\n\n| name | phi(k) | d_dot | source |\n|---|---|---|---|\n";
   for (const FeatureMapInfo& info : feature_map_infos())
@@ -192,8 +187,16 @@ std::string fish_completion() {
   return text;
 }
 
-int run_reference(const Arguments&, Console& console) {
-  console.out << reference();
+int run_reference(const Arguments& arguments, Console& console) {
+  const std::string page = arguments.positional.empty() ? "" : arguments.positional[0];
+  if (page.empty())
+    console.out << reference();
+  else if (page == "memories")
+    console.out << memories_table();
+  else if (page == "apply")
+    console.out << apply_table();
+  else
+    throw UsageError(fmt::format("reference: '{}' is none of memories and apply", page));
   return exit_done;
 }
 
@@ -251,11 +254,12 @@ extern const Command reference_command, completion_command, man_command;
 const Command reference_command = {
     "reference",
     "print every key, column, figure, task and memory as one page",
-    "",
-    "Markdown on stdout; docs/reference.md is made by it.\n\nExample:\n  crosstalk reference > "
-    "reference.md\n",
+    "[memories|apply]",
+    "Markdown on stdout; docs/reference.md is made by it. With 'memories' the table of memories that\n"
+    "README has, with 'apply' that of docs/apply.md: inputs, equations and states.\n\n"
+    "Example:\n  crosstalk reference > reference.md\n",
     0,
-    0,
+    1,
     "",
     {},
     run_reference,

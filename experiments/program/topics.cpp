@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "models/engines.h"
 #include "results/published.h"
 
 namespace crosstalk::program {
@@ -27,6 +28,37 @@ std::string published_text() {
       "name.\n\n"
       "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
       "  mine,1,recall,40,64,0.0312\n";
+  return text;
+}
+
+/// Which forms of a recurrence compute what, as its engine says (models/engines.h).
+std::string forms_text() {
+  struct Row {
+    const char* what;
+    RecurrenceKind kind;
+  };
+  const Row rows[] = {{"no decay, or one number a token", {}},
+                      {"a decay of every key channel", {.channel_decay = true}},
+                      {"a decay of every value channel", {.value_decay = true}},
+                      {"an erase along any two vectors", {.erase = Erase::free}},
+                      {"several writes a token", {.several_writes = true}}};
+  std::string text =
+      "A memory with a matrix state has forms of equal results; memory.form names one, 'automatic' goes by "
+      "shapes.\n"
+      "recurrent: token after token. chunk: states from chunk to chunk, products of matrices inside. query: "
+      "weights of\n"
+      "tokens from the query's side, no state. parallel: weights as a T x T matrix. A form computes a memory "
+      "if it\n"
+      "covers all that the memory does:\n\n";
+  text += fmt::format("  {:<32}", "");
+  for (const std::string& form : form_names())
+    if (form != name_of(Form::automatic)) text += fmt::format("{:>11}", form);
+  for (const Row& row : rows) {
+    text += fmt::format("\n  {:<32}", row.what);
+    for (const std::string& form : form_names())
+      if (form != name_of(Form::automatic))
+        text += fmt::format("{:>11}", covers(form_of(form), row.kind) ? "x" : "-");
+  }
   return text;
 }
 
@@ -61,6 +93,7 @@ const std::vector<Topic>& topics() {
        "Each block is a product of its axes and the seeds; blocks are added up, and what two blocks ask for "
        "is one "
        "run. Without [[grid]] every memory is trained once for each seed."},
+      {"forms", "the equal forms of a recurrence, and which of them cover a memory", forms_text()},
       {"base_conv", "a layer of model.stack: a short convolution, gated (Zoology, arXiv 2312.04927)",
        "  model.name  = \"language\"\n  model.stack = \"base_conv memory\"     # a layer of it, then the "
        "study's memory\n\n"

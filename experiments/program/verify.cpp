@@ -202,7 +202,7 @@ Run run_of(const Record& record) {
                     memory = text_at(record.config, "memory.name");
   if (schema.find_task(task) == nullptr)
     throw std::runtime_error(fmt::format("this crosstalk has no task '{}'", task));
-  const MemoryKind* kind = schema.find_memory(memory);
+  const SchemaMemory* kind = schema.find_memory(memory);
   if (kind == nullptr) throw std::runtime_error(fmt::format("this crosstalk has no memory '{}'", memory));
   Run run;
   for (const auto& [key, json] : record.config.items()) {
@@ -229,9 +229,8 @@ Run run_of(const Record& record) {
   run.label = record.label;
   run.seed = record.seed;
   const TaskSizes sizes = schema.find_task(task)->sizes(run.config);
-  if (kind->d_dot) run.d_dot = kind->d_dot(run.config);
-  if (kind->state_size)
-    run.state_size = kind->state_size(run.config, sizes.vocabulary.values, sizes.eval_length);
+  run.d_dot = kind->d_dot(run.config);
+  run.state_size = kind->state_size(run.config, sizes.vocabulary.values, sizes.eval_length);
   return run;
 }
 

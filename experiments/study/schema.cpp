@@ -55,7 +55,7 @@ std::string said_elsewhere(const std::string& name) {
 }  // namespace
 
 const SchemaTask* Schema::find_task(const std::string& name) const { return find_named(tasks, name); }
-const MemoryKind* Schema::find_memory(const std::string& name) const { return find_named(memories, name); }
+const SchemaMemory* Schema::find_memory(const std::string& name) const { return find_named(memories, name); }
 std::vector<std::string> Schema::task_names() const { return names_of(tasks); }
 std::vector<std::string> Schema::memory_names() const { return names_of(memories); }
 
@@ -65,7 +65,7 @@ std::vector<std::string> Schema::keys() const {
     for (const OptionSpec& spec : specs) all.insert(fmt::format("{}.{}", prefix, spec.name));
   };
   for (const SchemaTask& task : tasks) add("task", task.options);
-  for (const MemoryKind& memory : memories) add("memory", memory.options);
+  for (const SchemaMemory& memory : memories) add("memory", memory.options);
   add("model", model);
   add("train", train);
   add("eval", eval);
@@ -127,7 +127,7 @@ const OptionSpec* find_option(const Schema& schema, const std::string& task, con
     return kind ? find_spec(kind->options, name) : nullptr;
   }
   if (prefix == "memory") {
-    const MemoryKind* kind = schema.find_memory(memory);
+    const SchemaMemory* kind = schema.find_memory(memory);
     return kind ? find_spec(kind->options, name) : nullptr;
   }
   return nullptr;

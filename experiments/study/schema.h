@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/batch.h"
 #include "kernels/base/options.h"
-#include "models/memory.h"
 
 namespace crosstalk {
 
@@ -30,15 +30,25 @@ struct SchemaTask {
   std::function<TaskSizes(const Options&)> sizes;  ///< of resolved options
 };
 
+/// A memory as the reader of studies sees it (Memory without what builds it).
+struct SchemaMemory {
+  std::string name;
+  std::vector<OptionSpec> options;                         ///< under "memory.", without "name"
+  std::function<void(Options&)> resolve;                   ///< may be empty
+  std::function<std::int64_t(const Options&)> d_dot = {};  ///< of resolved options; may be empty
+  /// Of resolved options, values and length of an evaluation sequence; may be empty.
+  std::function<std::int64_t(const Options&, std::int64_t, std::int64_t)> state_size = {};
+};
+
 struct Schema {
   std::vector<SchemaTask> tasks;
-  std::vector<MemoryKind> memories;
+  std::vector<SchemaMemory> memories;
   std::vector<OptionSpec> model, train, eval;
   std::function<void(Options&, const Vocabulary&)> resolve_model;  ///< may be empty
   std::function<void(Options&)> resolve_training;                  ///< may be empty
 
   const SchemaTask* find_task(const std::string& name) const;
-  const MemoryKind* find_memory(const std::string& name) const;
+  const SchemaMemory* find_memory(const std::string& name) const;
   std::vector<std::string> task_names() const;
   std::vector<std::string> memory_names() const;
 

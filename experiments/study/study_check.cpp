@@ -29,7 +29,7 @@ std::vector<const OptionSpec*> candidates(const Schema& schema, const std::strin
   if (key.compare(0, 5, "task.") == 0) {
     for (const SchemaTask& task : schema.tasks) add(find_option(schema, task.name, "", key));
   } else if (key.compare(0, 7, "memory.") == 0) {
-    for (const MemoryKind& memory : schema.memories) add(find_option(schema, "", memory.name, key));
+    for (const SchemaMemory& memory : schema.memories) add(find_option(schema, "", memory.name, key));
   } else {
     add(find_option(schema, "", "", key));
   }

@@ -247,7 +247,7 @@ class Reader {
       blame_.fail(entry.at, fmt::format("[memories.{}] has no name; add name = {}", entry.key,
                                         join_names(schema_.memory_names())));
     }
-    const MemoryKind* kind = schema_.find_memory(memory.name);
+    const SchemaMemory* kind = schema_.find_memory(memory.name);
     if (!kind && memory.name == "base_conv")
       blame_.fail(memory.name_at,
                   "base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" "
@@ -281,7 +281,7 @@ class Reader {
   }
 
   /// Strict: a memory's own table may set only what that memory has.
-  void check_memory_option(const MemoryKind& kind, const std::string& key, const Flat& flat) const {
+  void check_memory_option(const SchemaMemory& kind, const std::string& key, const Flat& flat) const {
     if (find_option(schema_, "", kind.name, key)) return;
     std::vector<std::string> names;
     for (const OptionSpec& spec : kind.options) names.push_back(spec.name);

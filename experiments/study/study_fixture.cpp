@@ -81,7 +81,7 @@ Schema make_schema() {
                   {"reassign", reassign, resolve_recall, recall_sizes}};
   const auto memory = [](const char* name, std::vector<OptionSpec> options, auto resolve, auto d_dot,
                          auto state) {
-    MemoryKind kind;
+    SchemaMemory kind;
     kind.name = name;
     kind.options = std::move(options);
     kind.resolve = resolve;

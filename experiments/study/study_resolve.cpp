@@ -41,7 +41,7 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
                                                join_names(schema.task_names())));
   }
   const SchemaTask& task = *schema.find_task(std::get<std::string>(name->second.value));
-  const MemoryKind& kind = *schema.find_memory(memory);
+  const SchemaMemory& kind = *schema.find_memory(memory);
 
   Run run;
   Options& options = run.config;

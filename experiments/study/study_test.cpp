@@ -307,7 +307,7 @@ TEST(StudyExpansion, EveryMemoryAddsThoseWithoutATable) {
   std::set<std::string> labels;
   for (const auto& run : all.runs) labels.insert(run.label);
   std::set<std::string> want = {"mine"};
-  for (const MemoryKind& kind : fixture_schema().memories)
+  for (const SchemaMemory& kind : fixture_schema().memories)
     if (kind.name != "delta") want.insert(kind.name);
   EXPECT_EQ(labels, want);
   EXPECT_EQ(parse(head + base).runs.size(), fixture_schema().memories.size());

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "kernels/optimizer/book_keeping.h"
 #include "tasks/sequence_buffer.h"
@@ -21,6 +22,8 @@ namespace {
 using Eigen::MatrixXd;
 using testing::Settings;
 using testing::whole;
+
+const MemoryFacts kFacts = {{"linear_attention", "delta"}, {"linear_attention", "softmax"}};
 
 struct Case {
   const char* task;
@@ -119,7 +122,7 @@ const std::vector<Case>& cases() {
 TEST(Theory, TheBestMatrixOfARankStandsOnTheRankBound) {
   for (const Case& c : cases()) {
     const Record record = record_of(c, "delta");
-    const auto bound = rank_bound(record);
+    const auto bound = rank_bound(record, kFacts);
     ASSERT_TRUE(bound.has_value());
     const double best = reported_loss(
         c, c.schlag && c.d_dot > 50 ? 3 : 3000,
@@ -146,7 +149,7 @@ TEST(Theory, TheBestMatrixOfARankStandsOnTheRankBound) {
 TEST(Theory, TheMeanOfTheWritesStandsOnTheSumRuleFloor) {
   for (const Case& c : cases()) {
     const Record record = record_of(c, "softmax");
-    const auto floor = sum_rule_floor(record);
+    const auto floor = sum_rule_floor(record, kFacts);
     if (std::string(c.task) == "recall") {
       EXPECT_FALSE(floor.has_value());
       continue;
@@ -176,7 +179,7 @@ TEST(Theory, AgreesWithTheBaselinesOfTheTask) {
   for (const Case& c : cases()) {
     if (c.schlag || std::string(c.task) != "reassign") continue;
     const auto numbers = testing::make_task(c.task, c.settings)->baselines();
-    EXPECT_EQ(*sum_rule_floor(record_of(c, "linear_attention")), numbers.at("sum_rule_floor_exact"));
+    EXPECT_EQ(*sum_rule_floor(record_of(c, "linear_attention"), kFacts), numbers.at("sum_rule_floor_exact"));
   }
 }
 
@@ -195,59 +198,76 @@ TEST(Theory, TheMeanInverseOfTheWritesIsThatOfTheBinomialDistribution) {
                     {{"associations", whole(S)}, {"eval_length", whole(length)}, {"update_fraction", -1.0}},
                     false,
                     8};
-    EXPECT_NEAR(*sum_rule_floor(record_of(c, "softmax")), 0.5 * (1 - sum / weight) * (1 - 1.0 / S), 1e-11);
+    EXPECT_NEAR(*sum_rule_floor(record_of(c, "softmax"), kFacts), 0.5 * (1 - sum / weight) * (1 - 1.0 / S), 1e-11);
   }
 }
 
 TEST(Theory, SaysNothingWhereItIsNoTheorem) {
   const Case recall = {"recall", {{"associations", whole(30)}}, false, 12};
-  EXPECT_TRUE(rank_bound(record_of(recall, "linear_attention")).has_value());
-  EXPECT_FALSE(rank_bound(record_of(recall, "softmax")).has_value());
-  EXPECT_FALSE(rank_bound(record_of(recall, "a_memory_of_tomorrow")).has_value());
+  EXPECT_TRUE(rank_bound(record_of(recall, "linear_attention"), kFacts).has_value());
+  EXPECT_FALSE(rank_bound(record_of(recall, "softmax"), kFacts).has_value());
+  EXPECT_FALSE(rank_bound(record_of(recall, "a_memory_of_tomorrow"), kFacts).has_value());
   Case swap = {"swap", {}, false, 12};
-  EXPECT_FALSE(rank_bound(record_of(swap, "delta")).has_value());
-  EXPECT_FALSE(sum_rule_floor(record_of(swap, "softmax")).has_value());
+  EXPECT_FALSE(rank_bound(record_of(swap, "delta"), kFacts).has_value());
+  EXPECT_FALSE(sum_rule_floor(record_of(swap, "softmax"), kFacts).has_value());
   const Case reassign = {"reassign", {{"associations", whole(30)}}, false, 12};
-  EXPECT_FALSE(sum_rule_floor(record_of(reassign, "delta")).has_value());
+  EXPECT_FALSE(sum_rule_floor(record_of(reassign, "delta"), kFacts).has_value());
   Record other = record_of(recall, "delta");
   other.config["model.name"] = "language";
-  EXPECT_FALSE(rank_bound(other).has_value());
+  EXPECT_FALSE(rank_bound(other, kFacts).has_value());
+  // A gate is another factor for every query, LayerNorm's bias a dimension more; RMSNorm is neither.
+  for (const auto& [key, part, bounded] : {std::tuple{"model.out_gate", "silu", false},
+                                           {"model.out_norm", "layer", false},
+                                           {"model.out_norm", "group", false},
+                                           {"model.out_norm", "rms", true}}) {
+    other = record_of(recall, "delta");
+    other.config[key] = part;
+    EXPECT_EQ(rank_bound(other, kFacts).has_value(), bounded) << part;
+  }
+  // Keys mixed with those before them tell the order.
+  for (const char* key : {"model.short_conv", "model.token_shift"}) {
+    other = record_of(reassign, "softmax");
+    EXPECT_TRUE(sum_rule_floor(other, kFacts).has_value());
+    other.config[key] = "k";
+    EXPECT_FALSE(sum_rule_floor(other, kFacts).has_value()) << key;
+  }
   other = record_of(recall, "delta");
   other.d_dot = 0;
-  EXPECT_FALSE(rank_bound(other).has_value());
+  EXPECT_FALSE(rank_bound(other, kFacts).has_value());
 }
 
 // The numbers of somebody's store may be any: what no run can have has no bound, and costs neither memory nor time.
 TEST(Theory, NumbersThatNoRunHasGetNoBound) {
   for (const char* task : {"recall", "reassign"}) {
     const Record good = record_of({task, {{"associations", whole(30)}}, true, 12}, "linear_attention");
-    ASSERT_TRUE(rank_bound(good).has_value());
-    EXPECT_FALSE(rank_bound_at(good, 1e300).has_value());
-    EXPECT_FALSE(rank_bound_at(good, std::nan("")).has_value());
+    ASSERT_TRUE(rank_bound(good, kFacts).has_value());
+    EXPECT_FALSE(rank_bound_at(good, 1e300, kFacts).has_value());
+    EXPECT_FALSE(rank_bound_at(good, std::nan(""), kFacts).has_value());
     Record vast = good;
     vast.d_dot = std::int64_t{1} << 60;
-    EXPECT_FALSE(rank_capacity(vast, 0.001).has_value());
+    EXPECT_FALSE(rank_capacity(vast, 0.001, kFacts).has_value());
     for (const char* key : {"task.associations", "task.values", "train.batch"}) {
       for (const double number : {4e18, 1e300, -1.0, -4e18}) {
         Record record = good;
         record.config[key] = number;
-        EXPECT_FALSE(rank_bound(record).has_value()) << task << " " << key << " " << number;
-        EXPECT_FALSE(sum_rule_floor(record).has_value()) << task << " " << key << " " << number;
+        EXPECT_FALSE(rank_bound(record, kFacts).has_value()) << task << " " << key << " " << number;
+        EXPECT_FALSE(sum_rule_floor(record, kFacts).has_value()) << task << " " << key << " " << number;
       }
     }
   }
   const Record good = record_of({"reassign", {{"associations", whole(30)}}, true, 12}, "linear_attention");
   Record record = good;
   record.config["task.eval_length"] = 4e18;
-  EXPECT_FALSE(sum_rule_floor(record).has_value());
+  EXPECT_FALSE(sum_rule_floor(record, kFacts).has_value());
   record = good;
   record.config["task.update_fraction"] = 1e300;
-  EXPECT_FALSE(rank_bound(record).has_value());
+  EXPECT_FALSE(rank_bound(record, kFacts).has_value());
 }
 
 TEST(Theory, ValuesOfThePaper) {
   const auto bound = [](int S, std::int64_t d, bool schlag) {
-    return *rank_bound(record_of({"recall", {{"associations", whole(S)}}, schlag, d}, "linear_attention"));
+    return *rank_bound(record_of({"recall", {{"associations", whole(S)}}, schlag, d}, "linear_attention"),
+                       kFacts);
   };
   EXPECT_DOUBLE_EQ(bound(200, 64, false), 0.34);
   EXPECT_EQ(bound(64, 64, false), 0);
@@ -259,12 +279,14 @@ TEST(Theory, ValuesOfThePaper) {
 
 TEST(Theory, CapacityOfTheRankBound) {
   const Record record = record_of({"recall", {{"associations", whole(30)}}, false, 12}, "delta");
-  EXPECT_EQ(rank_capacity(record, 0), 12);
-  EXPECT_EQ(rank_capacity(record, 0.25), 24);  // 0.5 (1 - 12/24)
-  EXPECT_FALSE(rank_capacity(record_of({"recall", {{"associations", whole(30)}}, true, 256}, "delta"), 0.001)
-                   .has_value());  // all 200 that are asked can be held
+  EXPECT_EQ(rank_capacity(record, 0, kFacts), 12);
+  EXPECT_EQ(rank_capacity(record, 0.25, kFacts), 24);  // 0.5 (1 - 12/24)
+  EXPECT_FALSE(
+      rank_capacity(record_of({"recall", {{"associations", whole(30)}}, true, 256}, "delta"), 0.001, kFacts)
+          .has_value());  // all 200 that are asked can be held
   // Distinct keys and values are fewer than S.
-  EXPECT_GT(*rank_capacity(record_of({"reassign", {{"associations", whole(30)}}, false, 12}, "delta"), 0.001),
+  EXPECT_GT(*rank_capacity(record_of({"reassign", {{"associations", whole(30)}}, false, 12}, "delta"), 0.001,
+                           kFacts),
             15);
 }
 

@@ -24,7 +24,14 @@ SchemaTask schema_task(const TaskKind& kind) {
 Schema registries() {
   Schema schema;
   for (const TaskKind& kind : task_kinds()) schema.tasks.push_back(schema_task(kind));
-  schema.memories = memory_kinds();
+  for (const Memory& memory : all_memories()) {
+    schema.memories.push_back({memory.name, memory.options,
+                               [&memory](Options& options) { memory.resolve(options); },
+                               [&memory](const Options& options) { return memory.d_dot(options); },
+                               [&memory](const Options& options, std::int64_t values, std::int64_t length) {
+                                 return memory.state_size(options, values, length);
+                               }});
+  }
   schema.model = model_options();
   schema.train = train_options();
   schema.eval = eval_options();

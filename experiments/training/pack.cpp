@@ -9,6 +9,7 @@
 
 #include "experiments/training/exam.h"
 #include "experiments/training/lesson.h"
+#include "experiments/training/memory_facts.h"
 #include "experiments/training/record_of.h"
 #include "experiments/training/replicas.h"
 #include "experiments/training/rhythm.h"
@@ -16,7 +17,6 @@
 #include "experiments/training/test_reader.h"
 #include "experiments/training/thread_chooser.h"
 #include "experiments/training/weights.h"
-#include "results/theory.h"
 
 namespace crosstalk {
 namespace {
@@ -241,7 +241,7 @@ class Pack {
     if (!baselines_) baselines_ = task_->baselines();
     record.metrics.insert(baselines_->begin(), baselines_->end());
     record.metrics["parameters"] = static_cast<double>(replicas_.model().trainable());
-    if (const auto bound = rank_bound(record)) record.metrics["rank_bound"] = *bound;
+    if (const auto bound = rank_bound(record, memory_facts())) record.metrics["rank_bound"] = *bound;
     if (!stages_.empty()) record.profiles["steps_by_stage"] = one.steps_by_stage();
     record.provenance = {{"pack", replicas_.count()},
                          {"forms", lesson_.is_empty() ? exam_.forms() : lesson_.forms()}};

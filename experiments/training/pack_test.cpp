@@ -364,7 +364,7 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
   const std::string steps = "\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0";
   for (const TaskKind& task : task_kinds()) {
     const std::string tokens = token_task(task.name);
-    for (const MemoryKind& memory : memory_kinds()) {
+    for (const Memory& memory : all_memories()) {
       const std::string name = "name = \"" + memory.name + "\"";
       // The language model is the same for all tasks: every memory sees one, and some see every task.
       const bool some = memory.name == "softmax" || memory.name == "delta";
@@ -393,6 +393,20 @@ TEST(Learning, RecallWithinCapacityIsSolved) {
     EXPECT_LE(record.eval_loss, 1e-3) << memory;
     EXPECT_EQ(record.eval_accuracy, 1) << memory;
     EXPECT_LT(record.steps, 1000) << memory;
+  }
+}
+
+// By the memory's own word (models/memories/), whatever its name.
+TEST(Learning, RecordsHoldTheRankBoundOfMemoriesThatHaveOne) {
+  for (const auto& [memory, bounded] :
+       {std::pair{"retnet", true}, {"gla", true}, {"deltanet", true}, {"softmax", false}}) {
+    const Record record = train_one(runs_of(
+        "task.associations = 24\nmodel.d_key = 8\ntrain.max_steps = 2\neval.every = 2\neval.sequences = 1",
+        fmt::format("name = \"{}\"", memory)));
+    ASSERT_EQ(record.metrics.count("rank_bound"), bounded ? 1u : 0u) << memory;
+    if (bounded) {
+      EXPECT_DOUBLE_EQ(record.metrics.at("rank_bound"), 0.5 * (1 - 8. / 24)) << memory;
+    }
   }
 }
 

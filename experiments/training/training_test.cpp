@@ -55,7 +55,7 @@ void compare(const std::vector<Run>& runs, double epoch = 1) {
 }
 
 TEST(PlainLoop, EveryMemoryTrainsTheSame) {
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     SCOPED_TRACE(kind.name);
     ASSERT_NO_FATAL_FAILURE(compare(
         exact_runs("train.max_steps = 25\neval.every = 10", "name = \"" + kind.name + "\"", "[1, 2]")));

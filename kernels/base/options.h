@@ -31,6 +31,8 @@ struct OptionSpec {
   double max = std::numeric_limits<double>::infinity();   ///< inclusive, numbers only
   std::vector<std::string> choices = {};                  ///< strings only; empty = any
   bool min_exclusive = false;                             ///< true: value must be > min
+  /// What tests go through; where nothing is said, all choices, and both values of a boolean.
+  std::vector<OptionValue> tried = {};
 };
 
 /// Resolved options by dotted name ("task.associations"), sorted. Typed access; a wrong name or type is a bug

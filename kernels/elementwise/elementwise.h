@@ -242,6 +242,33 @@ struct Fold {
 };
 CROSSTALK_OP(Fold)
 
+/// The largest of every row of the last dimension, x [R,..,D] -> y [R,..,1]. Of equally large ones the first has the
+/// gradient.
+template <class Real>
+struct Maximum {
+  In<Real> x;
+  Out<Real> y;
+  static constexpr const char* kName = "maximum";
+  template <class F>
+  void fields(F&& f) {
+    f("x", x), f("y", y);
+  }
+  void plan() {
+    if (x.value.columns() < 1) throw std::logic_error("[maximum] rows are empty");
+    y.value = without_memory(x.value);
+    y.value.dims[y.value.rank - 1] = 1;
+  }
+  /// Which entry of a row is the largest.
+  CT_HD int place(const Real* row) const {
+    int at = 0;
+    for (int j = 1; j < x.value.columns(); ++j) {
+      if (row[j] > row[at]) at = j;
+    }
+    return at;
+  }
+};
+CROSSTALK_OP(Maximum)
+
 /// y repeats x where x has 1; its shape is set before plan().
 template <class Real>
 struct Expand {

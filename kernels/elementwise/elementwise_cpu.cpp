@@ -99,6 +99,32 @@ void backward_cpu(const Exec& exec, const Fold<Real>& op) {
 }
 
 template <class Real>
+void forward_cpu(const Exec& exec, const Maximum<Real>& op) {
+  const int D = op.x.value.columns();
+  parallel_blocks(exec, op.x.value.R, op.x.value.rows(), 64,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const Real* row = op.x.value.at(r) + i * D;
+                      op.y.value.at(r)[i] = row[op.place(row)];
+                    }
+                  });
+}
+
+template <class Real>
+void backward_cpu(const Exec& exec, const Maximum<Real>& op) {
+  if (!op.x.wanted()) return;
+  const int D = op.x.value.columns();
+  parallel_blocks(
+      exec, op.x.value.R, op.x.value.rows(), 64, [&](int r, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const int at = op.place(op.x.value.at(r) + i * D);
+          for (int j = 0; j < D; ++j)
+            put(op.x.write, op.x.gradient.at(r) + i * D + j, j == at ? op.y.gradient.at(r)[i] : Real(0));
+        }
+      });
+}
+
+template <class Real>
 void forward_cpu(const Exec& exec, const Expand<Real>& op) {
   const Broadcast map = broadcast(op.y.value, op.x.value);
   parallel_blocks(exec, op.y.value.R, op.y.value.size(), kBlock,
@@ -161,6 +187,7 @@ CROSSTALK_INSTANTIATE(cpu, Map)
 CROSSTALK_INSTANTIATE(cpu, Combine)
 CROSSTALK_INSTANTIATE(cpu, Fold)
 CROSSTALK_INSTANTIATE(cpu, Expand)
+CROSSTALK_INSTANTIATE(cpu, Maximum)
 CROSSTALK_INSTANTIATE(cpu, Swap)
 CROSSTALK_INSTANTIATE(cpu, Constant)
 CROSSTALK_INSTANTIATE(cpu, OneHot)

@@ -157,6 +157,24 @@ void backward_cuda(const Exec& exec, const Expand<Real>& op) {
 }
 
 template <class Real>
+void forward_cuda(const Exec& exec, const Maximum<Real>& op) {
+  each(exec, "maximum", op.x.value.R, op.x.value.rows(), [=] __device__(int r, std::int64_t i) {
+    const Real* row = op.x.value.at(r) + i * op.x.value.columns();
+    op.y.value.at(r)[i] = row[op.place(row)];
+  });
+}
+
+template <class Real>
+void backward_cuda(const Exec& exec, const Maximum<Real>& op) {
+  if (!op.x.wanted()) return;
+  each(exec, "maximum backward", op.x.value.R, op.x.value.rows(), [=] __device__(int r, std::int64_t i) {
+    const int D = op.x.value.columns(), at = op.place(op.x.value.at(r) + i * D);
+    for (int j = 0; j < D; ++j)
+      put(op.x.write, op.x.gradient.at(r) + i * D + j, j == at ? op.y.gradient.at(r)[i] : Real(0));
+  });
+}
+
+template <class Real>
 void forward_cuda(const Exec& exec, const Swap<Real>& op) {
   each(exec, "swap", op.y.value.R, op.y.value.size(),
        [=] __device__(int r, std::int64_t i) { op.y.value.at(r)[i] = op.x.value.at(r)[op.index(i)]; });
@@ -194,6 +212,7 @@ CROSSTALK_INSTANTIATE(cuda, Map)
 CROSSTALK_INSTANTIATE(cuda, Combine)
 CROSSTALK_INSTANTIATE(cuda, Fold)
 CROSSTALK_INSTANTIATE(cuda, Expand)
+CROSSTALK_INSTANTIATE(cuda, Maximum)
 CROSSTALK_INSTANTIATE(cuda, Swap)
 CROSSTALK_INSTANTIATE(cuda, Constant)
 CROSSTALK_INSTANTIATE(cuda, OneHot)

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/elementwise.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/testing/op_fields.h"
@@ -120,6 +123,35 @@ OpCase swap_case() {
   return op;
 }
 
+OpCase maximum_case(const std::string& name, const std::vector<int>& x, const std::vector<int>& y,
+                    int columns) {
+  OpCase op(name);
+  op.input("x", x, normal()).output("y", y);
+  call<Maximum>(op, [=](auto&) {});
+  op.oracle([=](const Values& in) {
+    Values out;
+    for (auto row = in["x"].begin(); row != in["x"].end(); row += columns)
+      out.real["y"].push_back(*std::max_element(row, row + columns));
+    return out;
+  });
+  return op;
+}
+
+// Where several are equally large, the gradient goes to the first of them alone.
+TEST(Maximum, TheFirstOfEquallyLargeOnesHasTheGradient) {
+  double x[] = {1, 3, 3, -1, 2, 2, 2, 2}, gradient[8] = {}, y[2] = {}, of_y[2] = {5, 7};
+  Maximum<double> op;
+  op.x.value = shaped<double>(1, {2, 4}), op.x.gradient = op.x.value, op.x.write = Write::overwrite;
+  op.x.value.data = x, op.x.gradient.data = gradient;
+  op.plan();
+  op.y.gradient = op.y.value;
+  op.y.value.data = y, op.y.gradient.data = of_y;
+  forward_cpu({}, op);
+  backward_cpu({}, op);
+  EXPECT_THAT(y, ::testing::ElementsAre(3, 2));
+  EXPECT_THAT(gradient, ::testing::ElementsAre(0, 5, 0, 0, 7, 0, 0, 0));
+}
+
 OpCase constant_case() {
   OpCase op("Constant");
   op.output_without_gradient("y", {1, 1, 3, 1});
@@ -194,6 +226,9 @@ std::vector<OpCase> cases() {
       fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
       expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
       expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5}),
+      maximum_case("Maximum", {2, 3, 4, 5}, {2, 3, 4, 1}, 5),
+      maximum_case("MaximumOneColumn", {2, 3, 4, 1}, {2, 3, 4, 1}, 1),
+      maximum_case("MaximumWide", {1, 2, 3, 150}, {1, 2, 3, 1}, 150),
       swap_case(),
       constant_case(),
       one_hot_case()};

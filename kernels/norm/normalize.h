@@ -1,5 +1,6 @@
 // Normalisation of rows: sum  y = x / (sum x + eps);  l2  y = x / sqrt(|x|^2 + eps);
-// rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias.
+// rms  y = x / sqrt(|x|^2 / D + eps);  layer  y = (x - mean) / sqrt(var + eps), without gain and bias;
+// softmax  y = e^{x - max x} / (sum e^{x - max x} + eps).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/buffer.h"
@@ -7,7 +8,7 @@
 
 namespace crosstalk {
 
-enum class RowNorm : int { sum, l2, layer, rms };
+enum class RowNorm : int { sum, l2, layer, rms, softmax };
 
 /// Backward needs y and inverse alone.
 template <class Real>
@@ -16,7 +17,7 @@ struct Normalize {
   double eps = 0;
   In<Real> x;         ///< [R,N,D]
   Out<Real> y;        ///< [R,N,D]
-  Out<Real> inverse;  ///< [R,N]: what rows were multiplied by; never differentiated
+  Out<Real> inverse;  ///< [R,N]: what rows (softmax: e^{x - max x}) were multiplied by; never differentiated
 
   static constexpr const char* kName = "normalize";
   template <class F>

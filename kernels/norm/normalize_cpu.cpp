@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm/normalize.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/parallel.h"
@@ -36,8 +37,15 @@ void forward_cpu(const Exec& exec, const Normalize<Real>& a) {
                           inverse = 1 / std::sqrt(dot(y, y, d) / static_cast<Real>(d) + eps);
                           break;
                         }
+                        case RowNorm::softmax: {
+                          const Real top = *std::max_element(x, x + d);
+                          for (int j = 0; j < d; ++j) y[j] = std::exp(x[j] - top);
+                          inverse = 1 / (sum(y, d) + eps);
+                          break;
+                        }
                       }
-                      for (int j = 0; j < d; ++j) y[j] = (x[j] - shift) * inverse;
+                      for (int j = 0; j < d; ++j)
+                        y[j] = (a.norm == RowNorm::softmax ? y[j] : x[j] - shift) * inverse;
                       a.inverse.value.at(r)[i] = inverse;
                     }
                   });
@@ -61,6 +69,9 @@ void backward_cpu(const Exec& exec, const Normalize<Real>& a) {
               break;
             case RowNorm::l2:  // d_x = s (d_y - y (d_y.y))
               for (int j = 0; j < d; ++j) put(a.x.write, d_x + j, inverse * (d_y[j] - y[j] * along));
+              break;
+            case RowNorm::softmax:  // d_x = y (d_y - d_y.y)
+              for (int j = 0; j < d; ++j) put(a.x.write, d_x + j, y[j] * (d_y[j] - along));
               break;
             case RowNorm::rms:
               for (int j = 0; j < d; ++j)

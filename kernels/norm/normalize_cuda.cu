@@ -47,6 +47,22 @@ __device__ __forceinline__ void for_entries(int d, F&& f) {
 template <int N>
 constexpr int kRowsOf = N > 0 && N <= 4 ? 4 : 1;
 
+// Row `row` of replica r, which a warp holds as its m-th.
+template <int N, class Real, class X>
+__device__ void softmax_row(const Normalize<Real>& a, const X& x, int m, bool there, int r,
+                            std::int64_t row) {
+  const int d = a.x.value.columns();
+  Real top = -INFINITY, total = 0;
+  for_entries<N>(d, [&](int j, int i) { top = max(top, x.at(m, j, i)); });
+  top = warp_max(top);
+  for_entries<N>(d, [&](int j, int i) { total += exp(x.at(m, j, i) - top); });
+  const Real inverse = 1 / (warp_sum(total) + static_cast<Real>(a.eps));
+  if (!there) return;
+  Real* y = a.y.value.at(r) + row * d;
+  for_entries<N>(d, [&](int j, int i) { y[j] = exp(x.at(m, j, i) - top) * inverse; });
+  if (threadIdx.x % 32 == 0) a.inverse.value.at(r)[row] = inverse;
+}
+
 template <class Real, int N>
 __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ Normalize<Real> a) {
   constexpr int M = kRowsOf<N>;
@@ -58,6 +74,10 @@ __global__ void __launch_bounds__(kThreads) normalize(const __grid_constant__ No
   const Real eps = static_cast<Real>(a.eps);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
+    if (a.norm == RowNorm::softmax) {
+      softmax_row<N>(a, x, m, m < rows, r, n + m);
+      continue;
+    }
     Real shift = 0, total = 0;
     if (a.norm == RowNorm::sum || a.norm == RowNorm::layer) {
       for_entries<N>(d, [&](int j, int i) { total += x.at(m, j, i); });
@@ -102,8 +122,10 @@ __global__ void __launch_bounds__(kThreads) normalize_backward(const __grid_cons
     if (a.norm == RowNorm::layer || a.norm == RowNorm::rms) along /= static_cast<Real>(d);
     Real* d_x = a.x.gradient.at(r) + (n + m) * d;
     for_entries<N>(d, [&](int j, int i) {
-      const Real projected = a.norm == RowNorm::sum ? along : y.at(m, j, i) * along;
-      put(a.x.write, d_x + j, inverse * (d_y.at(m, j, i) - mean - projected));
+      const bool along_ones = a.norm == RowNorm::sum || a.norm == RowNorm::softmax;
+      const Real projected = along_ones ? along : y.at(m, j, i) * along;
+      const Real factor = a.norm == RowNorm::softmax ? y.at(m, j, i) : inverse;
+      put(a.x.write, d_x + j, factor * (d_y.at(m, j, i) - mean - projected));
     });
   }
 }

@@ -31,6 +31,15 @@ OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, con
         case RowNorm::rms:
           scale = std::sqrt(D / (square + D * eps));
           break;
+        case RowNorm::softmax: {  // of its own, without the largest taken off: e^x / sum e^x (eps 0)
+          long double total = 0;
+          for (int i = 0; i < D; ++i) total += std::exp(static_cast<long double>(x[i]));
+          const double top = *std::max_element(x, x + D);
+          for (int i = 0; i < D; ++i)
+            out.real["y"].push_back(static_cast<double>(std::exp(static_cast<long double>(x[i])) / total));
+          out.real["inverse"].push_back(static_cast<double>(std::exp(static_cast<long double>(top)) / total));
+          continue;
+        }
         case RowNorm::layer:  // the variance as the mean square of pairwise differences
           shift = sum / D;
           scale = 1 / std::sqrt(pairs / D / D + eps);
@@ -69,6 +78,11 @@ std::vector<OpCase> cases() {
       make("LayerOneColumn", RowNorm::layer, 5, 1, 0.5, normal()),
       make("LayerTwoColumns", RowNorm::layer, 5, 2, 0.5, normal()),
       make("LayerWide", RowNorm::layer, 35, 67, 1e-5, normal()),
+      make("Softmax", RowNorm::softmax, 5, 7, 0, normal()),
+      make("SoftmaxOneColumn", RowNorm::softmax, 5, 1, 0, normal()),
+      make("SoftmaxWide", RowNorm::softmax, 35, 67, 0, normal()),
+      make("SoftmaxOfLargeNumbers", RowNorm::softmax, 5, 9, 0, uniform(800, 806)).condition(4000),
+      make("SoftmaxVeryWide", RowNorm::softmax, 3, 700, 0, normal()),
       make("LayerConstantRow", RowNorm::layer, 5, 4, 0.25, normal()).edit("x", constant_row)};
   // mean far larger than the spread: the two-pass variance loses log2(100) bits, not twice as many
   all.push_back(make("LayerShifted", RowNorm::layer, 5, 9, 1e-5, normal())

@@ -198,7 +198,7 @@ TEST(GraphPlan, AnOverrunIsNoticed) {
 }
 
 TEST(GraphPlan, TrainingStepsLeaveTheGuardsAlone) {
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     const Options options = resolved(kind, memory_options(kind, 5, 7, 6));
     const ModelShape shape{7, 6, true, 3, {11, 3, 3}};
     ModelRun<float> run(options, shape, 3, true);

@@ -181,7 +181,7 @@ TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
 
 // Determinism level L2: these bits are the same on every machine for semantics 1.
 TEST(ParameterInit, GoldenKeyEmbedding) {
-  const MemoryKind& kind = *find_memory("linear_attention");
+  const Memory& kind = *find_memory("linear_attention");
   const Options options = resolved(kind, memory_options(kind, kDKey, kKeys, kValues));
   ModelRun<double> run(options, ModelShape{}, 1, false);
   run.model.initialise(0, 1);
@@ -199,7 +199,7 @@ TEST(ParameterInit, GoldenKeyEmbedding) {
 // U(+-1/sqrt(fan in)).
 TEST(ParameterInit, OfTheRetrievalModelKeepsItsBounds) {
   constexpr int keys = 40, values = 30, d_key = 9, e = 50;
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     for (const bool second : {false, true}) {
       SCOPED_TRACE(kind.name);
       const Options options = resolved(kind, memory_options(kind, d_key, keys, values, e));

@@ -8,24 +8,28 @@
 namespace crosstalk::memories {
 
 Memory alibi() {
-  return {.name = "alibi",
-          .summary = "softmax attention that prefers what is recent, at a constant slope a head",
-          .equation =
-              "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) - slope_h (t - j)) v_j, slope_h = 2^(-8 (h + 1) / H)",
-          .source = "Press, Smith, Lewis 2022, arXiv 2108.12409",
-          .inputs = {{"slope", Per::head, false, "", Open{0}}},
-          .states = {},
-          .keeps_keys = true,
-          .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const int heads = m.H;
-            const auto slope = m.input("slope", [&] {
-              return m.constant([heads](int h) { return std::exp2(-8.0 * (h + 1) / heads); });
-            });
-            return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
-          }};
+  return {
+      .name = "alibi",
+      .summary = "softmax attention that prefers what is recent, at a constant slope a head",
+      .does = "softmax attention with a linear penalty on distance in the logits, one slope a head",
+      .family = Family::keeps,
+      .equation = "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) - slope_h (t - j)) v_j",
+      .laws = "slope_h = 2^(-8 (h + 1) / H)",
+      .source = "Press, Smith, Lewis 2022, arXiv 2108.12409",
+      .inputs =
+          {{.name = "slope", .per = Per::head, .symbol = "slope_h", .open = Open{0}, .range = {0.05, 0.95}}},
+      .states = {},
+      .keeps_keys = true,
+      .projection_init = ProjectionInit::xavier,
+      .state = state::cache,
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const int heads = m.H;
+        const auto slope = m.input("slope", [&] {
+          return m.constant([heads](int h) { return std::exp2(-8.0 * (h + 1) / heads); });
+        });
+        return m.mix(attend(m, q, k, {.scale = m.scale()}, {}, slope));
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -7,41 +7,46 @@
 namespace crosstalk::memories {
 
 Memory comba() {
-  return {.name = "comba",
-          .summary = "gated delta rule with a feedback key of its own and a corrected query",
-          .equation =
-              "S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, p_t = sigmoid(d_h) k_t, o_t = S_t "
-              "(q_t - D p_t)",
-          .source = "Hu et al. 2025, arXiv 2506.02475",
-          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-          .inputs = {{"log_decay"},
-                     {"beta"},
-                     {"erase_key", Per::key, false, "", Open{0, 1}},
-                     {"correction", Per::head, true}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = beta_gate(m);
-            const auto g = mamba_decay(m);
-            const auto key = k;
-            const auto p = m.input("erase_key", [&] {
-              const auto inner = sigmoid(m.parameter("inner_decay", {m.H}, Init::constant(1)));
-              return inner * key;
-            });
-            auto asked = q;
-            if (m.has_input("correction"))
-              asked = q - (m.query_scale() *
-                           m.input("correction",
-                                   [&] { return m.parameter("correction", {m.H}, Init::constant(1)); })) *
-                              m.at_queries(p);
-            return read(m, asked,
-                        {.key = k,
-                         .gain = beta,
-                         .log_decay = g,
-                         .erase = Erase::tied,
-                         .erase_read = p,
-                         .erase_gain = beta,
-                         .decayed = false});
-          }};
+  return {
+      .name = "comba",
+      .summary = "gated delta rule with a feedback key of its own and a corrected query",
+      .does = "erases along a feedback key, retrieves with a corrected query",
+      .family = Family::erases,
+      .equation = "S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)",
+      .laws = "p_t = sigmoid(d_h) k_t; alpha_t, beta_t as in gated_delta",
+      .source = "Hu et al. 2025, arXiv 2506.02475",
+      .bounded_by_rank = true,
+      .flops = flops::weights<14>,
+      .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .inputs =
+          {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+           {.name = "beta", .range = {0.05, 0.95}},
+           {.name = "erase_key", .per = Per::key, .symbol = "p", .open = Open{0, 1}, .range = {-0.9, 0.9}},
+           {.name = "correction", .per = Per::head, .optional = true, .symbol = "D"}},
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto beta = beta_gate(m);
+        const auto g = mamba_decay(m);
+        const auto key = k;
+        const auto p = m.input("erase_key", [&] {
+          const auto inner = sigmoid(m.parameter("inner_decay", {m.H}, Init::constant(1)));
+          return inner * key;
+        });
+        auto asked = q;
+        if (m.has_input("correction"))
+          asked = q - (m.query_scale() *
+                       m.input("correction",
+                               [&] { return m.parameter("correction", {m.H}, Init::constant(1)); })) *
+                          m.at_queries(p);
+        return read(m, asked,
+                    {.key = k,
+                     .gain = beta,
+                     .log_decay = g,
+                     .erase = Erase::tied,
+                     .erase_read = p,
+                     .erase_gain = beta,
+                     .decayed = false});
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -9,13 +9,19 @@ Memory complex_kda() {
   return {
       .name = "complex_kda",
       .summary = "KDA whose decays may be negative: key channels that change sign",
-      .equation =
-          "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q, alpha_t = 2 exp(-e^A "
-          "softplus(W2 W1 token + b)) - 1, beta_t = beta_max sigmoid(w.token + b')",
+      .does = "decays every key channel by a factor of either sign, then the delta rule: channels that flip",
+      .family = Family::erases,
+      .equation = "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
+      .laws =
+          "alpha_t = 2 exp(-e^A softplus(W2 W1 token + b)) - 1, beta_t = beta_max sigmoid(w'.token "
+          "+ b')",
       .source = "Kimi team 2025, arXiv 2510.26692, with the gates of Grazzi et al. 2024, arXiv 2411.12537",
       .notes = "Signs are multiplied into keys and queries, where they cost nothing.",
+      .bounded_by_rank = true,
+      .flops = flops::weights<18>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-      .inputs = {{"signed_decay", Per::key}, {"beta"}},
+      .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
+                 {.name = "beta", .range = {0.05, 0.95}}},
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         const auto beta = beta_gate(m);

@@ -35,20 +35,22 @@ Var<Real> divided_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta)
 Memory delta() {
   return {.name = "delta",
           .summary = "delta rule: reads what a key holds, writes the difference",
-          .equation =
-              "S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, o = S q, k and q being phi(k), phi(q) "
-              "normalised by "
-              "key_norm, beta_t = beta_max sigmoid(w.token + b)",
+          .does = "retrieves what the key holds, writes the difference (DeltaNet)",
+          .family = Family::erases,
+          .equation = "S_t = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, o = S q",
+          .laws =
+              "k and q being phi(k), phi(q) normalised by key_norm, beta_t = beta_max sigmoid(w.token + "
+              "b)",
           .source = "Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484",
           .notes =
               "With a unit key and beta = 1 the old value is replaced exactly; beta = 2 and no value "
-              "reflects, which "
-              "exchanges two values. read_norm attention: the retrieved value is divided too (vbar_t = "
-              "S_{t-1} k_t / "
-              "(z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)).",
+              "reflects, which exchanges two values. read_norm attention: the retrieved value is "
+              "divided too (vbar_t = S_{t-1} k_t / (z_{t-1}.k_t), vbar_1 = 0, o = S q / (z.q)).",
+          .bounded_by_rank = true,
+          .flops = flops::weights<14>,
           .parts = {feature_map("elu1"), key_norm("sum"),
                     read_norm("none", {"none", "attention", "layernorm"}), beta_max()},
-          .inputs = {{"beta"}},
+          .inputs = {{.name = "beta", .range = {0.05, 0.95}}},
           .state = state::matrix_and_sum,
           .build = [](auto& m) {
             const auto [q, k] = features(m);

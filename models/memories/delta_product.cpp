@@ -6,27 +6,39 @@
 namespace crosstalk::memories {
 
 Memory delta_product() {
-  return {.name = "delta_product",
-          .summary = "several delta steps a token: products of reflections, hence rotations",
-          .equation =
-              "S' = alpha_t S_{t-1}; for n = 1 .. N: S' = S' + beta_tn (v_t - S' k_tn) k_tn^T; S_t = S', o = "
-              "S q, "
-              "beta_tn = beta_max sigmoid(w_n.token + b_n)",
-          .source = "Siems et al. 2025, arXiv 2502.10297",
-          .notes =
-              "decay \"mamba\" fades as Gated DeltaNet does, \"none\" not at all. In the retrieval model a "
-              "token's steps "
-              "share its value.",
-          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-          .options = {{"writes", std::int64_t{2}, "delta steps a token (N)", 1, 16},
-                      {"decay",
-                       std::string("none"),
-                       "whether the state fades before a token's steps",
-                       0,
-                       0,
-                       {"none", "mamba"}}},
-          .inputs = {{"beta", Per::write}, {"log_decay", Per::token, true}},
-          .build = [](auto& m) {
+  return {
+      .name = "delta_product",
+      .summary = "several delta steps a token: products of reflections, hence rotations",
+      .does = "takes several delta steps: products of reflections",
+      .family = Family::erases,
+      .equation =
+          "S' = alpha_t S_{t-1}; for n = 1 .. N: S' = S' + beta_tn (v_tn - S' k_tn) k_tn^T; S_t = "
+          "S', o = S q",
+      .laws = "beta_tn = beta_max sigmoid(w_n.token + b_n)",
+      .source = "Siems et al. 2025, arXiv 2502.10297",
+      .notes =
+          "decay \"mamba\" fades as Gated DeltaNet does, \"none\" not at all. In the retrieval "
+          "model a token's steps share its value.",
+      .bounded_by_rank = true,
+      .flops = [](const Options& o, double K, double, double T,
+                  double Q) { return 14 * static_cast<double>(o.get_int("memory.writes")) * K * T * Q; },
+      .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .options = {{.name = "writes",
+                   .default_value = std::int64_t{2},
+                   .help = "delta steps a token (N)",
+                   .min = 1,
+                   .max = 16,
+                   .tried = {1, 2}},
+                  {"decay",
+                   std::string("none"),
+                   "whether the state fades before a token's steps",
+                   0,
+                   0,
+                   {"none", "mamba"}}},
+      .inputs = {{.name = "beta", .per = Per::write, .range = {0.05, 0.95}},
+                 {.name = "log_decay", .optional = true, .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
+      .build =
+          [](auto& m) {
             const auto [q, k] = features(m);
             const auto beta = m.input(
                 "beta", [&] { return sigmoid(m.token("beta", 1, {}, 0, true), m.number("beta_max")); });

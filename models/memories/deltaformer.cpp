@@ -9,11 +9,17 @@ namespace crosstalk::memories {
 Memory deltaformer() {
   return {.name = "deltaformer",
           .summary = "kernel attention that first takes out what earlier tokens hold",
+          .does = "stores the value minus what attention over earlier tokens retrieves for its key",
+          .family = Family::keeps,
           .equation =
-              "u_t = v_t - beta_t sum_{j<t} N1(kappa1(k_t.k_j / sqrt(d))) u_j, o = sum_j N2(kappa2(q.k_j / "
-              "sqrt(d))) u_j, "
-              "beta_t = beta_max sigmoid(w.token + b)",
+              "u_t = v_t - beta_t sum_{j<t} N1(kappa1(k_t.k_j / sqrt(d))) u_j, o = sum_j "
+              "N2(kappa2(q.k_j / sqrt(d))) u_j",
+          .laws = "beta_t = beta_max sigmoid(w.token + b)",
           .source = "Zhong et al. 2025, arXiv 2505.19488",
+          .flops =
+              [](const Options&, double K, double, double T, double Q) {
+                return 6 * K * T * (Q + T) + 3 * T * T * Q;  // scores of queries and of keys, and a solve
+              },
           .parts = {kernels({{"kappa1", "exp"}, {"kappa2", "exp"}}), row_norm("row_norm1", "sum"),
                     row_norm("row_norm2", "sum"), key_norm("none"), beta_max()},
           .options = {{"solve_with",
@@ -23,11 +29,11 @@ Memory deltaformer() {
                        0,
                        {"key", "query"}},
                       {"beta_on_write", false, "whether beta scales the value that is written too"}},
-          .inputs = {{"beta", Per::token, true}},
+          .inputs = {{.name = "beta", .optional = true, .range = {0.05, 0.95}}},
           .states = {},
           .keeps_keys = true,
           .state = state::cache,
-          .resolve =
+          .check =
               [](Options& o) {
                 if (o.get_string("memory.solve_with") == "key" || !o.has("model.name") ||
                     o.get_string("model.name") != "retrieval")

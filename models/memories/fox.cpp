@@ -6,22 +6,23 @@
 namespace crosstalk::memories {
 
 Memory fox() {
-  return {
-      .name = "fox",
-      .summary = "softmax attention that forgets as the tokens say",
-      .equation =
-          "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) + sum_{s=j+1..t} log f_s) v_j, f_s = sigmoid(w.token + b)",
-      .source = "Lin et al. 2025, arXiv 2503.02130",
-      .inputs = {{"log_decay"}},
-      .states = {},
-      .keeps_keys = true,
-      .projection_init = ProjectionInit::xavier,
-      .state = state::cache,
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
-        return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
-      }};
+  return {.name = "fox",
+          .summary = "softmax attention that forgets as the tokens say",
+          .does = "softmax attention with a data-dependent forget gate on the logits",
+          .family = Family::keeps,
+          .equation = "o_t = sum_j softmax_j(q_t.k_j / sqrt(d) + sum_{s=j+1..t} log f_s) v_j",
+          .laws = "f_s = sigmoid(w.token + b)",
+          .source = "Lin et al. 2025, arXiv 2503.02130",
+          .inputs = {{.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
+          .states = {},
+          .keeps_keys = true,
+          .projection_init = ProjectionInit::xavier,
+          .state = state::cache,
+          .build = [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
+            return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
+          }};
 }
 
 }  // namespace crosstalk::memories

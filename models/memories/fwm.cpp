@@ -11,18 +11,24 @@ Memory fwm() {
   return {
       .name = "fwm",
       .summary = "delta rule with a rescaled state, read through LayerNorm",
+      .does = "the delta rule in a rescaled state, retrieved through LayerNorm",
+      .family = Family::erases,
       .equation =
-          "S_1 = beta_1 v_1 k_1^T; S' = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, S_t = S' / (relu(|S'|_F "
-          "- 1) + "
-          "1); o = LayerNorm(S q) without gain",
-      .source = "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831; as in the code of arXiv 2102.11174",
+          "S_1 = beta_1 v_1 k_1^T; S' = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T, S_t = S' / "
+          "(relu(|S'|_F - 1) + 1); o = LayerNorm(S q) without gain",
+      .laws = "beta_t = beta_max sigmoid(w.token + b)",
+      .source =
+          "Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831; as in the code of arXiv "
+          "2102.11174",
       .notes = "Not linear in its state, so the state is formed.",
+      .bounded_by_rank = true,
+      .flops = flops::formed_state<24>,
       .parts = {feature_map("tanh"), key_norm("none"),
                 read_norm("layernorm", {"none", "attention", "layernorm"}), beta_max()},
-      .inputs = {{"beta"}},
+      .inputs = {{.name = "beta", .range = {0.05, 0.95}}},
       .forms_state = true,
       .state = state::matrix_and_sum,
-      .resolve =
+      .check =
           [](Options& o) {
             if (o.get_string("memory.read_norm") != "attention") return;
             throw OptionError(

@@ -18,11 +18,13 @@ Matrix fwm(const Sequence& s) {
       state = plus_outer(state, s.number("beta", t), minus(s.value(t), times(state, s.key(t))), s.key(t));
       double square = 0;
       for (const Vector& row : state) square += dot(row, row);
+      s.near(std::sqrt(square) - 1);
       state = times(1 / (std::max(0.0, std::sqrt(square) - 1) + 1), state);
     }
     z = plus(z, 1, s.key(t));
     o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
   }
+  s.keeps(state);
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(fwm, fwm);

@@ -8,12 +8,14 @@ namespace crosstalk::memories {
 Memory gated_attention() {
   return {.name = "gated_attention",
           .summary = "softmax attention with a gate on every channel that is read",
-          .equation =
-              "o = gate * sum_t softmax_t(q.k_t / sqrt(d_key)) v_t, gate = sigmoid(W x + b), x the token "
-              "that asks",
+          .does = "softmax attention with a gate of the querying token on the retrieved value",
+          .family = Family::keeps,
+          .equation = "o = gate * sum_t softmax_t(q.k_t / sqrt(d_key)) v_t",
+          .laws = "gate = sigmoid(W x + b), x the token that asks",
           .source = "Qiu et al. 2025, arXiv 2505.06708",
           .notes = "In the retrieval model x is the query's embedding.",
-          .inputs = {{"gate", Per::value}},
+          .order_free = true,
+          .inputs = {{.name = "gate", .per = Per::value, .range = {0.05, 0.95}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

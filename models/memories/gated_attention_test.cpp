@@ -18,7 +18,6 @@ Matrix gated_attention(const Sequence& s) {
 }
 CROSSTALK_MEMORY_ORACLE(gated_attention, gated_attention);
 CROSSTALK_GATE_LAW(gated_attention, gate, sigmoid(x("gate")));
-CROSSTALK_ORDER_FREE_MEMORY(gated_attention);
 
 TEST(GatedAttentionOracle, OpenGatesAreSoftmaxAndShutOnesReadNothing) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

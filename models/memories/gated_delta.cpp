@@ -8,11 +8,14 @@ namespace crosstalk::memories {
 Memory gated_delta() {
   return {.name = "gated_delta",
           .summary = "delta rule in a state that fades as the token says",
-          .equation =
-              "S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q, alpha_t = exp(-e^A "
-              "softplus(w.token + b)), beta_t = beta_max sigmoid(w'.token + b')",
+          .does = "decays the whole state by a data-dependent scalar, then the delta rule (Gated DeltaNet)",
+          .family = Family::erases,
+          .equation = "S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
+          .laws = "alpha_t = exp(-e^A softplus(w.token + b)), beta_t = beta_max sigmoid(w'.token + b')",
           .source = "Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464",
           .notes = "predict \"undecayed\": what is taken out is S_{t-1} k_t, as in Comba.",
+          .bounded_by_rank = true,
+          .flops = flops::weights<14>,
           .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
           .options = {{"predict",
                        std::string("decayed"),
@@ -20,7 +23,8 @@ Memory gated_delta() {
                        0,
                        0,
                        {"decayed", "undecayed"}}},
-          .inputs = {{"log_decay"}, {"beta"}},
+          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                     {.name = "beta", .range = {0.05, 0.95}}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto beta = beta_gate(m);

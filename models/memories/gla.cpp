@@ -6,20 +6,24 @@
 namespace crosstalk::memories {
 
 Memory gla() {
-  return {.name = "gla",
-          .summary = "sum rule with a decay for every key channel",
-          .equation =
-              "S_t = S_{t-1} Diag(alpha_t) + v_t phi(k_t)^T, o = S phi(q), alpha_t = sigmoid(W2 W1 token + "
-              "b)^(1/16)",
-          .source = "Yang et al. 2024, arXiv 2312.06635",
-          .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay", Per::key}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto g =
-                m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", m.K, {}, 16)); });
-            return read(m, q, {.key = k, .log_decay = g});
-          }};
+  return {
+      .name = "gla",
+      .summary = "sum rule with a decay for every key channel",
+      .does = "decays every key channel by a data-dependent rate of its own, then adds",
+      .family = Family::adds,
+      .equation = "S_t = S_{t-1} Diag(alpha_t) + v_t phi(k_t)^T, o = S phi(q)",
+      .laws = "alpha_t = sigmoid(W2 W1 token + b)^(1/16)",
+      .source = "Yang et al. 2024, arXiv 2312.06635",
+      .bounded_by_rank = true,
+      .flops = flops::weights<10>,
+      .parts = {feature_map("identity"), key_norm("none")},
+      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto g =
+            m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", m.K, {}, 16)); });
+        return read(m, q, {.key = k, .log_decay = g});
+      }};
 }
 
 }  // namespace crosstalk::memories

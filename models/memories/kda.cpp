@@ -9,11 +9,15 @@ Memory kda() {
   return {
       .name = "kda",
       .summary = "gated delta rule with a decay for every key channel",
-      .equation =
-          "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q, alpha_t = exp(-e^A "
-          "softplus(W2 W1 token + b)) (gate bounded: exp(-5 sigmoid(e^A (W2 W1 token + b)))), beta_t = "
-          "beta_max sigmoid(w.token + b')",
+      .does = "decays every key channel, then the delta rule (Kimi Delta Attention)",
+      .family = Family::erases,
+      .equation = "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
+      .laws =
+          "alpha_t = exp(-e^A softplus(W2 W1 token + b)) (gate bounded: exp(-5 sigmoid(e^A (W2 W1 "
+          "token + b)))), beta_t = beta_max sigmoid(w'.token + b')",
       .source = "Kimi team 2025, arXiv 2510.26692",
+      .bounded_by_rank = true,
+      .flops = flops::weights<18>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
       .options = {{"gate",
                    std::string("softplus"),
@@ -21,7 +25,8 @@ Memory kda() {
                    0,
                    0,
                    {"softplus", "bounded"}}},
-      .inputs = {{"log_decay", Per::key}, {"beta"}},
+      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                 {.name = "beta", .range = {0.05, 0.95}}},
       .build = [](auto& m) {
         const auto [q, k] = features(m);
         const auto beta = beta_gate(m);

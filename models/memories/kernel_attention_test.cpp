@@ -19,7 +19,6 @@ Matrix kernel_attention(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(kernel_attention, kernel_attention);
-CROSSTALK_ORDER_FREE_MEMORY(kernel_attention);
 
 Options kernel(const char* name, const char* norm = "none", std::int64_t order = 2) {
   return option("kernel", std::string(name), option("row_norm", std::string(norm), option("order", order)));

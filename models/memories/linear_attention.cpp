@@ -8,15 +8,17 @@ namespace crosstalk::memories {
 Memory linear_attention() {
   return {.name = "linear_attention",
           .summary = "sum rule: adds up outer products, never erases",
+          .does = "adds an outer product (the sum rule), never erases",
+          .family = Family::adds,
           .equation =
-              "S_t = S_{t-1} + v_t phi(k_t)^T, o = S phi(q); with read_norm attention divided by z.phi(q) + "
-              "1e-6, "
-              "z = sum phi(k)",
+              "S_t = S_{t-1} + v_t phi(k_t)^T, o = S phi(q); with read_norm attention divided by "
+              "z.phi(q) + 1e-6, z = sum phi(k)",
           .source =
-              "Katharopoulos et al. 2020, arXiv 2006.16236 (elu1); Schlag, Irie, Schmidhuber 2021, arXiv "
-              "2102.11174 "
-              "(dpfp); Choromanski et al. 2021, arXiv 2009.14794 (favor)",
+              "Katharopoulos et al. 2020, arXiv 2006.16236 (elu1); Schlag, Irie, Schmidhuber 2021, "
+              "arXiv 2102.11174 (dpfp); Choromanski et al. 2021, arXiv 2009.14794 (favor)",
           .notes = "At most d_dot associations can be told apart.",
+          .bounded_by_rank = true,
+          .order_free = true,
           .parts = {feature_map("elu1"), key_norm("none"),
                     read_norm("attention", {"none", "attention", "layernorm"})},
           .states = {"S", "z"},

@@ -14,10 +14,11 @@ Matrix linear_attention(const Sequence& s) {
     z = plus(z, 1, s.key(t));
     o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
   }
+  s.keeps(state);
+  if (divides_reads(s)) s.keeps({z});
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(linear_attention, linear_attention);
-CROSSTALK_ORDER_FREE_MEMORY(linear_attention);
 
 TEST(LinearAttentionOracle, OrthonormalKeysAreRecalledExactly) {
   Sequence s = random_sequence(no_options(), 5, 5, 3, 1);

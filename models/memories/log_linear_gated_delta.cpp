@@ -9,15 +9,24 @@ namespace crosstalk::memories {
 Memory log_linear_gated_delta() {
   return {.name = "log_linear_gated_delta",
           .summary = "gated delta rule with log T states: the far past in ever larger blocks",
+          .does = "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever larger blocks",
+          .family = Family::erases,
           .equation =
-              "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: token t "
-              "alone (l = 0) "
-              "and the blocks of 2^(l-1) tokens before it that the binary digits of t say; o = sum_l "
-              "lambda_t^l S^l q, "
-              "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
+              "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: "
+              "token t alone (l = 0) and the blocks of 2^(l-1) tokens before it that the binary digits "
+              "of t say; o = sum_l lambda_t^l S^l q",
+          .laws = "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
           .source = "Guo et al. 2025, arXiv 2506.04761",
+          .bounded_by_rank = true,
+          .flops = flops::weights<14>,
           .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-          .inputs = {{"log_decay"}, {"beta"}, {"level_gate", Per::other, false, "[B,T,H,L]"}},
+          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                     {.name = "beta", .range = {0.05, 0.95}},
+                     {.name = "level_gate",
+                      .per = Per::other,
+                      .shape = "[B,T,H,L]",
+                      .symbol = "lambda",
+                      .range = {0.05, 0.95}}},
           .states = {},
           .state = level_states,
           .build = [](auto& m) {

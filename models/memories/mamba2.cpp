@@ -9,12 +9,15 @@ namespace crosstalk::memories {
 Memory mamba2() {
   return {.name = "mamba2",
           .summary = "sum rule whose step decides both how much is written and how much fades",
-          .equation =
-              "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, o = S phi(q), step_t = softplus(w.token + b), "
-              "alpha_t = exp(-e^A step_t)",
+          .does = "decay and write strength both follow from a data-dependent step size",
+          .family = Family::adds,
+          .equation = "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, o = S phi(q)",
+          .laws = "step_t = softplus(w.token + b), alpha_t = exp(-e^A step_t)",
           .source = "Dao and Gu 2024, arXiv 2405.21060",
+          .bounded_by_rank = true,
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay"}, {"step"}},
+          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                     {.name = "step", .range = {0.05, 0.95}}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto step = m.input(

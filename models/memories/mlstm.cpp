@@ -15,16 +15,18 @@ Memory mlstm() {
   return {
       .name = "mlstm",
       .summary = "gated sum rule with exponential input gates and a denominator of at least 1",
-      .equation =
-          "S_t = f_t S_{t-1} + i_t v_t k_t^T, n_t = f_t n_{t-1} + i_t k_t, o = S q / max(|n.q|, 1), f_t = "
-          "sigmoid(w.token + b), i_t = exp(w'.token + b'), keys divided by sqrt(K) in a model",
+      .does = "scalar decay, exponential input gate, retrieved values divided by at least 1",
+      .family = Family::adds,
+      .equation = "S_t = f_t S_{t-1} + i_t v_t k_t^T, n_t = f_t n_{t-1} + i_t k_t, o = S q / max(|n.q|, 1)",
+      .laws = "f_t = sigmoid(w.token + b), i_t = exp(w'.token + b'), keys divided by sqrt(K) in a model",
       .source = "Beck et al. 2024, arXiv 2405.04517",
       .notes =
-          "S and n (the paper's C and n) are kept times exp(-m_t), m_t = log(exp(m_{t-1} + log f_t) + i_t), "
-          "which "
-          "leaves the read as it is. The gates see the token; in xLSTM q, k and v.",
+          "S and n (the paper's C and n) are kept times exp(-m_t), m_t = log(exp(m_{t-1} + log f_t) "
+          "+ i_t), which leaves the read as it is. The gates see the token; in xLSTM q, k and v.",
+      .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
-      .inputs = {{"log_decay"}, {"log_input"}},
+      .inputs = {{.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}},
+                 {.name = "log_input", .symbol = "log i"}},
       .states = {"S", "n", "m"},
       .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t) { return K * (V + 1) + 1; },
       .build =

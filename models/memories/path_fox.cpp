@@ -10,32 +10,41 @@ namespace crosstalk::memories {
 Memory path_fox() {
   return {.name = "path_fox",
           .summary = "softmax attention along a path of reflections that forgets as the tokens say",
+          .does = "the reflections of path with the forget gate of fox",
+          .family = Family::keeps,
           .equation =
-              "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i} log f_s) "
-              "v_j, H_t = I - beta_t w_t w_t^T, w = unit(silu(W2 W1 token + b)), beta = beta_max "
-              "sigmoid(w.token + b), f = sigmoid(w.token + b)",
+              "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i} log "
+              "f_s) v_j, H_t = I - beta_t w_t w_t^T",
+          .laws =
+              "w = unit(silu(W2 W1 token + b)), beta = beta_max sigmoid(w.token + b), f = "
+              "sigmoid(w.token + b)",
           .source = "Yang et al. 2025, arXiv 2505.16381",
           .notes =
-              "The short convolution that the paper has before w is left out: a token of the retrieval model "
-              "is a whole association. The gate is not divided by sqrt(d), as in the paper; the code of "
-              "flash-linear-attention divides it.",
+              "The short convolution that the paper has before w is left out: a token of the retrieval "
+              "model is a whole association. The gate is not divided by sqrt(d), as in the paper; the "
+              "code of flash-linear-attention divides it.",
+          .flops =
+              [](const Options&, double K, double, double T, double Q) {
+                return 12 * K * T * (Q + T) + 2 * T * T * T;  // T x T products of w with w and k, and a solve
+              },
           .parts = {beta_max(2)},
-          .inputs = {{"path_key", Per::key, false, "", Open{0, 1}},
-                     {"beta", Per::token, false, "", Open{0}},
-                     {"log_decay"}},
+          .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
+                     {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}},
+                     {.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto w = m.input("path_key", [&] {
-              return unit(map(MapKind::silu, m.token("path_key", m.K, {}, std::min(32, m.K))));
-            });
-            const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
-            const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
-            return m.mix(attend(m, q, k, {.scale = m.scale()}, {.log_decay = g, .extra = path}));
-          }};
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const auto w = m.input("path_key", [&] {
+                  return unit(map(MapKind::silu, m.token("path_key", m.K, {}, std::min(32, m.K))));
+                });
+                const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
+                const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
+                return m.mix(attend(m, q, k, {.scale = m.scale()}, {.log_decay = g, .extra = path}));
+              }};
 }
 
 }  // namespace crosstalk::memories

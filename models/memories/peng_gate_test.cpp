@@ -17,6 +17,8 @@ Matrix peng_gate(const Sequence& s) {
     z = plus(scaled(1 - beta, z), beta, s.key(t));
     o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
   }
+  s.keeps(state);
+  if (divides_reads(s)) s.keeps({z});
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(peng_gate, peng_gate);

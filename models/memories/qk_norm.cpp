@@ -8,14 +8,18 @@ namespace crosstalk::memories {
 Memory qk_norm() {
   return {.name = "qk_norm",
           .summary = "softmax attention of normalised queries and keys",
+          .does = "softmax attention with normalised queries and keys",
+          .family = Family::keeps,
           .equation =
-              "o = sum_t softmax_t((a * rms(q)).(b * rms(k_t)) / sqrt(d)) v_t, rms(x) = x / sqrt(mean x^2 + "
-              "eps), a and b gains of the channels",
+              "o = sum_t softmax_t((a * rms(q)).(b * rms(k_t)) / sqrt(d)) v_t, rms(x) = x / sqrt(mean "
+              "x^2 + eps), a and b gains of the channels",
           .source =
-              "Henry et al. 2020, arXiv 2010.04245; with RMSNorm and gains as in Dehghani et al. 2023, arXiv "
-              "2302.05442",
+              "Henry et al. 2020, arXiv 2010.04245; with RMSNorm and gains as in Dehghani et al. 2023, "
+              "arXiv 2302.05442",
           .notes = "Gains start at 1.",
-          .inputs = {{"q_gain", Per::head_key, true}, {"k_gain", Per::head_key, true}},
+          .order_free = true,
+          .inputs = {{.name = "q_gain", .per = Per::head_key, .optional = true, .symbol = "a"},
+                     {.name = "k_gain", .per = Per::head_key, .optional = true, .symbol = "b"}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

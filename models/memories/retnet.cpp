@@ -8,19 +8,24 @@
 namespace crosstalk::memories {
 
 Memory retnet() {
-  return {.name = "retnet",
-          .summary = "sum rule that forgets at a constant rate, one a head",
-          .equation = "S_t = gamma_h S_{t-1} + v_t phi(k_t)^T, o = S phi(q), gamma_h = 1 - 2^(-5-h)",
-          .source = "Sun et al. 2023, arXiv 2307.08621",
-          .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay", Per::head}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto log_gamma = m.input("log_decay", [&] {
-              return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
-            });
-            return read(m, q, {.key = k, .log_decay = log_gamma});
-          }};
+  return {
+      .name = "retnet",
+      .summary = "sum rule that forgets at a constant rate, one a head",
+      .does = "decays the whole state by a constant scalar, one a head, then adds",
+      .family = Family::adds,
+      .equation = "S_t = gamma_h S_{t-1} + v_t phi(k_t)^T, o = S phi(q)",
+      .laws = "gamma_h = 1 - 2^(-5-h)",
+      .source = "Sun et al. 2023, arXiv 2307.08621",
+      .bounded_by_rank = true,
+      .parts = {feature_map("identity"), key_norm("none")},
+      .inputs = {{.name = "log_decay", .per = Per::head, .symbol = "log gamma", .range = {-1.5, -0.01, -20}}},
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto log_gamma = m.input("log_decay", [&] {
+          return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
+        });
+        return read(m, q, {.key = k, .log_decay = log_gamma});
+      }};
 }
 
 }  // namespace crosstalk::memories

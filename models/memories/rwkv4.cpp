@@ -10,48 +10,53 @@
 namespace crosstalk::memories {
 
 Memory rwkv4() {
-  return {.name = "rwkv4",
-          .summary = "an average of values for every channel, weighed by e^k and fading; no matrix is kept",
-          .equation =
-              "o_t = (sum_{j<t} e^{(t-1-j) g + k_j} v_j + e^{bonus + k_t} v_t) / (the same without v), times "
-              "sigmoid(R x), g = -e^w and bonus for every value channel, k_t = W token + b of the values' "
-              "size, x the "
-              "token that asks",
-          .source = "Peng et al. 2023, arXiv 2305.13048",
-          .notes =
-              "Kept as the average y and the logarithm L of its divisor, so that no exponential overflows. A "
-              "query beside "
-              "the sequence has no value of its own, hence no bonus: it reads y, and x is its embedding. w "
-              "starts as U(-5, "
-              "3), bonus as log 0.3. In `apply` there is no q and no R; log_decay and bonus are those of all "
-              "heads.",
-          .inputs = {{"k", Per::value, false, "", Open{0}},
-                     {"log_decay", Per::other, false, "[V]"},
-                     {"bonus", Per::other, false, "[V]"},
-                     {"y0", Per::other, true, "[B,H,V]"},
-                     {"l0", Per::other, true, "[B,H,V]"}},
-          .states = {"y", "L"},
-          .own_queries = false,
-          .own_keys = false,
-          .forms_state = true,
-          .own_token = true,
-          .keeps_keys = true,
-          .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 2 * V; },
-          .build =
-              [](auto& m) {
-                auto k = m.input("k", [&] { return m.token("channel_key", m.V); });
-                const auto g = m.input("log_decay", [&] {
-                  return -exp(m.parameter("decay", {m.H, m.V}, {Init::Law::uniform, -5, 3}));
-                });
-                decltype(k) bonus = {};
-                if (m.at_tokens()) {
-                  bonus = m.input("bonus", [&] {
-                    return m.parameter("bonus", {m.H, m.V}, Init::constant(std::log(0.3)));
-                  });
-                }
-                const auto average = wkv_read(m, k, g, bonus);
-                return m.learned() ? sigmoid(m.asking("receptance", m.V)) * average : average;
-              }};
+  return {
+      .name = "rwkv4",
+      .summary = "an average of values for every channel, weighed by e^k and fading; no matrix is kept",
+      .does = "averages values by decaying weights, one a channel; the query only gates the result",
+      .family = Family::own_law,
+      .equation = "o_t = (sum_{j<t} e^{(t-1-j) g + k_j} v_j + e^{bonus + k_t} v_t) / (the same without v)",
+      .laws =
+          "times sigmoid(R x), x the token that asks; g = -e^w and bonus for every value channel, "
+          "k_t = W token + b of the values' size",
+      .source = "Peng et al. 2023, arXiv 2305.13048",
+      .notes =
+          "Kept as the average y and the logarithm L of its divisor, so that no exponential "
+          "overflows. A query beside the sequence has no value of its own, hence no bonus: it reads "
+          "y, and x is its embedding. w starts as U(-5, 3), bonus as log 0.3. In `apply` there is "
+          "no q and no R; log_decay and bonus are those of all heads.",
+      .flops = [](const Options&, double, double V, double T, double) { return 30 * V * T; },
+      .inputs = {{.name = "k", .per = Per::value, .open = Open{0}, .range = {-0.9, 0.9}},
+                 {.name = "log_decay",
+                  .per = Per::other,
+                  .shape = "[V]",
+                  .symbol = "g",
+                  .range = {-1.5, -0.01, -20}},
+                 {.name = "bonus", .per = Per::other, .shape = "[V]"},
+                 {.name = "y0", .per = Per::other, .optional = true, .shape = "[B,H,V]"},
+                 {.name = "l0", .per = Per::other, .optional = true, .shape = "[B,H,V]"}},
+      .states = {"y", "L"},
+      .own_queries = false,
+      .own_keys = false,
+      .forms_state = true,
+      .own_token = true,
+      .keeps_keys = true,
+      .state = [](const Options&, std::int64_t, std::int64_t V, std::int64_t) { return 2 * V; },
+      .build =
+          [](auto& m) {
+            auto k = m.input("k", [&] { return m.token("channel_key", m.V); });
+            const auto g = m.input("log_decay", [&] {
+              return -exp(m.parameter("decay", {m.H, m.V}, {Init::Law::uniform, -5, 3}));
+            });
+            decltype(k) bonus = {};
+            if (m.at_tokens()) {
+              bonus = m.input("bonus", [&] {
+                return m.parameter("bonus", {m.H, m.V}, Init::constant(std::log(0.3)));
+              });
+            }
+            const auto average = wkv_read(m, k, g, bonus);
+            return m.learned() ? sigmoid(m.asking("receptance", m.V)) * average : average;
+          }};
 }
 
 }  // namespace crosstalk::memories

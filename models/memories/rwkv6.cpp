@@ -7,29 +7,34 @@
 namespace crosstalk::memories {
 
 Memory rwkv6() {
-  return {.name = "rwkv6",
-          .summary =
-              "sum rule with a decay for every key channel; a token reads before it writes, and itself by a "
-              "bonus",
-          .equation =
-              "o_t = S_{t-1} q_t + v_t (u * k_t . q_t), S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T, "
-              "alpha_t = exp(-exp(W2 W1 token + b))",
-          .source = "Peng et al. 2024, arXiv 2404.05892",
-          .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay", Per::key}, {"bonus", Per::head_key}},
-          .own_token = true,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto g = m.input("log_decay", [&] {
-              return -exp(m.token("decay", m.K, Init{Init::Law::uniform, -6, -1}, m.d));
-            });
-            const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
-            if (!m.at_tokens()) return o;
-            const auto bonus = m.input("bonus", [&] {
-              return m.parameter("bonus", {m.H, m.K}, Init::uniform(0.5));
-            });
-            return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
-          }};
+  return {
+      .name = "rwkv6",
+      .summary =
+          "sum rule with a decay for every key channel; a token reads before it writes, and itself "
+          "by a bonus",
+      .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
+      .family = Family::adds,
+      .equation = "o_t = S_{t-1} q_t + v_t (u * k_t . q_t), S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T",
+      .laws = "alpha_t = exp(-exp(W2 W1 token + b))",
+      .source = "Peng et al. 2024, arXiv 2404.05892",
+      .bounded_by_rank = true,
+      .flops = flops::weights<10>,
+      .parts = {feature_map("identity"), key_norm("none")},
+      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                 {.name = "bonus", .per = Per::head_key, .symbol = "u"}},
+      .own_token = true,
+      .build = [](auto& m) {
+        const auto [q, k] = features(m);
+        const auto g = m.input("log_decay", [&] {
+          return -exp(m.token("decay", m.K, Init{Init::Law::uniform, -6, -1}, m.d));
+        });
+        const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
+        if (!m.at_tokens()) return o;
+        const auto bonus = m.input("bonus", [&] {
+          return m.parameter("bonus", {m.H, m.K}, Init::uniform(0.5));
+        });
+        return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -8,12 +8,15 @@ namespace crosstalk::memories {
 Memory simple_gla() {
   return {.name = "simple_gla",
           .summary = "sum rule in a state that fades as the token says",
-          .equation =
-              "S_t = alpha_t S_{t-1} + v_t phi(k_t)^T, o = S phi(q), alpha_t = sigmoid(w.token + b)^(1/16)",
+          .does = "decays the whole state by a data-dependent scalar, then adds",
+          .family = Family::adds,
+          .equation = "S_t = alpha_t S_{t-1} + v_t phi(k_t)^T, o = S phi(q)",
+          .laws = "alpha_t = sigmoid(w.token + b)^(1/16)",
           .source = "Yang et al. 2024, arXiv 2312.06635",
           .notes = "gla with one decay for all key channels of a head.",
+          .bounded_by_rank = true,
           .parts = {feature_map("identity"), key_norm("none")},
-          .inputs = {{"log_decay"}},
+          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
           .build = [](auto& m) {
             const auto [q, k] = features(m);
             const auto g = m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay")); });

@@ -8,12 +8,16 @@ namespace crosstalk::memories {
 Memory softmax() {
   return {.name = "softmax",
           .summary = "softmax attention: keeps every key and value",
+          .does = "softmax attention over all keys and values",
+          .family = Family::keeps,
           .equation = "o = sum_t softmax_t(q.k_t / sqrt(d_key)) v_t over the tokens seen",
           .source =
-              "Vaswani et al. 2017, arXiv 1706.03762; as in Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174",
+              "Vaswani et al. 2017, arXiv 1706.03762; as in Schlag, Irie, Schmidhuber 2021, arXiv "
+              "2102.11174",
           .notes =
-              "No feature map bounds it; its state is the cache of all keys and values. The projections of "
-              "keys and queries start Xavier-uniform.",
+              "No feature map bounds it; its state is the cache of all keys and values. The projections "
+              "of keys and queries start Xavier-uniform.",
+          .order_free = true,
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,

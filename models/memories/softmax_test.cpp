@@ -13,10 +13,11 @@ Matrix softmax(const Sequence& s) {
     for (int j = 0; j < t + (s.flag("strict") ? 0 : 1); ++j) logits.push_back(dot(s.query(t), s.key(j)));
     o.push_back(softmax_average(logits, s.v, 0, s.V));
   }
+  s.keeps(s.k);
+  s.keeps(s.v);
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(softmax, softmax);
-CROSSTALK_ORDER_FREE_MEMORY(softmax);
 
 TEST(SoftmaxOracle, OneTokenReadsItsValueAndEqualValuesReadThemselves) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -9,24 +9,30 @@ namespace crosstalk::memories {
 Memory ttt_linear() {
   return {.name = "ttt_linear",
           .summary = "TTT-Linear: a linear map behind LayerNorm, trained while it reads",
+          .does = "takes a step of gradient descent on a linear map behind LayerNorm",
+          .family = Family::own_law,
           .equation =
-              "f(x) = x + LayerNorm(S x + b) * gain + bias, (S, b)_t = (S, b)_{t-1} - rate_t grad |f(k_t) - "
-              "v_t|^2 / 2 at the "
-              "mini-batch's start, o = f(q), rate_t = sigmoid(w.token + b) / d_key",
+              "f(x) = x + LayerNorm(S x + b) * gain + bias, (S, b)_t = (S, b)_{t-1} - rate_t grad "
+              "|f(k_t) - v_t|^2 / 2 at the mini-batch's start, o = f(q)",
+          .laws = "rate_t = sigmoid(w.token + b) / d_key",
           .source = "Sun et al. 2024, arXiv 2407.04620",
           .notes =
-              "x in f is cut to the values' size or filled with zeros; residual = false leaves it out. The "
-              "authors' code has "
-              "mini-batches of 16, in which it also weighs gradients by the reader's place. S starts as a "
-              "parameter.",
+              "x in f is cut to the values' size or filled with zeros; residual = false leaves it out. "
+              "The authors' code has mini-batches of 16, in which it also weighs gradients by the "
+              "reader's place. S starts as a parameter.",
+          .flops = flops::formed_state<24>,
           .parts = {feature_map("identity"), key_norm("none")},
-          .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same S", 1,
-                       1 << 20},
+          .options = {{.name = "mini_batch",
+                       .default_value = std::int64_t{1},
+                       .help = "tokens whose gradients are taken at the same S",
+                       .min = 1,
+                       .max = 1 << 20,
+                       .tried = {1, 3}},
                       {"residual", true, "whether f adds x"}},
-          .inputs = {{"rate", Per::token, false, "", Open{0.01}},
-                     {"gain", Per::other, false, "[H,V]"},
-                     {"bias", Per::other, false, "[H,V]", Open{0}},
-                     {"b0", Per::other, true, "[B,H,V]"}},
+          .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
+                     {.name = "gain", .per = Per::other, .shape = "[H,V]"},
+                     {.name = "bias", .per = Per::other, .shape = "[H,V]", .open = Open{0}},
+                     {.name = "b0", .per = Per::other, .optional = true, .shape = "[B,H,V]"}},
           .states = {"S", "b"},
           .forms_state = true,
           .state = [](const Options& o, std::int64_t K, std::int64_t V,

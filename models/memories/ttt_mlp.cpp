@@ -9,28 +9,35 @@ namespace crosstalk::memories {
 Memory ttt_mlp() {
   return {.name = "ttt_mlp",
           .summary = "TTT-MLP: a network of one hidden layer behind LayerNorm, trained while it reads",
+          .does = "takes a step of gradient descent on a network of one hidden layer behind LayerNorm",
+          .family = Family::own_law,
           .equation =
               "f(x) = x + LayerNorm(W2 gelu(W1 x + b1) + b2) * gain + bias, W_t = W_{t-1} - rate_t grad "
-              "|f(k_t) - v_t|^2 / 2 "
-              "at the mini-batch's start, o = f(q), rate_t = 0.1 sigmoid(w.token + b) / d_key",
+              "|f(k_t) - v_t|^2 / 2 at the mini-batch's start, o = f(q)",
+          .laws = "rate_t = 0.1 sigmoid(w.token + b) / d_key",
           .source = "Sun et al. 2024, arXiv 2407.04620",
           .notes =
-              "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with zeros; "
-              "residual = false "
-              "leaves it out. The authors' code has mini-batches of 16, in which it also weighs gradients by "
-              "the reader's "
-              "place. W1, b1, W2, b2 start as parameters; in `apply` as w1_0 and so on.",
+              "4 d_key hidden units, gelu by tanh. x in f is cut to the values' size or filled with "
+              "zeros; residual = false leaves it out. The authors' code has mini-batches of 16, in "
+              "which it also weighs gradients by the reader's place. W1, b1, W2, b2 start as "
+              "parameters; in `apply` as w1_0 and so on.",
+          .flops = [](const Options&, double K, double V, double T,
+                      double) { return 24 * hidden(static_cast<int>(K)) * (K + V) * T; },
           .parts = {key_norm("none")},
-          .options = {{"mini_batch", std::int64_t{1}, "tokens whose gradients are taken at the same W", 1,
-                       1 << 20},
+          .options = {{.name = "mini_batch",
+                       .default_value = std::int64_t{1},
+                       .help = "tokens whose gradients are taken at the same W",
+                       .min = 1,
+                       .max = 1 << 20,
+                       .tried = {1, 3}},
                       {"residual", true, "whether f adds x"}},
-          .inputs = {{"rate", Per::token, false, "", Open{0.01}},
-                     {"gain", Per::other, false, "[H,V]"},
-                     {"bias", Per::other, false, "[H,V]", Open{0}},
-                     {"w1_0", Per::other, false, "[B,H,M,K]"},
-                     {"b1_0", Per::other, false, "[B,H,M]"},
-                     {"w2_0", Per::other, false, "[B,H,V,M]"},
-                     {"b2_0", Per::other, false, "[B,H,V]"}},
+          .inputs = {{.name = "rate", .open = Open{0.01}, .range = {0.02, 0.12}},
+                     {.name = "gain", .per = Per::other, .shape = "[H,V]"},
+                     {.name = "bias", .per = Per::other, .shape = "[H,V]", .open = Open{0}},
+                     {.name = "w1_0", .per = Per::other, .shape = "[B,H,M,K]", .range = {-0.7, 0.7}},
+                     {.name = "b1_0", .per = Per::other, .shape = "[B,H,M]", .range = {-0.7, 0.7}},
+                     {.name = "w2_0", .per = Per::other, .shape = "[B,H,V,M]", .range = {-0.7, 0.7}},
+                     {.name = "b2_0", .per = Per::other, .shape = "[B,H,V]", .range = {-0.7, 0.7}}},
           .states = {"W1", "b1", "W2", "b2"},
           .forms_state = true,
           .state =

@@ -22,20 +22,29 @@ struct ApplyCase {
   ApplySizes sizes;
   std::map<std::string, OptionValue> given;
   std::vector<std::string> present;
-  Options options() const { return apply_options(memory, sizes, given); }
+  const Memory& of() const { return memory_named(memory); }
+  Options options() const { return apply_options(of(), sizes, given); }
 };
 
 /// Whether an input is what a state is before the first token: s0, h0, w1_0.
-inline bool is_start(const MemoryKind& kind, const std::string& input) {
+inline bool is_start(const Memory& kind, const std::string& input) {
   return std::any_of(kind.states.begin(), kind.states.end(),
                      [&](const std::string& state) { return start_name(state) == input; });
 }
 
+/// What a memory says of an input; null of q, k, v and s0.
+inline const MemoryInput* declared_input(const std::string& memory, const std::string& input) {
+  for (const MemoryInput& one : find_memory(memory)->inputs) {
+    if (one.name == input) return &one;
+  }
+  return nullptr;
+}
+
 /// Every own option of a memory in turn, with all optional inputs and with none.
 inline std::vector<ApplyCase> apply_cases(const std::string& memory, const ApplySizes& sizes) {
-  const MemoryKind& kind = *find_memory(memory);
+  const Memory& kind = *find_memory(memory);
   std::vector<std::string> optional;
-  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+  for (const ApplyInput& input : apply_inputs(kind, sizes)) {
     if (input.optional && !is_start(kind, input.name)) optional.push_back(input.name);
   }
   std::vector<ApplyCase> cases = {{memory, "defaults", sizes, {}, {}}};
@@ -53,8 +62,9 @@ inline std::vector<ApplyCase> apply_cases(const std::string& memory, const Apply
   std::vector<ApplyCase> valid;
   for (ApplyCase& one : cases) {
     try {
+      one.sizes = with_letters(kind, one.sizes, one.given);
       one.options();
-      ApplyModel<double>(memory, one.options(), sizes, one.present, Device::cpu, true);
+      ApplyModel<double>(kind, one.options(), one.sizes, one.present, Device::cpu, true);
       valid.push_back(one);
     } catch (const OptionError&) {  // what has no meaning is refused; resolve_test.cpp looks at that
     }
@@ -70,7 +80,7 @@ inline std::vector<std::string> forms_of(const ApplyCase& one) {
     ApplyCase asked = one;
     asked.given["form"] = form;
     try {
-      ApplyModel<double>(one.memory, asked.options(), one.sizes, one.present, Device::cpu, true);
+      ApplyModel<double>(one.of(), asked.options(), one.sizes, one.present, Device::cpu, true);
       forms.push_back(form);
     } catch (const OptionError&) {
     }
@@ -83,41 +93,28 @@ using ApplyData = std::map<std::string, Vector>;
 inline ApplyData apply_data(const ApplyCase& one, std::uint64_t seed) {
   ApplyData data;
   std::uint32_t stream = 0;
-  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+  for (const ApplyInput& input : apply_inputs(one.of(), one.sizes)) {
     RandomStream random(seed, RandomDomain::initialisation, stream++);
     std::int64_t n = 1;
     for (const int d : input.dims) n *= d;
     Vector& x = data[input.name];
+    const MemoryInput* declared = declared_input(one.memory, input.name);
     for (std::int64_t i = 0; i < n; ++i) {
       const double u = random.uniform(), z = normal_from_uniform(random.uniform());
-      if (input.name.rfind("log_decay", 0) == 0) {
-        x.push_back(i % 17 == 5 ? -20 : -1.5 * u - 0.01);
-      } else if (input.name == "signed_decay") {
-        x.push_back(i % 17 == 5 ? 1e-9 * u : 2 * u - 1);
-      } else if (input.name.rfind("beta", 0) == 0 || input.name == "in_context_rate" ||
-                 input.name == "step" || input.name == "slope" ||
-                 input.name.find("gate") != std::string::npos) {
-        x.push_back(0.05 + 0.9 * u);
-      } else if (input.name == "ridge") {
-        x.push_back(0.3 + u);
-      } else if (input.name == "rate") {  // of gradient descent
-        x.push_back(0.02 + 0.1 * u);
-      } else if (input.name.find("_0") != std::string::npos) {  // weights of a network
-        x.push_back(0.6 * z);
-      } else if (input.name == "k" || input.name == "erase_key" || input.name == "a" || input.name == "b") {
-        x.push_back(0.5 * z);
+      if (declared != nullptr && declared->range.given()) {
+        const Range& range = declared->range;
+        x.push_back(range.rare && i % 17 == 5 ? *range.rare : range.low + (range.high - range.low) * u);
       } else {
-        x.push_back(z);
+        x.push_back(input.name == "k" ? 0.5 * z : z);  // keys are short
       }
     }
-  }
-  if (data.count("path_key") != 0) {  // reflections want unit vectors
-    Vector& w = data["path_key"];
-    for (std::size_t i = 0; i < w.size(); i += static_cast<std::size_t>(one.sizes.K)) {
-      double square = 0;
-      for (int c = 0; c < one.sizes.K; ++c)
-        square += w[i + static_cast<std::size_t>(c)] * w[i + static_cast<std::size_t>(c)];
-      for (int c = 0; c < one.sizes.K; ++c) w[i + static_cast<std::size_t>(c)] /= std::sqrt(square);
+    if (declared != nullptr && declared->unit) {
+      const auto columns = static_cast<std::size_t>(input.dims.back());
+      for (std::size_t row = 0; row < x.size(); row += columns) {
+        double square = 0;
+        for (std::size_t c = row; c < row + columns; ++c) square += x[c] * x[c];
+        for (std::size_t c = row; c < row + columns; ++c) x[c] /= std::sqrt(square);
+      }
     }
   }
   const Options options = one.options();
@@ -153,9 +150,9 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
                   Device device = Device::cpu, Precision products = Precision::full) {
   ApplyCase asked = one;
   if (!form.empty()) asked.given["form"] = form;
-  ApplyModel<Real> model(one.memory, asked.options(), one.sizes, one.present, device, true, products);
+  ApplyModel<Real> model(one.of(), asked.options(), one.sizes, one.present, device, true, products);
   ApplyResult result;
-  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+  for (const ApplyInput& input : apply_inputs(one.of(), one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
     put(model.input(input.name), data.at(input.name), device);
   }
@@ -170,7 +167,7 @@ ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData
   if (device == Device::cpu) model.graph().check_guards();
   result["o"] = copy(model.output(), device);
   for (const auto& [name, state] : model.states()) result["state_" + name] = copy(state->value, device);
-  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes)) {
+  for (const ApplyInput& input : apply_inputs(one.of(), one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
     if (model.differentiated(input.name))
       result["d_" + input.name] = copy(model.gradient(input.name), device);
@@ -186,7 +183,7 @@ inline Vector oracle_read(const ApplyCase& one, const ApplyData& data) {
   for (int b = 0; b < s.B; ++b) {
     for (int h = 0; h < s.H; ++h) {
       Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
-      for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+      for (const ApplyInput& input : apply_inputs(one.of(), s)) {
         if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
         const Vector& x = data.at(input.name);
         Matrix rows;

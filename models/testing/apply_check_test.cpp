@@ -77,7 +77,7 @@ TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
     SCOPED_TRACE(fmt::format("{} {}", one.memory, one.name));
     ApplyData data = apply_data(one, 7);
     for (double& x : data["log_decay"]) x = std::max(x, -2.0);  // differences see nothing of e^-20
-    ApplyModel<double> model(one.memory, one.options(), small, one.present, Device::cpu, true);
+    ApplyModel<double> model(one.of(), one.options(), small, one.present, Device::cpu, true);
     const ApplyResult analytic = apply<double>(one, "", data);
     const auto loss = [&] {
       model.graph().forward({});
@@ -119,7 +119,7 @@ TEST_P(MemoryApply, SinglePrecisionAgreesWithDouble) {
   for (const ApplyCase& one : apply_cases(GetParam(), sizes())) {
     if (!smooth(one.options())) continue;  // a rounding may go the other way
     // LayerNorm of three values divides by what may be small.
-    const auto inputs = apply_inputs(one.memory, one.sizes);
+    const auto inputs = apply_inputs(one.of(), one.sizes);
     const bool layer_norm = one.name.find("layernorm") != std::string::npos ||
                             one.options().has("memory.inner_steps") ||
                             std::any_of(inputs.begin(), inputs.end(),
@@ -143,7 +143,7 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
   s.B = s.H = 1, s.T = 70, s.K = 5, s.V = 3;
   ApplyCase one{GetParam(), "hard", s, {}, {}};
   const auto starts = [&](const ApplyInput& input) { return is_start(*find_memory(one.memory), input.name); };
-  for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+  for (const ApplyInput& input : apply_inputs(one.of(), s)) {
     if (input.optional && !starts(input)) one.present.push_back(input.name);
   }
   const Options options = one.options();
@@ -151,7 +151,7 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
     ApplyData data = apply_data(one, 13);
     Sequence sequence{.T = s.T, .K = s.K, .V = s.V, .options = options};
     std::map<std::string, Matrix*> rows;
-    for (const ApplyInput& input : apply_inputs(one.memory, s)) {
+    for (const ApplyInput& input : apply_inputs(one.of(), s)) {
       if (starts(input)) continue;
       Matrix& to = input.name == "q"   ? sequence.q
                    : input.name == "k" ? sequence.k
@@ -195,7 +195,7 @@ TEST_P(MemoryApply, HardDataStaysFiniteAndExact) {
 
 // h tokens, their state, and the rest from there are as the whole.
 TEST_P(MemoryApply, GoesOnFromACarriedState) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
   if (kind.name == "fwm") GTEST_SKIP() << "its first token, without a state before it, is another";
   ApplySizes whole = sizes();
@@ -213,7 +213,7 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
         ApplyCase piece = all;
         piece.sizes.T = second ? whole.T - h : h;
         ApplyData rows = data;
-        const auto shapes = apply_inputs(GetParam(), whole);
+        const auto shapes = apply_inputs(memory_named(GetParam()), whole);
         for (const ApplyInput& input : shapes) {
           if (input.shape.find('T') == std::string::npos) continue;
           const auto n = static_cast<std::ptrdiff_t>(data.at(input.name).size()) / whole.T;

@@ -29,7 +29,7 @@ ApplyData data_of(const ApplyCase& one) {
 }
 
 bool normalises_inside(const ApplyCase& one) {
-  for (const ApplyInput& input : apply_inputs(one.memory, one.sizes))
+  for (const ApplyInput& input : apply_inputs(one.of(), one.sizes))
     if (input.name == "gain") return true;
   return false;
 }
@@ -41,7 +41,7 @@ class MemoryOnCuda : public CudaTest, public ::testing::WithParamInterface<std::
 
 // What the tests below hold a GPU against must be numbers.
 TEST(MemoryOnCudaData, IsFinite) {
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     for (const ApplySizes& shape : sizes_of(kind.name)) {
       for (const ApplyCase& one : apply_cases(kind.name, shape)) {
         if (one.name != "defaults") continue;

@@ -39,6 +39,8 @@ class ToyMixer final : public Mixer<double> {
 std::string said_of(Build build, std::vector<MemoryInput> inputs = {{"beta"}}) {
   const Memory memory{.name = "toy",
                       .summary = "",
+                      .does = "",
+                      .family = Family::adds,
                       .equation = "",
                       .source = "",
                       .inputs = std::move(inputs),

@@ -14,7 +14,7 @@ namespace {
 class MemoryForms : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MemoryForms, ReadTheSameInAModel) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   for (const int queries : {1, 3}) {
     const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, queries}};
     Options options = resolved(kind, memory_options(kind, 4, kKeys, kValues, kEmbedding));

@@ -113,13 +113,13 @@ void expect_laws(const std::string& memory, const Options& options) {
 class GateLaws : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GateLaws, EveryInputFollowsItsLaw) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   int checked = 0;
   for (const std::int64_t heads : {2, 1}) {  // one where a memory has no more
     std::vector<Setting> settings = {
         {"defaults", memory_options(kind, static_cast<int>(heads) * kKeys, 5, kValues)}};
     settings[0].options.set("model.heads", heads);
-    for (const OptionSpec& spec : memory_named(GetParam()).options) {
+    for (const OptionSpec& spec : kind.own_options()) {
       for (const OptionValue& value : settings_of(spec)) {
         settings.push_back({spec.name + " = " + to_text(value), settings[0].options});
         settings.back().options.set("memory." + spec.name, value);
@@ -142,7 +142,7 @@ TEST_P(GateLaws, EveryInputFollowsItsLaw) {
 }
 
 TEST_P(GateLaws, HalfLivesAtTheStartAreThoseStated) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   const Options options = resolved(kind, memory_options(kind, 64, 20, 20));
   const std::vector<double> lives = half_lives_at_start(options, {20, 20, false});
   const auto stated = stated_half_lives().find(GetParam());
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, GateLaws, every_memory(), memory_name);
 // A law that nobody has an input for is one that nothing is held against.
 TEST(GateLaw, BelongsToAnInput) {
   for (const auto& [name, law] : gate_laws()) {
-    const MemoryKind* kind = find_memory(name.first);
+    const Memory* kind = find_memory(name.first);
     ASSERT_NE(kind, nullptr) << name.first;
     EXPECT_TRUE(std::any_of(kind->inputs.begin(), kind->inputs.end(),
                             [&](const MemoryInput& input) { return input.name == name.second; }))

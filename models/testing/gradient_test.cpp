@@ -13,7 +13,7 @@ namespace {
 
 class MemoryGradient : public ::testing::TestWithParam<std::string> {
  protected:
-  const MemoryKind& kind() const { return *find_memory(GetParam()); }
+  const Memory& kind() const { return *find_memory(GetParam()); }
 };
 
 TEST_P(MemoryGradient, OfEveryParameterIsThatOfTheLoss) {

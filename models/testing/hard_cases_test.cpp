@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/hard_cases.h"
 
+#include "models/apply_model.h"
 #include "models/memory.h"
 #include "models/testing/random_sequence.h"
 
@@ -10,39 +11,36 @@ namespace {
 
 constexpr int kTokens = 24, kKeys = 6, kValues = 5;
 
-// Gates are numbers, or have a channel, by what a memory takes.
-Sequence ordinary(const std::string& memory, const Options& options) {
-  const int writes = memory == "delta_product" ? 3 : 1;
+// Columns of a row of an input that belongs to a head: the product of the sizes that its shape has besides H.
+int columns_of(const Memory& memory, const MemoryInput& input) {
+  const ApplySizes sizes = with_letters(memory, {.K = kKeys, .V = kValues}, {});
+  for (const ApplyInput& one : apply_inputs(memory, sizes)) {
+    if (one.name != input.name) continue;
+    int columns = 1;
+    for (const int n : one.dims) columns *= n;
+    return columns;
+  }
+  return 1;
+}
+
+// Random numbers in the ranges that the memory declares.
+Sequence ordinary(const std::string& name, const Options& options) {
+  const Memory& memory = *find_memory(name);
+  const bool often = std::any_of(memory.options.begin(), memory.options.end(),
+                                 [](const OptionSpec& option) { return option.name == "writes"; });
+  const int writes = often ? 3 : 1;
   Sequence s = random_sequence(options, kTokens, kKeys, kValues, 1, writes);
   to_unit_length(s.k);
-  const bool channels = memory != "fox" && memory != "mamba2" && memory != "gated_delta" &&
-                        memory != "comba" && memory != "delta_product" && memory != "mlstm";
-  s.in["log_decay"] = uniform_rows(memory == "retnet" ? 1 : kTokens, channels ? kKeys : 1, -1, 0, 2);
-  s.in["log_decay_v"] = uniform_rows(kTokens, kValues, -1, 0, 3);
-  s.in["beta"] = uniform_rows(kTokens * writes, 1, 0, 1, 4);
-  s.in["erase_key"] = unit_rows(normal_rows(kTokens, kKeys, 5));
-  s.in["in_context_rate"] = s.in["erase_gate"] = uniform_rows(kTokens, kKeys, 0, 1, 6);
-  s.in["write_gate"] = uniform_rows(kTokens, kValues, 0, 1, 7);
-  s.in["a"] = times(-1, s.in["erase_key"]), s.in["b"] = times(0.5, s.in["erase_key"]);
-  s.in["step"] = s.in["log_input"] = uniform_rows(kTokens, 1, 0.1, 1, 8);
-  s.in["slope"] = {{0.25}}, s.in["bonus"] = constant_rows(1, kKeys, 0.5);
-  const MemoryKind* kind = find_memory(memory);
-  for (const MemoryInput& input :
-       kind ? kind->inputs : std::vector<MemoryInput>{}) {  // those of later memories
-    if (input.per == Per::other) {                          // of a head: one row
-      int columns = 1;
-      for (const char c : input.shape)
-        columns *= c == 'K' ? kKeys : c == 'V' ? kValues : c == 'M' ? 4 * kKeys : c == 'L' ? 16 : 1;
-      if (!input.optional) s.in[input.name] = uniform_rows(1, columns, 0.1, 1, 9);
-      continue;
-    }
-    const bool head = input.per == Per::head || input.per == Per::head_key;
-    const int columns = input.per == Per::key || input.per == Per::head_key ? kKeys
-                        : input.per == Per::value                           ? kValues
-                                                                            : 1;
-    const int rows = head ? 1 : input.per == Per::write ? kTokens * writes : kTokens;
-    if (!s.has(input.name) || s.in[input.name].front().size() != static_cast<std::size_t>(columns))
-      s.in[input.name] = uniform_rows(rows, columns, 0.1, 1, 9);
+  std::uint64_t seed = 2;
+  for (const MemoryInput& input : memory.inputs) {
+    if (input.optional && input.per == Per::other) continue;  // what a state is before the first token
+    const bool head = input.per == Per::head || input.per == Per::head_key || input.per == Per::other;
+    const Range range = input.range.given() ? input.range : Range{0.1, 1};
+    Matrix rows = uniform_rows(head                      ? 1
+                               : input.per == Per::write ? kTokens * writes
+                                                         : kTokens,
+                               columns_of(memory, input), range.low, range.high, ++seed);
+    s.in[input.name] = input.unit ? unit_rows(rows) : rows;
   }
   return s;
 }

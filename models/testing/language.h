@@ -21,7 +21,7 @@ inline ModelShape language_shape(int T = 6, int Q = 3, int answers = 0, int B = 
 /// Options of a memory in a language model of one layer, "model.NAME" or "memory.NAME" set as told, resolved.
 inline Options language_options_of(const std::string& memory, const Settings& settings,
                                    const Vocabulary& vocabulary = language_shape().vocabulary()) {
-  const MemoryKind& kind = *find_memory(memory);
+  const Memory& kind = *find_memory(memory);
   Options options;
   options.set("memory.name", kind.name);
   options.set("model.name", std::string("language"));

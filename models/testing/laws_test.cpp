@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <Eigen/SVD>
+
 #include "kernels/testing/compare.h"
 #include "models/testing/model_run.h"
-#include "models/testing/order_free.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -13,7 +14,7 @@ namespace {
 using Settings = std::vector<std::pair<std::string, OptionValue>>;
 
 Options options_of(const std::string& memory, const Settings& settings, int d_key, int keys, int values) {
-  const MemoryKind* kind = find_memory(memory);
+  const Memory* kind = find_memory(memory);
   Options options = memory_options(*kind, d_key, keys, values, keys);
   for (const auto& [name, value] : settings) options.set("memory." + name, value);
   return resolved(*kind, options);
@@ -173,7 +174,7 @@ Example equal_values(const Options& options, const ModelShape& shape) {
       for (int t = 0; t < shape.sequence.T; ++t) example.batch.write(b, t, {t % shape.keys, 0});
     }
     if (!oracle_knows(options)) return example;  // its products are positive
-    Oracle oracle(options, shape.keys, shape.values, false, example.parameters, example.omega);
+    RetrievalOracle oracle(options, shape.keys, shape.values, false, example.parameters, example.omega);
     oracle.loss(example.batch);
     if (oracle.margin() > 0.01) return example;
   }
@@ -184,7 +185,7 @@ Example equal_values(const Options& options, const ModelShape& shape) {
 TEST(AttentionNormLaw, EqualValuesAreReadBack) {
   const ModelShape shape{kKeys, 1, false, kB, {kT, 2, 3}};
   for (const std::string memory : {"softmax", "linear_attention", "peng_gate"}) {
-    const MemoryKind& kind = *find_memory(memory);
+    const Memory& kind = *find_memory(memory);
     int checked = 0;
     for (const Setting& setting : valid_settings(kind, kDKey, kKeys, 1, kEmbedding)) {
       if (memory != "softmax" && setting.options.get_string("memory.read_norm") != "attention") continue;
@@ -245,7 +246,7 @@ TEST(SoftmaxLaw, WeightsSumToOneAndAreNotNegative) {
 TEST(VanishingFeatures, AreHarmless) {
   const ModelShape shape{kKeys, kValues, false, kB, {kT, 2, 3}};
   int checked = 0;
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     for (const Setting& setting : valid_settings(kind, kDKey, kKeys, kValues, kEmbedding)) {
       if (!setting.options.has("memory.feature_map")) continue;
       const std::string map = setting.options.get_string("memory.feature_map");
@@ -277,7 +278,7 @@ TEST(VanishingFeatures, AreHarmless) {
 // Sums do not know the order of what they add; erasing and fading memories do.
 TEST(OrderLaw, OnlySumsForgetIt) {
   const ModelShape shape{kKeys, kValues, false, 1, {kT, 2, 1}};
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     const Options options = resolved(kind, memory_options(kind, 4, kKeys, kValues, kEmbedding));
     Example example = find_example(options, shape, 31, 1);
     for (int t = 0; t < kT; ++t) example.batch.write(0, t, {t % kKeys, (t * 3 + 1) % kValues});
@@ -295,12 +296,46 @@ TEST(OrderLaw, OnlySumsForgetIt) {
     run.forward();
     const auto equal = close("reversed", run.y(0, 0, 0), forward.data(), kValues, 1e-12);
     if (kind.name == "sliding_window") continue;  // all depends on its size
-    const bool is_sum = order_free().count(kind.name) != 0;
-    EXPECT_EQ(static_cast<bool>(equal), is_sum)
-        << kind.name << ": " << equal.message()
-        << (is_sum ? ""
-                   : " (if its equation adds up alone, say CROSSTALK_ORDER_FREE_MEMORY(name) beside its "
-                     "oracle)");
+    EXPECT_EQ(static_cast<bool>(equal), kind.order_free)
+        << kind.name << ": " << equal.message() << "; see .order_free in its file";
+  }
+}
+
+// Reads of a sequence are columns W x_q with one W [V,d_dot]: no more than d_dot of them are independent. What is not
+// bounded so says it by more.
+TEST(RankLaw, ReadsThroughFeaturesHaveNoMoreRankThanTheyHave) {
+  constexpr int kMany = 7, kFew = 2;  // keys, values and queries; key size
+  const ModelShape shape{kMany, kMany, false, 1, {2 * kMany, 2, kMany}};
+  for (const Memory& kind : all_memories()) {
+    SCOPED_TRACE(kind.name);
+    Options plain = memory_options(kind, kFew, kMany, kMany, kMany);
+    if (plain.has("memory.feature_map")) {
+      plain.set("memory.feature_map", std::string("identity"));
+      plain.set("memory.key_norm", std::string("none"));
+    }
+    if (plain.has("memory.read_norm")) plain.set("memory.read_norm", std::string("none"));
+    if (plain.has("memory.kernel"))
+      plain.set("memory.kernel", std::string("exp"));  // linear is an inner product
+    const Options options = resolved(kind, plain);
+    const std::int64_t d = kind.d_dot(options);
+    EXPECT_TRUE(d > 0 || !kind.bounded_by_rank);
+    Example example = find_example(options, shape, 31, 1);
+    for (int t = 0; t < 2 * kMany; ++t) example.batch.write(0, t, {t % kMany, (t * 3 + 1) % kMany});
+    for (int i = 0; i < kMany; ++i) example.batch.ask(0, i, i, 0, 2 * kMany);
+    ModelRun<double> run(options, shape, 1, false);
+    give(run, 0, example);
+    run.forward();
+    Eigen::MatrixXd reads(kMany, kMany);
+    for (int i = 0; i < kMany; ++i)
+      for (int v = 0; v < kMany; ++v) reads(v, i) = run.y(0, 0, i)[v];
+    const Eigen::VectorXd values = Eigen::JacobiSVD<Eigen::MatrixXd>(reads).singularValues();
+    const auto rank = (values.array() > 1e-10 * values[0]).count();
+    if (kind.bounded_by_rank) {
+      EXPECT_LE(rank, d) << values.transpose();
+    } else {
+      EXPECT_GT(rank, std::max<std::int64_t>(d, kFew))
+          << values.transpose() << "; see .bounded_by_rank in its file";
+    }
   }
 }
 
@@ -308,7 +343,7 @@ class Causality : public ::testing::TestWithParam<std::string> {};
 
 // A read after n tokens knows nothing of later ones: not a bit changes, and no gradient reaches them.
 TEST_P(Causality, ReadsDoNotSeeLaterTokens) {
-  const MemoryKind& kind = *find_memory(GetParam());
+  const Memory& kind = *find_memory(GetParam());
   const ModelShape shape{kKeys, kValues, false, 1, {kT, 2, 2}};
   for (const Setting& setting : valid_settings(kind, 4, kKeys, kValues, kEmbedding)) {
     SCOPED_TRACE(setting.name);

@@ -11,7 +11,7 @@
 #include "kernels/optimizer/adam.h"
 #include "models/model.h"
 #include "models/testing/hand_batch.h"
-#include "models/testing/oracle.h"
+#include "models/testing/retrieval_oracle.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -195,7 +195,8 @@ inline Example find_example(const Options& options, const ModelShape& shape, std
                     1};
     // The oracle knows how near kinks and poles lie; memories that came later have few of either.
     if (!oracle_knows(options)) return example;
-    Oracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters, example.omega);
+    RetrievalOracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters,
+                           example.omega);
     oracle.loss(example.batch);
     example.peak = oracle.peak();
     if (oracle.margin() > margin && oracle.peak() < 10) return example;

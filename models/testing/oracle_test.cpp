@@ -1,4 +1,4 @@
-// The retrieval model of 2021: its memories with every combination of its parts against models/testing/oracle.h, and against itself in
+// The retrieval model of 2021: its memories with every combination of its parts against models/testing/retrieval_oracle.h, and against itself in
 // single precision.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
@@ -21,14 +21,15 @@ const std::vector<ModelShape>& shapes() {
 
 class MemoryOracle : public ::testing::TestWithParam<std::string> {
  protected:
-  const MemoryKind& kind() const { return *find_memory(GetParam()); }
+  const Memory& kind() const { return *find_memory(GetParam()); }
 };
 
 // y and loss of one replica against the oracle, used slots only.
 template <class Real>
 void compare(ModelRun<Real>& run, const Options& options, int r, const Example& example, double limit) {
   const ModelShape& shape = run.shape;
-  Oracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters, example.omega);
+  RetrievalOracle oracle(options, shape.keys, shape.values, shape.second_key, example.parameters,
+                         example.omega);
   for (int b = 0; b < shape.B; ++b) {
     const Matrix want = oracle.read(example.batch, b);
     for (int i = 0; i < shape.sequence.Q; ++i) {
@@ -119,8 +120,8 @@ TEST_P(MemoryOracle, StateSizeAndDDotAreWhatTheRecurrenceKeeps) {
         HandBatch batch(1, shape.sequence);
         for (int t = 0; t < T; ++t) batch.write(0, t, {t % kKeys, t % kValues});
         batch.ask(0, 0, 0, 0, T);
-        Oracle oracle(setting.options, shape.keys, shape.values, false, layout.random_parameters(3),
-                      favor_omega(setting.options, 1, 0, 1));
+        RetrievalOracle oracle(setting.options, shape.keys, shape.values, false, layout.random_parameters(3),
+                               favor_omega(setting.options, 1, 0, 1));
         oracle.read(batch, 0);
         EXPECT_EQ(kind().state_size(setting.options, kValues, T), oracle.state_floats());
         EXPECT_EQ(kind().d_dot(setting.options), oracle.feature_dimension());

@@ -301,7 +301,7 @@ TEST(PartsState, IsWhatConvolutionAndShiftLookBackAt) {
       options = resolved(*find_memory("delta"), options);
       const std::int64_t counted = looked_back_at(options, "q", 4) + looked_back_at(options, "k", 4) +
                                    looked_back_at(options, "v", heads * kValues);
-      const MemoryKind& delta = *find_memory("delta");
+      const Memory& delta = *find_memory("delta");
       EXPECT_EQ(delta.state_size(options, kValues, 9) - delta.state_size(plain, kValues, 9), counted);
     }
   }
@@ -310,7 +310,7 @@ TEST(PartsState, IsWhatConvolutionAndShiftLookBackAt) {
 TEST(PartsState, EveryWriteOfATokenIsConvolved) {
   const Options plain = with_parts("delta_product", {}),
                 conv = with_parts("delta_product", {{"short_conv", word("k")}});
-  const MemoryKind& kind = *find_memory("delta_product");
+  const Memory& kind = *find_memory("delta_product");
   EXPECT_EQ(kind.state_size(conv, kValues, 9) - kind.state_size(plain, kValues, 9),
             3 * 4 * plain.get_int("memory.writes"));
 }

@@ -21,7 +21,7 @@ struct Measured {
 };
 
 Options probe_of(const std::string& memory, int d_key, std::map<std::string, OptionValue> changes = {}) {
-  const MemoryKind& kind = *find_memory(memory);
+  const Memory& kind = *find_memory(memory);
   Options options = memory_options(kind, d_key, 4, 4);
   options.set("model.name", std::string("probe"));
   for (const auto& [key, value] : changes) options.set(key, value);

@@ -13,7 +13,7 @@ namespace crosstalk::checks {
 namespace {
 
 // Laws of gates are followed in models only: one of every memory is built.
-void expect_models(const MemoryKind& kind) {
+void expect_models(const Memory& kind) {
   static std::set<std::string> built;
   if (!built.insert(kind.name).second) return;
   try {
@@ -37,7 +37,7 @@ std::vector<double> numbers_of(const Matrix& rows, std::size_t size) {
 }  // namespace
 
 void expect_memory_reads(const std::string& memory, const Sequence& s, const Matrix& want) {
-  const MemoryKind& kind = *find_memory(memory);
+  const Memory& kind = *find_memory(memory);
   expect_models(kind);
   ApplySizes sizes{.B = 1, .T = s.T, .H = 1, .K = s.K, .V = s.V};
   const bool often = std::any_of(kind.options.begin(), kind.options.end(),
@@ -53,17 +53,17 @@ void expect_memory_reads(const std::string& memory, const Sequence& s, const Mat
     return name == "q" ? s.q : name == "k" ? s.k : name == "v" ? s.v : s.has(name) ? s.input(name) : Matrix();
   };
   std::vector<std::string> present;
-  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+  for (const ApplyInput& input : apply_inputs(kind, sizes)) {
     if (input.optional && s.has(input.name)) present.push_back(input.name);
   }
   Options options;
   try {
-    options = apply_options(memory, sizes, given);
+    options = apply_options(kind, sizes, given);
   } catch (const OptionError&) {
     return;  // in models only
   }
-  ApplyModel<double> model(memory, options, sizes, present, Device::cpu, false);
-  for (const ApplyInput& input : apply_inputs(memory, sizes)) {
+  ApplyModel<double> model(kind, options, sizes, present, Device::cpu, false);
+  for (const ApplyInput& input : apply_inputs(kind, sizes)) {
     if (input.optional && !s.has(input.name)) continue;
     const Tensor<double> x = model.input(input.name);
     const std::vector<double> numbers = numbers_of(rows_of(input.name), static_cast<std::size_t>(x.size()));

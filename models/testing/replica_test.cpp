@@ -16,7 +16,7 @@ constexpr int kPack = 4, kSteps = 3;
 
 class MemoryReplica : public ::testing::TestWithParam<std::string> {
  protected:
-  const MemoryKind& kind() const { return *find_memory(GetParam()); }
+  const Memory& kind() const { return *find_memory(GetParam()); }
 };
 
 const ModelShape& shape_of(std::size_t turn) {

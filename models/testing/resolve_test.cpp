@@ -35,7 +35,7 @@ std::string refusal(const std::string& memory, const Settings& settings, const s
 }
 
 std::int64_t d_dot_of(const std::string& memory, const Settings& settings, int d_key = 8) {
-  const MemoryKind& kind = *find_memory(memory);
+  const Memory& kind = *find_memory(memory);
   const Options options = resolved(kind, with(memory, settings, d_key));
   EXPECT_EQ(options.get_int("memory.d_dot"), kind.d_dot(options));
   return kind.d_dot(options);
@@ -45,7 +45,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 std::vector<std::string> with_feature_maps() {
   std::vector<std::string> names;
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     for (const OptionSpec& spec : kind.options) {
       if (spec.name == "feature_map") names.push_back(kind.name);
     }
@@ -78,7 +78,7 @@ TEST(Resolve, DerivesTheFeatureDimension) {
 TEST(Resolve, SolvesDDotForNuAndFeatures) {
   for (const std::string& memory : with_feature_maps()) {
     SCOPED_TRACE(memory);
-    const MemoryKind& kind = *find_memory(memory);
+    const Memory& kind = *find_memory(memory);
     const OptionValue none = word("none");
     Options dpfp = resolved(
         kind, with(memory, {{"feature_map", word("dpfp")}, {"d_dot", number(48)}, {"read_norm", none}}));
@@ -235,13 +235,13 @@ TEST(Resolve, FwmHasNoAttentionNormalisation) {
 
 TEST(Resolve, AFormThatDoesNotCoverAMemoryIsRefusedBeforeTraining) {
   EXPECT_TRUE(has(refusal("kda", {{"form", word("parallel")}}, "memory.form"), "parallel"));
-  const MemoryKind& kind = *find_memory("kda");
+  const Memory& kind = *find_memory("kda");
   EXPECT_NO_THROW(resolved(kind, with("kda", {{"form", word("chunk")}}, 8)));
 }
 
 // Every combination is either built or refused with an option's name and a reason; and enough of each.
 TEST(Resolve, EveryCombinationIsAcceptedOrRefusedByName) {
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     SCOPED_TRACE(kind.name);
     std::set<std::string> names = {"model.d_key"};
     for (const OptionSpec& spec : kind.options) names.insert("memory." + spec.name);
@@ -272,12 +272,12 @@ TEST(Resolve, EveryCombinationIsAcceptedOrRefusedByName) {
 
 TEST(Describe, EveryMemoryNamesItsSource) {
   std::set<std::string> names;
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     EXPECT_TRUE(names.insert(kind.name).second) << kind.name << " is registered twice";
     EXPECT_EQ(find_memory(kind.name), &kind);
     EXPECT_FALSE(kind.summary.empty()) << kind.name;
-    EXPECT_TRUE(has(kind.description, "arXiv")) << kind.name << ": " << kind.description;
-    EXPECT_TRUE(kind.d_dot && kind.state_size && kind.resolve) << kind.name;
+    EXPECT_TRUE(has(kind.source, "arXiv")) << kind.name << ": " << kind.source;
+    EXPECT_FALSE(kind.does.empty() || kind.does.back() == '.') << kind.name << ": " << kind.does;
     EXPECT_FALSE(kind.equation.empty() || kind.source.empty()) << kind.name;
     for (const OptionSpec& spec : kind.options) {
       EXPECT_GT(spec.help.size(), 8u) << kind.name << "." << spec.name;
@@ -294,7 +294,7 @@ TEST(Describe, EveryFeatureMapIsListedAndUsable) {
     listed.insert(info.name);
     EXPECT_FALSE(info.formula.empty() || info.d_dot.empty() || info.source.empty()) << info.name;
   }
-  for (const MemoryKind& kind : memory_kinds()) {
+  for (const Memory& kind : all_memories()) {
     for (const OptionSpec& spec : kind.options) {
       if (spec.name != "feature_map") continue;
       EXPECT_EQ(std::set<std::string>(spec.choices.begin(), spec.choices.end()), listed) << kind.name;

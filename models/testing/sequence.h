@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -15,12 +16,20 @@
 #include <vector>
 
 #include "kernels/base/options.h"
-#include "models/testing/order_free.h"
 
 namespace crosstalk::checks {
 
 using Vector = std::vector<double>;
 using Matrix = std::vector<Vector>;  ///< rows
+
+/// What a test may want to know of a recurrence beside its reads.
+struct Witness {
+  double margin = std::numeric_limits<double>::infinity();  ///< smallest distance from a kink or a pole
+  double peak = 1;                       ///< largest number of the state and of what is read
+  std::int64_t floats = 0, columns = 0;  ///< of the state at the end; keys after phi
+
+  void near(double distance) { margin = std::min(margin, std::abs(distance)); }
+};
 
 /// One sequence of one head. Rows are tokens (with several writes a token, k, v and what belongs to a write
 /// have a row a write); q and k are what the feature map and the key normalisation gave.
@@ -30,6 +39,19 @@ struct Sequence {
   Matrix q = {}, k = {}, v = {};
   std::map<std::string, Matrix> in =
       {};  ///< gates as the equations use them: a row a token, or one row for the head
+  Witness* witness = nullptr;
+
+  /// Oracles tell how far they are from a kink or a pole, and the state at the end.
+  void near(double distance) const {
+    if (witness != nullptr) witness->near(distance);
+  }
+  void keeps(const Matrix& state) const {
+    if (witness == nullptr) return;
+    for (const Vector& row : state) {
+      witness->floats += static_cast<std::int64_t>(row.size());
+      for (const double x : row) witness->peak = std::max(witness->peak, std::abs(x));
+    }
+  }
 
   bool has(const std::string& name) const { return in.count(name) != 0; }
   const Matrix& input(const std::string& name) const {
@@ -163,17 +185,22 @@ inline bool divides_reads(const Sequence& s) {
 inline double read_eps(const Sequence& s) {
   return s.real("eps", s.text("read_norm") == "attention" ? 1e-6 : 0);
 }
-inline Vector layer_norm(Vector x) {
+inline Vector layer_norm(Vector x, const Sequence* s = nullptr) {
   double mean = 0, variance = 0;
   for (double e : x) mean += e / static_cast<double>(x.size());
   for (double e : x) variance += (e - mean) * (e - mean) / static_cast<double>(x.size());
+  if (s != nullptr) s->near(std::sqrt(variance));
   for (double& e : x) e = (e - mean) / std::sqrt(variance + 1e-5);
   return x;
 }
 /// The read o = S q after what `denominator` and `read_norm` say; z_q = z.q is looked at by the first alone.
 inline Vector normalised_read(const Sequence& s, Vector o, double z_q) {
-  if (divides_reads(s)) return scaled(1 / (z_q + read_eps(s)), std::move(o));
-  return s.text("read_norm") == "layernorm" ? layer_norm(std::move(o)) : o;
+  if (divides_reads(s)) {
+    s.near(z_q);
+    return scaled(1 / (z_q + read_eps(s)), std::move(o));
+  }
+  if (s.text("read_norm") != "layernorm") return o;
+  return layer_norm(std::move(o), &s);
 }
 
 }  // namespace crosstalk::checks

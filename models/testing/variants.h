@@ -20,7 +20,7 @@ struct Setting {
 };
 
 /// Options of a memory with defaults filled in, not resolved.
-inline Options memory_options(const MemoryKind& kind, int d_key, int keys, int values, int embedding = 0) {
+inline Options memory_options(const Memory& kind, int d_key, int keys, int values, int embedding = 0) {
   Options options;
   options.set("memory.name", kind.name);
   options.set("model.d_key", std::int64_t{d_key});
@@ -31,12 +31,12 @@ inline Options memory_options(const MemoryKind& kind, int d_key, int keys, int v
   return options;
 }
 
-inline Options resolved(const MemoryKind& kind, Options options) {
-  if (kind.resolve) kind.resolve(options);
+inline Options resolved(const Memory& kind, Options options) {
+  kind.resolve(options);
   return options;
 }
 
-/// Maps that models/testing/oracle.h knows, varied with everything else. The others have oracles of their own
+/// Maps that models/testing/retrieval_oracle.h knows, varied with everything else. The others have oracles of their own
 /// (kernels/feature_map/maps/NAME_test.cpp), and one memory takes each of them here.
 inline const std::vector<OptionValue>& maps_of_2021() {
   static const std::vector<OptionValue> maps = {std::string("identity"), std::string("elu1"),
@@ -50,26 +50,14 @@ inline std::vector<OptionValue> settings_of(const OptionSpec& spec) {
   std::vector<OptionValue> values;
   for (const std::string& choice : spec.choices) values.emplace_back(choice);
   if (std::holds_alternative<bool>(spec.default_value)) values = {false, true};
-  const auto whole = [&](std::initializer_list<std::int64_t> numbers) {
-    values.assign(numbers.begin(), numbers.end());
-  };
+  if (!spec.tried.empty()) values = spec.tried;
   if (spec.name == "feature_map") values.assign(maps_of_2021().begin(), maps_of_2021().end());
-  if (spec.name == "beta_max") values = {1.0, 2.0};
-  if (spec.name == "window") whole({1, 3});
-  if (spec.name == "writes") whole({1, 2});
-  if (spec.name == "mini_batch") whole({1, 3});
-  if (spec.name == "order") whole({1, 2, 3});
-  if (spec.name == "digits") whole({0, 1});
-  if (spec.name == "inner_steps") whole({0, 1, 2});
-  if (spec.name == "squash") values = {1.0, 1.5};
-  if (spec.name == "lower_bound") values = {0.0, 0.4};
-  if (spec.name == "tau") values = {1.0, 3.0};
   return values;
 }
 
 /// All combinations, refused ones too. What steers only one feature map is varied with that map. Of a memory
 /// with very many of them, every option in turn. Forms are equal, and held against each other elsewhere.
-inline std::vector<Setting> all_settings(const MemoryKind& kind, int d_key, int keys, int values,
+inline std::vector<Setting> all_settings(const Memory& kind, int d_key, int keys, int values,
                                          int embedding = 0) {
   std::vector<Setting> settings = {{kind.name, memory_options(kind, d_key, keys, values, embedding)}};
   const auto multiply = [&](const std::string& name, const std::vector<OptionValue>& choices,
@@ -156,7 +144,7 @@ inline bool smooth(const Options& o) {
 }
 
 /// Those that resolve, resolved.
-inline std::vector<Setting> valid_settings(const MemoryKind& kind, int d_key, int keys, int values,
+inline std::vector<Setting> valid_settings(const Memory& kind, int d_key, int keys, int values,
                                            int embedding = 0) {
   std::vector<Setting> valid;
   for (const Setting& s : all_settings(kind, d_key, keys, values, embedding)) {
@@ -171,15 +159,15 @@ inline std::vector<Setting> valid_settings(const MemoryKind& kind, int d_key, in
 /// INSTANTIATE_TEST_SUITE_P(Registry, Suite, every_memory(), memory_name): one test a registered memory.
 inline auto every_memory() {
   std::vector<std::string> names;
-  for (const MemoryKind& kind : memory_kinds()) names.push_back(kind.name);
+  for (const Memory& kind : all_memories()) names.push_back(kind.name);
   return ::testing::ValuesIn(names);
 }
-/// Those of 2021, which models/testing/oracle.h knows with their normalisations.
+/// Those of 2021, which models/testing/retrieval_oracle.h knows with their normalisations.
 inline bool of_2021(const std::string& name) {
   return name == "softmax" || name == "linear_attention" || name == "delta" || name == "peng_gate" ||
          name == "fwm";
 }
-/// Whether models/testing/oracle.h knows all of a setting.
+/// Whether models/testing/retrieval_oracle.h knows all of a setting.
 inline bool oracle_knows(const Options& options) {
   if (!of_2021(options.get_string("memory.name"))) return false;
   const auto& maps = maps_of_2021();

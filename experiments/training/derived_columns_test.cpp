@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 
+#include "experiments/training/memory_facts.h"
 #include "results/import.h"
 #include "results/select.h"
 #include "results/theory.h"
@@ -52,7 +53,7 @@ const std::map<std::string, double>& baselines_of(const Record& record) {
 /// All derived numbers of a run, by column.
 std::map<std::string, double> derived(const Record& record) {
   std::map<std::string, double> all = baselines_of(record);
-  if (const auto bound = rank_bound(record)) all["rank_bound"] = *bound;
+  if (const auto bound = rank_bound(record, memory_facts())) all["rank_bound"] = *bound;
   return all;
 }
 

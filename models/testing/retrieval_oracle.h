@@ -1,0 +1,237 @@
+// The retrieval model once more, in the slowest way: explicit one-hot tokens, projections, feature maps and norms; then the
+// memory's oracle (NAME_test.cpp), fed with keys, queries, values and gates that are made of the parameters, the gates by
+// the laws that its test states.
+//
+//   DPFP          Schlag, Irie, Schmidhuber 2021 (arXiv 2102.11174), eq 37 and listing 1
+//   sums of keys  the same, eqs 17-20 and section 4.2
+//
+// It also tells how near a kink or a vanishing denominator it came, where no comparison makes sense.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/base/options.h"
+#include "models/memory.h"
+#include "models/testing/gate_laws.h"
+#include "models/testing/hand_batch.h"
+#include "models/testing/sequence.h"
+
+namespace crosstalk::checks {
+
+/// Parameters of one replica by name, flat and row-major.
+using Parameters = std::map<std::string, Vector>;
+
+class RetrievalOracle {
+ public:
+  RetrievalOracle(const Options& options, int keys, int values, bool second_key, Parameters parameters,
+                  Vector omega)
+      : options_(options),
+        keys_(keys),
+        values_(values),
+        d_key_(static_cast<int>(options.get_int("model.d_key"))),
+        second_key_(second_key),
+        parameters_(std::move(parameters)),
+        omega_(std::move(omega)) {
+    embedding_ = static_cast<int>(parameters_.at("key_embedding").size()) / keys;
+    rows_ = matrix("key_embedding", embedding_);
+    key_weight_ = token_weight("key_projection", d_key_);
+    query_weight_ = matrix("query_projection.key", embedding_);
+    if (parameters_.count("gate.key") != 0) gate_weight_ = token_weight("gate", 1);
+    // Attention scales its products by default.
+    options_.set("memory.scale", memory().keeps_keys ? 1 / std::sqrt(static_cast<double>(d_key_)) : 1.0);
+  }
+
+  /// y [Q,V] of sequence b.
+  Matrix read(const HandBatch& batch, int b) {
+    Matrix y;
+    for (int i = 0; i < batch.shape.Q; ++i) {
+      const double kept = seen_.margin;
+      y.push_back(read_after(batch, b, batch.query_at(b, i), batch.position_at(b, i)));
+      if (batch.target_at(b, i) < 0) seen_.margin = kept;  // nobody looks at an unused slot
+    }
+    return y;
+  }
+
+  /// 0.5 |y - onehot(target)|^2, mean over used slots.
+  double loss(const HandBatch& batch) {
+    double total = 0;
+    int used = 0;
+    for (int b = 0; b < batch.B; ++b) {
+      const Matrix y = read(batch, b);
+      for (int i = 0; i < batch.shape.Q; ++i) {
+        const int target = batch.target_at(b, i);
+        if (target < 0) continue;
+        ++used;
+        for (int v = 0; v < values_; ++v) {
+          const double error = y[static_cast<std::size_t>(i)][static_cast<std::size_t>(v)] - (v == target);
+          total += 0.5 * error * error;
+        }
+      }
+    }
+    return total / used;
+  }
+
+  /// Smallest distance from a kink or a pole met so far.
+  double margin() const { return seen_.margin; }
+  /// Largest number that the state or a read held so far.
+  double peak() const { return seen_.peak; }
+  /// Numbers that the last recurrence kept at its end, and the dimension of its keys after phi.
+  std::int64_t state_floats() const { return seen_.floats; }
+  std::int64_t feature_dimension() const { return seen_.columns; }
+
+ private:
+  const Memory& memory() const { return *find_memory(options_.get_string("memory.name")); }
+  void near(double distance) { seen_.near(distance); }
+  std::string text(const char* name) const { return options_.get_string(std::string("memory.") + name); }
+
+  Matrix matrix(const std::string& name, int columns) const { return rows_of(parameters_.at(name), columns); }
+  static Matrix rows_of(const Vector& flat, int columns) {
+    Matrix m;
+    for (std::size_t i = 0; i < flat.size(); i += static_cast<std::size_t>(columns))
+      m.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(i),
+                     flat.begin() + static_cast<std::ptrdiff_t>(i) + columns);
+    return m;
+  }
+
+  Vector embed(int key) const {
+    const auto e = static_cast<std::size_t>(embedding_);
+    return key < 0 ? Vector(e, 0) : rows_[static_cast<std::size_t>(key)];
+  }
+  Vector onehot(int value) const {
+    Vector x(static_cast<std::size_t>(values_), 0);
+    if (value >= 0) x[static_cast<std::size_t>(value)] = 1;
+    return x;
+  }
+  // [onehot(v); E[k]; E[k']]
+  Vector token(const HandBatch& batch, int b, int t) const {
+    Vector x = onehot(batch.token(b, t, channel_value));
+    const Vector key = embed(batch.token(b, t, channel_key));
+    x.insert(x.end(), key.begin(), key.end());
+    if (second_key_) {
+      const Vector second = embed(batch.token(b, t, channel_second_key));
+      x.insert(x.end(), second.begin(), second.end());
+    }
+    return x;
+  }
+  // The weight that stands before that token: [outputs, V + e (+ e)].
+  Matrix token_weight(const std::string& prefix, int outputs) const {
+    Matrix w(static_cast<std::size_t>(outputs));
+    const Matrix value = matrix(prefix + ".value", outputs), key = matrix(prefix + ".key", embedding_);
+    for (std::size_t o = 0; o < w.size(); ++o) {
+      for (std::size_t v = 0; v < value.size(); ++v) w[o].push_back(value[v][o]);
+      w[o].insert(w[o].end(), key[o].begin(), key[o].end());
+      if (second_key_) {
+        const Vector second = matrix(prefix + ".second_key", embedding_)[o];
+        w[o].insert(w[o].end(), second.begin(), second.end());
+      }
+    }
+    return w;
+  }
+  Vector project(const std::string& prefix, const Matrix& weight, const Vector& x) const {
+    Vector y = times(weight, x);
+    for (std::size_t o = 0; o < y.size(); ++o) y[o] += parameters_.at(prefix + ".bias")[o];
+    return y;
+  }
+
+  Vector phi(const Vector& x) {
+    const std::string map = text("feature_map");
+    Vector y;
+    if (map == "identity") {
+      y = x;
+    } else if (map == "elu1") {
+      for (const double a : x) near(a), y.push_back(a > 0 ? a + 1 : std::exp(a));
+    } else if (map == "relu") {
+      for (const double a : x) near(a), y.push_back(a > 0 ? a : 0);
+    } else if (map == "tanh") {
+      for (const double a : x) y.push_back(std::tanh(a));
+    } else if (map == "dpfp") {
+      Vector f;
+      for (const double a : x) near(a), f.push_back(a > 0 ? a : 0);
+      for (const double a : x) f.push_back(a < 0 ? -a : 0);
+      const auto n = f.size();
+      for (std::int64_t j = 1; j <= options_.get_int("memory.nu"); ++j) {
+        for (std::size_t i = 0; i < n; ++i) y.push_back(f[i] * f[(i + n - static_cast<std::size_t>(j)) % n]);
+      }
+    } else if (map == "favor") {
+      const Matrix omega = rows_of(omega_, d_key_);
+      const double m = static_cast<double>(omega.size()), norm = std::exp(-dot(x, x) / 2);
+      const bool both = text("favor_variant") == "hyperbolic";
+      const double scale = norm / std::sqrt(both ? 2 * m : m);
+      for (const Vector& row : omega) y.push_back(scale * std::exp(dot(row, x)));
+      for (std::size_t i = 0; both && i < omega.size(); ++i) y.push_back(scale * std::exp(-dot(omega[i], x)));
+    } else {
+      throw std::logic_error("the oracle does not know the feature map " + map);
+    }
+    return y;
+  }
+  // phi, then key_norm. The released code adds 1e-6 to the sum of queries alone; sums of ReLU, and of DPFP of
+  // an odd number of signs, can be zero.
+  Vector feature(const Vector& x, bool is_query) {
+    Vector y = phi(x);
+    const std::string norm = text("key_norm");
+    double divisor = 1;
+    if (norm == "sum") {
+      divisor = 0;
+      for (const double a : y) divisor += a;
+      near(divisor);
+      const std::string map = text("feature_map");
+      if (is_query || map == "relu" || (map == "dpfp" && d_key_ % 2 == 1)) divisor += kEps;
+    } else if (norm == "l2") {
+      near(std::sqrt(dot(y, y)));
+      divisor = std::sqrt(dot(y, y) + kEps);
+    } else if (norm != "none") {
+      throw std::logic_error("the oracle does not know the key norm " + norm);
+    }
+    for (double& a : y) a /= divisor;
+    return y;
+  }
+
+  // All tokens, with the query at each of them.
+  Sequence sequence(const HandBatch& batch, int b, const Vector& query) {
+    const int T = batch.shape.T;
+    const bool mapped = options_.has("memory.feature_map");
+    Sequence s{.T = T, .V = values_, .options = options_, .witness = &seen_};
+    s.q.assign(static_cast<std::size_t>(T), mapped ? feature(query, true) : query);
+    for (int t = 0; t < T; ++t) {
+      const Vector x = token(batch, b, t), key = project("key_projection", key_weight_, x);
+      s.k.push_back(mapped ? feature(key, false) : key);
+      s.v.push_back(onehot(batch.token(b, t, channel_value)));
+      for (const MemoryInput& input : memory().inputs) {
+        GateArguments arguments{options_};
+        arguments.numbers["gate"] = project("gate", gate_weight_, x);
+        s.in[input.name].push_back({gate_laws().at({memory().name, input.name})(arguments)});
+      }
+    }
+    s.K = static_cast<int>(s.q.front().size());
+    return s;
+  }
+
+  Vector read_after(const HandBatch& batch, int b, int key, int n) {
+    const Sequence s = sequence(batch, b, project("query_projection", query_weight_, embed(key)));
+    seen_.floats = 0;
+    seen_.columns = memory().keeps_keys ? 0 : s.K;
+    const Matrix all = find_oracle(memory().name)(s);
+    const Vector y =
+        n > 0 ? all.at(static_cast<std::size_t>(n) - 1) : Vector(static_cast<std::size_t>(values_), 0);
+    for (const double a : y) seen_.peak = std::max(seen_.peak, std::abs(a));
+    return y;
+  }
+
+  static constexpr double kEps = 1e-6;
+
+  Options options_;
+  int keys_, values_, d_key_, embedding_ = 0;
+  bool second_key_;
+  Parameters parameters_;
+  Vector omega_;
+  Matrix rows_, key_weight_, query_weight_, gate_weight_;
+  Witness seen_;
+};
+
+}  // namespace crosstalk::checks

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Makes what documents say of the program from the program: docs/reference.md, and what stands between markers in
+README.md and docs/apply.md.
+
+    documents.py SOURCE CROSSTALK            writes them (`ninja -C build/cpu documents`)
+    documents.py --check SOURCE CROSSTALK    says which are old, and exits with 1 if one is
+"""
+# SPDX-License-Identifier: Apache-2.0
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+REGION = re.compile(r"(<!-- made: crosstalk (.*?) -->\n\n?).*?(\n?<!-- end -->)", re.S)
+
+
+def said(crosstalk, arguments):
+    return subprocess.run([crosstalk, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def made(path, crosstalk):
+    """What a document should be."""
+    text = path.read_text()
+    regions = REGION.findall(text)
+    if not regions:
+        sys.exit(f"{path}: has no region between <!-- made: crosstalk ... --> and <!-- end -->")
+    return REGION.sub(lambda m: m[1] + said(crosstalk, m[2].split()) + m[3], text)
+
+
+def main(arguments):
+    check = arguments[:1] == ["--check"]
+    if len(arguments) != 2 + check:
+        sys.exit(__doc__)
+    source, crosstalk = Path(arguments[-2]), Path(arguments[-1]).resolve()
+    pages = {source / "docs/reference.md": said(crosstalk, ["reference"])}
+    for name in ["README.md", "docs/apply.md"]:
+        pages[source / name] = made(source / name, crosstalk)
+    old = [path for path, text in pages.items() if path.read_text() != text]
+    for path in old:
+        if check:
+            print(f"{path} is old: ninja -C build/cpu documents")
+        else:
+            path.write_text(pages[path])
+            print(f"{path}: written")
+    return 1 if check and old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
