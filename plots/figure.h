@@ -51,7 +51,7 @@ struct FigureOptions {
   /// What the best answer without the order of writes costs on the sequences that a run's metric was measured
   /// on; nothing where they are not known, and then figures draw the expectation over all data.
   std::function<std::optional<double>(const Record&, const std::string& metric)> evaluated_floor = {};
-  std::string label = "";  ///< of a LaTeX table; empty = "tab:" and its name
+  std::string label = "";     ///< of a LaTeX table; empty = "tab:" and its name
   MemoryFacts memories = {};  ///< by which it is decided what is a theorem for a line
 };
 

@@ -88,7 +88,8 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
   for (const RecordLine& line : lines) {
     std::vector<double> floors, of_these_runs;
     for (const auto& [load, records] : line.points) {
-      if (const auto floor = sum_rule_floor(*records.front(), input.options.memories)) floors.insert(floors.end(), {load, *floor});
+      if (const auto floor = sum_rule_floor(*records.front(), input.options.memories))
+        floors.insert(floors.end(), {load, *floor});
       if (const auto floor = evaluated_floor(records, input, metric))
         of_these_runs.insert(of_these_runs.end(), {load, *floor});
     }
@@ -104,9 +105,9 @@ void add_sum_rule_floor(Drawing& drawing, const std::vector<RecordLine>& lines, 
     drawing.overlays.push_back({label, 0, "#555555"});
   }
   if (known.empty()) {
-    input.notes
-        << "theory: the sum rule's floor binds memories that do not see the order of writes (as linear_attention "
-           "and softmax) on task reassign; there are none here, and nothing is drawn behind\n";
+    input.notes << "theory: the sum rule's floor binds memories that do not see the order of writes (as "
+                   "linear_attention "
+                   "and softmax) on task reassign; there are none here, and nothing is drawn behind\n";
     return;
   }
   drawing.overlay_names.emplace_back("theory", "Theory: best answer without order");

@@ -35,11 +35,14 @@ TEST(Estimate, GrowsWithTheStepsAndEndsSoon) {
   const TimeForecast few = estimate(study_of(recall(20000))), many = estimate(study_of(recall(200000)));
   ASSERT_TRUE(few.seconds && many.seconds);
   EXPECT_GT(*few.seconds, 0);
-  EXPECT_GT(*many.seconds, 3 * *few.seconds);  // ten times as much, measured on a machine that does other things too
+  EXPECT_GT(*many.seconds,
+            3 * *few.seconds);  // ten times as much, measured on a machine that does other things too
   EXPECT_LT(*many.seconds, 30 * *few.seconds);
   EXPECT_THAT(many.text, HasSubstr("on 1 idle core like these if every run takes its train.max_steps"));
-  EXPECT_THAT(many.text, HasSubstr("if none takes more than 5000 (an estimate: 2 of 2 memories just tried for"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));  // two of two seconds at most
+  EXPECT_THAT(many.text,
+              HasSubstr("if none takes more than 5000 (an estimate: 2 of 2 memories just tried for"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            std::chrono::seconds(20));  // two of two seconds at most
 }
 
 TEST(Estimate, SaysWhatItCannotKnow) {
@@ -47,7 +50,8 @@ TEST(Estimate, SaysWhatItCannotKnow) {
   const TimeForecast huge = estimate(study_of(recall(10) + "\ntask.keys = 1000000\ntask.values = 1000000"));
   EXPECT_FALSE(huge.seconds);
   EXPECT_THAT(huge.text, HasSubstr("too large to be tried"));
-  const TimeForecast tokens = estimate(study_of("task.name = \"mqar\"\nmodel.name = \"language\""), Device::cuda);
+  const TimeForecast tokens =
+      estimate(study_of("task.name = \"mqar\"\nmodel.name = \"language\""), Device::cuda);
   EXPECT_FALSE(tokens.seconds);
   EXPECT_THAT(tokens.text, HasSubstr("not known before the first runs"));
   EXPECT_THAT(estimate(study_of(recall(1000)), Device::cuda).text, HasSubstr("on one H200, an estimate"));

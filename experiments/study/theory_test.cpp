@@ -198,7 +198,8 @@ TEST(Theory, TheMeanInverseOfTheWritesIsThatOfTheBinomialDistribution) {
                     {{"associations", whole(S)}, {"eval_length", whole(length)}, {"update_fraction", -1.0}},
                     false,
                     8};
-    EXPECT_NEAR(*sum_rule_floor(record_of(c, "softmax"), kFacts), 0.5 * (1 - sum / weight) * (1 - 1.0 / S), 1e-11);
+    EXPECT_NEAR(*sum_rule_floor(record_of(c, "softmax"), kFacts), 0.5 * (1 - sum / weight) * (1 - 1.0 / S),
+                1e-11);
   }
 }
 

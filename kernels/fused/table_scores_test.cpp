@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/table_scores.h"
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attend.h"
 #include "kernels/linear/linear.h"
 #include "kernels/testing/op_check.h"
 
@@ -36,15 +36,23 @@ Lookup<Real> lookup_of(const TensorSet<Real>& s, const Shape& shape) {
   return op;
 }
 
+/// [R,B,N,P] as [R,B,N,1,P], and [R,B,Q,T] as [R,B,1,Q,T]: one head.
 template <class Real>
-Scores<Real> scores_of(const TensorSet<Real>& s) {
-  Scores<Real> op;
-  op.scale = kScale;
-  op.k.value = s.real("phi"), op.k.gradient = s.real("d_phi");
-  op.q.value = s.real("q"), op.q.gradient = s.real("d_q");
-  op.k.write = op.q.write = Write::overwrite;
+Tensor<Real> one_head(Tensor<Real> t, int at) {
+  for (int i = t.rank++; i > at; --i) t.dims[i] = t.dims[i - 1];
+  t.dims[at] = 1;
+  return t;
+}
+
+template <class Real>
+Attend<Real> scores_of(const TensorSet<Real>& s) {
+  Attend<Real> op;
+  op.kernel = Kernel::identity, op.normalised = false, op.scale = kScale;
+  op.k.value = one_head(s.real("phi"), 2), op.k.gradient = one_head(s.real("d_phi"), 2);
+  op.x.value = one_head(s.real("q"), 2), op.x.gradient = one_head(s.real("d_q"), 2);
+  op.k.write = op.x.write = Write::overwrite;
   op.position.value = s.integer("position");
-  op.a.value = s.real("a"), op.a.gradient = s.real("d_a");
+  op.a.value = one_head(s.real("a"), 1), op.a.gradient = one_head(s.real("d_a"), 1);
   return op;
 }
 

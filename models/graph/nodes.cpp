@@ -140,17 +140,17 @@ QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>*
   return {query_loss, loss, correct};
 }
 
-#define CROSSTALK_NODES(Real)                                                                               \
-  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);         \
-  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*);    \
-  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                       \
-  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,               \
-                                         std::optional<double>);                                            \
-  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,              \
-                                          const Tensor<std::int32_t>*, std::uint32_t);                      \
-  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                    \
-                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);               \
-  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchIds&);                    \
+#define CROSSTALK_NODES(Real)                                                                            \
+  template Variable<Real>* linear(Graph<Real>&, Variable<Real>*, Variable<Real>*, Variable<Real>*);      \
+  template Variable<Real>* feature_map(Graph<Real>&, FeatureMap, int, Variable<Real>*, Variable<Real>*); \
+  template Variable<Real>* normalize(Graph<Real>&, RowNorm, double, Variable<Real>*);                    \
+  template Variable<Real>* gather_values(Graph<Real>&, Variable<Real>*, int, const BatchIds&,            \
+                                         std::optional<double>);                                         \
+  template Variable<Real>* favor_features(Graph<Real>&, int, int, const Tensor<std::int32_t>*,           \
+                                          const Tensor<std::int32_t>*, std::uint32_t);                   \
+  template Variable<Real>* dropout(Graph<Real>&, double, std::uint32_t, Variable<Real>*,                 \
+                                   const Tensor<std::int32_t>*, const Tensor<std::int32_t>*);            \
+  template QueryLoss<Real> squared_loss(Graph<Real>&, Variable<Real>*, const BatchIds&);                 \
   template QueryLoss<Real> cross_entropy(Graph<Real>&, Variable<Real>*, Variable<Real>*, const BatchIds&);
 CROSSTALK_NODES(float)
 CROSSTALK_NODES(double)

@@ -93,7 +93,6 @@ Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int n
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,
                              Variable<Real>* query, const BatchIds& batch, Variable<Real>* a = nullptr);
 
-
 /// Read weights [R,B,Q,T] to values [R,B,Q,V]; with eps, weights divided by (their sum + eps).
 template <class Real>
 Variable<Real>* gather_values(Graph<Real>& g, Variable<Real>* a, int values, const BatchIds& batch,

@@ -16,8 +16,8 @@
 #include "kernels/embedding/lookup.h"
 #include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
-#include "kernels/testing/shared_limit.h"
 #include "kernels/testing/cuda_test.h"
+#include "kernels/testing/shared_limit.h"
 #include "kernels/testing/tensors.h"
 #include "models/graph/nodes.h"
 

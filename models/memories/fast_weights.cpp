@@ -13,7 +13,9 @@ namespace crosstalk::memories {
 Memory fast_weights() {
   return {.name = "fast_weights",
           .summary = "fast weights of 2016: constant decay, and queries that settle in an inner loop",
-          .does = "decays the whole state by a constant, then adds; queries settle in an inner loop first (fast weights of 2016)",
+          .does =
+              "decays the whole state by a constant, then adds; queries settle in an inner loop first (fast "
+              "weights of 2016)",
           .family = Family::adds,
           .equation =
               "A_t = decay A_{t-1} + rate k_t k_t^T, S_t = decay S_{t-1} + rate v_t k_t^T, h_0 = "

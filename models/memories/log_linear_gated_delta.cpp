@@ -9,7 +9,9 @@ namespace crosstalk::memories {
 Memory log_linear_gated_delta() {
   return {.name = "log_linear_gated_delta",
           .summary = "gated delta rule with log T states: the far past in ever larger blocks",
-          .does = "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever larger blocks",
+          .does =
+              "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever "
+              "larger blocks",
           .family = Family::erases,
           .equation =
               "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: "

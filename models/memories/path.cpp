@@ -10,7 +10,9 @@ namespace crosstalk::memories {
 Memory path() {
   return {.name = "path",
           .summary = "softmax attention whose keys are reflected by the tokens that follow them",
-          .does = "softmax attention in which each token reflects all earlier keys (products of Householder matrices)",
+          .does =
+              "softmax attention in which each token reflects all earlier keys (products of Householder "
+              "matrices)",
           .family = Family::keeps,
           .equation =
               "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d)) v_j, H_t = I - beta_t "
