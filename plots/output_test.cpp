@@ -407,29 +407,6 @@ TEST_F(RenderTest, SizesThatNoMemoryHasRender) {
     EXPECT_EQ(draw_figure(figure, rows_of(records), options_, notes_).size(), 4u) << notes();
 }
 
-TEST_F(RenderTest, LongNamesStayOnThePage) {
-  RecordMap records;
-  for (const int load : {4, 8}) add_recall(records, "a", 1, 4, load, 0.1);
-  LabelledRecords rows = rows_of(records);
-  rows.labels = {
-      {"a", "DeltaNet with a very long name indeed, $\\beta \\in (0, 2)$, of three heads and more", {}}};
-  options_.width = 3.25;
-  ASSERT_EQ(draw_figure("capacity", rows, options_, notes_).size(), 4u) << notes();
-  // The script, looked at where it would save: the legend lies within the page, the formula is whole.
-  write(folder_ / "look.py",
-        "import runpy, sys\n"
-        "import matplotlib.figure\n"
-        "def look(self, *arguments, **options):\n"
-        "    extent = self.legends[0].get_window_extent(self.canvas.get_renderer())\n"
-        "    texts = [text.get_text() for text in self.legends[0].get_texts()]\n"
-        "    formula = any('$\\\\beta \\\\in (0, 2)$' in text for text in texts)\n"
-        "    sys.exit(0 if extent.x0 >= 0 and extent.x1 <= self.bbox.width and formula else f'{extent} "
-        "{texts}')\n"
-        "matplotlib.figure.Figure.savefig = look\n"
-        "runpy.run_path('figure.py', run_name='__main__')\n");
-  run_by_hand("look.py");
-}
-
 TEST_F(RenderTest, ZeroLossesRenderOnALogAxis) {
   RecordMap records;
   for (int seed = 1; seed <= 3; ++seed) add_recall(records, "linear", seed, 4, 8, 0);
