@@ -99,7 +99,7 @@ std::optional<double> try_steps(const Shape& shape, int cores, double share, Clo
       if (one.config.has("task.test_segments"))  // thousands of sequences, say: no try has time for them
         one.config.set("task.test_segments", std::string());
     }
-    one.id = fmt::format("ct-{}", core);
+    one.id = fmt::format("try-{}", core);
     runs.push_back(std::move(one));
   }
   std::atomic<bool> stop{false};
