@@ -71,13 +71,13 @@ struct NormalizeNode {
   Variable<Real>* x;
 };
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
-/// (ops/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
+/// (fused/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
 template <class Real>
 Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
                                const RowNorm* norm, double eps, Variable<Real>* y = nullptr);
 
-/// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (ops/feature_map.h). omega [R,m,d] for FAVOR+, else
+/// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (feature_map/feature_map.h). omega [R,m,d] for FAVOR+, else
 /// nullptr.
 template <class Real>
 Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable<Real>* x,
@@ -103,7 +103,7 @@ template <class Real>
 Variable<Real>* favor_features(Graph<Real>& g, int m, int d, const Tensor<std::int32_t>* seed,
                                const Tensor<std::int32_t>* draw, std::uint32_t purpose);
 
-/// x with numbers dropped (ops/dropout.h) by seed [R,2], draw [R,1] and `site`.
+/// x with numbers dropped (elementwise/dropout.h) by seed [R,2], draw [R,1] and `site`.
 template <class Real>
 Variable<Real>* dropout(Graph<Real>& g, double rate, std::uint32_t site, Variable<Real>* x,
                         const Tensor<std::int32_t>* seed, const Tensor<std::int32_t>* draw);
@@ -117,7 +117,7 @@ struct QueryLoss {
 /// Squared loss against one-hot targets: a node without outputs.
 template <class Real>
 QueryLoss<Real> squared_loss(Graph<Real>& g, Variable<Real>* y, const BatchIds& batch);
-/// Cross-entropy of logits x w^T (ops/cross_entropy.h): x [R,B,Q,D], w [R,V,D]. A node without outputs.
+/// Cross-entropy of logits x w^T (loss/cross_entropy.h): x [R,B,Q,D], w [R,V,D]. A node without outputs.
 template <class Real>
 QueryLoss<Real> cross_entropy(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, const BatchIds& batch);
 
