@@ -59,8 +59,8 @@ void expect_all_done(const Records& records) {
 }
 
 TEST(Memory, APackNeedsWhatItsMeasureSays) {
-  for (const char* task : {"", "eval.length_factors = \"1,2\"\n"}) {
-    const std::vector<Run> runs = runs_of(std::string(kSteps) + task, "name = \"delta\"");
+  for (const char* task : {"", "task.name = \"reassign\"\neval.length_factors = \"1 2\"\n"}) {
+    const auto runs = runs_of(std::string(kSteps) + task, "name = \"delta\"");
     const std::size_t bytes = bytes_of(runs[0]);
     EXPECT_GT(bytes, 1000u);
     {
@@ -75,10 +75,10 @@ TEST(Memory, APackNeedsWhatItsMeasureSays) {
 }
 
 TEST(Memory, PacksWaitForTheirNeighboursToEnd) {
-  const std::vector<Run> runs = loads();
+  const auto runs = loads();
   const Records alone = train(runs, 1, 1);
   std::size_t most = 0;
-  for (const Run& run : runs) most = std::max(most, bytes_of(run));
+  for (const auto& run : runs) most = std::max(most, bytes_of(run));
   for (const std::size_t limit : {most, 2 * most + most / 2}) {
     const Limit one(limit);
     const Records beside = train(runs, 6, 1);
@@ -88,10 +88,10 @@ TEST(Memory, PacksWaitForTheirNeighboursToEnd) {
 }
 
 TEST(Memory, OnlyTheRunThatDoesNotFitAloneFails) {
-  const std::vector<Run> runs = loads();
+  const auto runs = loads();
   std::size_t most = 0;
   std::string largest;
-  for (const Run& run : runs)
+  for (const auto& run : runs)
     if (bytes_of(run) > most) most = bytes_of(run), largest = run.id;
   const Limit limit(most - 64);
   for (const auto& [id, record] : train(runs, 6, 1))
@@ -99,7 +99,7 @@ TEST(Memory, OnlyTheRunThatDoesNotFitAloneFails) {
 }
 
 TEST(Memory, APackThatIsTooLargeIsHalved) {
-  const std::vector<Run> runs = runs_of(kSteps, "name = \"delta\"", "{ range = [1, 8] }");
+  const auto runs = runs_of(kSteps, "name = \"delta\"", "{ range = [1, 8] }");
   const Records whole = train(runs, 1, 8);
   const Limit limit(bytes_of(runs[0], 2));  // not 4
   const Records halved = train(runs, 4, 8);
@@ -110,10 +110,10 @@ TEST(Memory, APackThatIsTooLargeIsHalved) {
 
 // Somebody else takes memory that was free when packs were admitted: there is room for one, and the second has begun.
 TEST(Memory, AShortageBesideOthersIsNoFailure) {
-  const std::vector<Run> runs = loads();
+  const auto runs = loads();
   const Records alone = train(runs, 1, 1);
   std::size_t most = 0;
-  for (const Run& run : runs) most = std::max(most, bytes_of(run));
+  for (const auto& run : runs) most = std::max(most, bytes_of(run));
   const Limit limit(20 * most);
   std::mutex mutex;
   std::condition_variable changed;
@@ -181,9 +181,9 @@ TEST(Memory, OfACpuIsNotCounted) {
 }
 
 TEST(Memory, HalvesHaveHalfTheReplicas) {
-  const std::vector<Run> runs = runs_of(kSteps, "name = \"delta\"", "{ range = [1, 5] }");
+  const auto runs = runs_of(kSteps, "name = \"delta\"", "{ range = [1, 5] }");
   QueuedPack pack{10, 0.5, {}};
-  for (const Run& run : runs) pack.runs.push_back({&run, ""});
+  for (const auto& run : runs) pack.runs.push_back({&run, ""});
   auto [first, second] = halves(pack, 64);
   EXPECT_EQ(first.runs.size(), 2u);
   EXPECT_EQ(second.runs.size(), 3u);

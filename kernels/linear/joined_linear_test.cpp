@@ -203,7 +203,7 @@ TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
   EXPECT_EQ(s.depth, 1);
   EXPECT_LE(s.walk_bytes(128), 99 * kKiB);
   EXPECT_TRUE(s.fits(99 * kKiB));
-  EXPECT_FALSE(s.fits(90 * kKiB));
+  EXPECT_FALSE(s.fits(76 * kKiB));
   for (const auto& [outputs, kib] : {std::pair{1, 99}, {3, 163}}) {
     s = slabs(128, 128, outputs);
     EXPECT_TRUE(s.fits(static_cast<std::size_t>(kib) * kKiB)) << outputs;

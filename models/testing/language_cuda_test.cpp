@@ -225,6 +225,25 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
   }
 }
 
+// Replica `place` of R has seed + R: the same seed for both.
+TEST_F(LanguageOnCuda, ARoundedReplicaHasTheSameBitsAlone) {
+  for (const char* memory : {"softmax", "deltanet", "gated_delta", "kda", "gla", "rwkv7"}) {
+    const ModelShape shape{0, 100, false, 64, {40, 1, 9}, 100};
+    const Options options = language_options_of(memory,
+                                                {{"model.width", std::int64_t{64}},
+                                                 {"model.layers", std::int64_t{2}},
+                                                 {"model.weight_deviation", 0.1}},
+                                                shape.vocabulary());
+    for (const Precision format : {Precision::tf32, Precision::bf16}) {
+      SCOPED_TRACE(fmt::format("{} {}", memory, format == Precision::tf32 ? "tf32" : "bf16"));
+      const LanguageResult pack = run_language<float>(Device::cuda, options, shape, 3, 2, 7, format),
+                           alone = run_language<float>(Device::cuda, options, shape, 1, 0, 9, format);
+      EXPECT_EQ(pack.losses, alone.losses);
+      EXPECT_EQ(pack.gradients, alone.gradients);
+    }
+  }
+}
+
 // Which kernels run follows the GPU's shared memory, and the record says so.
 TEST_F(LanguageOnCuda, FormsFollowSharedMemory) {
   const ModelShape shape{0, 100, false, 64, {128, 1, 9}, 100};
