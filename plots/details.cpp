@@ -12,9 +12,8 @@ const char* const kMedian =
     "as the worst, "
     "and a point of which half or more diverged is a cross.";
 const char* const kSolved =
-    "--threshold X; without it the largest train.stop_loss of the runs, and twice that of the test loss "
-    "('crosstalk "
-    "describe threshold').";
+    "--threshold X; without it twice the largest train.stop_loss of the runs "
+    "('crosstalk describe threshold').";
 const char* const kCapacity =
     "Point: the capacity from the median over seeds; bar: from the last solved number of a low seed to the "
     "next tested "

@@ -221,14 +221,15 @@ const std::vector<Topic>& topics() {
        "largest or the "
        "smallest rate of the grid best, a better one may lie beyond, and the memory looks worse than it is."},
       {"threshold", "what counts as solved",
-       "A run is solved where its loss is at most a threshold: --threshold X of plot and table, else the "
-       "largest "
-       "train.stop_loss of the runs shown (0.001 where none has one). Of the test loss (--best) it is twice "
-       "that: a run "
-       "stops training as soon as its validation loss is there, and its test loss lies on either side.\n\n"
+       "A run is solved where its loss is at most a threshold: --threshold X of plot and table, else twice "
+       "the "
+       "largest train.stop_loss of the runs shown (0.002 where none has one), on whatever sequences are "
+       "shown: "
+       "training stops as soon as the validation loss is at train.stop_loss, and the loss on other sequences "
+       "lies on either side of it.\n\n"
        "A threshold below train.stop_loss is refused: whether the runs would get there is not known. "
-       "Capacity is the "
-       "largest number of associations such that it and every smaller tested number are solved."},
+       "Capacity is the largest number of associations such that it and every smaller tested number are "
+       "solved."},
       {"published-csv", "tables of results from elsewhere", published_text()},
   };
   return all;
