@@ -4,6 +4,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
+#include "models/memory.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
