@@ -33,6 +33,6 @@ struct Place {
 Place place_of(const std::string& text, const std::string& option);
 
 /// What the user called.
-std::string command_line(Console& console);
+std::string command_line(const Console& console);
 
 }  // namespace crosstalk::program
