@@ -10,6 +10,7 @@
 #include "experiments/common/command.h"
 #include "experiments/program/topics.h"
 #include "experiments/study/schema.h"
+#include "models/memory.h"
 #include "plots/figure.h"
 #include "tasks/task.h"
 
@@ -24,7 +25,7 @@ std::vector<std::string> registered() {
   const Schema& schema = default_schema();
   for (const std::string& key : schema.keys()) names.insert(key);
   for (const SchemaTask& task : schema.tasks) names.insert(task.name), add_choices(task.options);
-  for (const Memory& memory : schema.memories) names.insert(memory.name), add_choices(memory.options);
+  for (const auto& memory : schema.memories) names.insert(memory.name), add_choices(memory.options);
   for (const auto* specs : {&schema.model, &schema.train, &schema.eval}) add_choices(*specs);
   for (const FeatureMapInfo& map : feature_map_infos()) names.insert(map.name);
   for (const Command* command : commands()) names.insert(command->name);

@@ -200,12 +200,12 @@ TEST(Shares, OneWorkerAloneGetsThroughEverything) {
 
 /// When the last of `workers` ends, if each trains one round after the other, and takes of each run's estimated cost as long:
 /// the shares and rounds of the program on a clock of their own.
-double makespan(const std::vector<Run>& runs, int workers) {
+double makespan(const std::vector<crosstalk::Run>& runs, int workers) {
   TrainingOptions options;
   options.device = Device::cuda;
   const std::vector<Share> shares = share_out(runs, workers, options);
   std::map<std::string, double> cost;
-  for (const Run& run : runs) cost[run.id] = estimated_cost(run, options.device);
+  for (const crosstalk::Run& run : runs) cost[run.id] = estimated_cost(run, options.device);
   std::set<std::string> begun;
   std::vector<double> free_at(shares.size(), 0);
   for (;;) {
@@ -229,7 +229,7 @@ TEST(Shares, WorkersEndTogether) {
        std::vector<std::pair<std::string, std::string>>{{"{ range = [4, 100, 4] }", "[1, 2, 3]"},
                                                         {"[4, 8, 400]", "{ range = [1, 20] }"},
                                                         {"50", "{ range = [1, 64] }"}}) {
-    const std::vector<Run> runs = runs_of(loads, seeds);
+    const std::vector<crosstalk::Run> runs = runs_of(loads, seeds);
     const double one = makespan(runs, 1);
     for (const int workers : {2, 4, 8})
       EXPECT_LT(makespan(runs, workers), 1.25 * one / workers) << loads << ", " << workers << " workers";

@@ -27,7 +27,14 @@ void Admission::look() {
 
 bool Admission::counts() {
   look();
-  return whole_ < kEndlessMemory;
+  if (whole_ >= kEndlessMemory) return false;
+  // Measuring a pack takes about as long as making it. While half of the memory is free, none is measured: what begins
+  // then and does not fit after all is tried again, measured.
+  if (!scarce_ && free_memory(device_) < whole_ / 2) {
+    scarce_ = true;
+    capacity_ = std::min(capacity_, reserved() + free_memory(device_));
+  }
+  return scarce_;
 }
 
 std::size_t Admission::reserved() const {
@@ -58,8 +65,10 @@ Admission::Holder Admission::enter(std::size_t bytes) {
 
 std::size_t Admission::after_shortage(std::size_t bytes) {
   look();
+  scarce_ = true;
   if (whole_ >= kEndlessMemory) return whole_;  // how much there is nobody knows: alone, then
   capacity_ = std::min(capacity_, reserved() + free_memory(device_));
+  if (bytes == 0) return 0;  // to be measured
   return std::min(std::max(2 * bytes, kStep), std::max(bytes, whole_));
 }
 

@@ -19,7 +19,8 @@ class Admission {
 
   explicit Admission(Device device) : device_(device) {}
 
-  /// Whether memory is counted at all: that of a CPU is not.
+  /// Whether packs are measured before they begin: where memory has an end (that of a CPU has none here), once it has
+  /// been scarce.
   bool counts();
   /// Whether a pack of so many bytes may train now, beside those that do. Alone any may: what it needs is known only
   /// when it is there.
@@ -39,6 +40,7 @@ class Admission {
 
   Device device_;
   std::size_t whole_ = 0;     ///< free when nobody trains
+  bool scarce_ = false;       ///< more than half of it was taken, or there was a shortage
   std::size_t capacity_ = 0;  ///< of all packs together: the same, or less after a shortage
   std::list<Place> places_;
 };

@@ -27,7 +27,7 @@ void expect_narrow(const std::string& prefix, const std::vector<OptionSpec>& spe
 TEST(NarrowOptions, BoundsOfWholeNumbersFitInto32Bits) {
   const Schema& schema = default_schema();
   for (const SchemaTask& task : schema.tasks) expect_narrow("task.", task.options);
-  for (const Memory& memory : schema.memories) expect_narrow("memory.", memory.options);
+  for (const auto& memory : schema.memories) expect_narrow("memory.", memory.options);
   expect_narrow("model.", schema.model);
   expect_narrow("train.", schema.train);
   expect_narrow("eval.", schema.eval);

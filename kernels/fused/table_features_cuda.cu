@@ -15,7 +15,7 @@ namespace crosstalk {
 namespace {
 using namespace device;
 
-constexpr int kWarps = 8, kRows = 4;
+constexpr int kWarps = kTableFeatureWarps, kRows = 4;
 
 // The row of one warp: x in shared memory, and phi of it.
 template <class Real, bool kDpfp>
@@ -337,7 +337,9 @@ void launch(const Exec& exec, const Args& a, const char* name, std::int64_t rows
             void (*kernel)(Args)) {
   if (rows == 0 || R == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(kWarps * numbers_a_warp) * sizeof(Real);
-  if (bytes > shared_memory_limit()) refuse_shape(name, "numbers a row", numbers_a_warp, 3000);
+  if (bytes > shared_memory_limit())
+    refuse_shape(name, "numbers a row", numbers_a_warp,
+                 static_cast<int>(shared_memory_limit() / (kWarps * sizeof(Real))));
   allow_shared_memory(kernel, bytes);
   kernel<<<dim3(blocks_for(rows, kWarps * kRows), static_cast<unsigned>(R)), 32 * kWarps, bytes,
            stream_of(exec)>>>(a);

@@ -169,6 +169,7 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
     const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
     // One head: a row of features is one row of the tables.
     if (!lookup || lookup->bias || !table_features_cover(key.map) || y->value.columns() > kLargest ||
+        !table_features_fit<Real>(y->value.columns(), key.x->value.columns()) ||
         lookup->tables[0].rows->value.columns() != key.x->value.columns())
       continue;
     chain.push_back(links.maker(key.x));
