@@ -141,7 +141,7 @@ TEST(Memory, AdmissionCountsThoseThatTrain) {
   const Limit limit(std::size_t{1} << 30);
   constexpr std::size_t kQuarter = std::size_t{1} << 28;
   Admission admission(Device::cpu);
-  EXPECT_TRUE(admission.counts());
+  EXPECT_FALSE(admission.counts()) << "half of it is free";
   EXPECT_TRUE(admission.ever_fits(4 * kQuarter));
   EXPECT_FALSE(admission.ever_fits(4 * kQuarter + 1));
   EXPECT_TRUE(admission.fits(5 * kQuarter));  // alone, whatever it needs
@@ -155,6 +155,8 @@ TEST(Memory, AdmissionCountsThoseThatTrain) {
   admission.leave(second);
   EXPECT_TRUE(first->shared) << "it was not alone";
   // What failed with two quarters is tried with all of them at most, and not before there is room.
+  EXPECT_EQ(admission.after_shortage(0), 0U) << "it was not measured";
+  EXPECT_TRUE(admission.counts()) << "from now on all are measured";
   EXPECT_EQ(admission.after_shortage(kQuarter), 2 * kQuarter);
   EXPECT_EQ(admission.after_shortage(3 * kQuarter), 4 * kQuarter);
   EXPECT_FALSE(admission.fits(3 * kQuarter));

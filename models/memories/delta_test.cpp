@@ -17,7 +17,7 @@ Matrix delta(const Sequence& s) {
     if (divides_reads(s)) held = scaled(t == 0 ? 0 : 1 / dot(z, s.key(t)), held);
     state = plus_outer(state, s.number("beta", t), minus(s.value(t), held), s.key(t));
     z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
+    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
   }
   s.keeps(state);
   if (divides_reads(s)) s.keeps({z});

@@ -22,7 +22,7 @@ Matrix fwm(const Sequence& s) {
       state = times(1 / (std::max(0.0, std::sqrt(square) - 1) + 1), state);
     }
     z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
+    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
   }
   s.keeps(state);
   return o;

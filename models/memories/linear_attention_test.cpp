@@ -12,7 +12,7 @@ Matrix linear_attention(const Sequence& s) {
   for (int t = 0; t < s.T; ++t) {
     state = plus_outer(state, 1, s.value(t), s.key(t));
     z = plus(z, 1, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
+    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
   }
   s.keeps(state);
   if (divides_reads(s)) s.keeps({z});

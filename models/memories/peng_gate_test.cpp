@@ -15,7 +15,7 @@ Matrix peng_gate(const Sequence& s) {
     const double beta = s.number("beta", t);
     state = plus_outer(times(1 - beta, state), beta, s.value(t), s.key(t));
     z = plus(scaled(1 - beta, z), beta, s.key(t));
-    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t))));
+    o.push_back(normalised_read(s, times(state, s.query(t)), dot(z, s.query(t)), t));
   }
   s.keeps(state);
   if (divides_reads(s)) s.keeps({z});

@@ -193,14 +193,16 @@ inline Vector layer_norm(Vector x, const Sequence* s = nullptr) {
   for (double& e : x) e = (e - mean) / std::sqrt(variance + 1e-5);
   return x;
 }
-/// The read o = S q after what `denominator` and `read_norm` say; z_q = z.q is looked at by the first alone.
-inline Vector normalised_read(const Sequence& s, Vector o, double z_q) {
+/// The read o = S q of token t after what `denominator` and `read_norm` say; z_q = z.q is looked at by the first alone.
+/// The last token's read is the one that is used: only its poles count.
+inline Vector normalised_read(const Sequence& s, Vector o, double z_q, int t) {
+  const bool used = t == s.T - 1;
   if (divides_reads(s)) {
-    s.near(z_q);
+    if (used) s.near(z_q);
     return scaled(1 / (z_q + read_eps(s)), std::move(o));
   }
   if (s.text("read_norm") != "layernorm") return o;
-  return layer_norm(std::move(o), &s);
+  return layer_norm(std::move(o), used ? &s : nullptr);
 }
 
 }  // namespace crosstalk::checks
