@@ -213,9 +213,9 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
         // States of more than 128 channels are walked token after token where something is erased; and where a GPU has
         // less shared memory than an H100, chunks may not fit it.
         const bool chunks = width / heads <= 128 || std::string(memory) == "gla";
-        const bool is_chunk = got.forms.find("state_read:chunk") != std::string::npos;
-        EXPECT_NE(is_chunk, got.forms.find("state_read:recurrent") != std::string::npos);
-        if (!chunks || shared_memory_limit() >= 227 * 1024) {
+        const bool is_chunk = got.forms.find("state_read:chunk") != std::string::npos,
+                   has_state = got.forms.find("state_read:") != std::string::npos;  // else T x T: few tokens
+        if (has_state && (!chunks || shared_memory_limit() >= 227 * 1024)) {
           EXPECT_EQ(is_chunk, chunks);
         }
         EXPECT_EQ(got.gradients,

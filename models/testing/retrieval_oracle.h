@@ -213,7 +213,8 @@ class RetrievalOracle {
   }
 
   Vector read_after(const HandBatch& batch, int b, int key, int n) {
-    const Sequence s = sequence(batch, b, project("query_projection", query_weight_, embed(key)));
+    Sequence s = sequence(batch, b, project("query_projection", query_weight_, embed(key)));
+    s.used = n - 1;
     seen_.floats = 0;
     seen_.columns = memory().keeps_keys ? 0 : s.K;
     const Matrix all = find_oracle(memory().name)(s);

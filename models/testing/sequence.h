@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -37,6 +38,7 @@ struct Sequence {
   int T = 0, K = 0, V = 0;
   const Options& options;  ///< keys "memory.NAME"
   Matrix q = {}, k = {}, v = {};
+  std::optional<int> used = {};  ///< the token whose read is used; absent: all are
   std::map<std::string, Matrix> in =
       {};  ///< gates as the equations use them: a row a token, or one row for the head
   Witness* witness = nullptr;
@@ -194,9 +196,9 @@ inline Vector layer_norm(Vector x, const Sequence* s = nullptr) {
   return x;
 }
 /// The read o = S q of token t after what `denominator` and `read_norm` say; z_q = z.q is looked at by the first alone.
-/// The last token's read is the one that is used: only its poles count.
+/// Only poles of reads that are used count.
 inline Vector normalised_read(const Sequence& s, Vector o, double z_q, int t) {
-  const bool used = t == s.T - 1;
+  const bool used = s.used.value_or(t) == t;
   if (divides_reads(s)) {
     if (used) s.near(z_q);
     return scaled(1 / (z_q + read_eps(s)), std::move(o));
