@@ -207,14 +207,16 @@ TEST(Console, BufferRemembersWhyWritingFailed) {
 
 // Spelled out, a control character takes six bytes.
 TEST(Console, AMessageIsShortWhateverStandsInIt) {
-  for (const std::string& name :
-       {std::string(100000, '\x01'), std::string(100000, 'x'), std::string(100000, '\xff')}) {
-    for (const auto print : {print_error, print_warning, print_note, print_plain}) {
+  using Print = void (*)(Console&, std::string_view);
+  for (const char letter : {'\x01', 'x', '\xff'}) {
+    const std::string name(100000, letter);
+    for (const Print print : std::vector<Print>{print_error, print_warning, print_note, print_plain}) {
       std::ostringstream out, err;
       Console console{out, err, false, false, "crosstalk", {}};
       print(console, name);
-      EXPECT_LT(err.str().size(), 4200u);
-      EXPECT_EQ(std::count(err.str().begin(), err.str().end(), '\n'), 1);
+      const std::string text = err.str();
+      EXPECT_LT(text.size(), 4200u);
+      EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
     }
   }
 }
