@@ -18,7 +18,10 @@ namespace {
 constexpr std::size_t kReserve = std::size_t{4} << 20;
 std::atomic<void*> reserve = nullptr;
 
+std::atomic<bool> was_short = false;  ///< memory has ended once
+
 void let_go_and_throw() {
+  was_short = true;
   if (void* kept = reserve.exchange(nullptr)) ::munmap(kept, kReserve);
   throw std::bad_alloc();
 }
@@ -42,6 +45,8 @@ void end_process() {
     end_for_lack_of_memory();
   } catch (...) {
   }
+  // What throws while another exception unwinds ends here with no exception that could be asked.
+  if (!std::current_exception() && was_short.load()) end_for_lack_of_memory();
   if (other_handler != nullptr) other_handler();
   std::abort();
 }
