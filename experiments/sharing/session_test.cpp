@@ -139,7 +139,8 @@ TEST_F(SessionTest, WhatAnotherProcessLeavesIsFoundWhileOtherRunsWait) {
 TEST_F(SessionTest, DryRunTouchesNothing) {
   EXPECT_EQ(call({"run", "--dry-run"}), exit_done);
   EXPECT_FALSE(fs::exists(store()));
-  for (const std::string& id : script.trained) EXPECT_EQ(id.find("try-"), 0u) << id;  // for the estimate of the time
+  for (const std::string& id : script.trained)
+    EXPECT_EQ(id.find("try-"), 0u) << id;  // for the estimate of the time
 }
 
 TEST_F(SessionTest, RecordsCarryProvenance) {
