@@ -153,6 +153,7 @@ class Scheduler {
 
   // Of the packs that wait, the longest that can begin, or is yet to be measured.
   std::optional<Taken> take() {
+    if (queue_.packs.empty()) return std::nullopt;  // idle workers leave the driver alone
     const bool counts = admission_.counts();
     for (std::size_t i = queue_.packs.size(); i-- > 0;) {
       const auto at = queue_.packs.begin() + static_cast<std::ptrdiff_t>(i);
