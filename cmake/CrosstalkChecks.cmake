@@ -14,6 +14,11 @@ add_test(NAME walkthrough
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/scripts/check-walkthrough.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
 set_tests_properties(walkthrough PROPERTIES LABELS slow TIMEOUT 1800)
 
+# Users build without tests (quickstart.sh --minimal, the portable preset): no file may ask for a target of them.
+add_test(NAME configures_without_tests
+  COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_SOURCE_DIR}" -B "${CMAKE_BINARY_DIR}/without_tests" -G "${CMAKE_GENERATOR}"
+    "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCROSSTALK_TESTS=OFF -DCROSSTALK_CUDA=OFF)
+
 # Target header_check: one file a header that includes it, twice, and nothing else.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${CMAKE_SOURCE_DIR}"
   kernels/*.h models/*.h tasks/*.h results/*.h plots/*.h experiments/*.h)

@@ -215,8 +215,9 @@ TEST(Claims, AProcessOfItsNumberIsNotTheProcess) {
   if (child == 0) ::_exit(0);
   other = self;
   other.pid = child;
-  ::usleep(1000);
-  EXPECT_EQ(pulse_of(other, self), Pulse::dead);  // a zombie, or one that is gone
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(pulse_of(other, self), Pulse::dead);  // a zombie
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(pulse_of(other, self), Pulse::dead);
   EXPECT_FALSE(process_identity(nlohmann::json{{"host", 3}}).has_value());
