@@ -1,9 +1,13 @@
 # crosstalk_fuzz_target(NAME SOURCES ... LIBS ... [DEFINE ...]): a libFuzzer program under AddressSanitizer and
-#   UndefinedBehaviorSanitizer. It compiles its sources itself: those of the libraries are not instrumented.
-#   Nothing without CROSSTALK_FUZZ; scripts/fuzz.sh configures with it, builds and runs.
+#   UndefinedBehaviorSanitizer. With CROSSTALK_FUZZ the libraries are instrumented too, and only fuzz targets can be linked;
+#   without it nothing is made. scripts/fuzz.sh configures, builds and runs.
 option(CROSSTALK_FUZZ "Build the fuzz targets (needs clang)" OFF)
-if(CROSSTALK_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  message(FATAL_ERROR "CROSSTALK_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++, or run scripts/fuzz.sh")
+if(CROSSTALK_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "CROSSTALK_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++, or run scripts/fuzz.sh")
+  endif()
+  add_compile_options(-g -O2 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 
 function(crosstalk_fuzz_target name)
@@ -13,9 +17,7 @@ function(crosstalk_fuzz_target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;DEFINE" ${ARGN})
   add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE crosstalk_flags ${ARG_LIBS})
-  target_compile_definitions(${name} PRIVATE _GLIBCXX_ASSERTIONS ${ARG_DEFINE})
-  set(flags -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
-  target_compile_options(${name} PRIVATE -g -O2 ${flags})
-  target_link_options(${name} PRIVATE ${flags})
+  target_compile_definitions(${name} PRIVATE ${ARG_DEFINE})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}")
 endfunction()
