@@ -13,6 +13,8 @@
 namespace crosstalk {
 
 constexpr int kMaxTables = 3;
+/// Rows that a GPU adds to a table without lists.
+constexpr int kFewIds = 256;
 
 /// Where each id stands: order int32 [R,N] lists the n with ids[n,channel] = 0, then 1, ... each in growing
 /// order; those of id i lie at start[i] .. start[i+1]-1, start int32 [R,rows+1]. Absent ids are in no list.
@@ -33,7 +35,7 @@ struct Lookup {
   Ids ids;                                   ///< int32 [R,N..,C]
   In<Real> table[kMaxTables];                ///< [R,rows_i,D], read with ids[..., channel[i]]
   In<Real> bias;                             ///< [R,D], or [R,m,D]: row t for token t < T <= m; may be absent
-  Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward on CUDA; the CPU searches ids
+  Ids order[kMaxTables], start[kMaxTables];  ///< of BucketIds, for backward on CUDA (lookup_lists.cuh)
   Out<Real> y;                               ///< [R,N..,D]
 
   static constexpr const char* kName = "lookup";

@@ -192,7 +192,46 @@ void launch_sums(const Exec& exec, const Sums<Real>& sums, bool many) {
   check_launch("lookup backward (lists)");
 }
 
-/// Tables of long lists apart from the others.
+/// A handful of rows added to a table (the queries of a batch to the embedding), which lists would only delay: warp n, if no
+/// n before it has its id, adds all rows of that id in the order of n; 128 columns a warp.
+template <class Real>
+__global__ void __launch_bounds__(kListThreads)
+    add_few_rows(const __grid_constant__ Lookup<Real> a, int table) {
+  const Tensor<Real>& d_y = a.y.gradient;
+  const int N = static_cast<int>(d_y.rows()), d = d_y.columns(), c = a.ids.value.columns(),
+            r = static_cast<int>(blockIdx.z), lane = static_cast<int>(threadIdx.x) % 32,
+            n = static_cast<int>(blockIdx.x * kListThreads + threadIdx.x) / 32,
+            column = static_cast<int>(blockIdx.y) * 128 + 4 * lane;
+  if (n >= N) return;
+  const std::int32_t* ids = a.ids.value.at(r) + a.channel[table];
+  const int own = ids[n * c];
+  if (own < 0) return;
+  const bool aligned = d % 4 == 0;
+  const Real* x = d_y.at(r) + column;
+  Real sum[4], more[4];
+  load4(x + static_cast<std::int64_t>(n) * d, d - column, aligned, sum);
+  for (int m0 = 0; m0 < N; m0 += 32) {
+    const int m = m0 + lane;
+    unsigned same = __ballot_sync(kFullWarp, m < N && ids[m * c] == own);
+    if (m0 <= n) {  // of these 32, those at or before n
+      if (same & (n - m0 < 32 ? (1u << (n - m0)) - 1 : kFullWarp)) return;
+      same &= n - m0 < 31 ? kFullWarp << (n - m0 + 1) : 0;
+    }
+    for (; same; same &= same - 1) {
+      load4(x + static_cast<std::int64_t>(m0 + __ffs(static_cast<int>(same)) - 1) * d, d - column, aligned,
+            more);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sum[k] += more[k];
+    }
+  }
+  Real* out = a.table[table].gradient.at(r) + static_cast<std::int64_t>(own) * d + column;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    if (column + k < d) put(Write::add, out + k, sum[k]);
+  }
+}
+
+/// Tables of long lists apart from the others; a table that few rows are added to has none.
 template <class Real>
 void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
   for (bool many : {true, false}) {
@@ -200,8 +239,7 @@ void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
     sums.d_y = a.y.gradient;
     for (int t = 0; t < a.tables; ++t) {
       if (!a.table[t].wanted() || (a.y.gradient.rows() > 64 * a.table[t].gradient.rows()) != many) continue;
-      if (!a.order[t].value)
-        throw std::logic_error("[lookup] a table without lists has no gradient on a GPU");
+      if (!a.order[t].value) continue;
       for (int other = 0; other < sums.tables; ++other) {
         if (sums.d_table[other].data != a.table[t].gradient.data) continue;
         launch_sums(exec, sums, many);  // two channels of one table take turns
@@ -212,6 +250,18 @@ void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
       sums.d_table[sums.tables++] = a.table[t].gradient;
     }
     launch_sums(exec, sums, many);
+  }
+  for (int t = 0; t < a.tables; ++t) {
+    if (!a.table[t].wanted() || a.order[t].value) continue;
+    const std::int64_t N = a.y.gradient.rows();
+    if (N > kFewIds || a.table[t].write != Write::add)
+      throw std::logic_error(
+          "[lookup] a table without lists has a gradient on a GPU only where few rows are added");
+    if (N == 0 || a.y.gradient.R == 0) continue;
+    const dim3 grid(blocks_for(N, kListThreads / 32), blocks_for(a.y.gradient.columns(), 128),
+                    static_cast<unsigned>(a.y.gradient.R));
+    add_few_rows<<<grid, kListThreads, 0, stream_of(exec)>>>(a, t);
+    check_launch("lookup backward (few rows)");
   }
 }
 

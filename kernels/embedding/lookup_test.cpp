@@ -132,8 +132,8 @@ std::vector<OpCase> positions() {
 INSTANTIATE_TEST_SUITE_P(LookupPositions, OpCheck, ::testing::ValuesIn(positions()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Three channels, the last of which reads the first table once more.
-OpCase tied(const std::string& name, int N, int D, int rows0, int rows1) {
+/// Three channels, the last of which reads the first table once more; if `few`, its rows are added without lists.
+OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool few = false) {
   OpCase op(name);
   op.integers("ids", {N, 3}, integer_in(-1, std::min(rows0, rows1) - 1)).output("y", {N, D});
   op.input("table0", {rows0, D}, normal()).input("table1", {rows1, D}, normal()).absent("bias");
@@ -144,6 +144,7 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1) {
     for (int i = 0; i < 3; ++i) o.channel[i] = lists.channel[static_cast<std::size_t>(i)];
     o.table[2] = o.table[0];
     if (o.table[2].wanted()) o.table[2].write = Write::add;
+    if (few) o.order[2] = o.start[2] = {};
     return o;
   };
   op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
@@ -176,9 +177,9 @@ INSTANTIATE_TEST_SUITE_P(LookupTied, OpCheck,
 struct Sizes {
   int N, D, rows0, rows1;
 };
-const Sizes kSizes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},       {640, 64, 20, 44},
-                        {700, 1, 600, 3},  {333, 65, 37, 90},  {1300, 130, 5, 33},
-                        {3000, 2, 700, 1}, {2049, 12, 40, 17}, {32, 300, 9, 50}};
+const Sizes kSizes[] = {{1, 1, 1, 1},      {7, 3, 2, 5},       {640, 64, 20, 44}, {700, 1, 600, 3},
+                        {333, 65, 37, 90}, {1300, 130, 5, 33}, {3000, 2, 700, 1}, {2049, 12, 40, 17},
+                        {32, 300, 9, 50},  {256, 66, 40, 3}};
 
 std::vector<OpCase> sizes() {
   std::vector<OpCase> all;
@@ -190,6 +191,7 @@ std::vector<OpCase> sizes() {
     add(make("TwoTables" + shape, N, 2, D, {rows0, rows1}, {1, 0}, false), N);
     add(make("TwoTablesBias" + shape, N, 3, D, {rows0, more}, {2, 1}, true), N);
     add(tied("Tied" + shape, N, D, rows0, more), N);
+    if (N <= kFewIds) add(tied("Few" + shape, N, D, rows0, more, true), N);
   }
   // A few tokens that stand nearly everywhere, as fillers do, among many that stand nowhere.
   for (const auto& [N, D, rows] : {std::tuple{7001, 70, 200}, {90001, 36, 130}})

@@ -193,7 +193,7 @@ void expect_near(const LanguageResult& got, const LanguageResult& want, double l
 TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
   using Sizes = std::vector<std::tuple<int, int, int>>;  // width, heads, tokens
   const Sizes all = {{64, 1, 150}, {64, 2, 20}, {256, 2, 150}, {256, 4, 20}, {256, 1, 70}},
-              few = {{64, 1, 70}, {128, 1, 40}};
+              few = {{64, 1, 70}};  // under compute-sanitizer
   const bool is_slow = std::getenv("CROSSTALK_FEW_REPLICAS") != nullptr;
   for (const char* memory : {"deltanet", "gated_delta", "kda", "gla"}) {
     for (const auto& [width, heads, T] : is_slow ? few : all) {
@@ -218,8 +218,10 @@ TEST_F(LanguageOnCuda, RecurrencesInRoundedFormats) {
         if (has_state && (!chunks || shared_memory_limit() >= 227 * 1024)) {
           EXPECT_EQ(is_chunk, chunks);
         }
-        EXPECT_EQ(got.gradients,
-                  run_language<float>(Device::cuda, options, shape, 2, 1, 3, format).gradients);
+        if (!is_slow) {
+          EXPECT_EQ(got.gradients,
+                    run_language<float>(Device::cuda, options, shape, 2, 1, 3, format).gradients);
+        }
       }
     }
   }
