@@ -1,4 +1,4 @@
-// Every op: CROSSTALK_OPS(X) expands X(Args) for each argument struct.
+// Every op and every step: CROSSTALK_OPS(X) and CROSSTALK_STEPS(X) expand X of each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend.h"
@@ -34,17 +34,13 @@
 #include "kernels/recurrence/state_read.h"
 
 // clang-format off
-#define CROSSTALK_OPS(X)                                                       \
-  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep)             \
-  X(CountEvaluation)                                                           \
-  X(FavorFeatures)                                                             \
-  X(FeatureMapForward) X(FeatureMapBackward)                                   \
-  X(SquaredLossForward) X(SquaredLossBackward)                                 \
-  X(TableFeaturesForward) X(TableFeaturesBackward)                             \
-  X(TableScoresForward) X(TableScoresBackward)
+/// Structs without a gradient (kernels/base/exec.h).
+#define CROSSTALK_STEPS(X) \
+  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) \
+  X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
 
-/// Ops of one struct (kernels/base/op.h), one a line.
-#define CROSSTALK_WHOLE_OPS(X) \
+/// Ops (kernels/base/op.h), one a line.
+#define CROSSTALK_OPS(X) \
   X(Attend) \
   X(AttendMix) \
   X(Combine) \
@@ -63,6 +59,7 @@
   X(LogScan) \
   X(Lookup) \
   X(Map) \
+  X(MapFeatures) \
   X(Maximum) \
   X(Mix) \
   X(NetworkRead) \
@@ -77,6 +74,7 @@
   X(ShortConv) \
   X(Signs) \
   X(Solve) \
+  X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \
   X(WkvRead)

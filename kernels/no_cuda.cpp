@@ -72,14 +72,13 @@ template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
 }  // namespace device
 
-#define CROSSTALK_NO_CUDA(Args)                            \
-  template <class Real>                                    \
-  void run_cuda(const Exec&, const Args<Real>&) {          \
-    none();                                                \
-  }                                                        \
-  template void run_cuda(const Exec&, const Args<float>&); \
-  template void run_cuda(const Exec&, const Args<double>&);
-CROSSTALK_OPS(CROSSTALK_NO_CUDA)
+#define CROSSTALK_NO_CUDA_STEP(Step)              \
+  template <class Real>                           \
+  void run_cuda(const Exec&, const Step<Real>&) { \
+    none();                                       \
+  }                                               \
+  CROSSTALK_INSTANTIATE_STEP(cuda, Step)
+CROSSTALK_STEPS(CROSSTALK_NO_CUDA_STEP)
 
 #define CROSSTALK_NO_CUDA_OP(Op)                     \
   template <class Real>                              \
@@ -91,6 +90,6 @@ CROSSTALK_OPS(CROSSTALK_NO_CUDA)
     none();                                          \
   }                                                  \
   CROSSTALK_INSTANTIATE(cuda, Op)
-CROSSTALK_WHOLE_OPS(CROSSTALK_NO_CUDA_OP)
+CROSSTALK_OPS(CROSSTALK_NO_CUDA_OP)
 
 }  // namespace crosstalk

@@ -343,7 +343,7 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain) {
 }
 
 template <class Real>
-Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
+Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   FwmRead<Real> op;
   op.device = m.graph.device();
   op.q = in(q), op.k = in(k), op.beta = in(beta), op.start = in(m.start("S"));
@@ -372,7 +372,7 @@ Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta
   template Var<Real> weighted(Var<Real>, Var<Real>);                                                    \
   template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool);                                     \
   template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
-  template Var<Real> rescaled_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                      \
+  template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                           \
   template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)
 CROSSTALK_ENGINES(double)

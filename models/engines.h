@@ -113,7 +113,7 @@ Var<Real> attend(Mixer<Real>& m, Var<Real> x, Var<Real> k, const Attention& how,
 /// The delta rule in a state that is divided by max(1, |S|_F) after every step (kernels/law/fwm.h):
 /// [B,Q,H,V].
 template <class Real>
-Var<Real> rescaled_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
+Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta);
 /// a [B,H,Q,T] (I + Diag(gain) b)^{-1}, b [B,H,T,T] strictly lower, gain [B,T,H,1] or absent.
 template <class Real>
 Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});

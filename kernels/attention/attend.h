@@ -1,19 +1,20 @@
-// Attention as a matrix: scores of every query with every token it sees, through a kernel, a bias and a row norm.
+// Attention as a matrix: scores of every query with every token it sees, by a kernel, a bias and a row norm.
 //
 //   s_ij = scale x_i . k_j + extra_ij,   N_ij = kappa(s_ij) e^{b_ij}
 //   A_ij = N_ij / (sum_l N_il + eps + e^{sink_h})   (normalised) or N_ij
 //   b_ij = sum_{s = j+1 .. p_i - 1} g_s  -  slope_h (p_i - 1 - j)
 //
-// where query i sees the p_i first tokens and stands at token p_i - 1; `strict` takes that token itself away, `window` leaves
-// its last tokens (the own one counted). kappa:
+// where query i sees the p_i first tokens and stands at token p_i - 1; `strict` takes that token itself away,
+// `window` leaves its last tokens (the own one counted). kappa:
 //   identity  s            relu  max(0, s)       relu2  max(0, s)^2     exp    e^s
 //   round     s rounded to `digits` decimals, gradient straight through
-//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; scale is not used
+//   cosine_exp  e^{tau (cos - 1)}, cos = x_i.k_j / (|x_i| |k_j|), which is 0 where a length is 0; no scale
 //   taylor    sum_{m <= order} s^m / m!      power  (1 + s / order)^order
-// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b; sink), so that they neither overflow nor
-// vanish. Without x and k, s is extra: scores that something else made. b is summed afresh between its ends, not as a difference of sums from the start, which would lose the small
-// ones. A row that sees nothing, or whose sum and eps are 0, is 0.
-// Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; kernels: Zhong et al. 2025 (DeltaFormer).
+// Sums are taken relative to the row's largest exponent (s + b; tau (cos - 1) + b; b; sink), so that they
+// neither overflow nor vanish. Without x and k, s is extra: scores that something else made. b is summed
+// afresh between its ends, not as a difference of sums from the start, which would lose the small ones. A row
+// that sees nothing, or whose sum and eps are 0, is 0.
+// Softmax: Vaswani et al. 2017; ALiBi: Press et al. 2021; FoX: Lin et al. 2025; DeltaFormer: Zhong 2025.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
@@ -40,20 +41,17 @@ struct Attend {
   In<Real> log_decay;  ///< g [R,B,T,H]; absent: 0
   In<Real> slope;      ///< [R,H]; absent: 0
   In<Real>
-      sink;  ///< [R,H]: a logit that takes its share of a row and reads nothing; normalised only; absent: none
+      sink;  ///< [R,H]: a logit that takes its share of a row and reads nothing; normalised only; or absent
   In<Real> extra;  ///< [R,B,H,Q,T], not with cosine_exp; absent: 0
   Ids position;    ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, p_t = t + 1
   Out<Real> a;     ///< [R,B,H,Q,T], 0 for tokens not seen
   Saved<Real>
-      row;  ///< [R,B,H,Q,2], unless plain: the row's largest exponent m (not normalised: 0), e^m / (sum + eps)
+      row;  ///< [R,B,H,Q,2], unless plain: the row's largest exponent m (not normalised: 0), e^m / (sum +
+            ///< eps)
   Work<Real> d_s;  ///< [R,B,H,Q,T]: gradients of the scores (backward, CUDA)
 
   static constexpr const char* kName = "attend";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("k", k), f("log_decay", log_decay), f("slope", slope), f("sink", sink), f("extra", extra),
-        f("position", position), f("a", a), f("row", row), f("d_s", d_s);
-  }
+  CROSSTALK_FIELDS(x, k, log_decay, slope, sink, extra, position, a, row, d_s)
   CT_HD int B() const { return k ? k.value.dim(0) : extra.value.dim(0); }
   CT_HD int T() const { return k ? k.value.dim(1) : extra.value.dim(3); }
   CT_HD int Q() const { return k ? x.value.dim(1) : extra.value.dim(2); }
@@ -86,8 +84,8 @@ struct Attend {
 };
 CROSSTALK_OP(Attend)
 
-/// y = a (I + Diag(gain) l)^{-1} with l strictly lower: how much of each *value* a query reads where token i writes
-/// u_i = v_i - gain_i sum_{j<i} l_ij u_j (DeltaNet, DeltaFormer: Zhong et al. 2025, arXiv 2505.19488).
+/// y = a (I + Diag(gain) l)^{-1} with l strictly lower: how much of each *value* a query reads where token i
+/// writes u_i = v_i - gain_i sum_{j<i} l_ij u_j (DeltaNet, DeltaFormer: Zhong et al. 2025, arXiv 2505.19488).
 /// By substitution from the last column: y_j = a_j - sum_{i>j} y_i gain_i l_ij.
 template <class Real>
 struct Solve {
@@ -98,10 +96,7 @@ struct Solve {
   Work<Real> z;   ///< [R,B,H,Q,T]: the gradient of a (backward, CUDA)
 
   static constexpr const char* kName = "solve";
-  template <class F>
-  void fields(F&& f) {
-    f("a", a), f("l", l), f("gain", gain), f("y", y), f("z", z);
-  }
+  CROSSTALK_FIELDS(a, l, gain, y, z)
   void plan() {
     const int T = a.value.columns();
     if (!a || !l || a.value.rank != 4 || l.value.rank != 4 || l.value.dim(3) != T || l.value.dim(2) != T ||
@@ -122,10 +117,7 @@ struct Mix {
   Out<Real> o;  ///< [R,B,Q,H,V]
 
   static constexpr const char* kName = "mix";
-  template <class F>
-  void fields(F&& f) {
-    f("a", a), f("v", v), f("o", o);
-  }
+  CROSSTALK_FIELDS(a, v, o)
   void plan() {
     if (!a || !v || a.value.rank != 4 || v.value.rank != 4 || v.value.dim(0) != a.value.dim(0) ||
         v.value.dim(1) != a.value.dim(3) || v.value.dim(2) != a.value.dim(1))

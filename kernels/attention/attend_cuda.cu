@@ -1,5 +1,5 @@
-// Attention as a matrix: scores as products, a warp a row for bias, kernel and sum; gradients by products again. Products of
-// one query have a warp a key; those of several are tiled.
+// Attention as a matrix: scores as products, a warp a row for bias, kernel and sum; gradients by products
+// again. Products of one query have a warp a key; those of several are tiled.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/head_rows.h"
@@ -229,8 +229,8 @@ __global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Re
   if (threadIdx.x == 0) put(field.write, field.gradient.at(r) + h, -sum);
 }
 
-/// Gradient of the rows v through cosines: u - v (v.u) / |v|^2 with u = e w, a warp a row. e: what is left of the score's
-/// gradient over both lengths.
+/// Gradient of the rows v through cosines: u - v (v.u) / |v|^2 with u = e w, a warp a row. e: what is left of
+/// the score's gradient over both lengths.
 template <class Real>
 struct Turn {
   int rows, sum, K, H;  ///< of v, of w
@@ -349,7 +349,7 @@ Operand<Real> written(const Tensor<Real>& t, int rows, int ld) {
   return {t.data, t.replica_stride, static_cast<std::int64_t>(rows) * ld, ld};
 }
 
-/// Whether sequences are matrices whose columns are masked by positions: one head, queries beside the sequence.
+/// Whether sequences are matrices whose columns are masked by positions: one head, queries beside it.
 template <class Real>
 bool by_sequences(const Attend<Real>& op) {
   return op.H() == 1 && op.position && op.kernel != Kernel::cosine_exp;
@@ -359,8 +359,8 @@ void set_seen(Product& product, const Attend<Real>& op) {
   product.seen = {op.position.value.data, op.position.value.replica_stride, op.Q(), 0};
 }
 
-/// Scaled (cosine: plain) products of queries and keys into `out`. What is not seen may be anything, but 0 where all of
-/// the op is plain products.
+/// Scaled (cosine: plain) products of queries and keys into `out`. What is not seen may be anything, but 0
+/// where all of the op is plain products.
 template <class Real>
 void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out) {
   const int Q = op.Q(), T = op.T(), K = op.K();

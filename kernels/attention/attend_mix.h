@@ -1,5 +1,5 @@
-// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix. On a GPU, of
-// floats in heads of up to 128; that chain is what a CPU, doubles and wider heads run.
+// Attention that reads values at once, without its weights in memory: Attend with the kernel exp, then Mix.
+// On a GPU, of floats in heads of up to 128; that chain is what a CPU, doubles and wider heads run.
 //
 //   e_ij = scale x_i . k_j + b_ij,   b_ij = sum_{s = j+1 .. p_i - 1} g_s - slope_h (p_i - 1 - j)
 //   L_i  = log(sum_j e^{e_ij} + eps + e^{sink_h})   (normalised) or 0
@@ -8,8 +8,10 @@
 // L is all that forward keeps; backward makes the weights again. With D_i = d_o_i . o_i (normalised) or 0:
 //   d_ij = a_ij (d_o_i . v_j - D_i)           the gradient of e_ij
 //   d_x_i = scale sum_j d_ij k_j,   d_k_j = scale sum_i d_ij x_i,   d_v_j = sum_i a_ij d_o_i
-//   d_g_n = sum of d_ij with j < n <= own_i = p_i - 1,   d_slope = - sum d_ij (own_i - j),   d_sink = - sum_i D_i e^{sink - L_i}
-// A row that sees nothing is 0 (Dao et al. 2022, arXiv 2205.14135; the bias: Lin et al. 2025, arXiv 2503.02130).
+//   d_g_n = sum of d_ij with j < n <= own_i = p_i - 1,   d_slope = - sum d_ij (own_i - j),   d_sink = - sum_i
+//   D_i e^{sink - L_i}
+// A row that sees nothing is 0 (Dao et al. 2022, arXiv 2205.14135; the bias: Lin et al. 2025, arXiv
+// 2503.02130).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -23,8 +25,8 @@
 
 namespace crosstalk {
 
-/// How a block that holds a head with all of its queries and tokens is cut (CUDA, operands in bf16; attend_mix_whole.cuh), and
-/// where they lie in its shared memory.
+/// How a block that holds a head with all of its queries and tokens is cut (CUDA, operands in bf16;
+/// attend_mix_whole.cuh), and where they lie in its shared memory.
 struct WholeHead {
   static constexpr int kStep = 32;     ///< rows that are walked over at once
   static constexpr int kOwnRows = 16;  ///< of a warp
@@ -86,12 +88,7 @@ struct AttendMix {
   Work<Real> d_columns;  ///< [R,B,H,T]: sum_i d_ij, where there is a bias
 
   static constexpr const char* kName = "attend_mix";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("k", k), f("v", v), f("log_decay", log_decay), f("slope", slope), f("sink", sink),
-        f("position", position), f("o", o), f("row", row), f("phase", phase), f("d_rows", d_rows),
-        f("d_columns", d_columns);
-  }
+  CROSSTALK_FIELDS(x, k, v, log_decay, slope, sink, position, o, row, phase, d_rows, d_columns)
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }
   CT_HD int H() const { return k.value.dim(2); }

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kRowThreads) row_products(const __grid_constan
   if (row < rows && lane == 0) op.d_rows.value.at(r)[2 * row] = D;
 }
 
-/// d_g_n = sum_{own_i >= n} rho_i - sum_{j >= n} c_j, of the sums of d over rows (rho) and columns (c); by a warp.
+/// One warp: d_g_n = sum_{own_i >= n} rho_i - sum_{j >= n} c_j, of sums of d over rows (rho) and columns (c).
 template <class Real>
 __global__ void __launch_bounds__(32) decay_gradients(const __grid_constant__ AttendMix<Real> op) {
   const int bh = static_cast<int>(blockIdx.x), b = bh / op.H(), r = blockIdx.y, T = op.T(), Q = op.Q();

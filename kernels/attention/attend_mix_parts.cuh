@@ -1,7 +1,7 @@
 // What the kernels of AttendMix share: what a query sees, and the bias as a difference of phases.
 //
-// With Phi_n = sum_{s <= n} g_s - slope n, the bias of a pair is Phi_own - Phi_j. Phi is summed in double and kept as two
-// numbers, so that a difference loses nothing however large Phi has become.
+// With Phi_n = sum_{s <= n} g_s - slope n, the bias of a pair is Phi_own - Phi_j. Phi is summed in double and
+// kept as two numbers, so that a difference loses nothing however large Phi has become.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix.h"

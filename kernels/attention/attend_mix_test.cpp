@@ -1,5 +1,5 @@
-// Attention without its weights in memory, on a GPU: against Attend and Mix on the CPU, at the sizes of its tiles and between
-// them, in double precision. And that chain against sums in long double without a maximum.
+// Attention without its weights in memory, on a GPU: against Attend and Mix on the CPU, at the sizes of its
+// tiles and between them, in double precision. And that chain against sums in long double without a maximum.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend_mix.h"
 

@@ -1,7 +1,7 @@
-// AttendMix on the tensor cores, heads of up to 128: a block owns 64 rows and walks over the tiles of the other side.
+// AttendMix on the tensor cores, heads of up to 128: a block has 64 rows and walks the other side's tiles.
 //
-// Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a block that has few
-// of the one has many of the other. Sums are in a fixed order, nobody adds to what another block writes.
+// Backward, rows are queries (d_x) and then keys (d_k, d_v, of transposed scores), with the same tiles: a
+// block that has few of the one has many of the other. Sums have a fixed order, no two blocks add to one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/attention/attend_mix_parts.cuh"
@@ -132,7 +132,7 @@ constexpr int gradient_bytes() {
   return kBytes;
 }
 
-/// What columns have besides their numbers lies in the padding of their rows, 16 bytes each: a query, or a phase.
+/// The padding of rows, 16 bytes each, holds what columns have besides their numbers: a query, or a phase.
 template <class Number, class Tile>
 __device__ __forceinline__ Number* beside_row(const Tile& tile, int row) {
   static_assert(sizeof(Number) <= Tile::bytes(1) - Tile::kD * sizeof(typename Tile::Number) &&

@@ -1,4 +1,4 @@
-// Attention as a matrix against sums in long double without a maximum, its bias as a difference of running sums.
+// Attention as a matrix against sums in long double without a maximum, its bias by running sums.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend.h"
 

@@ -1,9 +1,9 @@
-// Weights by levels: what a query at token i gives to token j is multiplied by the query's gain of their level.
+// Weights by levels: a query's weight of token j is multiplied by the query's gain of their level.
 //
 //   y_qj = a_qj lambda_{q, level(i, j)}          level(i, j) = the number of binary digits of (i xor j)
 //
-// Level 0 is the token itself, level l > 0 the 2^{l-1} tokens of the block that a Fenwick tree holds for digit l - 1 of i
-// (Guo et al. 2025, arXiv 2506.04761).
+// Level 0 is the token itself, level l > 0 the 2^{l-1} tokens of the block that a Fenwick tree holds for
+// digit l - 1 of i (Guo et al. 2025, arXiv 2506.04761).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
@@ -23,14 +23,11 @@ template <class Real>
 struct LevelGain {
   In<Real> a;       ///< [R,B,H,Q,T]
   In<Real> lambda;  ///< [R,B,Q,H,L], L >= levels_of(T)
-  Ids position;  ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: Q = T, query t at token t
-  Out<Real> y;  ///< like a; 0 where a query does not see
+  Ids position;     ///< int32 [R,B,Q]: tokens that a query sees, its own the last; absent: query t at token t
+  Out<Real> y;      ///< like a; 0 where a query does not see
 
   static constexpr const char* kName = "level_gain";
-  template <class F>
-  void fields(F&& f) {
-    f("a", a), f("lambda", lambda), f("position", position), f("y", y);
-  }
+  CROSSTALK_FIELDS(a, lambda, position, y)
   CT_HD int H() const { return a.value.dim(1); }
   CT_HD int Q() const { return a.value.dim(2); }
   CT_HD int T() const { return a.value.dim(3); }

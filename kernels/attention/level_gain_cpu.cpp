@@ -1,3 +1,4 @@
+// LevelGain on the CPU, token pair by token pair.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/level_gain.h"
 

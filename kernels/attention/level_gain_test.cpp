@@ -1,3 +1,4 @@
+// LevelGain against levels read off the binary digits of positions.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/level_gain.h"
 

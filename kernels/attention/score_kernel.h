@@ -1,4 +1,4 @@
-// The kernel of one score, for Attend's CPU and CUDA versions: N = factor e^exponent, dN/ds = slope e^exponent.
+// The kernel of one score, for Attend's two versions: N = factor e^exponent, dN/ds = slope e^exponent.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -64,7 +64,7 @@ struct ScoreKernel {
   CT_HD static double rint(double x) { return ::rint(x); }
 };
 
-/// Tokens [first, last) that a query sees which stands at token `own` (-1: it sees nothing). Op: Attend, AttendMix.
+/// Tokens [first, last) that a query at token `own` sees (-1: it sees nothing). Op: Attend, AttendMix.
 struct SeenTokens {
   int first, last, own;
 };

@@ -1,5 +1,5 @@
-// Reads through a triangular solve: a block takes 32 queries through tiles of 32 x 32, of which the next are products and
-// only those on the diagonal are walked.
+// Reads through a triangular solve: a block takes 32 queries through tiles of 32 x 32, of which the next are
+// products and only those on the diagonal are walked.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend.h"
 #include "kernels/base/cuda_launch.cuh"
@@ -49,7 +49,7 @@ struct Tiles {
   }
 };
 
-// y_J = (a_J - sum_{I>J} y_I n_IJ) (1 + n_JJ)^-1 with n = Diag(gain) l, column tile after column tile from the last
+// y_J = (a_J - sum_{I>J} y_I n_IJ) (1 + n_JJ)^-1, n = Diag(gain) l, column tiles from the last on
 template <class Real>
 __global__ void __launch_bounds__(kThreads) solve(const __grid_constant__ Solve<Real> op) {
   __shared__ Real n[kTile][kTile + 1], solved[kTile][kTile + 1];
@@ -134,7 +134,8 @@ __global__ void __launch_bounds__(kThreads) solve_transposed(const __grid_consta
   }
 }
 
-// d_n_ij = -sum_q y_qi z_qj below the diagonal; d_l = gain d_n, d_gain_i = sum_j l_ij d_n_ij. A block takes 32 rows i.
+// d_n_ij = -sum_q y_qi z_qj below the diagonal; d_l = gain d_n, d_gain_i = sum_j l_ij d_n_ij. A block takes
+// 32 rows i.
 template <class Real>
 __global__ void __launch_bounds__(kThreads) solve_gradients(const __grid_constant__ Solve<Real> op) {
   __shared__ Real y_tile[kTile][kTile + 1], z_tile[kTile][kTile + 1];

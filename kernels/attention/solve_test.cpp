@@ -1,4 +1,4 @@
-// Solve and Mix: the inverse by its series, which ends; and the two forms of the delta rule against each other.
+// Solve and Mix: the inverse by its series, which ends; the two forms of the delta rule agree.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend.h"
 #include "kernels/recurrence/read_weights.h"
@@ -105,8 +105,8 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k k^T below the
-/// diagonal, both faded by the gates between.
+/// The delta rule's weights without a state: y = A (I + Diag(w) L)^-1, weights y w, with A = q k^T and L = k
+/// k^T below the diagonal, both faded by the gates between.
 void expect_equal_forms(bool gates, bool every_token) {
   const int B = 2, T = 40, Q = every_token ? T : 5, H = 2, K = 6, R = 2;
   OpCase op("Forms");

@@ -1,3 +1,4 @@
+// Buffers, arenas and the count of their bytes.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/buffer.h"
 

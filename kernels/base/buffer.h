@@ -17,8 +17,8 @@
 
 namespace crosstalk {
 
-/// While one exists, what this thread plans (Arena, ParameterBlock) gets addresses and no memory, and is counted: how much
-/// a pack would need is found by making it without running it. One at a time a thread.
+/// While one exists, what this thread plans (Arena, ParameterBlock) gets addresses and no memory, and is
+/// counted: how much a pack would need is found by making it without running it. One at a time a thread.
 class MemoryMeasure {
  public:
   MemoryMeasure();
@@ -33,7 +33,7 @@ class MemoryMeasure {
 /// Memory of a device that buffers may still get: free on the GPU; on the CPU as good as endless.
 std::size_t free_memory(Device device);
 constexpr std::size_t kEndlessMemory = std::size_t{1} << 62;
-/// For tests: all buffers of this process together get no more than so many bytes, on any device; 0: no limit.
+/// For tests: the most bytes that all buffers of this process together get, on any device; 0: no limit.
 void limit_memory(std::size_t bytes);
 
 /// Untyped memory on a device, freed with the object.
@@ -42,7 +42,7 @@ class Buffer {
   Buffer() = default;
   /// Throws OutOfMemory (says how much was asked) when there is not enough memory.
   Buffer(Device device, std::size_t bytes);
-  /// The same, but while a MemoryMeasure exists without memory: what is filled or copied to is not there then.
+  /// The same, but without memory while a MemoryMeasure exists: fills and copies then do nothing.
   static Buffer planned(Device device, std::size_t bytes);
   bool has_memory() const { return data_ && !data_.get_deleter().measured; }
   void* data() const { return data_.get(); }
@@ -82,7 +82,8 @@ class Arena {
                        tensor});
     total_ += bytes + kGuardBytes;
   }
-  /// A tensor at a place of its owner's choice within the part that reserve_shared() asks for. Its replica_stride is set.
+  /// A tensor at a place of its owner's choice within the part that reserve_shared() asks for. Its
+  /// replica_stride is set.
   template <class T>
   void reserve_at(Tensor<T>* tensor, std::size_t offset) {
     shared_.push_back({0, offset,

@@ -1,3 +1,4 @@
+// Arenas give aligned places, guards see overruns, and limits hold.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/buffer.h"
 

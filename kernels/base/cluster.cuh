@@ -30,8 +30,8 @@ __device__ __forceinline__ void cluster_barrier([[maybe_unused]] int blocks) {
   __syncthreads();
 }
 
-/// Keeps a block from leaving, and from writing what others still read of its shared memory: their loads are done
-/// before they arrive (release), and it goes on after that (acquire).
+/// Keeps a block from leaving, and from writing what others still read of its shared memory: their loads are
+/// done before they arrive (release), and it goes on after that (acquire).
 __device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void cluster_leave([[maybe_unused]] int blocks) {
 #endif
 }
 
-/// The sum of `mine`[i] of all blocks of a cluster, in their order; of use to rank 0. All threads must call it.
+/// The sum of `mine`[i] of all blocks of a cluster, in their order; of use to rank 0. All threads must call.
 template <class Real>
 __device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
   cluster_barrier(cluster);
@@ -55,8 +55,8 @@ __device__ Real cluster_sum(Real* mine, int i, int cluster, int rank) {
   return total;
 }
 
-/// Whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked at every
-/// launch, never kept: a process may use GPUs of several kinds.
+/// Whether the code of this kernel that runs on the calling thread's device was compiled for clusters. Asked
+/// at every launch, never kept: a process may use GPUs of several kinds.
 template <class Kernel>
 bool has_clusters(Kernel kernel) {
   cudaFuncAttributes attributes;

@@ -149,8 +149,3 @@ __device__ __forceinline__ int previous_position(const std::int32_t* position, i
 }
 
 }  // namespace crosstalk::device
-
-/// Instantiates an op's CUDA version for both precisions.
-#define CROSSTALK_CUDA_OP(Args)                            \
-  template void run_cuda(const Exec&, const Args<float>&); \
-  template void run_cuda(const Exec&, const Args<double>&);

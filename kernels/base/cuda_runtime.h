@@ -34,9 +34,10 @@ struct Gpu {
 /// Makes `device` the calling thread's device, as cuda_set_device() does.
 Gpu cuda_gpu(int device);
 
-/// Shared memory in bytes that one block may ask for on the calling thread's device; where there is no GPU, what the
-/// largest have (227 KiB). CROSSTALK_SHARED_LIMIT (KiB) lowers it, so that a large GPU takes the paths of a small one:
-/// 163 as an A100, 99 as a 3060, 4090 or 5090. Which form of an op runs may depend on it, so plans ask for it too.
+/// Shared memory in bytes that one block may ask for on the calling thread's device; where there is no GPU,
+/// what the largest have (227 KiB). CROSSTALK_SHARED_LIMIT (KiB) lowers it, so that a large GPU takes the
+/// paths of a small one: 163 as an A100, 99 as a 3060, 4090 or 5090. Which form of an op runs may depend on
+/// it, so plans ask for it too.
 std::size_t shared_memory_limit();
 /// The same as the device says it; 0 without a GPU.
 std::size_t device_shared_memory();
@@ -47,7 +48,7 @@ struct CudaMemory {
 /// Memory of the calling thread's device.
 CudaMemory cuda_memory();
 
-/// What cuda_allocate() takes of the device for so many bytes: pieces are of few sizes, so that freed ones fit again.
+/// Bytes that cuda_allocate() takes of the device for so many: pieces have few sizes, so that freed ones fit.
 inline std::size_t cuda_pool_bytes(std::size_t bytes) {
   std::size_t power = 512;
   while (power * 2 <= bytes) power *= 2;

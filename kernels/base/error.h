@@ -16,8 +16,8 @@ struct OutOfMemory : DeviceError {
   using DeviceError::DeviceError;
 };
 
-/// A device's kernels do not cover a shape: that run cannot be trained there, others can (exit code 4 of commands that
-/// do nothing else).
+/// A device's kernels do not cover a shape: that run cannot be trained there, others can (exit code 4 of
+/// commands that do nothing else).
 struct ShapeError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

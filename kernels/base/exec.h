@@ -1,9 +1,6 @@
-// Where and how an op runs, and the one place that chooses between the CPU and the CUDA version of an op.
-//
-// An op is a struct of arguments (XForward, XBackward: tensors and constants) with two overloads:
-//   run_cpu(const Exec&, const Args&)   in x_cpu.cpp: the specification
-//   run_cuda(const Exec&, const Args&)  in x_cuda.cu, or a throwing stub in a build without CUDA
-// Ops never allocate and never synchronise.
+// Exec says where and how an op runs. A step is an op without a gradient (Adam, counters of a run): one
+// struct of tensors and constants, run_cpu in x_cpu.cpp (the specification) and run_cuda in x_cuda.cu. What
+// has a gradient is an op of kernels/base/op.h. Neither kind allocates or synchronises.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
@@ -28,6 +25,19 @@ struct Exec {
   int count(int R) const { return replicas ? replica_count : R; }
   int replica(int i) const { return replicas ? replicas[i] : i; }
 };
+
+/// Declares the two versions of a step, CROSSTALK_STEP(AdamStep), or one alone.
+#define CROSSTALK_STEP(Step)   \
+  CROSSTALK_STEP_ON(cpu, Step) \
+  CROSSTALK_STEP_ON(cuda, Step)
+#define CROSSTALK_STEP_ON(device, Step) \
+  template <class Real>                 \
+  void run_##device(const Exec& exec, const Step<Real>& args);
+
+/// Instantiates one device's version for both precisions: CROSSTALK_INSTANTIATE_STEP(cpu, AdamStep).
+#define CROSSTALK_INSTANTIATE_STEP(device, Step)                    \
+  template void run_##device(const Exec& exec, const Step<float>&); \
+  template void run_##device(const Exec& exec, const Step<double>&);
 
 template <class Args>
 void run(const Exec& exec, const Args& args) {

@@ -1,8 +1,9 @@
 // Faster forms of an op on CUDA.
 //
-// NAME_form.cu in kernels/fused/ defines forms::NAME(), which calls add_form() for each op and precision that it serves. The
-// build lists these files (kernels/CMakeLists.txt). An op asks choose_form() when it is planned and keeps the answer: no op
-// names a form, and where no form covers its shape the op's own version runs, which covers every shape.
+// NAME_form.cu in kernels/fused/ defines forms::NAME(), which calls add_form() for each op and precision that
+// it serves. The build lists these files (kernels/CMakeLists.txt). An op asks choose_form() when it is
+// planned and keeps the answer: no op names a form, and where no form covers its shape the op's own version
+// runs, which covers every shape.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <vector>

@@ -32,8 +32,8 @@ struct HeadField {
     if (in.wanted()) gradient = HeadRows<Real>(in.gradient, r, b, h, N_, H, C_);
   }
   CT_HD explicit operator bool() const { return static_cast<bool>(value); }
-  /// Zeroes the gradient where backward overwrites it, so that everything may then be added. With fields in the order of
-  /// fields() this is right too where one variable stands in several of them. CPU.
+  /// Zeroes the gradient where backward overwrites it, so that everything may then be added. With fields in
+  /// the order of fields() this is right too where one variable stands in several of them. CPU.
   void clear() const {
     if (write != Write::overwrite) return;
     for (int n = 0; n < N; ++n) {

@@ -1,3 +1,4 @@
+// The reserve that is freed when an allocation fails.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/memory_reserve.h"
 

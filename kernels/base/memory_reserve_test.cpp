@@ -1,3 +1,4 @@
+// The reserve lets a handler of std::bad_alloc work.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/memory_reserve.h"
 

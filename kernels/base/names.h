@@ -1,7 +1,7 @@
 // Names that somebody gave and nothing has: what they may have meant.
 //
-// Every message that says "did you mean" asks here. What other programs and papers call a thing of ours stands in one
-// table; a test holds its entries against the registries, so that none points to nothing.
+// Every message that says "did you mean" asks here. What other programs and papers call a thing of ours
+// stands in one table; a test holds its entries against the registries, so that none points to nothing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace crosstalk {
 
-/// The name in `names` that somebody meant who wrote `name`, or "" if none is near. In this order: the same but for
-/// case, - and _; what others call it (synonyms()); the only one that begins with it; the nearest by letters left out,
-/// added, changed or swapped, at most one in four.
+/// The name in `names` that somebody meant who wrote `name`, or "" if none is near. In this order: the same
+/// but for case, - and _; what others call it (synonyms()); the only one that begins with it; the nearest by
+/// letters left out, added, changed or swapped, at most one in four.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 /// Of these the second step alone: train.learning_rate for lr.

@@ -1,3 +1,4 @@
+// Which name is meant by a misspelt one.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/names.h"
 

@@ -1,3 +1,4 @@
+// Whole numbers that do not fit a narrower type are errors of the option that holds them.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/narrow.h"
 

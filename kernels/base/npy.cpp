@@ -1,3 +1,4 @@
+// NumPy files: header and data, read without trusting either.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/npy.h"
 

@@ -18,8 +18,8 @@ struct NpyArray {
 template <typename T>
 void write_npy(const std::string& path, const NpyArray<T>& array);
 
-/// Reads a regular file of exactly this element type in C order. Throws std::runtime_error that says what the file
-/// holds instead.
+/// Reads a regular file of exactly this element type in C order. Throws std::runtime_error that says what the
+/// file holds instead.
 template <typename T>
 NpyArray<T> read_npy(const std::string& path);
 

@@ -1,3 +1,4 @@
+// NumPy files come back as they were written; damaged ones are refused.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/npy.h"
 

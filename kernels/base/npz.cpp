@@ -1,3 +1,4 @@
+// Archives of NumPy files.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/npz.h"
 

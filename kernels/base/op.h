@@ -4,14 +4,14 @@
 //     double factor = 1;
 //     In<Real> x;   // [R,N,D]
 //     Out<Real> y;  // [R,N,D]
-//     template <class F> void fields(F&& f) { f("x", x); f("y", y); }
 //     static constexpr const char* kName = "scale";
+//     CROSSTALK_FIELDS(x, y)
 //   };
 //   CROSSTALK_OP(Scale)
 //
-// declares its four versions. forward_cpu and backward_cpu stand in x_cpu.cpp (the specification), forward_cuda and
-// backward_cuda in x_cuda.cu. Ops never allocate device memory and never synchronise; what forward keeps for backward is
-// Saved, what one call needs for itself is Work.
+// declares its four versions. forward_cpu and backward_cpu stand in x_cpu.cpp (the specification),
+// forward_cuda and backward_cuda in x_cuda.cu. Ops never allocate device memory and never synchronise; what
+// forward keeps for backward is Saved, what one call needs for itself is Work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
@@ -21,7 +21,7 @@ namespace crosstalk {
 /// An input and what backward does to its gradient. Absent (optional) inputs have no value and Write::none.
 template <class Real>
 struct In {
-  Tensor<Real> value, gradient;
+  Tensor<Real> value = {}, gradient = {};
   Write write = Write::none;
   void* variable = nullptr;  ///< whose value this is; for the graph
   CT_HD explicit operator bool() const { return value.R > 0; }
@@ -30,15 +30,16 @@ struct In {
 };
 
 /// An output and its incoming gradient. An output that nobody differentiates has a gradient without memory
-/// (gradient.data is null). An op with `kWithoutGradient` is never differentiated.
+/// (gradient.data is null). An op with `kWithoutGradient` is never differentiated; one with `kLoss` is where
+/// backward starts: its outputs are never differentiated either, and forward writes the inputs' gradients.
 template <class Real>
 struct Out {
-  Tensor<Real> value, gradient;
+  Tensor<Real> value = {}, gradient = {};
   void* variable = nullptr;
   CT_HD explicit operator bool() const { return value.R > 0; }
 };
 
-/// Written by forward for backward. Has no memory in a graph that does not train: then forward leaves it alone.
+/// Written by forward for backward. Has no memory in a graph that does not train: forward then skips it.
 template <class Real>
 struct Saved {
   Tensor<Real> value;
@@ -61,12 +62,34 @@ struct Ids {
   CT_HD explicit operator bool() const { return value.R > 0; }
 };
 
+/// Integers that forward writes.
+struct OutIds {
+  Tensor<std::int32_t> value;
+  Tensor<std::int32_t>* source = nullptr;  ///< where a graph keeps them
+};
+
 /// A tensor's shape.
 template <class T>
 Tensor<T> without_memory(Tensor<T> tensor) {
   tensor.data = nullptr;
   return tensor;
 }
+
+/// Makes fields(f) of an op: f("x", x), f("y", y) for CROSSTALK_FIELDS(x, y), of at most 27 fields.
+#define CROSSTALK_FIELDS(...)                     \
+  template <class F>                              \
+  void fields(F&& f) {                            \
+    CROSSTALK_AGAIN(CROSSTALK_FIELD(__VA_ARGS__)) \
+  }
+#define CROSSTALK_FIELD(field, ...) \
+  f(#field, field);                 \
+  __VA_OPT__(CROSSTALK_NEXT_FIELD CROSSTALK_PARENTHESES(__VA_ARGS__))
+#define CROSSTALK_NEXT_FIELD() CROSSTALK_FIELD
+#define CROSSTALK_PARENTHESES ()
+#define CROSSTALK_AGAIN(...) CROSSTALK_AGAIN9(CROSSTALK_AGAIN9(CROSSTALK_AGAIN9(__VA_ARGS__)))
+#define CROSSTALK_AGAIN9(...) CROSSTALK_AGAIN3(CROSSTALK_AGAIN3(CROSSTALK_AGAIN3(__VA_ARGS__)))
+#define CROSSTALK_AGAIN3(...) CROSSTALK_AGAIN1(CROSSTALK_AGAIN1(CROSSTALK_AGAIN1(__VA_ARGS__)))
+#define CROSSTALK_AGAIN1(...) __VA_ARGS__
 
 /// Declares the four versions of an op.
 #define CROSSTALK_OP(Op)                                \

@@ -1,3 +1,4 @@
+// Options: defaults, checks and messages.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/options.h"
 

@@ -1,3 +1,4 @@
+// Options are resolved, and mistakes are named.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/options.h"
 

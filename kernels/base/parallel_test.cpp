@@ -1,3 +1,4 @@
+// Work items are done once each, whatever the number of threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/parallel.h"
 

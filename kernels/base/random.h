@@ -74,7 +74,7 @@ class RandomStream {
 /// PPND16), with an own logarithm: no libm, so the bits agree on every machine when contraction is off.
 double normal_from_uniform(double u);
 
-/// Exponential (|x| < 700) and natural logarithm (x > 0, normal) without libm: the same bits on every machine.
+/// Exponential (|x| < 700) and logarithm (x > 0, normal) without libm: the same bits on every machine.
 double portable_exp(double x);
 double portable_log(double x);
 

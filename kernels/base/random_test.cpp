@@ -1,3 +1,4 @@
+// Random streams against published vectors of Philox, and their distributions.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/random.h"
 

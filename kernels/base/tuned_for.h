@@ -4,8 +4,9 @@
 
 namespace crosstalk {
 
-/// Multiprocessors of an H100 or H200. Sums are cut in as many parts as fill these, on every GPU: the order of a sum may
-/// not depend on the GPU that makes it, or its bits would. A GPU with 28 or 188 of them is filled less evenly.
+/// Multiprocessors of an H100 or H200. Sums are cut in as many parts as fill these, on every GPU: the order
+/// of a sum may not depend on the GPU that makes it, or its bits would. A GPU with 28 or 188 of them is
+/// filled less evenly.
 inline constexpr int kTunedFor = 132;
 
 }  // namespace crosstalk

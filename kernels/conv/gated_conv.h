@@ -1,8 +1,8 @@
-// Zoology's base convolution: a short causal convolution of every channel, times a gate, added to what it reads
+// Zoology's base convolution: a short causal convolution of every channel, times a gate, added to its input
 //
 //   u_t = bias + sum_{i < W} w_{W-1-i} x_{t-i},   y_t = u_t gate_t + x_t
 //
-// (Arora et al. 2023, arXiv 2312.04927). The last weight belongs to the token itself; before the first token stands 0.
+// (Arora et al. 2023, arXiv 2312.04927). The last weight is the token's own; before the first token stands 0.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -23,10 +23,7 @@ struct GatedConv {
   Work<Real> part;  ///< [R,P,C,W+1]: d_w and d_bias of P pieces of the tokens (backward, CUDA)
 
   static constexpr const char* kName = "gated_conv";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("w", w), f("bias", bias), f("gate", gate), f("y", y), f("part", part);
-  }
+  CROSSTALK_FIELDS(x, w, bias, gate, y, part)
   CT_HD int T() const { return y.value.dim(1); }
   CT_HD int C() const { return y.value.dim(2); }
   CT_HD int W() const { return w.value.dim(1); }

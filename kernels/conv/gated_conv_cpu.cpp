@@ -1,3 +1,4 @@
+// GatedConv on the CPU, channel by channel.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/conv/gated_conv.h"
 

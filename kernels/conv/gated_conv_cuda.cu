@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) convolve(const __grid_constant__ Gat
   }
 }
 
-/// kWeights weights of 32 channels over one piece of the tokens: a lane a channel, warps take turns at tokens.
+/// kWeights weights of 32 channels over one piece of the tokens: a lane a channel, warps take tokens in turn.
 template <class Real>
 __global__ void __launch_bounds__(kChannels* kRows)
     piece_weights(const __grid_constant__ GatedConv<Real> op, int piece, int chunks) {

@@ -2,8 +2,8 @@
 //
 //   u_t = sum_{i < W} w_{W-1-i} x_{t-i},   y_t = u_t  or  u_t sigmoid(u_t)
 //
-// so that the last weight belongs to the token itself; what stands before the first token is 0 (Mamba: Gu and Dao 2023,
-// arXiv 2312.00752; DeltaNet: Yang et al. 2024, arXiv 2406.06484).
+// so that the last weight belongs to the token itself; what stands before the first token is 0 (Mamba: Gu and
+// Dao 2023, arXiv 2312.00752; DeltaNet: Yang et al. 2024, arXiv 2406.06484).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -25,10 +25,7 @@ struct ShortConv {
   Work<Real> part;  ///< [R,P,C,W]: d_w of P pieces of the tokens (backward, CUDA)
 
   static constexpr const char* kName = "short_conv";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("w", w), f("y", y), f("part", part);
-  }
+  CROSSTALK_FIELDS(x, w, y, part)
   /// Tokens of all sequences in a piece, and how many pieces there are.
   static int piece(int tokens) { return std::max(64, (tokens + 63) / 64); }
   static int pieces(int tokens) { return (tokens + piece(tokens) - 1) / piece(tokens); }

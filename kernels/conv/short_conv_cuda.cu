@@ -1,4 +1,4 @@
-// Short convolutions: a thread a token and channel; gradients of weights by pieces of the tokens, added up in their order.
+// Short convolutions: a thread a token and channel; gradients of weights by pieces of the tokens, in order.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/conv/short_conv.h"

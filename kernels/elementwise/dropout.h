@@ -1,6 +1,7 @@
 // Dropout: y = x / (1 - rate) or, with probability `rate`, 0.
 //
-// What is dropped is a pure function of (seed, draw, site, element): the same on every device, and backward draws it again.
+// What is dropped is a pure function of (seed, draw, site, element): the same on every device, and backward
+// draws it again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <stdexcept>
@@ -12,23 +13,21 @@ namespace crosstalk {
 
 template <class Real>
 struct Dropout {
-  double rate = 0;             ///< in [0, 1)
-  std::uint32_t site = 0;      ///< which of a model's dropouts it is
-  In<Real> x;                  ///< any shape
-  Ids seed;                    ///< int32 [R,2]: low and high word
-  Ids draw;                    ///< int32 [R,1]: number of the training step
-  Tensor<std::int32_t> drawn;  ///< [R,1]: the draw that forward used; the counter may move on before backward
+  double rate = 0;         ///< in [0, 1)
+  std::uint32_t site = 0;  ///< which of a model's dropouts it is
+  In<Real> x;              ///< any shape
+  Ids seed;                ///< int32 [R,2]: low and high word
+  Ids draw;                ///< int32 [R,1]: number of the training step
+  OutIds drawn;            ///< [R,1]: the draw that forward used; the counter may move on before backward
   Out<Real> y;
 
   static constexpr const char* kName = "dropout";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("seed", seed), f("draw", draw), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, seed, draw, y, drawn)
   void plan() {
     if (!x || !seed || !draw || !(rate >= 0 && rate < 1))
       throw std::logic_error("[dropout] wants x, a seed, a draw and a rate in [0, 1)");
     y.value = without_memory(x.value);
+    drawn.value = shaped<std::int32_t>(x.value.R, {1});
   }
   CT_HD Real scale() const { return static_cast<Real>(1 / (1 - rate)); }
   /// Elements 4 i .. 4 i + 3 of replica r: which are kept, as bits.

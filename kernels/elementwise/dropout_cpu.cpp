@@ -1,3 +1,4 @@
+// Dropout on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/dropout.h"
 
@@ -31,14 +32,14 @@ void forward_cpu(const Exec& exec, const Dropout<Real>& op) {
     op.y.value.at(r)[i] = kept ? op.x.value.at(r)[i] * scale : Real(0);
   });
   parallel_items(exec, op.x.value.R, 1,
-                 [&](int r, std::int64_t) { op.drawn.at(r)[0] = op.draw.value.at(r)[0]; });
+                 [&](int r, std::int64_t) { op.drawn.value.at(r)[0] = op.draw.value.at(r)[0]; });
 }
 
 template <class Real>
 void backward_cpu(const Exec& exec, const Dropout<Real>& op) {
   if (!op.x.wanted()) return;
   const Real scale = op.scale();
-  each(exec, op, op.drawn, [&](int r, std::int64_t i, bool kept) {
+  each(exec, op, op.drawn.value, [&](int r, std::int64_t i, bool kept) {
     put(op.x.write, op.x.gradient.at(r) + i, kept ? op.y.gradient.at(r)[i] * scale : Real(0));
   });
 }

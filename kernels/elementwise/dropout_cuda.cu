@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kThreads) drop(const __grid_constant__ Dropout
                      i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int r = blockIdx.y;
   if (4 * i >= n) return;
-  const std::int32_t draw = kBackward ? op.drawn.at(r)[0] : op.draw.value.at(r)[0];
-  if (!kBackward && i == 0) op.drawn.at(r)[0] = draw;
+  const std::int32_t draw = kBackward ? op.drawn.value.at(r)[0] : op.draw.value.at(r)[0];
+  if (!kBackward && i == 0) op.drawn.value.at(r)[0] = draw;
   const unsigned bits = op.kept(r, i, draw);
   const Real scale = op.scale();
   const Real* from = kBackward ? op.y.gradient.at(r) : op.x.value.at(r);

@@ -15,13 +15,7 @@ OpCase make(const std::string& name, std::vector<int> dims, double rate, std::ui
       .integers("seed", {2}, integer_in(-5, 5))
       .integers("draw", {1}, integer_in(0, 9));
   op.output("y", dims).integer_output("drawn", {1});
-  const auto set_up = [=]<class Real>(TensorSet<Real>& s) {
-    auto call = bound<Dropout, Real>(s, [](auto&) {});
-    call.rate = rate, call.site = site, call.drawn = s.integer("drawn");
-    return call;
-  };
-  op.forward([=](const Exec& exec, auto& s) { forward(exec, set_up(s)); });
-  op.backward([=](const Exec& exec, auto& s) { backward(exec, set_up(s)); });
+  call<Dropout>(op, [=](auto& o) { o.rate = rate, o.site = site; });
   op.oracle([=](const Values& in) {
     const auto& words = in.integer.at("seed");
     const auto draw = static_cast<std::uint32_t>(in.integer.at("draw")[0]);

@@ -37,9 +37,9 @@ enum class MapKind : int {
   inverse
 };
 
-/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|), gelu x
-/// times the normal distribution function. log is that of at least 1e-30: a gate that has closed for good, 1 - 1, keeps a
-/// finite logarithm and gradient.
+/// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|),
+/// gelu x times the normal distribution function. log is that of at least 1e-30: a gate that has closed for
+/// good, 1 - 1, keeps a finite logarithm and gradient.
 /// exp is that of at most 80, for the same reason: the largest that single precision holds is e^88.
 /// inverse is 1 / x, but 0 at 0: what nothing divides is nothing.
 template <class Real>
@@ -127,10 +127,7 @@ struct Map {
   In<Real> x;
   Out<Real> y;
   static constexpr const char* kName = "map";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   void plan() {
     y.value = x.value;
     y.value.data = nullptr;
@@ -212,10 +209,7 @@ struct Combine {
   In<Real> a, b;
   Out<Real> y;
   static constexpr const char* kName = "combine";
-  template <class F>
-  void fields(F&& f) {
-    f("a", a), f("b", b), f("y", y);
-  }
+  CROSSTALK_FIELDS(a, b, y)
   void plan() {
     y.value = a.value;
     y.value.data = nullptr;
@@ -232,27 +226,21 @@ struct Fold {
   In<Real> x;
   Out<Real> y;
   static constexpr const char* kName = "fold";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   void plan() const {
     if (!broadcasts(x.value, y.value)) throw std::logic_error("[fold] shapes do not fit");
   }
 };
 CROSSTALK_OP(Fold)
 
-/// The largest of every row of the last dimension, x [R,..,D] -> y [R,..,1]. Of equally large ones the first has the
-/// gradient.
+/// The largest of every row of the last dimension, x [R,..,D] -> y [R,..,1]. Of equally large ones the first
+/// has the gradient.
 template <class Real>
 struct Maximum {
   In<Real> x;
   Out<Real> y;
   static constexpr const char* kName = "maximum";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   void plan() {
     if (x.value.columns() < 1) throw std::logic_error("[maximum] rows are empty");
     y.value = without_memory(x.value);
@@ -275,10 +263,7 @@ struct Expand {
   In<Real> x;
   Out<Real> y;
   static constexpr const char* kName = "expand";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   void plan() const {
     if (!broadcasts(y.value, x.value)) throw std::logic_error("[expand] shapes do not fit");
   }
@@ -291,10 +276,7 @@ struct Swap {
   In<Real> x;
   Out<Real> y;
   static constexpr const char* kName = "swap";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   void plan() {
     if (x.value.rank != 4) throw std::logic_error("[swap] wants four dimensions");
     y.value = shaped<Real>(x.value.R, {x.value.dims[0], x.value.dims[2], x.value.dims[1], x.value.dims[3]});
@@ -316,10 +298,7 @@ struct Constant {
   Out<Real> y;  ///< its shape, at most kMost elements, is set before plan()
   static constexpr const char* kName = "constant";
   static constexpr bool kWithoutGradient = true;
-  template <class F>
-  void fields(F&& f) {
-    f("y", y);
-  }
+  CROSSTALK_FIELDS(y)
   void plan() const {
     if (y.value.size() > kMost) throw std::logic_error("[constant] too many numbers");
   }
@@ -334,10 +313,7 @@ struct OneHot {
   Out<Real> y;  ///< its shape is set before plan()
   static constexpr const char* kName = "one_hot";
   static constexpr bool kWithoutGradient = true;
-  template <class F>
-  void fields(F&& f) {
-    f("ids", ids), f("y", y);
-  }
+  CROSSTALK_FIELDS(ids, y)
   void plan() const {
     if (!ids || y.value.rows() != ids.value.rows() || channel >= ids.value.columns())
       throw std::logic_error("[one_hot] shapes do not fit");

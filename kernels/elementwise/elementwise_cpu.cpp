@@ -1,3 +1,4 @@
+// The algebra of gates on the CPU, number by number.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/parallel.h"
 #include "kernels/elementwise/elementwise.h"

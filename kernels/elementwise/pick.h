@@ -1,6 +1,6 @@
 // Numbers of tokens as a query, or a later token, sees them.
 //
-//   pick   y_q = x_t of the last token t that query q sees, 0 where it sees none; without positions of the last
+//   pick   y_q = x_t of the last token t that query q sees, 0 where it sees none; no positions: of the last
 //          token
 //   signs  y_t = product of the signs of x_s over s <= t             a sign is 1 or -1, that of 0 is 1
 //
@@ -22,10 +22,7 @@ struct Pick {
   Out<Real> y;   ///< [R,B,Q,H,N]
 
   static constexpr const char* kName = "pick";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("position", position), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, position, y)
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int Q() const { return position ? position.value.dim(1) : 1; }
   /// Numbers of a token, all heads.
@@ -52,10 +49,7 @@ struct Signs {
 
   static constexpr const char* kName = "signs";
   static constexpr bool kWithoutGradient = true;
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, y)
   CT_HD int B() const { return x.value.dim(0); }
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int columns() const { return x.value.dim(2) * x.value.dim(3); }

@@ -1,3 +1,4 @@
+// Pick on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/pick.h"
 

@@ -1,3 +1,4 @@
+// Picked rows against a search through positions.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/pick.h"
 

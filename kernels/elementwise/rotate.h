@@ -1,6 +1,6 @@
-// Rotary positions: channels 2c and 2c + 1 of row n are a point of the plane, turned by p_n base^{-2c / K}, where row n
-// stands at token p_n. Products of rotated rows then depend on the distance of their tokens alone. A last channel without
-// a partner stays as it is (Su et al. 2021, arXiv 2104.09864).
+// Rotary positions: channels 2c and 2c + 1 of row n are a point of the plane, turned by p_n base^{-2c / K},
+// where row n stands at token p_n. Products of rotated rows then depend on the distance of their tokens
+// alone. A last channel without a partner stays as it is (Su et al. 2021, arXiv 2104.09864).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -15,15 +15,13 @@ template <class Real>
 struct Rotate {
   double base = 10000;
 
-  In<Real> x;  ///< [R,B,N,H,K]
-  Ids position;  ///< int32 [R,B,N]: tokens that a row sees; it stands at the last of them. Absent: row n stands at n
-  Out<Real> y;  ///< as x
+  In<Real> x;    ///< [R,B,N,H,K]
+  Ids position;  ///< int32 [R,B,N]: tokens that a row sees; it stands at the last of them. Absent: row n
+                 ///< stands at n
+  Out<Real> y;   ///< as x
 
   static constexpr const char* kName = "rotate";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("position", position), f("y", y);
-  }
+  CROSSTALK_FIELDS(x, position, y)
   void plan() {
     if (!x || x.value.rank != 4 || !(base > 1))
       throw std::logic_error("[rotate] wants x [B,N,H,K] and base > 1");

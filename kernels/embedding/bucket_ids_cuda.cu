@@ -22,10 +22,11 @@ __device__ __forceinline__ unsigned lanes_of(int id, int bits) {
   return id >= 0 ? same : 0;
 }
 
-// A stable counting sort of `span` rows of the table (blockIdx.z; all of a small one) by one block: each warp counts and then
-// places its own slice of n, 32 neighbours at a time; lanes of one id take places in their order. Lists of earlier rows come
-// before: their entries are counted, not placed. Shared memory: counts [warp][row], one total a warp, and with kStaged (all
-// rows) the lists, which then leave it in order: n < 2^16.
+// A stable counting sort of `span` rows of the table (blockIdx.z; all of a small one) by one block: each warp
+// counts and then places its own slice of n, 32 neighbours at a time; lanes of one id take places in their
+// order. Lists of earlier rows come
+// before: their entries are counted, not placed. Shared memory: counts [warp][row], one total a warp, and
+// with kStaged (all rows) the lists, which then leave it in order: n < 2^16.
 template <class Real, bool kStaged>
 __global__ void __launch_bounds__(32 * kBucketWarps)
     bucket_ids(const __grid_constant__ BucketIds<Real> a, int warps, int span) {
@@ -154,6 +155,6 @@ void run_cuda(const Exec& exec, const BucketIds<Real>& a) {
   check_launch("bucket_ids");
 }
 
-CROSSTALK_CUDA_OP(BucketIds)
+CROSSTALK_INSTANTIATE_STEP(cuda, BucketIds)
 
 }  // namespace crosstalk

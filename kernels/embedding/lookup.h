@@ -26,8 +26,8 @@ struct BucketIds {
   Tensor<std::int32_t> order, start;
 };
 
-/// Backward: d_table[i][id] = sum over the n with that id of d_y[n], d_bias = sum over n, in the order of n. Rows of a bias
-/// behind the sequence have a gradient of 0.
+/// Backward: d_table[i][id] = sum over the n with that id of d_y[n], d_bias = sum over n, in the order of n.
+/// Rows of a bias behind the sequence have a gradient of 0.
 template <class Real>
 struct Lookup {
   int tables = 0;
@@ -60,9 +60,6 @@ struct Lookup {
 };
 CROSSTALK_OP(Lookup)
 
-template <class Real>
-void run_cpu(const Exec& exec, const BucketIds<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const BucketIds<Real>& args);
+CROSSTALK_STEP(BucketIds)
 
 }  // namespace crosstalk

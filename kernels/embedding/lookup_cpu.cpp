@@ -1,3 +1,4 @@
+// Lookups and lists of ids on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/embedding/lookup.h"
 
@@ -83,8 +84,7 @@ void backward_cpu(const Exec& exec, const Lookup<Real>& a) {
   });
 }
 
-template void run_cpu(const Exec&, const BucketIds<float>&);
-template void run_cpu(const Exec&, const BucketIds<double>&);
+CROSSTALK_INSTANTIATE_STEP(cpu, BucketIds)
 CROSSTALK_INSTANTIATE(cpu, Lookup)
 
 }  // namespace crosstalk

@@ -9,8 +9,8 @@ namespace crosstalk::device {
 namespace {
 
 constexpr int kListThreads = 256;
-/// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones (filler tokens)
-/// to a cluster of blocks.
+/// Entries of a list that a warp adds up alone; longer ones are left to a block of many warps, very long ones
+/// (filler tokens) to a cluster of blocks.
 constexpr int kLongList = 1024, kVeryLongList = 16384, kLongThreads = 1024, kLongRows = 64, kLongBlocks = 8;
 
 /// What is added up by lists: some of a lookup's tables, in one launch, so that d_y comes from memory once.
@@ -23,10 +23,10 @@ struct Sums {
   Write mode[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of the list. Half a
-/// warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of each are under way at once; the
-/// sums of halves, pieces and blocks are added in their order. With kPieces > 1 the whole block, and all `blocks` of the
-/// cluster of which this is number `rank`, must call it.
+/// Gradient of one row of a table from its list: kPieces warps own 64 columns of it; each adds its piece of
+/// the list. Half a warp reads an entry (four columns a lane), the halves take turns, and kDepth entries of
+/// each are under way at once; the sums of halves, pieces and blocks are added in their order. With kPieces >
+/// 1 the whole block, and all `blocks` of the cluster of which this is number `rank`, must call it.
 template <class Real, int kPieces>
 __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, int begin, int end,
                          Real (*parts)[64], int blocks = 1, int rank = 0) {
@@ -87,7 +87,7 @@ __device__ void sum_list(const Sums<Real>& a, int table, int row, int column, in
   }
 }
 
-/// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: the table and its columns.
+/// kPieces warps a row, all rows whose lists have at most `most` entries. blockIdx.y: table and columns.
 template <class Real, int kPieces>
 __global__ void __launch_bounds__(kListThreads)
     sum_lists(const __grid_constant__ Sums<Real> a, int columns, int most) {
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kListThreads)
                           from + count * (piece + 1) / kPieces, parts);
 }
 
-/// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first block add one up,
-/// or those of all its blocks a very long one.
+/// Rows with longer lists: a cluster of blocks looks for them among kLongRows rows; all warps of its first
+/// block add one up, or those of all its blocks a very long one.
 template <class Real>
 __global__ void __launch_bounds__(kLongThreads)
     sum_long_lists(const __grid_constant__ Sums<Real> a, int cluster, int columns, int most) {

@@ -21,9 +21,6 @@ struct FavorFeatures {
   Tensor<Real> omega;
 };
 
-template <class Real>
-void run_cpu(const Exec& exec, const FavorFeatures<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const FavorFeatures<Real>& args);
+CROSSTALK_STEP(FavorFeatures)
 
 }  // namespace crosstalk

@@ -1,3 +1,4 @@
+// Random orthogonal features on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feature_map/favor_features.h"
 
@@ -43,7 +44,6 @@ void run_cpu(const Exec& exec, const FavorFeatures<Real>& a) {
   });
 }
 
-template void run_cpu(const Exec&, const FavorFeatures<float>&);
-template void run_cpu(const Exec&, const FavorFeatures<double>&);
+CROSSTALK_INSTANTIATE_STEP(cpu, FavorFeatures)
 
 }  // namespace crosstalk

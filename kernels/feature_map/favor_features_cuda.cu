@@ -216,6 +216,6 @@ void run_cuda(const Exec& exec, const FavorFeatures<Real>& a) {
   check_launch("favor features");
 }
 
-CROSSTALK_CUDA_OP(FavorFeatures)
+CROSSTALK_INSTANTIATE_STEP(cuda, FavorFeatures)
 
 }  // namespace crosstalk

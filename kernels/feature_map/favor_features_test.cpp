@@ -174,8 +174,8 @@ Estimate estimate(int halves, int m, int d, int draws, const std::vector<double>
   upload(Device::cpu, s.real("x"), 0, qk);
   for (int number = 0; number < draws; ++number) {
     upload(Device::cpu, s.real("omega"), 0, omega(number, m, d));
-    run(Exec{},
-        FeatureMapForward<double>{FeatureMap::favor, halves, s.real("x"), s.real("omega"), s.real("y")});
+    forward(Exec{},
+            MapFeatures<double>{FeatureMap::favor, halves, {s.real("x")}, {s.real("omega")}, {s.real("y")}});
     const double* y = s.real("y").data;
     double dot = 0;
     for (int i = 0; i < p; ++i) dot += y[i] * y[p + i];

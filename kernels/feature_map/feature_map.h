@@ -1,10 +1,13 @@
-// Feature maps phi: R^d -> R^p of keys and queries, row by row: one struct each in kernels/feature_map/maps/. FAVOR+ alone sees a second
-// matrix here, omega (ops/favor_features.h); other maps of projected rows are given them projected.
+// Feature maps phi: R^d -> R^p of keys and queries, row by row: one struct each in kernels/feature_map/maps/.
+// FAVOR+ alone sees a second matrix here, omega (feature_map/favor_features.h); other maps of projected rows
+// are given them projected.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <crosstalk_maps.h>  // made by the build from kernels/feature_map/maps/
 
-#include "kernels/base/exec.h"
+#include <stdexcept>
+
+#include "kernels/base/op.h"
 
 namespace crosstalk {
 
@@ -33,36 +36,30 @@ constexpr bool is_entry_map(FeatureMap map) {
   return false;
 }
 
-/// p for rows of width d. number: what the map counts (nu of DPFP, features a row of omega for FAVOR+, a degree); m: rows of
-/// omega, for FAVOR+.
+/// p for rows of width d. number: what the map counts (nu of DPFP, features a row of omega for FAVOR+, a
+/// degree); m: rows of omega, for FAVOR+.
 inline int map_width(FeatureMap map, int d, int number, int m) {
   return static_cast<int>(visit_map(map, [&]<class Map>() { return Map::width(d, number, m); }));
 }
 
-/// x [R,N,d] -> y [R,N,p]; omega [R,m,d] for FAVOR+ only.
+/// Features of rows.
 template <class Real>
-struct FeatureMapForward {
+struct MapFeatures {
   FeatureMap map = FeatureMap::identity;
   int number = 1;
-  Tensor<Real> x, omega, y;
-};
+  In<Real> x;      ///< [R,N,d]
+  In<Real> omega;  ///< [R,m,d] for FAVOR+ only; gets no gradient
+  Out<Real> y;     ///< [R,N,p]
 
-/// d_y [R,N,p] -> d_x [R,N,d]. Needs x and y. omega gets no gradient.
-template <class Real>
-struct FeatureMapBackward {
-  FeatureMap map = FeatureMap::identity;
-  int number = 1;
-  Tensor<Real> x, omega, y, d_y, d_x;
-  Write write_x = Write::none;
+  static constexpr const char* kName = "feature_map";
+  CROSSTALK_FIELDS(x, omega, y)
+  void plan() {
+    const int d = x.value.columns();
+    if (omega && omega.value.columns() != d) throw std::logic_error("[feature_map] omega does not fit");
+    y.value = without_memory(x.value);
+    y.value.dims[y.value.rank - 1] = map_width(map, d, number, omega ? omega.value.dim(0) : 0);
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const FeatureMapForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const FeatureMapBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const FeatureMapForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& args);
+CROSSTALK_OP(MapFeatures)
 
 }  // namespace crosstalk

@@ -1,3 +1,4 @@
+// Feature maps on the CPU, blocks of rows at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feature_map/feature_map.h"
 
@@ -50,11 +51,11 @@ struct Rows {
   const Real *x = nullptr, *omega = nullptr;
   int m = 0;  ///< rows of omega
 };
-template <class Args>
-auto rows_of(const Args& a, int p, int r, std::int64_t begin, std::int64_t end) {
-  using Real = std::remove_reference_t<decltype(*a.x.data)>;
-  Rows<Real> rows{a.x.columns(), p, a.number, end - begin, a.x.at(r) + begin * a.x.columns()};
-  if (a.omega.R > 0) rows.omega = a.omega.at(r), rows.m = a.omega.dim(0);
+template <class Real>
+Rows<Real> rows_of(const MapFeatures<Real>& a, int p, int r, std::int64_t begin, std::int64_t end) {
+  const Tensor<Real>& x = a.x.value;
+  Rows<Real> rows{x.columns(), p, a.number, end - begin, x.at(r) + begin * x.columns()};
+  if (a.omega) rows.omega = a.omega.value.at(r), rows.m = a.omega.value.dim(0);
   return rows;
 }
 
@@ -128,11 +129,12 @@ void favor_backward(const Rows<Real>& rows, const Real* y, const Real* d_y, Real
 }  // namespace
 
 template <class Real>
-void run_cpu(const Exec& exec, const FeatureMapForward<Real>& a) {
-  const int p = a.y.columns();
-  parallel_blocks(exec, a.x.R, a.x.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+void forward_cpu(const Exec& exec, const MapFeatures<Real>& a) {
+  const int p = a.y.value.columns();
+  const Tensor<Real>& x = a.x.value;
+  parallel_blocks(exec, x.R, x.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     const auto rows = rows_of(a, p, r, begin, end);
-    Real* y = a.y.at(r) + begin * p;
+    Real* y = a.y.value.at(r) + begin * p;
     visit_map(a.map, [&]<class Map>() {
       if constexpr (Map::kFamily == maps::Family::entry) {
         entries<Map>(rows, y);
@@ -146,30 +148,28 @@ void run_cpu(const Exec& exec, const FeatureMapForward<Real>& a) {
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const FeatureMapBackward<Real>& a) {
-  if (a.write_x == Write::none) return;
-  const int p = a.d_y.columns();
-  parallel_blocks(exec, a.x.R, a.x.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+void backward_cpu(const Exec& exec, const MapFeatures<Real>& a) {
+  if (!a.x.wanted()) return;
+  const int p = a.y.gradient.columns();
+  const Tensor<Real>& x = a.x.value;
+  parallel_blocks(exec, x.R, x.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     const auto rows = rows_of(a, p, r, begin, end);
-    const Real* y = a.y.at(r) + begin * p;
-    const Real* d_y = a.d_y.at(r) + begin * p;
-    Real* d_x = a.d_x.at(r) + begin * rows.d;
+    const Real* y = a.y.value.at(r) + begin * p;
+    const Real* d_y = a.y.gradient.at(r) + begin * p;
+    Real* d_x = a.x.gradient.at(r) + begin * rows.d;
     visit_map(a.map, [&]<class Map>() {
       if constexpr (Map::kFamily == maps::Family::entry) {
         for (std::int64_t i = 0; i < rows.n * rows.d; ++i)
-          put(a.write_x, d_x + i, Map::pull(rows.x[i], y[i], d_y[i]));
+          put(a.x.write, d_x + i, Map::pull(rows.x[i], y[i], d_y[i]));
       } else if constexpr (Map::kFamily == maps::Family::row) {
-        rows_backward<Map>(rows, y, d_y, d_x, a.write_x);
+        rows_backward<Map>(rows, y, d_y, d_x, a.x.write);
       } else {
-        favor_backward(rows, y, d_y, d_x, a.write_x);
+        favor_backward(rows, y, d_y, d_x, a.x.write);
       }
     });
   });
 }
 
-template void run_cpu(const Exec&, const FeatureMapForward<float>&);
-template void run_cpu(const Exec&, const FeatureMapForward<double>&);
-template void run_cpu(const Exec&, const FeatureMapBackward<float>&);
-template void run_cpu(const Exec&, const FeatureMapBackward<double>&);
+CROSSTALK_INSTANTIATE(cpu, MapFeatures)
 
 }  // namespace crosstalk

@@ -1,6 +1,6 @@
-// Feature maps. Maps of entries: four entries a thread; maps of rows: a warp a row. FAVOR+: the product with omega is a
-// tiled product whose tiles are exponentiated as they are stored, so that O x is never written; |x|^2 is summed from the
-// tiles of x that pass through shared memory anyway.
+// Feature maps. Maps of entries: four entries a thread; maps of rows: a warp a row. FAVOR+: the product with
+// omega is a tiled product whose tiles are exponentiated as they are stored, so that O x is never written;
+// |x|^2 is summed from the tiles of x that pass through shared memory anyway.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feature_map/feature_entry.cuh"
 #include "kernels/matmul/gemm.cuh"
@@ -13,13 +13,14 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 
 // Maps of single entries: four neighbours a thread.
 template <class Real>
-__global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ FeatureMapForward<Real> a) {
-  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x), n = a.x.size();
+__global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ MapFeatures<Real> a) {
+  const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
+                     n = a.x.value.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4];
-  load4(a.x.at(r) + i, valid, true, x);
-  Real* y = a.y.at(r) + i;
+  load4(a.x.value.at(r) + i, valid, true, x);
+  Real* y = a.y.value.at(r) + i;
 #pragma unroll
   for (int k = 0; k < 4; ++k) x[k] = map_entry(a.map, x[k]);
   if (valid == 4) {
@@ -31,19 +32,19 @@ __global__ void __launch_bounds__(kThreads) map_entries(const __grid_constant__ 
 
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
-    map_entries_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+    map_entries_backward(const __grid_constant__ MapFeatures<Real> a) {
   const std::int64_t i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x),
-                     n = a.d_x.size();
+                     n = a.x.gradient.size();
   if (i >= n) return;
   const int r = blockIdx.y, valid = n - i >= 4 ? 4 : static_cast<int>(n - i);
   Real x[4] = {}, y[4] = {}, d_y[4], d_x[4] = {};
-  if (a.x) load4(a.x.at(r) + i, valid, true, x);
-  if (a.y) load4(a.y.at(r) + i, valid, true, y);
-  load4(a.d_y.at(r) + i, valid, true, d_y);
-  if (a.write_x == Write::add) load4(a.d_x.at(r) + i, valid, true, d_x);
+  if (a.x.value) load4(a.x.value.at(r) + i, valid, true, x);
+  if (a.y.value) load4(a.y.value.at(r) + i, valid, true, y);
+  load4(a.y.gradient.at(r) + i, valid, true, d_y);
+  if (a.x.write == Write::add) load4(a.x.gradient.at(r) + i, valid, true, d_x);
 #pragma unroll
   for (int k = 0; k < 4; ++k) d_x[k] += map_entry_backward(a.map, x[k], y[k], d_y[k]);
-  Real* out = a.d_x.at(r) + i;
+  Real* out = a.x.gradient.at(r) + i;
   if (valid == 4) {
     *reinterpret_cast<Four<Real>*>(out) = {{d_x[0], d_x[1], d_x[2], d_x[3]}};
   } else {
@@ -82,52 +83,52 @@ struct WarpTeam {
   }
 };
 
-template <class Map, class Args>
-__device__ __forceinline__ auto row_of(const Args& a, int r, std::int64_t n, int p, unsigned char* shared) {
-  using Real = typename std::remove_reference<decltype(*a.x.data)>::type;
-  const int d = a.x.columns();
+template <class Map, class Real>
+__device__ __forceinline__ auto row_of(const MapFeatures<Real>& a, int r, std::int64_t n, int p,
+                                       unsigned char* shared) {
+  const int d = a.x.value.columns();
   maps::MapRow<Real> row;
-  row.d = d, row.p = p, row.number = a.number, row.x = a.x.at(r) + n * d;
+  row.d = d, row.p = p, row.number = a.number, row.x = a.x.value.at(r) + n * d;
   row.work = reinterpret_cast<Real*>(shared) + (threadIdx.x / 32) * Map::work(d, WarpTeam::kLanes);
   return row;
 }
 
 // Maps of whole rows: a warp a row.
 template <class Map, class Real>
-__global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ FeatureMapForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) map_rows(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  const int r = static_cast<int>(blockIdx.y), p = a.y.columns();
-  if (n >= a.x.rows()) return;
+  const int r = static_cast<int>(blockIdx.y), p = a.y.value.columns();
+  if (n >= a.x.value.rows()) return;
   const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
-  Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p);
+  Map::forward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p);
 }
 
 template <class Map, class Real>
-__global__ void __launch_bounds__(kThreads)
-    map_rows_backward(const __grid_constant__ FeatureMapBackward<Real> a) {
+__global__ void __launch_bounds__(kThreads) map_rows_backward(const __grid_constant__ MapFeatures<Real> a) {
   extern __shared__ __align__(16) unsigned char raw[];
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  const int r = static_cast<int>(blockIdx.y), d = a.d_x.columns(), p = a.d_y.columns();
-  if (n >= a.d_x.rows()) return;
+  const int r = static_cast<int>(blockIdx.y), d = a.x.gradient.columns(), p = a.y.gradient.columns();
+  if (n >= a.x.gradient.rows()) return;
   const WarpTeam team{static_cast<int>(threadIdx.x) % 32};
-  const maps::RowGradient<Real> d_x{a.d_x.at(r) + n * d, a.write_x};
-  Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.at(r) + n * p, a.d_y.at(r) + n * p, d_x);
+  const maps::RowGradient<Real> d_x{a.x.gradient.at(r) + n * d, a.x.write};
+  Map::backward(team, row_of<Map>(a, r, n, p, raw), a.y.value.at(r) + n * p, a.y.gradient.at(r) + n * p, d_x);
 }
 
 /// As many warps a block as their work fits shared memory.
-template <class Map, class Args>
-void launch_rows(const Exec& exec, const Args& a, const char* name, void (*kernel)(Args)) {
-  const std::size_t work = static_cast<std::size_t>(Map::work(a.x.columns(), WarpTeam::kLanes)) *
-                           sizeof(*a.x.data),
+template <class Map, class Real>
+void launch_rows(const Exec& exec, const MapFeatures<Real>& a, const char* name,
+                 void (*kernel)(MapFeatures<Real>)) {
+  const std::size_t work = static_cast<std::size_t>(Map::work(a.x.value.columns(), WarpTeam::kLanes)) *
+                           sizeof(Real),
                     limit = shared_memory_limit();
   if (work > limit)
-    refuse_shape(name, "columns", a.x.columns(), static_cast<int>(a.x.columns() * limit / work));
+    refuse_shape(name, "columns", a.x.value.columns(), static_cast<int>(a.x.value.columns() * limit / work));
   int warps = kWarps;
   while (work * static_cast<std::size_t>(warps) > limit) --warps;
   const std::size_t bytes = work * static_cast<std::size_t>(warps);
   allow_shared_memory(kernel, bytes);
-  kernel<<<dim3(blocks_for(a.x.rows(), warps), static_cast<unsigned>(a.x.R)), 32 * warps, bytes,
+  kernel<<<dim3(blocks_for(a.x.value.rows(), warps), static_cast<unsigned>(a.x.value.R)), 32 * warps, bytes,
            stream_of(exec)>>>(a);
 }
 
@@ -219,67 +220,67 @@ struct FavorBackward : Product<Real, true, false, Mask::none, false> {
 };
 
 template <class Real>
-void favor(const Exec& exec, const FeatureMapForward<Real>& a) {
+void favor_forward(const Exec& exec, const MapFeatures<Real>& a) {
   FavorForward<Real> op;
-  const int d = a.x.columns(), p = a.y.columns();
-  op.M = static_cast<int>(a.x.rows()), op.N = a.omega.dim(0), op.K = d;
-  op.a = {a.x.data, a.x.replica_stride, 0, d};
-  op.b = {a.omega.data, a.omega.replica_stride, 0, d};
-  op.c = {a.y.data, a.y.replica_stride, 0, p};
+  const int d = a.x.value.columns(), p = a.y.value.columns();
+  op.M = static_cast<int>(a.x.value.rows()), op.N = a.omega.value.dim(0), op.K = d;
+  op.a = {a.x.value.data, a.x.value.replica_stride, 0, d};
+  op.b = {a.omega.value.data, a.omega.value.replica_stride, 0, d};
+  op.c = {a.y.value.data, a.y.value.replica_stride, 0, p};
   op.shift = -std::log(static_cast<Real>(p)) / 2;
   op.both = p == 2 * op.N;
-  gemm<Real>(exec, "feature map", op, 1, a.x.R);
+  gemm<Real>(exec, "feature map", op, 1, a.x.value.R);
 }
 
 template <class Real>
-void favor(const Exec& exec, const FeatureMapBackward<Real>& a) {
+void favor_backward(const Exec& exec, const MapFeatures<Real>& a) {
   FavorBackward<Real> op;
-  op.M = static_cast<int>(a.d_x.rows()), op.N = a.d_x.columns(), op.K = a.omega.dim(0);
-  op.both = a.d_y.columns() == 2 * op.K;
-  op.a = {a.d_y.data, a.d_y.replica_stride, 0, a.d_y.columns()};
-  op.b = {a.omega.data, a.omega.replica_stride, 0, op.N};
-  op.c = {a.d_x.data, a.d_x.replica_stride, 0, op.N};
-  op.x = {a.x.data, a.x.replica_stride, 0, op.N};
-  op.y = {a.y.data, a.y.replica_stride, 0, a.d_y.columns()};
-  op.mode = a.write_x;
-  gemm<Real>(exec, "feature map backward", op, 1, a.d_x.R);
+  op.M = static_cast<int>(a.x.gradient.rows()), op.N = a.x.gradient.columns(), op.K = a.omega.value.dim(0);
+  op.both = a.y.gradient.columns() == 2 * op.K;
+  op.a = {a.y.gradient.data, a.y.gradient.replica_stride, 0, a.y.gradient.columns()};
+  op.b = {a.omega.value.data, a.omega.value.replica_stride, 0, op.N};
+  op.c = {a.x.gradient.data, a.x.gradient.replica_stride, 0, op.N};
+  op.x = {a.x.value.data, a.x.value.replica_stride, 0, op.N};
+  op.y = {a.y.value.data, a.y.value.replica_stride, 0, a.y.gradient.columns()};
+  op.mode = a.x.write;
+  gemm<Real>(exec, "feature map backward", op, 1, a.x.gradient.R);
 }
 
 }  // namespace
 
 template <class Real>
-void run_cuda(const Exec& exec, const FeatureMapForward<Real>& a) {
-  if (a.x.rows() == 0 || a.x.R == 0) return;
+void forward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
+  if (a.x.value.rows() == 0 || a.x.value.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
     if constexpr (Map::kFamily == maps::Family::entry) {
-      map_entries<<<dim3(blocks_for(a.x.size(), 4 * kThreads), static_cast<unsigned>(a.x.R)), kThreads, 0,
-                    stream_of(exec)>>>(a);
+      map_entries<<<dim3(blocks_for(a.x.value.size(), 4 * kThreads), static_cast<unsigned>(a.x.value.R)),
+                    kThreads, 0, stream_of(exec)>>>(a);
     } else if constexpr (Map::kFamily == maps::Family::row) {
       launch_rows<Map>(exec, a, "feature map", map_rows<Map, Real>);
     } else {
-      favor(exec, a);
+      favor_forward(exec, a);
     }
   });
   check_launch("feature map");
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const FeatureMapBackward<Real>& a) {
-  if (a.write_x == Write::none || a.d_x.rows() == 0 || a.d_x.R == 0) return;
+void backward_cuda(const Exec& exec, const MapFeatures<Real>& a) {
+  if (!a.x.wanted() || a.x.gradient.rows() == 0 || a.x.gradient.R == 0) return;
   visit_map(a.map, [&]<class Map>() {
     if constexpr (Map::kFamily == maps::Family::entry) {
-      map_entries_backward<<<dim3(blocks_for(a.d_x.size(), 4 * kThreads), static_cast<unsigned>(a.d_x.R)),
+      map_entries_backward<<<dim3(blocks_for(a.x.gradient.size(), 4 * kThreads),
+                                  static_cast<unsigned>(a.x.gradient.R)),
                              kThreads, 0, stream_of(exec)>>>(a);
     } else if constexpr (Map::kFamily == maps::Family::row) {
       launch_rows<Map>(exec, a, "feature map backward", map_rows_backward<Map, Real>);
     } else {
-      favor(exec, a);
+      favor_backward(exec, a);
     }
   });
   check_launch("feature map backward");
 }
 
-CROSSTALK_CUDA_OP(FeatureMapForward)
-CROSSTALK_CUDA_OP(FeatureMapBackward)
+CROSSTALK_INSTANTIATE(cuda, MapFeatures)
 
 }  // namespace crosstalk

@@ -1,10 +1,11 @@
-// Checks that every feature map passes, with the oracle that its test brings (kernels/feature_map/maps/NAME_test.cpp).
+// Checks that every feature map passes, with the oracle of its test (feature_map/maps/NAME_test.cpp).
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feature_map/feature_map.h"
 
 #include <fmt/format.h>
 
 #include "kernels/testing/map_oracle.h"
+#include "kernels/testing/op_fields.h"
 
 namespace crosstalk::checks {
 namespace {
@@ -19,13 +20,7 @@ OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fi
     op.absent("omega");
   }
   op.output("y", {N, p});
-  op.forward([=](const Exec& exec, auto& set) {
-    run(exec, FeatureMapForward{map, s.number, set.real("x"), set.real("omega"), set.real("y")});
-  });
-  op.backward([=](const Exec& exec, auto& set) {
-    run(exec, FeatureMapBackward{map, s.number, set.real("x"), set.real("omega"), set.real("y"),
-                                 set.real("d_y"), set.real("d_x"), set.write("x")});
-  });
+  call<MapFeatures>(op, [=](auto& o) { o.map = map, o.number = s.number; });
   op.oracle([=](const Values& in) {
     const Numbers rows_of_omega = s.m > 0 ? in["omega"] : Numbers{};
     Values out;
@@ -128,7 +123,7 @@ TEST(FeatureMaps, ZeroRow) {
   }
 }
 
-// A diverged model must look diverged: no map may turn a row of NaN into numbers. (A constant feature stays one.)
+// A diverged model must look diverged: no map turns a row of NaN into numbers. (Constant features stay.)
 TEST(FeatureMaps, NanIsNotHidden) {
   for (const FeatureMap map : every_map()) {
     SCOPED_TRACE(name_of(map));

@@ -5,7 +5,7 @@
 //   keys        one head, K <= 128, K % 4 == 0
 //   queries     one a sequence, with a position
 //   states      none before the sequence, none wanted after it
-//   memory      that a block may share: about 22 + 7 w KiB with w = ceil(V / 16) where K <= 64, else 34 + 11 w
+//   memory      that a block may share: about 22 + 7 w KiB, w = ceil(V / 16), where K <= 64, else 34 + 11 w
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -29,8 +29,8 @@ bool covers(const Op& op) {
   return bytes <= shared_memory_limit();
 }
 
-/// Room for the fewest tokens a chunk. kept: v - S k of each token and the inverse of its divisor; and how many tokens make a
-/// chunk.
+/// Room for the fewest tokens a chunk. kept: v - S k of each token and the inverse of its divisor; and how
+/// many tokens make a chunk.
 void plan(Op& op) {
   const int R = op.k.value.R, chunks = (op.T() + kFwmFew - 1) / kFwmFew;
   op.states.value = shaped<float>(R, {op.B(), 1, chunks, op.V() * op.K()});

@@ -1,18 +1,18 @@
-// The weights of a query chunk by chunk: C writes in one step of the chain, where keys erase themselves and nothing decays.
+// The weights of a query chunk by chunk: C writes in one step of the chain; keys erase themselves, no decay.
 //
-// Inside a chunk, with tokens i in the order of the scan, G_ij = k_i . k_j (j < i) and s_i = k_i . r before it,
+// Inside a chunk, tokens i in the order of the scan, with G_ij = k_i . k_j (j < i), s_i = k_i . r before it,
 //   c_i = s_i - sum_{j<i} G_ij erase_j c_j
 //   c   = M s,  M = (I + G erase)^-1 (unit lower triangular).
-// M does not depend on r: "builder" warps, a chunk each, bring its keys into a slot of shared memory and compute
-// M by forward substitution; the "chain" warps, four columns of r a thread, do s (one sum over the team), c = M s
-// and the rank-C update, and give the slot back. The adjoint has the same form in forward time, u_i = k_i . rho
-// before the chunk and h_i = k_i . rho_{i-1}:
+// M does not depend on r: "builder" warps, a chunk each, bring its keys into a slot of shared memory and
+// compute M by forward substitution; the "chain" warps, four columns of r a thread, do s (one sum over the
+// team), c = M s and the rank-C update, and give the slot back. The adjoint has the same form in forward
+// time, u_i = k_i . rho before the chunk and h_i = k_i . rho_{i-1}:
 //   h   = M (u + G (write d_a))
 //   d_c = write d_a - erase h
-// (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are zero keys. Chunks
-// start at multiples of C, so all sums depend on the shape and the position alone. P is a multiple of 4. Short code
-// matters here: sums unrolled in registers were bound by fetching instructions. So does what a block holds of
-// registers and shared memory: several blocks a multiprocessor hide each other's chains.
+// (Chunked delta rule: Yang et al. 2024, arXiv 2406.06484, sec. 3.) Tokens from `seen` on are zero keys.
+// Chunks start at multiples of C, so all sums depend on the shape and the position alone. P is a multiple of
+// 4. Short code matters here: sums unrolled in registers were bound by fetching instructions. So does what a
+// block holds of registers and shared memory: several blocks a multiprocessor hide each other's chains.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <type_traits>

@@ -1,10 +1,11 @@
 // ReadWeights chunk by chunk on the tensor cores (read_weights_chunk.cuh).
 //
 //   precision   float, double
-//   recurrence  the key erases itself (delta, or tied without a key of its own) with a gain; no decay; any writes a token
+//   recurrence  the key erases itself (delta, or tied without a key of its own) with a gain; no decay; any
+//   writes a token
 //   keys        one head, K <= 512, K % 4 == 0
 //   queries     one a sequence, with a position
-//   backward    of what is contracting (a trail is kept); else write after write, from the states that forward keeps
+//   backward    of what is contracting (a trail is kept); else write after write, from kept states
 //   memory      that a block may share: 32 to 71 KiB, by K
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/read_weights_chunk.cuh"

@@ -1,8 +1,8 @@
 // Normalised features of looked-up keys in one op: y_n = norm(phi(x_n)), x_n = sum_c table_c[ids[n,c]].
 //
-// Equal to Lookup, FeatureMap and Normalize one after the other, the chain that a CPU runs, but x and phi(x) never
-// travel through memory: they are made again in the backward pass (a few products a number, against four
-// passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
+// Equal to Lookup, FeatureMap and Normalize one after the other, the chain that a CPU runs, but x and phi(x)
+// never travel through memory: they are made again in the backward pass (a few products a number, against
+// four passes over [R,N,p]). Maps of single entries and DPFP; FAVOR+ has products of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_runtime.h"
@@ -14,8 +14,8 @@ namespace crosstalk {
 /// Maps of entries and DPFP.
 constexpr bool table_features_cover(FeatureMap map) { return is_entry_map(map) || map == FeatureMap::dpfp; }
 
-/// Whether shared memory holds the rows of a block's warps, `features` numbers of phi(x) and twice `d` of x each; the limit
-/// is the GPU's.
+/// Whether shared memory holds the rows of a block's warps, `features` numbers of phi(x) and twice `d` of x
+/// each; the limit is the GPU's.
 constexpr int kTableFeatureWarps = 8;
 template <class Real>
 bool table_features_fit(int features, int d, std::size_t limit = shared_memory_limit()) {
@@ -45,9 +45,7 @@ struct TableFeaturesBackward {
   Tensor<Real> inverse, d_y, d_x;
 };
 
-template <class Real>
-void run_cuda(const Exec& exec, const TableFeaturesForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& args);
+CROSSTALK_STEP_ON(cuda, TableFeaturesForward)
+CROSSTALK_STEP_ON(cuda, TableFeaturesBackward)
 
 }  // namespace crosstalk

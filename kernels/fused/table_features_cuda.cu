@@ -397,7 +397,7 @@ void run_cuda(const Exec& exec, const TableFeaturesBackward<Real>& a) {
       });
 }
 
-CROSSTALK_CUDA_OP(TableFeaturesForward)
-CROSSTALK_CUDA_OP(TableFeaturesBackward)
+CROSSTALK_INSTANTIATE_STEP(cuda, TableFeaturesForward)
+CROSSTALK_INSTANTIATE_STEP(cuda, TableFeaturesBackward)
 
 }  // namespace crosstalk

@@ -80,8 +80,8 @@ OpCase make(const std::string& name, const Shape& shape) {
       return;
     }
     forward(exec, lookup);
-    run(exec,
-        FeatureMapForward<Real>{shape.map, shape.nu, s.real("x"), {}, s.real(normalised ? "phi" : "y")});
+    forward(exec,
+            MapFeatures<Real>{shape.map, shape.nu, {s.real("x")}, {}, {s.real(normalised ? "phi" : "y")}});
     if (normalised) forward(exec, norm_of(s, shape));
   });
   op.backward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
@@ -90,14 +90,9 @@ OpCase make(const std::string& name, const Shape& shape) {
                                                  s.real("d_x")});
     } else {
       if (normalised) backward(exec, norm_of(s, shape));
-      run(exec, FeatureMapBackward<Real>{shape.map,
-                                         shape.nu,
-                                         s.real("x"),
-                                         {},
-                                         s.real(normalised ? "phi" : "y"),
-                                         s.real(normalised ? "d_phi" : "d_y"),
-                                         s.real("d_x"),
-                                         Write::overwrite});
+      const Out<Real> y{s.real(normalised ? "phi" : "y"), s.real(normalised ? "d_phi" : "d_y")};
+      backward(exec,
+               MapFeatures<Real>{shape.map, shape.nu, {s.real("x"), s.real("d_x"), Write::overwrite}, {}, y});
     }
     backward(exec, lookup_of(s, shape));
   });

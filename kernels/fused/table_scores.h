@@ -1,11 +1,11 @@
 // Scores of queries against keys that exist only as sums of table rows: a_qt = scale phi(query_q).phi(k_t),
 // k_t = sum_i table_i[ids[t, channel_i]].
 //
-// The chain lookup, feature maps, scores, which a CPU runs, in one op: for few queries a sequence, writing k [R,B,T,d] and
-// phi(k) [R,B,T,p] and reading them and their gradients back costs more than computing them anew. FAVOR+
-// needs O k_t as well, which is a sum of rows of table_i O^T: rows x m products instead of tokens x m.
-// position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and pass no
-// gradient.
+// The chain lookup, feature maps, scores, which a CPU runs, in one op: for few queries a sequence, writing k
+// [R,B,T,d] and phi(k) [R,B,T,p] and reading them and their gradients back costs more than computing them
+// anew. FAVOR+ needs O k_t as well, which is a sum of rows of table_i O^T: rows x m products instead of
+// tokens x m. position [R,B,Q] is the number of tokens that a query sees; scores of later tokens are 0 and
+// pass no gradient.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/fused/table_keys.h"
@@ -37,17 +37,15 @@ struct TableScoresBackward {
   Write write_projected[kMaxTables] = {Write::none, Write::none, Write::none};
 };
 
-/// What is covered: maps of entries, DPFP and FAVOR+; on CUDA keys in the registers of a warp, DPFP's neighbours in those of
-/// one lane.
+/// What is covered: maps of entries, DPFP and FAVOR+; on CUDA keys in the registers of a warp, DPFP's
+/// neighbours in those of one lane.
 constexpr int kTableScoresColumns = 128, kTableScoresNu = 3;
 constexpr bool table_scores_cover(FeatureMap map, int d, int nu) {
   return d <= kTableScoresColumns &&
          (is_entry_map(map) || map == FeatureMap::favor || (map == FeatureMap::dpfp && nu <= kTableScoresNu));
 }
 
-template <class Real>
-void run_cuda(const Exec& exec, const TableScoresForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const TableScoresBackward<Real>& args);
+CROSSTALK_STEP_ON(cuda, TableScoresForward)
+CROSSTALK_STEP_ON(cuda, TableScoresBackward)
 
 }  // namespace crosstalk

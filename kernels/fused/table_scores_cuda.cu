@@ -70,8 +70,9 @@ void forward_favor(const Exec& exec, const TableScoresForward<Real>& a) {
 /// d_q to d_query.
 template <class Real>
 void map_queries_back(const Exec& exec, const TableScoresBackward<Real>& a) {
-  run_cuda(exec, FeatureMapBackward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q, a.d_q, a.d_query,
-                                          a.write_query});
+  backward_cuda(
+      exec,
+      MapFeatures<Real>{a.keys.map, a.keys.nu, {a.query, a.d_query, a.write_query}, {a.omega}, {a.q, a.d_q}});
 }
 
 template <class Team, int kNu, int kTables, class Real>
@@ -190,7 +191,7 @@ void with_team(const TableKeys<Real>& keys, F&& f) {
 template <class Real>
 void run_cuda(const Exec& exec, const TableScoresForward<Real>& a) {
   if (a.a.size() == 0 || a.a.R == 0) return;
-  run_cuda(exec, FeatureMapForward<Real>{a.keys.map, a.keys.nu, a.query, a.omega, a.q});
+  forward_cuda(exec, MapFeatures<Real>{a.keys.map, a.keys.nu, {a.query}, {a.omega}, {a.q}});
   if (a.keys.map == FeatureMap::favor) {
     forward_favor(exec, a);
     return;
@@ -217,7 +218,7 @@ void run_cuda(const Exec& exec, const TableScoresBackward<Real>& a) {
   });
 }
 
-CROSSTALK_CUDA_OP(TableScoresForward)
-CROSSTALK_CUDA_OP(TableScoresBackward)
+CROSSTALK_INSTANTIATE_STEP(cuda, TableScoresForward)
+CROSSTALK_INSTANTIATE_STEP(cuda, TableScoresBackward)
 
 }  // namespace crosstalk

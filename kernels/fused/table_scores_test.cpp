@@ -1,5 +1,5 @@
-// Scores from table rows on the GPU against their chain on the CPU: lookup, feature maps, scores. Shapes cut teams, warps
-// and slices, or are those of studies.
+// Scores from table rows on the GPU against their chain on the CPU: lookup, feature maps, scores. Shapes cut
+// teams, warps and slices, or are those of studies.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/table_scores.h"
 
@@ -60,17 +60,22 @@ template <class Real>
 void chain_forward(const Exec& exec, const TensorSet<Real>& s, const Shape& shape) {
   forward(exec, lookup_of(s, shape));
   for (const auto& [x, y] : {std::pair{"k", "phi"}, {"query", "q"}})
-    run(exec, FeatureMapForward<Real>{shape.map, shape.nu, s.real(x), s.real("omega"), s.real(y)});
+    forward(exec, MapFeatures<Real>{shape.map, shape.nu, {s.real(x)}, {s.real("omega")}, {s.real(y)}});
   forward(exec, scores_of(s));
 }
 
 template <class Real>
 void chain_backward(const Exec& exec, const TensorSet<Real>& s, const Shape& shape) {
   backward(exec, scores_of(s));
-  run(exec, FeatureMapBackward<Real>{shape.map, shape.nu, s.real("k"), s.real("omega"), s.real("phi"),
-                                     s.real("d_phi"), s.real("d_k"), Write::overwrite});
-  run(exec, FeatureMapBackward<Real>{shape.map, shape.nu, s.real("query"), s.real("omega"), s.real("q"),
-                                     s.real("d_q"), s.real("d_query"), s.write("query")});
+  const auto map_back = [&](const char* x, const char* d_x, const char* y, const char* d_y, Write write) {
+    backward(exec, MapFeatures<Real>{shape.map,
+                                     shape.nu,
+                                     {s.real(x), s.real(d_x), write},
+                                     {s.real("omega")},
+                                     {s.real(y), s.real(d_y)}});
+  };
+  map_back("k", "d_k", "phi", "d_phi", Write::overwrite);
+  map_back("query", "d_query", "q", "d_q", s.write("query"));
   backward(exec, lookup_of(s, shape));
 }
 

@@ -37,13 +37,8 @@ struct DiagonalRead {
   Work<Real> work;     ///< [R,B,H,numbers]
 
   static constexpr const char* kName = "diagonal_read";
-  template <class F>
-  void fields(F&& f) {
-    f("q", q), f("k", k), f("v", v), f("step", step), f("log_rate", log_rate), f("angle", angle);
-    f("read", read), f("read_imag", read_imag), f("start", start), f("start_imag", start_imag);
-    f("position", position), f("o", o), f("end", end), f("end_imag", end_imag), f("states", states);
-    f("work", work);
-  }
+  CROSSTALK_FIELDS(q, k, v, step, log_rate, angle, read, read_imag, start, start_imag, position, o, end,
+                   end_imag, states, work)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }

@@ -1,5 +1,5 @@
-// The fast weight memory of Schlag, Munkhdalai, Schmidhuber (2021), as the synthetic code of Schlag, Irie, Schmidhuber (2021)
-// has it: a delta rule whose state is divided by its Frobenius norm wherever that is above 1.
+// The fast weight memory of Schlag, Munkhdalai, Schmidhuber (2021), as the synthetic code of Schlag, Irie,
+// Schmidhuber (2021) has it: a delta rule whose state is divided by its Frobenius norm wherever above 1.
 //
 //   S'  = S_{t-1} + beta_t (v_t - S_{t-1} k_t) k_t^T
 //   S_t = S' / (relu(|S'|_F - 1) + 1)
@@ -18,8 +18,8 @@
 
 namespace crosstalk {
 
-/// Values are dense (v), or one-hot and given by their ids (tokens), which all heads share. Gradients of a variable that
-/// stands in several fields are added up in any order.
+/// Values are dense (v), or one-hot and given by their ids (tokens), which all heads share. Gradients of a
+/// variable that stands in several fields are added up in any order.
 template <class Real>
 struct FwmRead {
   Device device = Device::cpu;  ///< where it runs: what is kept depends on it
@@ -41,11 +41,7 @@ struct FwmRead {
 
   static constexpr const char* kName = "fwm_read";
   const char* form_name() const { return form ? form->name : "recurrent"; }
-  template <class F>
-  void fields(F&& f) {
-    f("q", q), f("k", k), f("v", v), f("beta", beta), f("start", start), f("tokens", tokens);
-    f("position", position), f("o", o), f("end", end), f("states", states), f("kept", kept), f("work", work);
-  }
+  CROSSTALK_FIELDS(q, k, v, beta, start, tokens, position, o, end, states, kept, work)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }

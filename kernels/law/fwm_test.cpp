@@ -1,5 +1,5 @@
-// The fast weight memory against a form without a state: S = sum_j w_j key_j^T over the tokens (and the columns of
-// the start) so far, its norm from the change that each token makes.
+// The fast weight memory against a form without a state: S = sum_j w_j key_j^T over the tokens (and the
+// columns of the start) so far, its norm from the change that each token makes.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/law/fwm.h"
 
@@ -116,8 +116,8 @@ Values oracle(const Values& in, const Shape& s) {
   return out;
 }
 
-/// `size` is the length of keys: norms stay below 1 for small ones and are cut for large ones. Norms may come close to 1,
-/// where the cut has a kink that a difference quotient must not see.
+/// `size` is the length of keys: norms stay below 1 for small ones and are cut for large ones. Norms may come
+/// close to 1, where the cut has a kink that a difference quotient must not see.
 OpCase make_with_kinks(const std::string& name, const Shape& s, double size) {
   OpCase op(name);
   op.input("q", {s.B, s.queries(), s.H, s.K}, normal());
@@ -212,8 +212,8 @@ std::vector<OpCase> id_cases() {
 
 INSTANTIATE_TEST_SUITE_P(FwmIds, OpCheck, ::testing::ValuesIn(id_cases()), case_name);
 
-/// Shapes that the CUDA forms care for: whole and cut tiles of values and columns, lengths around whole chunks, states that
-/// grow so fast that a chunk has few tokens.
+/// Shapes that the CUDA forms care for: whole and cut tiles of values and columns, lengths around whole
+/// chunks, states that grow so fast that a chunk has few tokens.
 std::vector<OpCase> size_cases() {
   struct Size {
     int B, T, K, Q, V;

@@ -51,8 +51,8 @@ struct Alone {
       for (int j = 0; j < columns; ++j) f(i, j);
     }
   }
-  /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side. Partial sums in a fixed order,
-  /// which the compiler computes side by side.
+  /// put(i, sum of term(i, j) over j < n) for i < rows; neighbours in j lie side by side. Partial sums in a
+  /// fixed order, which the compiler computes side by side.
   template <class Term, class Put>
   void rows(int rows, int n, Term&& term, Put&& put) const {
     using Number = decltype(term(0, 0));

@@ -42,12 +42,8 @@ struct RidgeRead {
   Work<Real> work;     ///< [R,B,H,numbers]
 
   static constexpr const char* kName = "ridge_read";
-  template <class F>
-  void fields(F&& f) {
-    f("q", q), f("k", k), f("v", v), f("gain", gain), f("log_decay", log_decay), f("ridge", ridge);
-    f("start", start), f("start_keys", start_keys), f("position", position), f("o", o), f("end", end);
-    f("end_keys", end_keys), f("states", states), f("x", x), f("work", work);
-  }
+  CROSSTALK_FIELDS(q, k, v, gain, log_decay, ridge, start, start_keys, position, o, end, end_keys, states, x,
+                   work)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }

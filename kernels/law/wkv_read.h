@@ -35,12 +35,7 @@ struct WkvRead {
   Work<Real> work;     ///< [R,B,H,numbers]
 
   static constexpr const char* kName = "wkv_read";
-  template <class F>
-  void fields(F&& f) {
-    f("k", k), f("v", v), f("log_decay", log_decay), f("bonus", bonus), f("start", start);
-    f("start_log", start_log), f("position", position), f("o", o), f("end", end), f("end_log", end_log);
-    f("states", states), f("work", work);
-  }
+  CROSSTALK_FIELDS(k, v, log_decay, bonus, start, start_log, position, o, end, end_log, states, work)
 
   CT_HD int B() const { return v.value.dim(0); }
   CT_HD int T() const { return v.value.dim(1); }

@@ -1,5 +1,5 @@
-// Affine maps of one input: y_i = x W_i^T + b_i for a few i, as Linear one by one. Together they read x once, and its gradient
-// is written once.
+// Affine maps of one input: y_i = x W_i^T + b_i for a few i, as Linear one by one. Together they read x once,
+// and its gradient is written once.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace crosstalk {
 
-/// How the form in tiles is cut (CUDA, float, operands in bf16): slabs are up to 128 columns of one output. Its pieces hold
-/// gradients of weights by parts of the rows. Shapes alone decide.
+/// How the form in tiles is cut (CUDA, float, operands in bf16): slabs are up to 128 columns of one output.
+/// Its pieces hold gradients of weights by parts of the rows. Shapes alone decide.
 struct LinearSlabs {
   static constexpr int kRows = 64, kWidth = 128;  ///< of a tile; of a slab
   static constexpr int kMostOutputs = 8, kMostSlabs = 12;
@@ -103,7 +103,7 @@ struct JoinedLinear {
     for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
     f("pieces", pieces);
   }
-  /// The form in tiles; none (count 0) where the sizes are not for it, or need more shared memory than there is.
+  /// The form in tiles; none (count 0) where sizes are not for it or need too much shared memory.
   LinearSlabs slabs(std::size_t limit = shared_memory_limit()) const {
     LinearSlabs s;
     s.inputs = w[0].value.columns();
@@ -138,7 +138,7 @@ struct JoinedLinear {
     if (device == Device::cuda && s.count > 0)
       pieces.value = shaped<Real>(x.value.R, {s.pieces, s.piece_size});
   }
-  /// Calls f(map, what it does to x's gradient) for each in the order in which a graph would run them backward.
+  /// Calls f(map, write of x's gradient) for each, in the order in which a graph would run them backward.
   template <class F>
   void backward_in_order(const F& f) const {
     Write write = x.write;

@@ -1,3 +1,4 @@
+// Affine maps of one input on the CPU: Linear, one after the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/parallel.h"
 #include "kernels/linear/joined_linear.h"

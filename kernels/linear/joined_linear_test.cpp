@@ -1,4 +1,4 @@
-// Affine maps of one input against naive sums; operands in bf16 as the form in tiles takes them, and its sizes.
+// Affine maps of one input against naive sums; operands in bf16 for the form in tiles, and its sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/joined_linear.h"
 

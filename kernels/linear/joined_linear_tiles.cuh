@@ -1,11 +1,11 @@
-// Affine maps of one input on the tensor cores, operands in bf16, as fast as memory: rows are read once for all outputs.
+// Affine maps of one input on the tensor cores, operands in bf16, as fast as memory: rows are read once.
 //
-// Weights of all outputs lie in shared memory, and a block walks over tiles of 64 rows, the next two on their way
-// while one is multiplied. A row's results do not depend on who computes it, so there are as many blocks as the GPU holds.
-// Gradients of weights are sums over parts of the rows, added in the order of the parts.
+// Weights of all outputs lie in shared memory, and a block walks over tiles of 64 rows, the next two on their
+// way while one is multiplied. A row's results do not depend on who computes it, so there are as many blocks
+// as the GPU holds. Gradients of weights are sums over parts of the rows, added in the order of the parts.
 //
-// Columns of a block of 16 are ordered such that a lane's sums are four neighbours: n = 4 t + 2 b + x stands at
-// 8 b + 2 t + x.
+// Columns of a block of 16 are ordered such that a lane's sums are four neighbours: n = 4 t + 2 b + x stands
+// at 8 b + 2 t + x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -31,8 +31,8 @@ struct JoinedTile {
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kFours * 4; }
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
-  /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its places in shared
-  /// memory, in the background; anything outside. rounded: two operands in the place of a float.
+  /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its
+  /// places in shared memory, in the background; anything outside. rounded: two operands in a float.
   __device__ static void request(const float* from, bool rounded, int ld, int first, int width, int n0, int N,
                                  float* shared) {
     const int c = column();
@@ -119,8 +119,8 @@ __device__ __forceinline__ void list_columns(const LinearSlabs& s,
   }
 }
 
-/// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their places (for
-/// products with rows of x), else columns.
+/// Weights of all outputs as operands, [columns][kStep], zeros where there are none. kTurned: rows in their
+/// places (for products with rows of x), else columns.
 template <int D, bool kTurned>
 __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const LinearSlabs& s, int r,
                                              const int2* list, std::uint16_t* to) {
@@ -157,8 +157,8 @@ __device__ __forceinline__ void load_weights(const JoinedLinear<float>& a, const
   }
 }
 
-// Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places, where a barrier
-// a tile will do, or take turns in one where shared memory is short.
+// Copies are on their way for LinearSlabs::depth tiles, and tiles of operands alternate between two places,
+// where a barrier a tile will do, or take turns in one where shared memory is short.
 __device__ __forceinline__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void copies_wait(int depth) {
   if (depth > 1) {
@@ -360,7 +360,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// Shared memory of joined_weights: copies of kDepth tiles and, of operands that come as such, the one in use.
+/// Shared memory of joined_weights: copies of kDepth tiles and, of rounded operands, the one in use.
 template <int D, bool kOperands, int kDepth>
 std::size_t weights_bytes(const LinearSlabs& s) {
   constexpr std::size_t kTiles = LinearSlabs::tile_bytes(LinearSlabs::kWidth) + LinearSlabs::tile_bytes(D);

@@ -26,10 +26,7 @@ struct Linear {
   CT_HD static int padded(int n) { return (n + 3) / 4 * 4; }
 
   static constexpr const char* kName = "linear";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("w", w), f("b", b), f("y", y), f("pieces", pieces);
-  }
+  CROSSTALK_FIELDS(x, w, b, y, pieces)
   void plan() {
     if (w.value.rank != 2 || x.value.columns() != w.value.dim(1) ||
         (b && b.value.columns() != w.value.dim(0)))

@@ -1,3 +1,4 @@
+// Linear on the CPU: Eigen's products of row blocks.
 // SPDX-License-Identifier: Apache-2.0
 #include <Eigen/Core>
 

@@ -66,8 +66,8 @@ Operand<Real> written(const Tensor<Real>& t, int ld) {
   return {t.data, t.replica_stride, 0, ld};
 }
 
-/// Calls f(first, rows) for parts of n rows: products count elements of a matrix in 31 bits. There is one part, but for
-/// tensors of 8 GiB and more.
+/// Calls f(first, rows) for parts of n rows: products count elements of a matrix in 31 bits. There is one
+/// part, but for tensors of 8 GiB and more.
 template <class F>
 void in_parts(int n, int columns, const F& f) {
   constexpr std::int64_t kElements = INT32_MAX, kUnit = 128;

@@ -1,10 +1,10 @@
-// The head of a language model and its loss: cross-entropy of softmax(w x) against targets, in blocks of rows, so that the
-// logits of all queries are never there at the same time.
+// The head of a language model and its loss: cross-entropy of softmax(w x) against targets, in blocks of
+// rows, so that the logits of all queries are never there at the same time.
 //
 //   y_n = w x_n,   query_loss_n = log sum_v e^{y_nv} - y_n,target,   loss = mean over used slots
 //
-// On a GPU, with operands in bf16 and rows that a tile holds, logits are never written at all: they are made in tiles, and
-// again for the gradients (cross_entropy_tiles.cuh).
+// On a GPU, with operands in bf16 and rows that a tile holds, logits are never written at all: they are made
+// in tiles, and again for the gradients (cross_entropy_tiles.cuh).
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace crosstalk {
 
-/// How the form without logits is cut, and where its numbers lie in its workspace: floats of one replica. Shapes alone
-/// decide, so that a replica's bits do not depend on how many there are.
+/// How the form without logits is cut, and where its numbers lie in its workspace: floats of one replica.
+/// Shapes alone decide, so that a replica's bits do not depend on how many there are.
 struct EntropyTiles {
   static constexpr int kRows = 128, kStep = 64;  ///< of a block; of the other side, at once
   static constexpr int kLargest = 128;           ///< columns of x
@@ -44,29 +44,26 @@ struct EntropyTiles {
   }
 };
 
-/// Slots with target -1 are not used: query_loss 0, correct -1. correct is 1 where the target's logit is larger than every
-/// other (of equal ones none is right). The gradient of `loss` has seed 1 for every replica.
+/// Slots with target -1 are not used: query_loss 0, correct -1. correct is 1 where the target's logit is
+/// larger than every other (of equal ones none is right). The gradient of `loss` has seed 1.
 template <class Real>
 struct CrossEntropy {
   Precision precision = Precision::full;  ///< of the operands of its products
   Device device = Device::cpu;            ///< whose workspace plan() asks for
-  bool with_gradients = false;   ///< forward writes the gradients too, and backward has nothing to do
-  In<Real> x;                    ///< [R,B,Q,D]
-  In<Real> w;                    ///< [R,V,D]
-  Ids target;                    ///< int32 [R,B,Q]
-  Out<Real> query_loss;          ///< [R,B,Q], never differentiated
-  Out<Real> loss;                ///< [R,1]
-  Tensor<std::int32_t> correct;  ///< [R,B,Q]
-  Work<Real> logits;             ///< [R,block,V]; unless `tiles`
-  Work<Real> tiles;              ///< [R,size]: of the form without logits (CUDA, float)
-  Work<Real> share;              ///< [R,1]: 1 / used slots
+  bool with_gradients = false;  ///< forward writes the gradients too, and backward has nothing to do
+  In<Real> x;                   ///< [R,B,Q,D]
+  In<Real> w;                   ///< [R,V,D]
+  Ids target;                   ///< int32 [R,B,Q]
+  Out<Real> query_loss;         ///< [R,B,Q]
+  Out<Real> loss;               ///< [R,1]
+  OutIds correct;               ///< [R,B,Q]
+  Work<Real> logits;            ///< [R,block,V]; unless `tiles`
+  Work<Real> tiles;             ///< [R,size]: of the form without logits (CUDA, float)
+  Work<Real> share;             ///< [R,1]: 1 / used slots
 
   static constexpr const char* kName = "cross_entropy";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("w", w), f("target", target), f("query_loss", query_loss), f("loss", loss);
-    f("logits", logits), f("tiles", tiles), f("share", share);
-  }
+  static constexpr bool kLoss = true;
+  CROSSTALK_FIELDS(x, w, target, query_loss, loss, logits, tiles, share, correct)
   /// Rows whose logits are there at once: some megabytes of them.
   static int block(std::int64_t rows, int V) {
     const std::int64_t fit = (std::int64_t{1} << 23) / std::max(1, V) / 64 * 64;
@@ -85,6 +82,7 @@ struct CrossEntropy {
     const int R = x.value.R;
     query_loss.value = shaped<Real>(R, {target.value.dim(0), target.value.dim(1)});
     loss.value = shaped<Real>(R, {1});
+    correct.value = shaped<std::int32_t>(R, {target.value.dim(0), target.value.dim(1)});
     const std::int64_t size = EntropyTiles(rows(), V(), x.value.columns()).size;
     if (device == Device::cuda && fits_tiles() && size <= 1 << 30) {
       tiles.value = shaped<Real>(R, {static_cast<int>(size)});
@@ -94,8 +92,8 @@ struct CrossEntropy {
     share.value = shaped<Real>(R, {1});
   }
 
-  /// The product of `count` rows from `begin`: logits and, where gradients are wanted, what comes of theirs, which stand
-  /// where the logits stood.
+  /// The product of `count` rows from `begin`: logits and, where gradients are wanted, what comes of theirs,
+  /// which stand where the logits stood.
   Linear<Real> product(std::int64_t begin, std::int64_t count) const {
     const auto part = [&](Tensor<Real> t, std::int64_t from) {
       const int columns = t.columns();

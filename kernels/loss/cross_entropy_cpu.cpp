@@ -1,3 +1,4 @@
+// Cross-entropy on the CPU, logits of a block of rows at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/loss/cross_entropy.h"
 
@@ -16,7 +17,7 @@ void row(const CrossEntropy<Real>& op, int r, std::int64_t n, Real* y, bool grad
   const int V = op.V(), target = op.target.value.at(r)[n];
   if (target < 0) {
     op.query_loss.value.at(r)[n] = 0;
-    op.correct.at(r)[n] = -1;
+    op.correct.value.at(r)[n] = -1;
     if (gradients) std::fill(y, y + V, Real(0));
     return;
   }
@@ -29,7 +30,7 @@ void row(const CrossEntropy<Real>& op, int r, std::int64_t n, Real* y, bool grad
   }
   for (int v = 0; v < V; ++v) total += std::exp(y[v] - top);
   op.query_loss.value.at(r)[n] = std::log(total) + (top - right);
-  op.correct.at(r)[n] = largest;
+  op.correct.value.at(r)[n] = largest;
   if (!gradients) return;
   const Real share = op.share.value.at(r)[0];
   for (int v = 0; v < V; ++v) y[v] = (std::exp(y[v] - top) / total - (v == target ? 1 : 0)) * share;

@@ -1,4 +1,4 @@
-// Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a thread block a row between them.
+// Cross-entropy: in tiles where they fit; else products of row blocks by the op linear, a block a row.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/loss/cross_entropy_tiles.cuh"
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
   Real* y = op.logits.value.at(r) + static_cast<std::int64_t>(blockIdx.x) * V;
   const int target = op.target.value.at(r)[n];
   if (target < 0) {
-    if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.at(r)[n] = -1;
+    if (threadIdx.x == 0) op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
     if (gradients) {
       for (int v = threadIdx.x; v < V; v += kThreads) y[v] = 0;
     }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
   total = over_warps(warp_sum(total), totals, [](Real a, Real b) { return a + b; });
   if (threadIdx.x == 0) {
     op.query_loss.value.at(r)[n] = log(total) + (top - right);
-    op.correct.at(r)[n] = lost == 0;
+    op.correct.value.at(r)[n] = lost == 0;
   }
   if (!gradients) return;
   const Real share = op.share.value.at(r)[0];

@@ -18,14 +18,7 @@ OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int 
   op.loss("loss").output_without_gradient("query_loss", {B, Q}).integer_output("correct", {B, Q});
   op.workspace("logits", {block, V}).workspace("share", {1});
   if (precision == Precision::bf16) op.workspace("tiles", {static_cast<int>(EntropyTiles(B * Q, V, D).size)});
-  const auto set_up = [=]<class Real>(TensorSet<Real>& s) {
-    auto call = bound<CrossEntropy, Real>(s, [](auto&) {});
-    call.precision = precision, call.with_gradients = eager;
-    call.correct = s.integer("correct");
-    return call;
-  };
-  op.forward([=](const Exec& exec, auto& s) { forward(exec, set_up(s)); });
-  op.backward([=](const Exec& exec, auto& s) { backward(exec, set_up(s)); });
+  call<CrossEntropy>(op, [=](auto& o) { o.precision = precision, o.with_gradients = eager; });
   op.oracle([=](const Values& in) {
     Values out;
     long double sum = 0;

@@ -1,13 +1,15 @@
-// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma where there is such a
-// thing, else by mma.
+// Cross-entropy without logits in memory: rows in heads of up to 128, operands in bf16, products by wgmma
+// where there is such a thing, else by mma.
 //
-// x and w are rounded once. A block owns 128 rows of x and walks over its part of the vocabulary, 64 tokens at a time: the
-// first kernel sums a row's exponentials as it goes; parts are joined in their order. Gradients make the logits again, as
+// x and w are rounded once. A block owns 128 rows of x and walks over its part of the vocabulary, 64 tokens
+// at a time: the first kernel sums a row's exponentials as it goes; parts are joined in their order.
+// Gradients make the logits again, as
 //
 //   p_nv = 2^{y_nv log2 e - offset_n} - share [v = target_n],   offset_n = log2(sum_v e^{y_nv}) - log2 share
 //   d_x_n = sum_v p_nv w_v,   d_w_v = sum_n p_nv x_n
 //
-// once with rows of x and once with rows of w in the blocks; what blocks sum over parts is added in the order of the parts.
+// once with rows of x and once with rows of w in the blocks; what blocks sum over parts is added in the order
+// of the parts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -310,7 +312,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   if (n >= view.x.rows) return;
   const int target = op.target.value.at(r)[n];
   if (target < 0) {
-    op.query_loss.value.at(r)[n] = 0, op.correct.at(r)[n] = -1;
+    op.query_loss.value.at(r)[n] = 0, op.correct.value.at(r)[n] = -1;
     view.row[n] = make_float2(INFINITY, __int_as_float(-1));
     return;
   }
@@ -324,7 +326,7 @@ __global__ void __launch_bounds__(kFinishThreads)
   }
   const float total = log2f(all.total);
   op.query_loss.value.at(r)[n] = kEntropyLn2 * (total + fmaf(-all.right, kEntropyLog2E, all.top));
-  op.correct.at(r)[n] = all.total == all.total && all.rival < all.right;
+  op.correct.value.at(r)[n] = all.total == all.total && all.rival < all.right;
   view.row[n] = make_float2(all.top + total - log2f(op.share.value.at(r)[0]), __int_as_float(target));
 }
 

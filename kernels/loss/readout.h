@@ -5,6 +5,8 @@
 //   loss = 0.5 |y - onehot(target)|^2        (Schlag, Irie, Schmidhuber 2021, section 6.1)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <stdexcept>
+
 #include "kernels/base/buffer.h"
 #include "kernels/base/op.h"
 
@@ -23,10 +25,7 @@ struct GatherValues {
   Out<Real> inverse;  ///< [R,B,Q] where divided, never differentiated
 
   static constexpr const char* kName = "gather_values";
-  template <class F>
-  void fields(F&& f) {
-    f("a", a), f("tokens", tokens), f("y", y), f("w", w), f("inverse", inverse);
-  }
+  CROSSTALK_FIELDS(a, tokens, y, w, inverse)
   void plan() {
     y.value = without_memory(a.value);
     y.value.dims[y.value.rank - 1] = values;
@@ -37,31 +36,28 @@ struct GatherValues {
 };
 CROSSTALK_OP(GatherValues)
 
-/// y [R,B,Q,V], target int32 [R,B,Q] (-1: slot not used) -> query_loss [R,B,Q] (0 where unused), correct
-/// int32 [R,B,Q] (1: the target's entry is larger than every other; -1 where unused), loss [R]: mean over
-/// used slots. d_y, where it is given, becomes the gradient of `loss` on the way.
+/// Slots with target -1 are not used: query_loss 0, correct -1. correct is 1 where the target's entry is
+/// larger than every other. The gradient of `loss`, (y - onehot(target)) / used slots, has seed 1.
 template <class Real>
-struct SquaredLossForward {
-  Tensor<Real> y, query_loss, loss;
-  Tensor<std::int32_t> target, correct;
-  Tensor<Real> d_y = {};
-};
+struct SquaredLoss {
+  bool with_gradients = false;  ///< forward writes the gradient too, and backward has nothing to do
+  In<Real> y;                   ///< [R,B,Q,V]
+  Ids target;                   ///< int32 [R,B,Q]
+  Out<Real> query_loss;         ///< [R,B,Q]
+  Out<Real> loss;               ///< [R,1]: mean over used slots
+  OutIds correct;               ///< [R,B,Q]
 
-/// d_y = (y - onehot(target)) / used slots: the gradient of `loss`, seed 1 for every replica.
-template <class Real>
-struct SquaredLossBackward {
-  Tensor<Real> y, d_y;
-  Tensor<std::int32_t> target;
-  Write write_y = Write::none;
+  static constexpr const char* kName = "squared_loss";
+  static constexpr bool kLoss = true;
+  CROSSTALK_FIELDS(y, target, query_loss, loss, correct)
+  void plan() {
+    if (!y || !target || target.value.size() != y.value.rows())
+      throw std::logic_error("[squared_loss] y and target do not fit");
+    query_loss.value = shaped<Real>(y.value.R, {target.value.dim(0), target.value.dim(1)});
+    loss.value = shaped<Real>(y.value.R, {1});
+    correct.value = shaped<std::int32_t>(y.value.R, {target.value.dim(0), target.value.dim(1)});
+  }
 };
-
-template <class Real>
-void run_cpu(const Exec& exec, const SquaredLossForward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const SquaredLossForward<Real>& args);
-template <class Real>
-void run_cpu(const Exec& exec, const SquaredLossBackward<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const SquaredLossBackward<Real>& args);
+CROSSTALK_OP(SquaredLoss)
 
 }  // namespace crosstalk

@@ -1,3 +1,4 @@
+// Gathered values and the squared loss on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/loss/readout.h"
 
@@ -67,17 +68,37 @@ void backward_cpu(const Exec& exec, const GatherValues<Real>& a) {
       });
 }
 
+namespace {
+
 template <class Real>
-void run_cpu(const Exec& exec, const SquaredLossForward<Real>& a) {
-  const int V = a.y.columns();
-  const std::int64_t n = a.y.rows();
-  parallel_blocks(exec, a.y.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
+void put_gradient(const Exec& exec, const SquaredLoss<Real>& a) {
+  const int V = a.y.value.columns();
+  parallel_blocks(exec, a.y.value.R, a.y.value.rows(), kRows,
+                  [&](int r, std::int64_t begin, std::int64_t end) {
+                    const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.value, r));
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const int target = a.target.value.at(r)[i];
+                      for (int v = 0; v < V; ++v) {
+                        const Real error = a.y.value.at(r)[i * V + v] - (v == target ? Real(1) : Real(0));
+                        put(a.y.write, a.y.gradient.at(r) + i * V + v, target < 0 ? Real(0) : scale * error);
+                      }
+                    }
+                  });
+}
+
+}  // namespace
+
+template <class Real>
+void forward_cpu(const Exec& exec, const SquaredLoss<Real>& a) {
+  const int V = a.y.value.columns();
+  const std::int64_t n = a.y.value.rows();
+  parallel_blocks(exec, a.y.value.R, n, kRows, [&](int r, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const Real* y = a.y.at(r) + i * V;
-      const int target = a.target.at(r)[i];
+      const Real* y = a.y.value.at(r) + i * V;
+      const int target = a.target.value.at(r)[i];
       if (target < 0) {
-        a.query_loss.at(r)[i] = 0;
-        a.correct.at(r)[i] = -1;
+        a.query_loss.value.at(r)[i] = 0;
+        a.correct.value.at(r)[i] = -1;
         continue;
       }
       Real squares = 0;
@@ -87,38 +108,24 @@ void run_cpu(const Exec& exec, const SquaredLossForward<Real>& a) {
         squares += difference * difference;
         largest &= v == target || y[target] > y[v];
       }
-      a.query_loss.at(r)[i] = squares / 2;
-      a.correct.at(r)[i] = largest ? 1 : 0;
+      a.query_loss.value.at(r)[i] = squares / 2;
+      a.correct.value.at(r)[i] = largest ? 1 : 0;
     }
   });
-  parallel_items(exec, a.y.R, 1, [&](int r, std::int64_t) {
+  parallel_items(exec, a.y.value.R, 1, [&](int r, std::int64_t) {
     Real total = 0;
-    for (std::int64_t i = 0; i < n; ++i) total += a.query_loss.at(r)[i];
-    *a.loss.at(r) = total / static_cast<Real>(used_slots(a.target, r));
+    for (std::int64_t i = 0; i < n; ++i) total += a.query_loss.value.at(r)[i];
+    *a.loss.value.at(r) = total / static_cast<Real>(used_slots(a.target.value, r));
   });
-  if (a.d_y) run_cpu(exec, SquaredLossBackward<Real>{a.y, a.d_y, a.target, Write::overwrite});
+  if (a.with_gradients && a.y.wanted()) put_gradient(exec, a);
 }
 
 template <class Real>
-void run_cpu(const Exec& exec, const SquaredLossBackward<Real>& a) {
-  if (a.write_y == Write::none) return;
-  const int V = a.y.columns();
-  parallel_blocks(exec, a.y.R, a.y.rows(), kRows, [&](int r, std::int64_t begin, std::int64_t end) {
-    const Real scale = Real(1) / static_cast<Real>(used_slots(a.target, r));
-    for (std::int64_t i = begin; i < end; ++i) {
-      const int target = a.target.at(r)[i];
-      for (int v = 0; v < V; ++v) {
-        const Real error = a.y.at(r)[i * V + v] - (v == target ? Real(1) : Real(0));
-        put(a.write_y, a.d_y.at(r) + i * V + v, target < 0 ? Real(0) : scale * error);
-      }
-    }
-  });
+void backward_cpu(const Exec& exec, const SquaredLoss<Real>& a) {
+  if (!a.with_gradients && a.y.wanted()) put_gradient(exec, a);
 }
 
 CROSSTALK_INSTANTIATE(cpu, GatherValues)
-template void run_cpu(const Exec&, const SquaredLossForward<float>&);
-template void run_cpu(const Exec&, const SquaredLossForward<double>&);
-template void run_cpu(const Exec&, const SquaredLossBackward<float>&);
-template void run_cpu(const Exec&, const SquaredLossBackward<double>&);
+CROSSTALK_INSTANTIATE(cpu, SquaredLoss)
 
 }  // namespace crosstalk

@@ -128,10 +128,10 @@ __global__ void __launch_bounds__(kThreads)
 // The loss of query i by one warp, known to all its lanes; if wanted, its gradient times `scale` on the way.
 // y is read before anybody knows the target.
 template <class Real>
-__device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i, bool wanted = false,
+__device__ Real loss_of(const SquaredLoss<Real>& a, int r, std::int64_t i, bool wanted = false,
                         Real scale = 0) {
-  const int V = a.y.columns(), lane = threadIdx.x % 32, target = a.target.at(r)[i];
-  const Real* y = a.y.at(r) + i * V;
+  const int V = a.y.value.columns(), lane = threadIdx.x % 32, target = a.target.value.at(r)[i];
+  const Real* y = a.y.value.at(r) + i * V;
   Real squares = 0, answer = 0, other = -INFINITY;
   bool others = false, ordered = true;  // whether there are others, all of them numbers
   const bool aligned = is_aligned16(y);
@@ -154,7 +154,7 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
       }
     }
     if (!wanted) continue;
-    Real* d_y = a.d_y.at(r) + i * V + v0;
+    Real* d_y = a.y.gradient.at(r) + i * V + v0;
     if (aligned && V - v0 >= 4 && is_aligned16(d_y)) {
       *reinterpret_cast<Four<Real>*>(d_y) = {{error[0], error[1], error[2], error[3]}};
     } else {
@@ -165,32 +165,32 @@ __device__ Real loss_of(const SquaredLossForward<Real>& a, int r, std::int64_t i
   if (target >= 0) answer = __shfl_sync(kFullWarp, answer, target / 4 % 32);
   const bool largest = __all_sync(kFullWarp, ordered && (!others || answer > other));
   if (lane == 0) {
-    a.query_loss.at(r)[i] = loss;
-    a.correct.at(r)[i] = target < 0 ? -1 : largest ? 1 : 0;
+    a.query_loss.value.at(r)[i] = loss;
+    a.correct.value.at(r)[i] = target < 0 ? -1 : largest ? 1 : 0;
   }
   return loss;
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLossForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) query_loss(const __grid_constant__ SquaredLoss<Real> a) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   const int r = blockIdx.y;
-  if (i < a.y.rows()) loss_of(a, r, i);
+  if (i < a.y.value.rows()) loss_of(a, r, i);
 }
 
 // Few queries: one block does them all, their mean and its gradient.
 constexpr int kFewQueries = 64;
 template <class Real>
-__global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ SquaredLossForward<Real> a) {
+__global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ SquaredLoss<Real> a) {
   __shared__ Real losses[kFewQueries];
-  const int r = blockIdx.x, n = static_cast<int>(a.y.rows()), lane = threadIdx.x % 32;
+  const int r = blockIdx.x, n = static_cast<int>(a.y.value.rows()), lane = threadIdx.x % 32;
   int used = 0;
 #pragma unroll
   for (int i = lane; i < kFewQueries; i += 32)
-    used += __popc(__ballot_sync(kFullWarp, i < n && a.target.at(r)[i] >= 0));
+    used += __popc(__ballot_sync(kFullWarp, i < n && a.target.value.at(r)[i] >= 0));
   const Real count = static_cast<Real>(used > 0 ? used : 1);
   for (int i = threadIdx.x / 32; i < kFewQueries; i += 32) {
-    const Real loss = i < n ? loss_of(a, r, i, static_cast<bool>(a.d_y), 1 / count) : Real(0);
+    const Real loss = i < n ? loss_of(a, r, i, a.with_gradients && a.y.wanted(), 1 / count) : Real(0);
     if (lane == 0) losses[i] = loss;
   }
   __syncthreads();
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(1024) few_losses(const __grid_constant__ Squar
 #pragma unroll
   for (int i = 0; i < kFewQueries; i += 32) total += losses[lane + i];
   total = warp_sum(total);
-  if (lane == 0) *a.loss.at(r) = total / count;
+  if (lane == 0) *a.loss.value.at(r) = total / count;
 }
 
 // Used slots of a replica; every thread of the block gets the number.
@@ -218,37 +218,44 @@ __device__ int used_slots(const std::int32_t* target, std::int64_t n) {
 }
 
 template <class Real>
-__global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ SquaredLossForward<Real> a) {
+__global__ void __launch_bounds__(kThreads) mean_loss(const __grid_constant__ SquaredLoss<Real> a) {
   __shared__ Real sums[kWarps];
   const int r = blockIdx.x;
-  const std::int64_t n = a.y.rows();
+  const std::int64_t n = a.y.value.rows();
   Real sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += a.query_loss.at(r)[i];
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += a.query_loss.value.at(r)[i];
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-  const int used = used_slots(a.target.at(r), n);
+  const int used = used_slots(a.target.value.at(r), n);
   if (threadIdx.x > 0) return;
   Real total = 0;
 #pragma unroll
   for (int i = 0; i < kWarps; ++i) total += sums[i];
-  *a.loss.at(r) = total / static_cast<Real>(used);
+  *a.loss.value.at(r) = total / static_cast<Real>(used);
 }
 
 // A thread an entry.
 template <class Real>
-__global__ void __launch_bounds__(kThreads)
-    loss_backward(const __grid_constant__ SquaredLossBackward<Real> a) {
-  const int r = blockIdx.y, V = a.y.columns();
+__global__ void __launch_bounds__(kThreads) loss_backward(const __grid_constant__ SquaredLoss<Real> a) {
+  const int r = blockIdx.y, V = a.y.value.columns();
   const std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool inside = e < a.y.size();
+  const bool inside = e < a.y.value.size();
   const std::int64_t i = inside ? e / V : 0;
-  const int target = a.target.at(r)[i];
-  const Real y = a.y.at(r)[inside ? e : 0];
-  const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.at(r), a.y.rows()));
+  const int target = a.target.value.at(r)[i];
+  const Real y = a.y.value.at(r)[inside ? e : 0];
+  const Real scale = Real(1) / static_cast<Real>(used_slots(a.target.value.at(r), a.y.value.rows()));
   if (!inside) return;
   const Real error = y - (e - i * V == target ? Real(1) : Real(0));
-  put(a.write_y, a.d_y.at(r) + e, target < 0 ? Real(0) : scale * error);
+  put(a.y.write, a.y.gradient.at(r) + e, target < 0 ? Real(0) : scale * error);
+}
+
+template <class Real>
+void put_gradient(const Exec& exec, const SquaredLoss<Real>& a) {
+  if (!a.y.wanted() || a.y.value.rows() == 0 || a.y.value.R == 0) return;
+  loss_backward<<<dim3(blocks_for(a.y.value.size(), kThreads), static_cast<unsigned>(a.y.value.R)), kThreads,
+                  0, stream_of(exec)>>>(a);
+  check_launch("squared loss backward");
 }
 
 // Of a block that has a query of T tokens: one warp, which need not wait for others, where tokens are few.
@@ -282,30 +289,26 @@ void backward_cuda(const Exec& exec, const GatherValues<Real>& a) {
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const SquaredLossForward<Real>& a) {
-  if (a.y.R == 0) return;
-  if (a.y.rows() <= kFewQueries) {
-    few_losses<<<static_cast<unsigned>(a.y.R), 1024, 0, stream_of(exec)>>>(a);
+void forward_cuda(const Exec& exec, const SquaredLoss<Real>& a) {
+  if (a.y.value.R == 0) return;
+  if (a.y.value.rows() <= kFewQueries) {
+    few_losses<<<static_cast<unsigned>(a.y.value.R), 1024, 0, stream_of(exec)>>>(a);
     return check_launch("squared loss");
   }
-  query_loss<<<dim3(blocks_for(a.y.rows(), kWarps), static_cast<unsigned>(a.y.R)), kThreads, 0,
+  query_loss<<<dim3(blocks_for(a.y.value.rows(), kWarps), static_cast<unsigned>(a.y.value.R)), kThreads, 0,
                stream_of(exec)>>>(a);
   check_launch("squared loss");
-  mean_loss<<<static_cast<unsigned>(a.y.R), kThreads, 0, stream_of(exec)>>>(a);
+  mean_loss<<<static_cast<unsigned>(a.y.value.R), kThreads, 0, stream_of(exec)>>>(a);
   check_launch("squared loss (mean)");
-  if (a.d_y) run_cuda(exec, SquaredLossBackward<Real>{a.y, a.d_y, a.target, Write::overwrite});
+  if (a.with_gradients) put_gradient(exec, a);
 }
 
 template <class Real>
-void run_cuda(const Exec& exec, const SquaredLossBackward<Real>& a) {
-  if (a.write_y == Write::none || a.y.rows() == 0 || a.y.R == 0) return;
-  loss_backward<<<dim3(blocks_for(a.y.size(), kThreads), static_cast<unsigned>(a.y.R)), kThreads, 0,
-                  stream_of(exec)>>>(a);
-  check_launch("squared loss backward");
+void backward_cuda(const Exec& exec, const SquaredLoss<Real>& a) {
+  if (!a.with_gradients) put_gradient(exec, a);
 }
 
 CROSSTALK_INSTANTIATE(cuda, GatherValues)
-CROSSTALK_CUDA_OP(SquaredLossForward)
-CROSSTALK_CUDA_OP(SquaredLossBackward)
+CROSSTALK_INSTANTIATE(cuda, SquaredLoss)
 
 }  // namespace crosstalk

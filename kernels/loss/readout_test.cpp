@@ -41,17 +41,11 @@ OpCase gather(const std::string& name, int B, int T, int Q, int V, int C, int lo
   return op.roundings(eps > 0 ? 2 * T + 2 : T).gradient_elements(200);
 }
 
-OpCase loss(const std::string& name, int B, int Q, int V, int lowest_target) {
+OpCase loss(const std::string& name, int B, int Q, int V, int lowest_target, bool eager = false) {
   OpCase op(name);
   op.input("y", {B, Q, V}, normal()).integers("target", {B, Q}, integer_in(lowest_target, V - 1));
   op.loss("loss").output_without_gradient("query_loss", {B, Q}).integer_output("correct", {B, Q});
-  op.forward([](const Exec& exec, auto& s) {
-    run(exec, SquaredLossForward{s.real("y"), s.real("query_loss"), s.real("loss"), s.integer("target"),
-                                 s.integer("correct")});
-  });
-  op.backward([](const Exec& exec, auto& s) {
-    run(exec, SquaredLossBackward{s.real("y"), s.real("d_y"), s.integer("target"), s.write("y")});
-  });
+  call<SquaredLoss>(op, [=](auto& o) { o.with_gradients = eager; });
   op.oracle([=](const Values& in) {
     Values out;
     long double sum = 0;
@@ -124,9 +118,10 @@ std::vector<OpCase> sizes() {
     at_once.parameter("y", {B, Q, V}, normal()).integers("target", {B, Q}, integer_in(-1, V - 1));
     at_once.output_without_gradient("loss", {}).output_without_gradient("query_loss", {B, Q});
     at_once.output_without_gradient("d_y", {B, Q, V}).integer_output("correct", {B, Q});
-    at_once.forward([](const Exec& exec, auto& s) {
-      run(exec, SquaredLossForward{s.real("y"), s.real("query_loss"), s.real("loss"), s.integer("target"),
-                                   s.integer("correct"), s.real("d_y")});
+    at_once.forward([]<class Real>(const Exec& exec, TensorSet<Real>& s) {
+      auto bound_op = bound<SquaredLoss, Real>(s, [](auto& o) { o.with_gradients = true; });
+      bound_op.y.write = Write::overwrite;
+      forward(exec, bound_op);
     });
     all.push_back(at_once.on_cuda({1.0 * (V + B * Q), 1}, {1, 1}));
   }
@@ -137,16 +132,12 @@ INSTANTIATE_TEST_SUITE_P(Readout, CudaOpCheck, ::testing::ValuesIn(sizes()), cas
 
 // The gradient on the way is that of the op of its own.
 TEST(SquaredLoss, GradientWithTheLoss) {
-  OpCase op = loss("Gradient", 5, 3, 4, -1);
-  TensorSet<double> s;
-  op.fill(s, {0});
-  op.run_forward(Exec{}, s);
-  op.run_backward(Exec{}, s);
-  const std::vector<double> want(s.real("d_y").data, s.real("d_y").data + 60);
-  std::fill_n(s.real("d_y").data, 60, -7.0);
-  run(Exec{}, SquaredLossForward{s.real("y"), s.real("query_loss"), s.real("loss"), s.integer("target"),
-                                 s.integer("correct"), s.real("d_y")});
-  for (std::size_t i = 0; i < 60; ++i) EXPECT_EQ(s.real("d_y").data[i], want[i]);
+  const OpCase apart = loss("Gradient", 5, 3, 4, -1), eager = loss("Gradient", 5, 3, 4, -1, true);
+  TensorSet<double> a, b;
+  apart.fill(a, {0}), eager.fill(b, {0});
+  apart.run_forward(Exec{}, a), apart.run_backward(Exec{}, a);
+  eager.run_forward(Exec{}, b);
+  EXPECT_TRUE(identical("d_y", b.real("d_y").at(0), a.real("d_y").at(0), 60));
 }
 
 // No slot used: nothing to average over, and nothing to learn.

@@ -117,8 +117,8 @@ struct ChunkSums {
   __device__ __forceinline__ void multiply(const ChunkSums& other) {
     each(other, [](float& x, float y) { x *= y; });
   }
-  /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns, and they
-  /// come in aligned pairs.
+  /// From memory, as far as there are rows and columns: `rows` as PlainRows is. kWhole: there are N columns,
+  /// and they come in aligned pairs.
   template <bool kWhole, class Where>
   __device__ __forceinline__ void take(const Where& rows, int columns) {
     pairs([&](int row, int column, float& x, float& y) {
@@ -232,8 +232,8 @@ struct ChunkSums {
     const int m0 = first_row(), n0 = first_column();
     const Type* x_at =
         a.at + (kTurnedA ? (high + r) * a.stride + m0 + low : (m0 + low + r) * a.stride + high);
-    // Of one tile there is no second half: its lanes repeat the first. The rows behind it would be those of another
-    // matrix, which other warps may be writing.
+    // Of one tile there is no second half: its lanes repeat the first. The rows behind it would be those of
+    // another matrix, which other warps may be writing.
     const int next = NT > 1 ? high : 0;
     const Type* y_at =
         b.at + (kTurnedB ? (low + r) * b.stride + n0 + next : (n0 + next + r) * b.stride + low);

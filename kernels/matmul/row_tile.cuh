@@ -1,7 +1,7 @@
-// Products of tiles of rows in shared memory on the tensor cores: scores of rows with rows, and weights times rows.
+// Products of tiles of rows in shared memory on tensor cores: scores of rows with rows, weights times rows.
 //
-// A warp has 16 rows. Scores stay in the registers in which mma leaves them, and are an operand of the next product from
-// there.
+// A warp has 16 rows. Scores stay in the registers in which mma leaves them, and are an operand of the next
+// product from there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -116,8 +116,8 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4],
   }
 }
 
-/// c = x y^T: rows r0 .. r0 + 16 of x by rows n0 .. of y. A lane has rows l/4 and l/4 + 8 (c[.][0..1], c[.][2..3]) and of
-/// every 8 columns numbers 2 (l % 4) and the next.
+/// c = x y^T: rows r0 .. r0 + 16 of x by rows n0 .. of y. A lane has rows l/4 and l/4 + 8 (c[.][0..1],
+/// c[.][2..3]) and of every 8 columns numbers 2 (l % 4) and the next.
 template <class Tile, int kCount>
 __device__ __forceinline__ void scores(const Tile& x, int r0, const Tile& y, int n0, float (&c)[kCount][4]) {
   constexpr int kStep = Tile::kStep;

@@ -1,9 +1,9 @@
-// Hopper's asynchronous tensor core instruction (wgmma; sm_90a only) on bf16: 64 rows in the registers of four warps, and a
-// tile of 64 rows of operands in shared memory as the other factor, by rows or turned.
+// Hopper's asynchronous tensor core instruction (wgmma; sm_90a only) on bf16: 64 rows in the registers of
+// four warps, and a tile of 64 rows of operands in shared memory as the other factor, by rows or turned.
 //
-// A tile lies in pieces of 8 columns: [columns / 8][64 rows][8], pieces kWgmmaLine apart. Eight rows of a piece are one core
-// matrix of 128 bytes, whether the product runs along the columns (logits) or along the rows (turned). Sums lie as mma.sync
-// leaves those of 16 rows a warp.
+// A tile lies in pieces of 8 columns: [columns / 8][64 rows][8], pieces kWgmmaLine apart. Eight rows of a
+// piece are one core matrix of 128 bytes, whether the product runs along the columns (logits) or along the
+// rows (turned). Sums lie as mma.sync leaves those of 16 rows a warp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/matmul/gemm_wgmma.cuh"
@@ -12,7 +12,7 @@ namespace crosstalk::device {
 
 constexpr int kWgmmaRows = 64, kWgmmaLine = kWgmmaRows * 8 + 8;  ///< numbers; 16 bytes keep banks apart
 
-/// 16 columns from `at` of all rows, to be summed over: core matrices lie 128 bytes apart along rows, a line along columns.
+/// 16 columns from `at` of all rows, to sum over: core matrices lie 128 bytes apart in rows, a line else.
 __device__ __forceinline__ std::uint64_t wgmma_columns(const std::uint16_t* at) {
   const std::uint64_t address = __cvta_generic_to_shared(at);
   constexpr std::uint64_t kAlongK = kWgmmaLine * 2 / 16, kAlongN = 128 / 16;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void wgmma_end([[maybe_unused]] float (&d)[kCount][4]
 #endif
 }
 
-/// d (+)= a b: 16 numbers of a sum, 32, 64 or 128 columns of d. kTurned: of wgmma_rows(), else of wgmma_columns().
+/// d (+)= a b: 16 numbers of a sum, 32 to 128 columns of d. kTurned: of wgmma_rows(), else wgmma_columns().
 template <bool kTurned>
 __device__ __forceinline__ void wgmma_bf16([[maybe_unused]] float (&d)[4][4],
                                            [[maybe_unused]] const unsigned (&a)[4],

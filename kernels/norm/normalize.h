@@ -20,10 +20,7 @@ struct Normalize {
   Out<Real> inverse;  ///< [R,N]: what rows (softmax: e^{x - max x}) were multiplied by; never differentiated
 
   static constexpr const char* kName = "normalize";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("y", y), f("inverse", inverse);
-  }
+  CROSSTALK_FIELDS(x, y, inverse)
   void plan() {
     y.value = inverse.value = without_memory(x.value);
     inverse.value.dims[inverse.value.rank - 1] = 1;

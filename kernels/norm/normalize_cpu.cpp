@@ -1,3 +1,4 @@
+// Normalisation of rows on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm/normalize.h"
 

@@ -9,8 +9,8 @@ using namespace device;
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 
-// A lane's entries of M rows from x on: in registers where N suffices (all are then under way at the same time), else read
-// again.
+// A lane's entries of M rows from x on: in registers where N suffices (all are then under way at the same
+// time), else read again.
 template <class Real, int N, int M>
 struct Rows {
   const Real* x;

@@ -33,11 +33,7 @@ struct ResidualNorm {
   Work<Real> part;      ///< [R,P,2,D]: gradients of gain and bias by pieces of the rows (backward, CUDA)
 
   static constexpr const char* kName = "residual_norm";
-  template <class F>
-  void fields(F&& f) {
-    f("x", x), f("branch", branch), f("gain", gain), f("bias", bias), f("sum", sum), f("y", y);
-    f("mean", mean), f("inverse", inverse), f("part", part);
-  }
+  CROSSTALK_FIELDS(x, branch, gain, bias, sum, y, mean, inverse, part)
   /// Rows of a piece, and how many pieces there are.
   static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 1023) / 1024); }
   static int pieces(std::int64_t rows) {

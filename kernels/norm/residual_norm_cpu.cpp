@@ -1,3 +1,4 @@
+// ResidualNorm on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm/residual_norm.h"
 

@@ -19,9 +19,6 @@ struct AdamStep {
   Tensor<double> weight_decay = {}, gradient_scale = {};
 };
 
-template <class Real>
-void run_cpu(const Exec& exec, const AdamStep<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const AdamStep<Real>& args);
+CROSSTALK_STEP(AdamStep)
 
 }  // namespace crosstalk

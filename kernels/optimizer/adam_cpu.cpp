@@ -1,3 +1,4 @@
+// Adam on the CPU, number by number.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/adam.h"
 
@@ -43,7 +44,6 @@ void run_cpu(const Exec& exec, const AdamStep<Real>& a) {
                   });
 }
 
-template void run_cpu(const Exec&, const AdamStep<float>&);
-template void run_cpu(const Exec&, const AdamStep<double>&);
+CROSSTALK_INSTANTIATE_STEP(cpu, AdamStep)
 
 }  // namespace crosstalk

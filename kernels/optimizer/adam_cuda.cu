@@ -82,6 +82,6 @@ void run_cuda(const Exec& exec, const AdamStep<Real>& a) {
   check_launch("adam");
 }
 
-CROSSTALK_CUDA_OP(AdamStep)
+CROSSTALK_INSTANTIATE_STEP(cuda, AdamStep)
 
 }  // namespace crosstalk

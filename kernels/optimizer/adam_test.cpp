@@ -1,4 +1,4 @@
-// Adam against PyTorch's update, written element by element as its documentation states it; on a GPU against the CPU.
+// Adam against PyTorch's update, element by element as its documentation states it; a GPU against the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/adam.h"
 
@@ -127,8 +127,8 @@ TEST(Adam, FirstStepIsTheRate) {
   }
 }
 
-// AdamW with a falling rate and gradients clipped to norm 1: five steps from (1, -2), computed apart from this code
-// with the formulas of torch.optim.AdamW, CosineAnnealingLR (T_max 5) and clip_grad_norm_.
+// AdamW with a falling rate and gradients clipped to norm 1: five steps from (1, -2), computed apart from
+// this code with the formulas of torch.optim.AdamW, CosineAnnealingLR (T_max 5) and clip_grad_norm_.
 TEST(Adam, DecoupledDecayAndScaledGradientsArePyTorchs) {
   struct Step {
     double rate, scale, gradient[2], want[2];

@@ -53,8 +53,8 @@ struct CountStep {
   Tensor<double> learning_rate = {}, rate = {};
 };
 
-/// Where training stands in a part of an epoch (experiments/training/epoch.h): of its batches, the one that step
-/// [R,1] is to take, batch [R,1] = step / epoch * steps + step % epoch - start.
+/// Where training stands in a part of an epoch (experiments/training/epoch.h): of its batches, the one that
+/// step [R,1] is to take, batch [R,1] = step / epoch * steps + step % epoch - start.
 template <class Real>
 struct CountBatches {
   std::int32_t epoch = 1, start = 0, steps = 1;
@@ -65,9 +65,9 @@ struct CountBatches {
 
 /// After an evaluation forward pass over sequences of which the first `sequences` count: query_loss [R,B,Q]
 /// and correct [R,B,Q] (-1: slot not used) join the report. chunk 0: mean over queries; chunk n: mean over
-/// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. by_sequence: loss and
-/// right are means over the queries of a sequence, and each counts once. `first`: sums start anew; `last`:
-/// evaluations += 1.
+/// chunks of n used queries of a sequence, a short last chunk weighing as much as a full one. by_sequence:
+/// loss and right are means over the queries of a sequence, and each counts once. `first`: sums start anew;
+/// `last`: evaluations += 1.
 template <class Real>
 struct CountEvaluation {
   int sequences = 0, chunk = 0;
@@ -79,23 +79,11 @@ struct CountEvaluation {
   Tensor<double> report;
 };
 
-template <class Real>
-void run_cpu(const Exec& exec, const CountStep<Real>& args);
+CROSSTALK_STEP(CountStep)
 
-template <class Real>
-void run_cuda(const Exec& exec, const CountStep<Real>& args);
+CROSSTALK_STEP(CountBatches)
 
-template <class Real>
-void run_cpu(const Exec& exec, const CountBatches<Real>& args);
-
-template <class Real>
-void run_cuda(const Exec& exec, const CountBatches<Real>& args);
-
-template <class Real>
-void run_cpu(const Exec& exec, const CountEvaluation<Real>& args);
-
-template <class Real>
-void run_cuda(const Exec& exec, const CountEvaluation<Real>& args);
+CROSSTALK_STEP(CountEvaluation)
 
 /// Sums of one sequence, the same arithmetic on every device: [loss sum, weight, right, queries, exact].
 template <class Real>

@@ -1,3 +1,4 @@
+// Counters of a run on the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/book_keeping.h"
 
@@ -42,11 +43,8 @@ void run_cpu(const Exec& exec, const CountBatches<Real>& a) {
   parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) { *a.batch.at(r) = a.of(*a.step.at(r)); });
 }
 
-template void run_cpu(const Exec&, const CountBatches<float>&);
-template void run_cpu(const Exec&, const CountBatches<double>&);
-template void run_cpu(const Exec&, const CountStep<float>&);
-template void run_cpu(const Exec&, const CountStep<double>&);
-template void run_cpu(const Exec&, const CountEvaluation<float>&);
-template void run_cpu(const Exec&, const CountEvaluation<double>&);
+CROSSTALK_INSTANTIATE_STEP(cpu, CountBatches)
+CROSSTALK_INSTANTIATE_STEP(cpu, CountStep)
+CROSSTALK_INSTANTIATE_STEP(cpu, CountEvaluation)
 
 }  // namespace crosstalk

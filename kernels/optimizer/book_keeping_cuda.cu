@@ -1,3 +1,4 @@
+// Counters of a run on CUDA: a thread a replica; of an evaluation a thread a sequence, then one a sum.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/optimizer/book_keeping.h"
@@ -66,8 +67,8 @@ void run_cuda(const Exec& exec, const CountEvaluation<Real>& a) {
   device::check_launch("count_evaluation");
 }
 
-CROSSTALK_CUDA_OP(CountBatches)
-CROSSTALK_CUDA_OP(CountStep)
-CROSSTALK_CUDA_OP(CountEvaluation)
+CROSSTALK_INSTANTIATE_STEP(cuda, CountBatches)
+CROSSTALK_INSTANTIATE_STEP(cuda, CountStep)
+CROSSTALK_INSTANTIATE_STEP(cuda, CountEvaluation)
 
 }  // namespace crosstalk

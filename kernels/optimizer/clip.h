@@ -1,4 +1,4 @@
-// Clipping of a gradient by its norm over all parameters of a replica, as torch.nn.utils.clip_grad_norm_ does:
+// Clipping of a gradient by its norm over all parameters of a replica, as torch.nn.utils.clip_grad_norm_:
 //   scale = min(1, limit / (|g| + 1e-6)).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -20,10 +20,7 @@ constexpr int clip_blocks(std::int64_t parameters) {
   return static_cast<int>((parameters + kClipBlock - 1) / kClipBlock);
 }
 
-template <class Real>
-void run_cpu(const Exec& exec, const ClipScale<Real>& args);
-template <class Real>
-void run_cuda(const Exec& exec, const ClipScale<Real>& args);
+CROSSTALK_STEP(ClipScale)
 
 /// A norm that is no number makes a scale that is none, which the next loss shows.
 CT_HD inline double clip_scale(double limit, double norm) {

@@ -1,3 +1,4 @@
+// The norm of a gradient on the CPU, block by block.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/optimizer/clip.h"
 
@@ -24,7 +25,6 @@ void run_cpu(const Exec& exec, const ClipScale<Real>& a) {
   });
 }
 
-template void run_cpu(const Exec&, const ClipScale<float>&);
-template void run_cpu(const Exec&, const ClipScale<double>&);
+CROSSTALK_INSTANTIATE_STEP(cpu, ClipScale)
 
 }  // namespace crosstalk

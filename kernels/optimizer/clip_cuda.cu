@@ -1,3 +1,4 @@
+// The norm of a gradient on CUDA: a thread block a partial sum, then one a replica.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/optimizer/clip.h"
@@ -56,6 +57,6 @@ void run_cuda(const Exec& exec, const ClipScale<Real>& a) {
   check_launch("clip_scale");
 }
 
-CROSSTALK_CUDA_OP(ClipScale)
+CROSSTALK_INSTANTIATE_STEP(cuda, ClipScale)
 
 }  // namespace crosstalk

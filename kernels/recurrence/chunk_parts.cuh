@@ -73,9 +73,9 @@ __device__ __forceinline__ void put4(Real* p, bool valid, const Real (&v)[4]) {
 }
 
 // Products of 16 (float) or 8 (double) rows with each other on the tensor cores. Lane l holds four entries,
-// from 4 (l % 4) on, of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries, their
-// order does not matter. Floats are split in two TF32 halves and three of the four products summed in float: what is
-// left out is about 2^-22 of a product.
+// from 4 (l % 4) on, of a stretch of 16 of rows l/4 (and l/4 + 8): as both factors take the same entries,
+// their order does not matter. Floats are split in two TF32 halves and three of the four products summed in
+// float: what is left out is about 2^-22 of a product.
 struct Product16 {
   float sums[2][4] = {};
   __device__ static void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {

@@ -1,11 +1,12 @@
-// The recurrence of state_read.h read from the query's side, without a state: the weights that a query gives to every write.
+// The recurrence of state_read.h read from the query's side, without a state: the weights that a query gives
+// to every write.
 //
 //   r_n = q,   c_t = k_t . r_t,   a_t = w_t c_t
 //   r_{t-1} = e^{g_t} * (r_t - e_t (y_t . r_t) x_t)            decayed
 //   r_{t-1} = e^{g_t} * r_t - e_t (y_t . r_t) x_t              not decayed
 //
-// for t = n .. 1 (micro-steps of a token in reverse, its decay after the first of them), and o = sum_t a_t v_t. It costs
-// O(T K) a query instead of O(T K V): for few queries and wide, one-hot values.
+// for t = n .. 1 (micro-steps of a token in reverse, its decay after the first of them), and o = sum_t a_t
+// v_t. It costs O(T K) a query instead of O(T K V): for few queries and wide, one-hot values.
 //
 //   delta rule (Schlag, Irie, Schmidhuber 2021, eq. 24)   e = w = beta, x = y = k, no decay
 //   Peng's gate (2021)                                    no erase, w = beta, decay 1 - beta
@@ -20,11 +21,13 @@
 
 namespace crosstalk {
 
-/// Backward is the adjoint, in forward time (read_weights_cpu.cpp). It needs r_t, which a single query saves in one of two
-/// ways, and which is made again for one query after the other where there are several:
+/// Backward is the adjoint, in forward time (read_weights_cpu.cpp). It needs r_t, which a single query saves
+/// in one of two ways, and which is made again for one query after the other where there are several:
 ///   states  r after each write
-///   trail   r_0 and then c_t, from which r_t = r_{t-1} + e_t c_t x_t: without decay, with y = k, and only sound where no
-///           write makes r longer (`contracting`: e |k|^2 <= 2): else r_0 outgrows the others and they are lost in its
+///   trail   r_0 and then c_t, from which r_t = r_{t-1} + e_t c_t x_t: without decay, with y = k, and only
+///   sound where no
+///           write makes r longer (`contracting`: e |k|^2 <= 2): else r_0 outgrows the others and they are
+///           lost in its
 ///           rounding
 /// Fields as in StateRead; log_decay may have a channel. a is 0 for writes that a query does not see.
 template <class Real>
@@ -52,12 +55,8 @@ struct ReadWeights {
 
   static constexpr const char* kName = "read_weights";
   const char* form_name() const { return form ? form->name : "recurrent"; }
-  template <class F>
-  void fields(F&& f) {
-    f("k", k), f("write_gain", write_gain), f("log_decay", log_decay), f("decay", decay);
-    f("erase_read", erase_read), f("erase_write", erase_write), f("erase_gain", erase_gain), f("q", q);
-    f("position", position), f("a", a), f("kept", kept), f("history", history);
-  }
+  CROSSTALK_FIELDS(k, write_gain, log_decay, decay, erase_read, erase_write, erase_gain, q, position, a, kept,
+                   history)
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int M() const { return k.value.dim(1); }
   CT_HD int T() const { return k.value.dim(1) / writes; }

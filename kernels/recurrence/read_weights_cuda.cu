@@ -1,8 +1,8 @@
-// Read weights: a team of threads walks a sequence backwards in time for one query, the vector r in its registers.
+// Read weights: a team of threads walks a sequence backwards in time for one query, r in its registers.
 //
-// A step is one product with a key, summed over the team, so a sequence is a chain of such sums (about 200 cycles each in one
-// warp); writes are fetched some steps early, and replicas and sequences fill the GPU. Backward: one team a sequence and
-// head takes query after query, so that what they add meets in a fixed order.
+// A step is one product with a key, summed over the team, so a sequence is a chain of such sums (about 200
+// cycles each in one warp); writes are fetched some steps early, and replicas and sequences fill the GPU.
+// Backward: one team a sequence and head takes query after query, so that gradients meet in a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/team.cuh"
 #include "kernels/recurrence/read_weights_fields.h"
@@ -71,8 +71,8 @@ struct Step {
   }
 };
 
-/// Walks writes - 1 .. 0 from r. states (or null) gets r after each write, products (or null) c of each, a (or null) the
-/// weights.
+/// Walks writes - 1 .. 0 from r. states (or null) gets r after each write, products (or null) c of each, a
+/// (or null) the weights.
 template <bool kOwn, class Real, class Team>
 __device__ void walk(Team& team, const ReadWeightsFields<Real>& s, int writes, Real (&r)[Team::E],
                      Real* states, Real* products, Real* a) {
@@ -132,8 +132,8 @@ __device__ void give(Write mode, Real* target, int K, const Real (&x)[T::E]) {
   }
 }
 
-// For the equations see read_weights_cpu.cpp. A thread owns the same entries of every vector throughout, thread 0 the scalars.
-// The first query stores what is to be overwritten, the others add to it.
+// For the equations see read_weights_cpu.cpp. A thread owns the same entries of every vector throughout,
+// thread 0 the scalars. The first query stores what is to be overwritten, the others add to it.
 template <class Real, int W, int E, bool kOwn>
 __global__ void __launch_bounds__(32 * W)
     read_weights_backward(const __grid_constant__ ReadWeights<Real> op) {
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(32 * W)
   }
 }
 
-/// Calls f(warps, entries a thread) for keys of K numbers; few shapes, the last of them for what should be rare.
+/// Calls f(warps, entries a thread) for keys of K numbers; few shapes, the last of them for rare sizes.
 template <class F>
 void with_key_team(int K, F&& f) {
   using std::integral_constant;

@@ -1,4 +1,4 @@
-// What ReadWeights brings for one sequence and head, with the parts that x, y and e of the erase are played by.
+// Inputs of ReadWeights for one sequence and head, and which of them are x, y and e of the erase.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>

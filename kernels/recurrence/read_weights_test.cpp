@@ -175,7 +175,7 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(ReadWeights, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// One head whose keys erase themselves. `gates` names what is there: w(rite gain), e(rase gain), d(ecay, as a factor).
+/// One head whose keys erase themselves. `gates` are there: w(rite gain), e(rase gain), d(ecay factor).
 Shape own_keys(int B, int T, int Q, int K, const std::string& gates) {
   const auto has = [&](char gate) { return gates.find(gate) != std::string::npos; };
   return {.B = B,

@@ -37,10 +37,7 @@ struct Scan {
   Out<Real> h;           ///< like x
 
   static constexpr const char* kName = "scan";
-  template <class F>
-  void fields(F&& f) {
-    f("log_a", log_a), f("angle", angle), f("x", x), f("start", start), f("h", h);
-  }
+  CROSSTALK_FIELDS(log_a, angle, x, start, h)
   void plan() {
     const std::int64_t parts = complex ? 2 : 1;
     if (!log_a || !x || log_a.value.rank != 3 || x.value.rank != 3 || static_cast<bool>(angle) != complex ||
@@ -61,10 +58,7 @@ struct LogScan {
   Out<Real> l;     ///< [R,B,T,N]
 
   static constexpr const char* kName = "logscan";
-  template <class F>
-  void fields(F&& f) {
-    f("d", d), f("k", k), f("start", start), f("l", l);
-  }
+  CROSSTALK_FIELDS(d, k, start, l)
   void plan() {
     if (!d || !k || d.value.rank != 3 || k.value.rank != 3 || d.value.size() != k.value.size() ||
         (start && start.value.size() * d.value.dim(1) != d.value.size()))

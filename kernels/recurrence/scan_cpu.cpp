@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kChannels = 32;  ///< of an item of work
 
-// Not inlined: a product of complex numbers may be contracted to a fused multiply-add in two ways, and each inlined copy (one
-// thread, several threads) could choose its own.
+// Not inlined: a product of complex numbers may be contracted to a fused multiply-add in two ways, and each
+// inlined copy (one thread, several threads) could choose its own.
 template <class Channel, class Carried, class Op>
 [[gnu::noinline]] void walk_forward(const Op& op, int r, int b, int begin, int end, int T) {
   Carried carried[kChannels];

@@ -144,14 +144,7 @@ struct ChannelBackward {
       give(op.log_decay, walk.own(op.log_decay.write), d_decays(row), four(parts.alpha + at));
       if (walk.tied) give(op.erase_read, walk.own(op.erase_read.write), d_looks(row), d_x);
       if (c > 0 || row >= valid) continue;
-      if (op.write_gain.wanted() && walk.writes(row)) {
-        put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(row),
-            Tile::Rows::total(memory.of_value, row) + (walk.tied ? 0 : d_erase));
-      }
-      if (walk.tied && op.erase_gain.wanted() && walk.erases(row)) {
-        put(walk.shared(op.erase_gain.write), walk.of_erases(op.erase_gain.gradient, first, valid, 1)(row),
-            d_erase);
-      }
+      put_gains(op, walk, first, valid, row, memory.of_value, d_erase);
     }
   }
 };
@@ -206,26 +199,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
                        [&](int row) { return walk.gain_of_written(op, first, valid, row); });
       }
     }
-    if constexpr (StateWalk<Tile>::kShort) {
-      Eights<Tile, D, D> state_in;
-      state_in.fetch(walk.short_state(op, chunk));
-      state_in.put(memory.state, kRow);
-    } else if constexpr (Memory::kStateStaged) {
-      Fetched<Tile, D> state_in;
-      state_in.fetch(kept, K);
-      state_in.put(memory.state, V);
-    }
-    if (walk.solves) {
-      if constexpr (StateWalk<Tile>::kShort) {
-        Eights<Tile, C, C> inverse_in;
-        inverse_in.fetch(walk.short_inverse(op, chunk));
-        inverse_in.put(memory.inverse, kSide);
-      } else {
-        Fetched<WholeTile, C, C> inverse_in;
-        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
-        inverse_in.put(memory.inverse, C, kSide);
-      }
-    }
+    fetch_kept<WholeTile, Memory::kStateStaged, false>(op, walk, chunk, memory.state, memory.inverse);
     if (chunk > 0) {
       const int before = first - step;
       if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
@@ -307,11 +281,7 @@ __device__ __forceinline__ void channel_backward_pass(const StateRead<float>& op
       });
     };
     const auto by_state = [&](Rows& rows, Matrix a) {
-      if constexpr (Memory::kStateStaged) {
-        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
-      } else {
-        rows.template add<false, true, D>(a, Unstaged{kept.at, walk.line, V, K});
-      }
+      add_state<Memory::kStateStaged>(op, walk, chunk, rows, a, memory.state);
     };
     Rows d_q, d_a, d_k;
     by_state(d_q, d_o);

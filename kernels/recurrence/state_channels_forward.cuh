@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_channels.cuh"
+#include "kernels/recurrence/state_chunk_steps.cuh"
 
 namespace crosstalk::device {
 
@@ -113,21 +114,7 @@ __device__ __forceinline__ void channel_forward_pass(const StateRead<float>& op,
     if (walk.solves) inverting.diagonal();
     o.template add<false, false, D>(Matrix{parts.q_read, kRow}, state_at);
     if (walk.solves) {
-      __syncthreads();
-      inverting.merge_all();
-      float* kept = walk.kept(op.inverse.value, chunks, chunk, C * C);
-      for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
-        const int row = i / (C / 4), column = i % (C / 4) * 4;
-        const float4 four =
-            *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
-        const float values[4] = {four.x, four.y, four.z, four.w};
-        Op::put4(memory.inverse + row * kSide + column, values);
-        if (!StateWalk<Tile>::kShort && kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
-      }
-      __syncthreads();
-      if constexpr (StateWalk<Tile>::kShort) {
-        if (kept) Eights<Tile, C, C>::keep(memory.inverse, kSide, walk.short_inverse(op, chunk));
-      }
+      finish_inverse(op, walk, chunk, inverting, memory.solving, memory.inverse);
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.written + i * kRow + v, a, b); });

@@ -1,6 +1,6 @@
 // The chunkwise state, backward: a block walks the chunks from the last to the first, with the state's
 // gradient D in registers. Notation of state_chunk_forward.cuh; P = dO U^T and N = -dR U^T (masked, times
-// their decays) are the gradients of the two score matrices before their decays. Derived in docs/delta_chunk.md.
+// their decays) are the gradients of the score matrices before their decays. Derived in docs/delta_chunk.md.
 //
 //   dU = scores^T dO + e^{G_end - G} K D^T     dR = (I + A)^-T dU     dv = w dR
 //   dq = e^G dO S + P K        da = -e^G dR S + N K          (a = e x; dx = e da, de = x . da)
@@ -158,114 +158,94 @@ __device__ __forceinline__ void put_decay_gradient(const BackwardMemory<Tile>& m
   }
 }
 
+/// The phases of one chunk, each by all threads of a block.
 template <class Tile>
-__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
-                                              const BackwardMemory<Tile>& memory) {
+struct ChunkBackward {
   using Op = typename Tile::Op;
   using Matrix = typename Tile::Matrix;
   using Rows = typename Tile::Rows;
   using Side = typename Tile::Side;
+  using State = typename Tile::State;
   using Memory = BackwardMemory<Tile>;
+  using Walk = StateWalk<Tile>;
   using WholeTile = StateTile<Tile::kFormat, Tile::D, true, Tile::kGated>;
-  constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
-  constexpr bool kShortRows = StateWalk<Tile>::kShortRows;
-  const int K = walk.K, V = walk.V, chunks = walk.chunks;
+  static constexpr int C = Tile::C, D = Tile::D, kRow = Tile::kRow, kSide = Tile::kSide;
+  static constexpr bool kShortRows = Walk::kShortRows;
+  const StateRead<float>& op;
+  const Walk& walk;
+  const Memory& memory;
+  const int K = walk.K, V = walk.V, step = Tile::kMapped ? walk.step : C;
   ChunkGates<C>& gates = *memory.gates;
   const Matrix q{memory.q, kRow}, k{memory.k, kRow}, x{memory.x, kRow}, d_o{memory.d_o, kRow},
       written{memory.written, kRow}, d_state_at{memory.d_state, kRow}, scores{memory.scores, kSide},
       inverse{memory.inverse, kSide}, look{memory.look, kSide}, d_written{memory.d_written, kRow},
       d_rest{memory.d_rest, kRow}, d_rest_aged{memory.d_rest_aged, kRow};
 
-  typename Tile::State d_state;
-  if (op.end.gradient && walk.pass == 0) {
-    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), K);
+  /// A score of row i by column j, faded by the gates between; columns after `last` are not read.
+  __device__ __forceinline__ float decayed(int kind, int i, int j, int last, float a) const {
+    return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
   }
-  const int last_first = (chunks - 1) * (Tile::kMapped ? walk.step : C);
-  auto gains = walk.gains(op, last_first, walk.T - last_first);
-  for (int chunk = chunks - 1; chunk >= 0; --chunk) {
-    const int step = Tile::kMapped ? walk.step : C;
-    const int first = chunk * step, valid = min(step, walk.T - first);
-    const auto kept = walk.state(op.states.value, chunks, chunk);
-    d_state.pairs([&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * kRow + c, a, b); });
-    if constexpr (Tile::kMapped) {
-      walk.fill_queries(op, first, valid);
-      __syncthreads();
+  /// A row's product with a row of operands.
+  __device__ __forceinline__ static auto with(const typename Tile::Type* rows) {
+    return [rows](int i, int c, float a, float b) {
+      return a * Op::value(rows[i * kRow + c]) + b * Op::value(rows[i * kRow + c + 1]);
+    };
+  }
+
+  /// Brings rows and gates of a chunk, and asks for the gates of the next.
+  __device__ __forceinline__ void load(int chunk, int first, int valid, typename Walk::Gains& gains) const {
+    Guarded<Tile> q_in, k_in, d_o_in;
+    std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
+    q_in.fetch(walk.queries(op, first, valid), K);
+    k_in.fetch(walk.keys(op, first, valid), K);
+    d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
+    const auto rows = walk.written(op, first, valid);
+    if constexpr (!kShortRows) {
+      written_in.fetch(rows, V);
+    } else if (walk.solves) {
+      written_in.fetch(walk.shortened(rows));
     }
-    {
-      Guarded<Tile> q_in, k_in, d_o_in;
-      std::conditional_t<kShortRows, Eights<Tile, C, D>, Guarded<Tile>> written_in;
-      q_in.fetch(walk.queries(op, first, valid), K);
-      k_in.fetch(walk.keys(op, first, valid), K);
-      d_o_in.fetch(walk.of_queries(op.o.gradient, first, valid, V), V);
-      const auto rows = walk.written(op, first, valid);
-      if constexpr (!kShortRows) {
-        written_in.fetch(rows, V);
-      } else if (walk.solves) {
-        written_in.fetch(walk.shortened(rows));
-      }
-      if (threadIdx.x < 32) {
-        walk.fill(gates, op, gains);
-        gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
-      }
-      q_in.put(memory.q, valid);
-      k_in.put(memory.k, valid);
-      d_o_in.put(memory.d_o, valid);
-      const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
-      if constexpr (!kShortRows) {
-        written_in.put(memory.written, valid, kRow, gain);
-      } else if (walk.solves) {
-        written_in.put(memory.written, kRow);
-      } else {
-        Guarded<Tile> values;
-        values.fetch(rows, V);
-        values.put(memory.written, valid, kRow, gain);
-      }
+    if (threadIdx.x < 32) {
+      walk.fill(gates, op, gains);
+      gains = walk.gains(op, first - step, chunk > 0 ? step : 0);
     }
-    if constexpr (StateWalk<Tile>::kShort) {
-      Eights<Tile, D, D> state_in;
-      state_in.fetch(walk.short_state(op, chunk));
-      state_in.put(memory.state, kRow);
-    } else if constexpr (Memory::kStateStaged) {
-      Guarded<Tile, D> state_in;
-      state_in.fetch(kept, K);
-      state_in.put(memory.state, V);
+    q_in.put(memory.q, valid);
+    k_in.put(memory.k, valid);
+    d_o_in.put(memory.d_o, valid);
+    const auto gain = [&](int row) { return walk.gain_of_written(op, first, valid, row); };
+    if constexpr (!kShortRows) {
+      written_in.put(memory.written, valid, kRow, gain);
+    } else if (walk.solves) {
+      written_in.put(memory.written, kRow);
+    } else {
+      Guarded<Tile> values;
+      values.fetch(rows, V);
+      values.put(memory.written, valid, kRow, gain);
     }
-    if (walk.solves) {
-      if constexpr (StateWalk<Tile>::kShort) {
-        Eights<Tile, C, C> inverse_in;
-        inverse_in.fetch(walk.short_inverse(op, chunk));
-        inverse_in.put(memory.inverse, kSide);
-      } else {
-        Guarded<WholeTile, C, C> inverse_in;
-        inverse_in.fetch(PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk, C * C), 4 * C, C}, C);
-        inverse_in.put(memory.inverse, C, kSide);
-      }
-    }
+    fetch_kept<WholeTile, Memory::kStateStaged, true>(op, walk, chunk, memory.state, memory.inverse);
     if (walk.tied) {
       Guarded<Tile> look_in;
       look_in.fetch(walk.looks(op, first, valid), K);
       look_in.put(memory.x, valid);
     }
-    if (chunk > 0) {
-      const int before = first - step;
-      if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
-      prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
-      prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
-      if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
-      walk.prefetch_state(4, op, chunk - 1);
-      if (walk.solves) {
-        prefetch_rows<Tile, (kShortRows ? 2 : 4) * D>(5, walk.of_erases(op.solved.value, before, step, V),
-                                                      step);
-        prefetch_rows<Tile, 4 * C>(
-            6, PlainRows<float>{walk.kept(op.inverse.value, chunks, chunk - 1, C * C), 4 * C, C},
-            StateWalk<Tile>::kShort ? C / 2 : C);
-      }
+  }
+  /// Asks for the rows of the chunk that comes next.
+  __device__ __forceinline__ void prefetch(int before, int chunk) const {
+    if (!Tile::kMapped) prefetch_rows<Tile>(0, walk.queries(op, before, C), C);
+    prefetch_rows<Tile>(1, walk.keys(op, before, step), step);
+    prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
+    if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
+    walk.prefetch_state(4, op, chunk);
+    if (walk.solves) {
+      prefetch_rows<Tile, (kShortRows ? 2 : 4) * D>(5, walk.of_erases(op.solved.value, before, step, V),
+                                                    step);
+      prefetch_rows<Tile, 4 * C>(
+          6, PlainRows<float>{walk.kept(op.inverse.value, walk.chunks, chunk, C * C), 4 * C, C},
+          StateWalk<Tile>::kShort ? C / 2 : C);
     }
-    __syncthreads();
-
-    const auto decayed = [&](int kind, int i, int j, int last, float a) {
-      return j > last ? 0 : walk.gated() ? a * gates.between(kind, i, j) : a;
-    };
+  }
+  /// Scores; d_u becomes dU, or dR where something is solved, whose rows lie in d_rest then; dv.
+  __device__ __forceinline__ void solve(int first, int valid, Rows& d_u) const {
     Rows given;  // v
     given.template take<Tile::kWhole>(walk.of_writes(op.v.value, first, valid, V), V);
     {
@@ -276,7 +256,6 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
         Op::put2(memory.scores + i * kSide + j, decayed(1, i, j, last, a), decayed(1, i, j + 1, last, b));
       });
     }
-    Rows d_u;  // dU, or dR where nothing is solved
     d_u.template add<false, false, D>(k, d_state_at);
     if (walk.gated()) d_u.scale(gates.left);
     __syncthreads();
@@ -297,7 +276,9 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
                                        walk.of_writes(op.v.gradient, first, valid, V), V);
     }
     __syncthreads();
-
+  }
+  /// P and N, and what pairs add to the decays. Ends with a barrier.
+  __device__ __forceinline__ void pair(Rows& d_u) const {
     {
       Side p;
       p.template add<false, false, D>(d_o, written);
@@ -340,32 +321,22 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       d_u.pairs([&](int i, int v, float a, float b) { Op::put2(memory.d_rest_aged + i * kRow + v, -a, -b); });
     }
     __syncthreads();
-
-    const auto with = [&](const typename Tile::Type* rows) {  // a row's product with a row of operands
-      return [rows](int i, int c, float a, float b) {
-        return a * Op::value(rows[i * kRow + c]) + b * Op::value(rows[i * kRow + c + 1]);
-      };
-    };
-    const auto add_state = [&](Rows& rows, Matrix a) {
-      if constexpr (Memory::kStateStaged) {
-        rows.template add<false, true, D>(a, Matrix{memory.state, kRow});
-      } else {
-        rows.template add<false, true, D>(a, Unstaged{kept.at, walk.line, V, K});
-      }
-    };
-    {
-      Rows d_q;
-      add_state(d_q, d_o);
-      if (walk.gated()) {
-        d_q.scale(gates.read);
-        d_q.row_sums(memory.of_read, with(memory.q));
-      }
-      d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
-      if (op.q.wanted()) {
-        d_q.template put<Tile::kWhole>(
-            op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
-      }
+  }
+  __device__ __forceinline__ void put_queries(int chunk, int first, int valid) const {
+    Rows d_q;
+    add_state<Memory::kStateStaged>(op, walk, chunk, d_q, d_o, memory.state);
+    if (walk.gated()) {
+      d_q.scale(gates.read);
+      d_q.row_sums(memory.of_read, with(memory.q));
     }
+    d_q.template add<false, true, C>(scores, k, 0, d_q.first_row() + d_q.kRows);
+    if (op.q.wanted()) {
+      d_q.template put<Tile::kWhole>(
+          op.q.write, walk.of_queries(op.q.gradient, first, valid, walk.line, walk.first_key), K);
+    }
+  }
+  /// dk, and what an erase reads and writes along.
+  __device__ __forceinline__ void put_keys(int chunk, int first, int valid) const {
     Rows d_k, d_a;  // d_a: -da
     d_k.template add<false, true, D>(written, d_state_at);
     if (walk.gated()) {
@@ -377,7 +348,7 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       d_a.template add<true, true, C>(look, x, d_a.first_row(), C);
       d_k.subtract(d_a);
       d_a.clear();
-      add_state(d_a, d_rest);
+      add_state<Memory::kStateStaged>(op, walk, chunk, d_a, d_rest, memory.state);
       if (walk.gated()) {
         d_a.scale(gates.look);
         d_a.row_sums(memory.of_look, with(memory.x));
@@ -402,14 +373,18 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
           walk.own(op.erase_read.write),
           walk.of_erases(op.erase_read.gradient, first, valid, walk.line, walk.first_key), K);
     }
-    if (walk.gated()) {  // S . D
+  }
+  /// S . D of a warp's part to memory.parts; D fades over the chunk.
+  __device__ __forceinline__ void pass_through(int chunk, State& d_state) const {
+    const auto before = walk.state(op.states.value, walk.chunks, chunk);
+    if (walk.gated()) {
       float sum = 0;
       d_state.pairs([&](int v, int c, float& a, float& b) {
         if constexpr (Memory::kStateStaged) {
           const typename Tile::Type* s = memory.state + v * kRow + c;
           sum += a * Op::value(s[0]) + b * Op::value(s[1]);
         } else {
-          const float* s = kept.at + static_cast<std::int64_t>(v) * walk.line + c;
+          const float* s = before.at + static_cast<std::int64_t>(v) * walk.line + c;
           if (v < V && c < K) sum += a * s[0];
           if (v < V && c + 1 < K) sum += b * s[1];
         }
@@ -418,8 +393,10 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       sum = warp_sum(sum);
       if (threadIdx.x % 32 == 0) memory.parts[threadIdx.x / 32] = sum;
     }
-    __syncthreads();
-    if (walk.gated()) {  // dO is of no more use as it is
+  }
+  /// dO e^G takes the place of dO.
+  __device__ __forceinline__ void age_gradient() const {
+    if (walk.gated()) {
       for (int i = threadIdx.x; i < C * D / 4; i += Tile::kThreads) {
         const int row = i / (D / 4), at = row * kRow + i % (D / 4) * 4;
         float values[4];
@@ -429,26 +406,54 @@ __device__ __forceinline__ void backward_pass(const StateRead<float>& op, const 
       }
       __syncthreads();
     }
-
+  }
+  __device__ __forceinline__ void put_gates(int first, int valid) const {
     if (threadIdx.x < 32) {
       if (walk.gated() && op.log_decay.wanted()) put_decay_gradient<Tile>(memory, op, walk, first, valid);
     } else if (const int i = static_cast<int>(threadIdx.x) - 32; i < valid) {
       const float d_erase = walk.solves ? -Rows::total(memory.of_erase, i) : 0;
-      if (op.write_gain.wanted() && walk.writes(i)) {
-        put(walk.shared(op.write_gain.write), walk.of_writes(op.write_gain.gradient, first, valid, 1)(i),
-            Rows::total(memory.of_value, i) + (walk.tied ? 0 : d_erase));
-      }
-      if (walk.tied && op.erase_gain.wanted() && walk.erases(i)) {
-        put(walk.shared(op.erase_gain.write), walk.of_erases(op.erase_gain.gradient, first, valid, 1)(i),
-            d_erase);
-      }
+      put_gains(op, walk, first, valid, i, memory.of_value, d_erase);
     }
-    d_state.template add<true, true, C>(d_o, q);
-    if (walk.solves) d_state.template add<true, true, C>(d_rest_aged, x);
+  }
+};
+
+template <class Tile>
+__device__ __forceinline__ void backward_pass(const StateRead<float>& op, const StateWalk<Tile>& walk,
+                                              const BackwardMemory<Tile>& memory) {
+  using Op = typename Tile::Op;
+  const ChunkBackward<Tile> at{op, walk, memory};
+  typename Tile::State d_state;
+  if (op.end.gradient && walk.pass == 0) {
+    d_state.template take<Tile::kWhole>(walk.state(op.end.gradient), walk.K);
+  }
+  const int step = at.step, last_first = (walk.chunks - 1) * step;
+  auto gains = walk.gains(op, last_first, walk.T - last_first);
+  for (int chunk = walk.chunks - 1; chunk >= 0; --chunk) {
+    const int first = chunk * step, valid = min(step, walk.T - first);
+    d_state.pairs(
+        [&](int v, int c, float a, float b) { Op::put2(memory.d_state + v * Tile::kRow + c, a, b); });
+    if constexpr (Tile::kMapped) {
+      walk.fill_queries(op, first, valid);
+      __syncthreads();
+    }
+    at.load(chunk, first, valid, gains);
+    if (chunk > 0) at.prefetch(first - step, chunk - 1);
+    __syncthreads();
+    typename Tile::Rows d_u;
+    at.solve(first, valid, d_u);
+    at.pair(d_u);
+    at.put_queries(chunk, first, valid);
+    at.put_keys(chunk, first, valid);
+    at.pass_through(chunk, d_state);
+    __syncthreads();
+    at.age_gradient();
+    at.put_gates(first, valid);
+    d_state.template add<true, true, Tile::C>(at.d_o, at.q);
+    if (walk.solves) d_state.template add<true, true, Tile::C>(at.d_rest_aged, at.x);
     __syncthreads();
   }
   if (op.start.wanted()) {
-    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), K);
+    d_state.template put<Tile::kWhole>(op.start.write, walk.state(op.start.gradient), walk.K);
   }
 }
 

@@ -1,6 +1,7 @@
-// The recurrence engine on the CPU in chunks of tokens: products of matrices within a chunk, the state from chunk to chunk.
+// The recurrence engine on the CPU in chunks of tokens: products of matrices within a chunk, the state from
+// chunk to chunk.
 //
-// H = S^T enters a chunk of C writes. With rows faded to the chunk's start (Qh, Ah) and columns to its end (Kt, Bt):
+// H = S^T enters a chunk of C writes. Rows faded to the chunk's start (Qh, Ah), columns to its end (Kt, Bt):
 //   no erase:  U = V
 //   tied:      (I + A_ak) U = V - Ah H                     U: what is really written
 //   free:      (I + A_ab) P = A_ak V + Ah H                P: what is taken out along y
@@ -199,7 +200,7 @@ class Chunk {
             C_, s_.V, Eigen::OuterStride<>(s_.H * s_.V)};
   }
 
-  // The gradient of gate t: everything that passes it, each of one sign of exponent, so nothing is subtracted.
+  // The gradient of gate t: all that passes it, each of one sign of exponent, so that nothing is subtracted.
   using GateRow = Eigen::Array<Real, 1, Eigen::Dynamic>;
   GateRow gate_row(const GateRow& channels) const {
     if (g_.cols() > 1) return channels;

@@ -5,10 +5,11 @@
 //   o_i = sum_{j <= i} (q_i . k_j) e^{G_i - G_j} u_j + e^{G_i} S q_i
 //   S' = e^{G_end} S + sum_j e^{G_end - G_j} u_j k_j^T
 //
-// Derived in docs/delta_chunk.md (Yang et al. 2024, arXiv 2406.06484 and 2412.06464). What it keeps: S before each chunk, U, (I + A)^-1.
+// Derived in docs/delta_chunk.md (Yang et al. 2024, arXiv 2406.06484 and 2412.06464). What it keeps: S before
+// each chunk, U, (I + A)^-1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "kernels/recurrence/state_chunk_walk.cuh"
+#include "kernels/recurrence/state_chunk_steps.cuh"
 
 namespace crosstalk::device {
 
@@ -147,21 +148,7 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
       if (op.states) Eights<Tile, D, D>::keep(memory.state, kRow, walk.short_state(op, chunk));
     }
     if (walk.solves) {
-      __syncthreads();
-      inverting.merge_all();
-      float* kept = walk.kept(op.inverse.value, walk.chunks, chunk, C * C);
-      for (int i = threadIdx.x; i < C * C / 4; i += Tile::kThreads) {
-        const int row = i / (C / 4), column = i % (C / 4) * 4;
-        const float4 four =
-            *reinterpret_cast<const float4*>(memory.solving + row * inverting.kStride + column);
-        const float values[4] = {four.x, four.y, four.z, four.w};
-        Op::put4(memory.inverse + row * kSide + column, values);
-        if (!StateWalk<Tile>::kShort && kept) *reinterpret_cast<float4*>(kept + 4 * i) = four;
-      }
-      __syncthreads();
-      if constexpr (StateWalk<Tile>::kShort) {
-        if (kept) Eights<Tile, C, C>::keep(memory.inverse, kSide, walk.short_inverse(op, chunk));
-      }
+      finish_inverse(op, walk, chunk, inverting, memory.solving, memory.inverse);
       typename Tile::Rows u;
       u.template add<false, true, C>(inverse, rest, 0, u.first_row() + u.kRows);
       u.pairs([&](int i, int v, float a, float b) {

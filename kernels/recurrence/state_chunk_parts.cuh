@@ -1,5 +1,5 @@
-// What both directions of the chunkwise state share: the sizes, how rows come from global memory, and the inverse of
-// a unit lower triangular matrix.
+// What both directions of the chunkwise state share: the sizes, how rows come from global memory, and the
+// inverse of a unit lower triangular matrix.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/matmul/chunk_product.cuh"
@@ -8,8 +8,8 @@
 namespace crosstalk::device {
 
 /// Sizes of a block of threads that walks one sequence and head. kSize: of keys and of values, padded.
-/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state. kMapped: a
-/// row is not simply a token with its query (StateWalk).
+/// kWhole: nothing is padded, rows start at multiples of 16 bytes. kGated: a token may decay the state.
+/// kMapped: a row is not simply a token with its query (StateWalk).
 template <Precision kFormat_, int kSize, bool kWhole_, bool kGated_, bool kMapped_ = false,
           int kChunk = state_chunk(kSize, kSize, kFormat_), int kWarps = 0>
 struct StateTile {
@@ -72,8 +72,9 @@ __device__ __forceinline__ T* ahead(T* p, int rows, int bytes) {
   using Bytes = std::conditional_t<std::is_const_v<T>, const char, char>;
   return reinterpret_cast<T*>(reinterpret_cast<Bytes*>(p) + static_cast<std::int64_t>(rows) * bytes);
 }
-/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row) tells whether a
-/// row is there, start(row) where it starts if it is, and the row itself either of them: where it starts, or null.
+/// Where the rows of a chunk lie, `bytes` apart; beyond `valid` there are none. As all such types: has(row)
+/// tells whether a row is there, start(row) where it starts if it is, and the row itself either of them:
+/// where it starts, or null.
 template <class T>
 struct PlainRows {
   T* at;
@@ -86,10 +87,10 @@ struct PlainRows {
   __device__ __forceinline__ T* near(int row) const { return ahead(at, min(row, valid - 1), bytes); }
 };
 
-/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0. Several of
-/// them are fetched before the first is put, so that they wait for memory together. kGuarded: rows that are not there are
-/// not asked for, which is faster backward by 3 to 11 %; else they are dropped on their way, which is faster forward by
-/// 3 to 5 % (measured on an H200).
+/// kRows x D numbers on their way from global to shared memory: of the rows that `rows` has; the rest is 0.
+/// Several of them are fetched before the first is put, so that they wait for memory together. kGuarded: rows
+/// that are not there are not asked for, which is faster backward by 3 to 11 %; else they are dropped on
+/// their way, which is faster forward by 3 to 5 % (measured on an H200).
 template <class Tile, int kRows = Tile::C, int kColumns = Tile::D, bool kGuarded_ = false>
 struct Fetched {
   static constexpr bool kGuarded = kGuarded_ || Tile::kMapped;
@@ -146,8 +147,8 @@ struct Fetched {
   }
 };
 
-/// kRows x kColumns operands of two bytes on their way between memories: of the rows that `rows` has; the rest is 0. In
-/// shared memory they are `line` apart.
+/// kRows x kColumns operands of two bytes on their way between memories: of the rows that `rows` has; the
+/// rest is 0. In shared memory they are `line` apart.
 template <class Tile, int kRows, int kColumns>
 struct Eights {
   static constexpr int kFirst = kColumns / 8, kTurns = (kRows * kFirst + Tile::kThreads - 1) / Tile::kThreads;
@@ -180,8 +181,8 @@ struct Eights {
   }
 };
 
-/// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for them. Of
-/// several tensors, the rows of number `turn` are other warps' than those of its neighbours.
+/// Asks for rows that will be read soon, a row a thread: finding where lines are costs more than asking for
+/// them. Of several tensors, the rows of number `turn` are other warps' than those of its neighbours.
 template <class Tile, int kBytes = 4 * Tile::D, class Where>
 __device__ __forceinline__ void prefetch_rows(int turn, const Where& rows, int count) {
   static_assert(Tile::kThreads >= Tile::D && Tile::kThreads >= Tile::C);

@@ -1,10 +1,10 @@
-// What a block of threads of the chunkwise state knows of the sequence that it walks: where rows lie, and what they
-// scale by.
+// What a block of threads of the chunkwise state knows of the sequence that it walks: where rows lie, and
+// what they scale by.
 //
-// A row of a chunk is a write: of the simple kernels a token's only one, with the query that stands there. The mapped
-// kernels take more, at a little cost: reads at positions (a row has a query or none), several writes a token (its
-// decay at the first, its query at the last), a part of the key channels, and a free erase, which is two rows: the
-// first erases along y and writes nothing, the second writes along k and erases nothing.
+// A row of a chunk is a write: of the simple kernels a token's only one, with the query that stands there.
+// The mapped kernels take more, at a little cost: reads at positions (a row has a query or none), several
+// writes a token (its decay at the first, its query at the last), a part of the key channels, and a free
+// erase, which is two rows: the first erases along y and writes nothing, the second only writes along k.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_chunk_parts.cuh"
@@ -106,8 +106,8 @@ struct StateWalk {
   }
   __device__ __forceinline__ Write own(Write mode) const { return kMapped && pass > 0 ? Write::add : mode; }
 
-  /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a free erase,
-  /// those of the rows that erase lie in `even`, those of the rows that write in `odd`.
+  /// Where rows are of what writes have, [R,B,M,H,columns], from `first` on; `from`: the first column. Of a
+  /// free erase, those of the rows that erase lie in `even`, those of the rows that write in `odd`.
   template <class X>
   __device__ __forceinline__ auto rows(const Tensor<X>& even, const Tensor<X>& odd, int first, int valid,
                                        int columns, int from = 0) const {
@@ -192,8 +192,7 @@ struct StateWalk {
     return {kept(x, count, chunk, V * line) + first_key, line * static_cast<int>(sizeof(T_)), V};
   }
 
-  /// Whether states and inverses are kept as the operands that backward makes of them anyway, in half the memory's
-  /// bytes.
+  /// States and inverses are kept as the operands of backward, in half the bytes.
   static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
   /// Whether so is what was written, each row in the first half of its place.
   static constexpr bool kShortRows = kShort && !kMapped;

@@ -1,5 +1,6 @@
-// Gradients of the recurrence engine by columns of the state: where it is known what every write adds and what every erase's
-// gradient is, columns (key channels) know nothing of each other. A group of lanes holds a column, up to a tile of it.
+// Gradients of the recurrence engine by columns of the state: where it is known what every write adds and
+// what every erase's gradient is, columns (key channels) know nothing of each other. A group of lanes holds a
+// column, up to a tile of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_walk.cuh"
@@ -19,8 +20,8 @@ struct ColumnWalk {
   int pieces;  ///< of a chunk
 };
 
-/// Micro-steps in shared memory: what is written along k and taken out along y, the gradient of what the erase found, and the
-/// columns' entries of keys.
+/// Micro-steps in shared memory: what is written along k and taken out along y, the gradient of what the
+/// erase found, and the columns' entries of keys.
 template <class Real>
 struct ColumnStage {
   Real *added, *taken, *d_found, *k, *x, *y, *fade;
@@ -167,8 +168,8 @@ __global__ void __launch_bounds__(128) state_columns_queries(const __grid_consta
   }
 }
 
-/// Gradients of keys, of erase_read and erase_write and of the gates: chunk after chunk from the last, the states of a chunk
-/// walked anew from what forward saved, piece after piece.
+/// Gradients of keys, of erase_read and erase_write and of the gates: chunk after chunk from the last, the
+/// states of a chunk walked anew from what forward saved, piece after piece.
 template <class Real, int N>
 __global__ void __launch_bounds__(128) state_columns_backward(const __grid_constant__ StateRead<Real> op,
                                                               const __grid_constant__ ColumnWalk walk) {

@@ -1,6 +1,6 @@
 // The recurrence engine: a matrix state that fades, erases and writes, read by queries. Values are dense.
 //
-//   S' = S_{t-1} Diag(e^{g_t})                                           g_t <= 0, a number or one a key channel
+//   S' = S_{t-1} Diag(e^{g_t})                                           g_t <= 0, one or one a key channel
 //   S_t = S' - e_t (S'' x_t) y_t^T + w_t v_t k_t^T                       S'' = S' (decayed) or S_{t-1}
 //   o = S_n q after n tokens
 //
@@ -45,8 +45,8 @@ template <class Real>
 struct StateRead;
 
 namespace device {
-/// Whether the fast kernels of the chunkwise form do this on the calling thread's GPU: shapes, variants and its shared memory
-/// decide, the same forward and backward. What they do not cover, others do token after token (state_chunk.cuh).
+/// Whether the fast kernels of the chunkwise form do this on the calling thread's GPU: shapes, variants and
+/// its shared memory decide, the same forward and backward. Other forms go token by token (state_chunk.cuh).
 template <class Real>
 bool chunk_read_covers(const StateRead<Real>& op);
 }  // namespace device
@@ -88,14 +88,8 @@ struct StateRead {
     if (form == StateForm::recurrent) return "recurrent";
     return device == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
   }
-  template <class F>
-  void fields(F&& f) {
-    f("q", q), f("k", k), f("v", v), f("write_gain", write_gain), f("log_decay", log_decay);
-    f("erase_read", erase_read), f("erase_write", erase_write), f("erase_gain", erase_gain),
-        f("start", start);
-    f("position", position), f("o", o), f("end", end), f("states", states), f("solved", solved),
-        f("inverse", inverse), f("work", work);
-  }
+  CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
+                   end, states, solved, inverse, work)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int M() const { return k.value.dim(1); }
@@ -104,7 +98,7 @@ struct StateRead {
   CT_HD int H() const { return k.value.dim(2); }
   CT_HD int K() const { return k.value.dim(3); }
   CT_HD int V() const { return v.value.dim(3); }
-  /// Key channels that the chunkwise kernels walk at a time: without erases, a state is a sum over blocks of them.
+  /// Key channels of one walk of the chunkwise kernels: without erases, a state is a sum over blocks of them.
   int key_block() const {
     if (erase != Erase::none || K() <= 128) return K();
     return V() <= 64 ? 64 : 128;

@@ -1,5 +1,5 @@
-// Test data of the recurrence engine: what a StateRead may choose, its inputs, its oracle (the query-driven form: a scan of
-// the query back through the tokens), and one call of it on given numbers.
+// Test data of the recurrence engine: what a StateRead may choose, its inputs, its oracle (the query-driven
+// form: a scan of the query back through the tokens), and one call of it on given numbers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_read.h"
@@ -152,7 +152,7 @@ inline Values oracle(const Choice& c, const Values& in) {
   return out;
 }
 
-/// One replica of a StateRead on given numbers: outputs and, where d_o or d_end is given, gradients d_<input>.
+/// One replica of a StateRead on given numbers: outputs and, of a given d_o or d_end, gradients d_<input>.
 template <class Real>
 std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values& in,
                                    Device device = Device::cpu) {

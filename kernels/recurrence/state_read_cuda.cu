@@ -1,9 +1,10 @@
-// The recurrence engine on CUDA: the chunk kernels where they cover an op, else token after token: any shape, mode and
-// precision.
+// The recurrence engine on CUDA: the chunk kernels where they cover an op, else token after token: any shape,
+// mode and precision.
 //
-// Token after token, forward walks rows of the state and keeps what every erase finds. Backward walks the gradient of the state by rows and keeps
-// what it says of every write. With both known, columns are independent too, and each gradient is a sum in one thread group
-// or warp, in an order that follows from the shape of a replica alone.
+// Token after token, forward walks rows of the state and keeps what every erase finds. Backward walks the
+// gradient of the state by rows and keeps what it says of every write. With both known, columns are
+// independent too, and each gradient is a sum in one thread group or warp, in an order that follows from the
+// shape of a replica alone.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cmath>
@@ -78,8 +79,8 @@ void walk_columns(const Exec& exec, const StateRead<Real>& op, bool backward, Ke
   check_launch("state_read backward");
 }
 
-/// The order in which these kernels write gradients differs from that of fields(). Where one variable stands in several of
-/// them, the one that is written first here takes over the write mode of the first field.
+/// The order in which these kernels write gradients differs from that of fields(). Where one variable stands
+/// in several of them, the one that is written first here takes over the write mode of the first field.
 template <class Real>
 StateRead<Real> in_order_of_kernels(StateRead<Real> op) {
   const std::array<In<Real>*, 8> fields{&op.q,         &op.k,          &op.v,           &op.write_gain,

@@ -1,4 +1,4 @@
-// Laws of the recurrence engine: its forms agree, a sequence may be cut anywhere, hard data stay within error budgets.
+// Laws of the recurrence engine: forms agree, a sequence may be cut anywhere, hard data keep error budgets.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
@@ -140,7 +140,7 @@ TEST(StateReadLaws, VanishingGatesAreFiniteAndExact) {
   }
 }
 
-/// A kind of data and the largest error that each format may show, max|error| / max|value| of outputs and gradients.
+/// Hard data and the largest max|error| / max|value| of outputs and gradients that each format may show.
 struct Hard {
   const char* name;
   double single, tf32, bf16;  ///< 0: not promised

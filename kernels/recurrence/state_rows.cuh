@@ -1,5 +1,5 @@
-// The recurrence engine by rows of the state: rows (value channels) know nothing of each other, neither forward nor in the
-// gradient of the state. A group of lanes holds a row.
+// The recurrence engine by rows of the state: rows (value channels) know nothing of each other, neither
+// forward nor in the gradient of the state. A group of lanes holds a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/recurrence/state_walk.cuh"
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(128)
   if (op.end) copy_out(op.end.value.at(at.r) + at.state());
 }
 
-/// The gradient G of the state back through the tokens: what each write needs of it, and the gradient of the start.
+/// The gradient G of the state back through the tokens: each write's part of it, and the start's gradient.
 template <class Real, int N>
 __global__ void __launch_bounds__(128)
     state_rows_backward(const __grid_constant__ StateRead<Real> op, const __grid_constant__ RowWalk walk) {

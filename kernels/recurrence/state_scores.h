@@ -1,10 +1,10 @@
-// Scores of a chunk with gates on the CPU: rows x_i against columns y_j, each pair faded by the gates between them.
+// Scores of a chunk with gates on the CPU: rows x_i against columns y_j, faded by the gates between them.
 //
-//   A_ij = sum_c x_ic y_jc e^{g_{j+1} + .. + g_{last_i}}      for j < last_i, or j <= last_i where `with_last`
+//   A_ij = sum_c x_ic y_jc e^{g_{j+1} + .. + g_{last_i}}      for j < last_i, `with_last` also j = last_i
 //
-// No exponent is ever positive and none is a difference of two long sums: a gate for each channel halves the chunk again and
-// again, and between the halves [s,m) and [m,e) each side carries its own short sum (rows from m on, columns up to m).
-// A gate for all channels multiplies the products.
+// No exponent is ever positive and none is a difference of two long sums: a gate for each channel halves the
+// chunk again and again, and between the halves [s,m) and [m,e) each side carries its own short sum (rows
+// from m on, columns up to m). A gate for all channels multiplies the products.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <utility>
@@ -88,8 +88,8 @@ class GatedScores {
     return A;
   }
 
-  /// Adds the gradients of x, y and g (where there are gates) that belong to d_A, A being scores(rows, y). The gate's is the
-  /// sum over the pairs that it stands between: nothing is subtracted.
+  /// Adds the gradients of x, y and g (where there are gates) that belong to d_A, A being scores(rows, y).
+  /// The gate's is the sum over the pairs that it stands between: nothing is subtracted.
   void backward(const Matrix<Real>& d_A, const Matrix<Real>& A, const ScoreRows<Real>& rows,
                 const Matrix<Real>& y, Matrix<Real>& d_x, Matrix<Real>& d_y, Matrix<Real>& d_g) const {
     if (!by_channel_) {

@@ -1,4 +1,4 @@
-// One sequence and head of a StateRead on the CPU: views of its rows, and gradients that are stored at the end.
+// One sequence and head of a StateRead on the CPU: views of its rows, and gradients, stored at the end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <Eigen/Core>
@@ -20,8 +20,8 @@ using Column = Eigen::Matrix<Real, Eigen::Dynamic, 1>;
 template <class Real>
 using Rows = Eigen::Map<const Matrix<Real>, 0, Eigen::OuterStride<>>;
 
-/// What a StateRead says of (r, b, h). All erase modes look like `free` here: x, y and e of the delta rule are k, k and
-/// w. An absent input has no rows.
+/// What a StateRead says of (r, b, h). All erase modes look like `free` here: x, y and e of the delta rule
+/// are k, k and w. An absent input has no rows.
 template <class Real>
 struct Sequence {
   const StateRead<Real>& op;
@@ -103,8 +103,8 @@ struct Sequence {
   }
 };
 
-/// Gradients of one sequence and head. They are stored at the end and in the order of fields(): where one variable
-/// stands in several of them, the first overwrites and the others add. Where y is k, k has both gradients.
+/// Gradients of one sequence and head. They are stored at the end and in the order of fields(): where one
+/// variable stands in several of them, the first overwrites and the others add. Where y is k, k has both.
 template <class Real>
 struct SequenceGradients {
   Matrix<Real> q, k, v, w, g, x, y, e, start;

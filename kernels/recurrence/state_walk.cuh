@@ -1,5 +1,5 @@
-// What the kernels share that walk the recurrence engine token after token: vectors cut over the lanes of a warp, and the
-// queries of a token.
+// What the kernels share that walk the recurrence engine token after token: vectors cut over the lanes of a
+// warp, and the queries of a token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -7,7 +7,8 @@
 
 namespace crosstalk::device {
 
-/// A vector of n numbers cut over neighbouring lanes: entry i of a lane is number lane + i lanes. It follows from n alone.
+/// A vector of n numbers cut over neighbouring lanes: entry i of a lane is number lane + i lanes. It follows
+/// from n alone.
 struct Cut {
   int lanes = 1, entries = 1;
   CT_HD int width() const { return lanes * entries; }
@@ -123,8 +124,8 @@ CT_HD inline bool erases(Erase e) { return e != Erase::none; }
 /// Whether an erase takes out along the write's own key.
 CT_HD inline bool ties(Erase e) { return e == Erase::delta || e == Erase::tied; }
 
-/// Memory of a backward pass (StateRead::work): what the gradient of the state says of each write, G k and (free) G y,
-/// [B,M,H,V] each, and the gradient of a gate for all channels, channel after channel, [B,T,H,K].
+/// Memory of a backward pass (StateRead::work): what the gradient of the state says of each write, G k and
+/// (free) G y, [B,M,H,V] each, and the gradient of a gate for all channels, channel after channel, [B,T,H,K].
 template <class Real>
 struct BackwardWork {
   Real *G_k, *G_y, *gates;

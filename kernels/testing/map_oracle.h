@@ -1,5 +1,5 @@
-// What a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The checks that all
-// maps pass are in feature_map/feature_map_test.cpp.
+// What a feature map's test brings: its oracle and the shapes to try; and rows of features for its laws. The
+// checks that all maps pass are in feature_map/feature_map_test.cpp.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
@@ -59,8 +59,9 @@ inline Numbers features_of(FeatureMap map, int number, const Numbers& x, int d, 
   set.allocate();
   upload(Device::cpu, set.real("x"), 0, x);
   if (m > 0) upload(Device::cpu, set.real("omega"), 0, omega);
-  run(Exec{}, FeatureMapForward<double>{map, number, set.real("x"),
-                                        m > 0 ? set.real("omega") : Tensor<double>{}, set.real("y")});
+  forward(Exec{},
+          MapFeatures<double>{
+              map, number, {set.real("x")}, {m > 0 ? set.real("omega") : Tensor<double>{}}, {set.real("y")}});
   return download(Device::cpu, set.real("y"), 0);
 }
 
@@ -76,6 +77,42 @@ inline double dot(const Numbers& a, const Numbers& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
+}
+
+/// Features whose product is a polynomial of degree n of q.k: one a monomial x_0^a_0 x_1^a_1 .. of degree n,
+/// x_0 = 1, times sqrt(weight(a)); the exponent of the last variable slowest.
+inline Numbers monomials(const Numbers& x, int n,
+                         const std::function<double(const std::vector<int>& a)>& weight) {
+  Numbers y;
+  std::vector<int> a(x.size() + 1, 0);
+  const std::function<void(std::size_t, int)> each = [&](std::size_t last, int degree) {
+    if (last == 0) {
+      a[0] = degree;
+      y.push_back(std::sqrt(weight(a)));
+      for (std::size_t v = 1; v < a.size(); ++v) y.back() *= std::pow(x[v - 1], a[v]);
+      return;
+    }
+    for (a[last] = 0; a[last] <= degree; ++a[last]) each(last - 1, degree - a[last]);
+  };
+  each(x.size(), n);
+  return y;
+}
+
+/// phi(q).phi(k) is polynomial(q.k, n); there are C(d + n, n) features: none is written twice, as in the full
+/// tensor power.
+inline void expect_monomials(FeatureMap map, double (*polynomial)(double s, int n)) {
+  for (const int n : {1, 2, 3, 4, 6}) {
+    for (const int d : {1, 3, 6}) {
+      const auto size = static_cast<std::size_t>(d);
+      const Numbers q = normal_numbers(size, 5), k = normal_numbers(size, 6);
+      const Numbers a = features_of(map, n, q, d), b = features_of(map, n, k, d);
+      const double scale = std::sqrt(dot(a, a) * dot(b, b));
+      EXPECT_NEAR(dot(a, b), polynomial(dot(q, k), n), 1e-14 * scale) << "n = " << n << ", d = " << d;
+    }
+  }
+  for (const auto& [d, n, p] :
+       {std::tuple{64, 1, 65}, {64, 2, 2145}, {16, 4, 4845}, {8, 8, 12870}, {3, 2, 10}})
+    EXPECT_EQ(map_width(map, d, n, 0), p);
 }
 
 /// Rows of `matrix` times x.

@@ -1,8 +1,8 @@
 // One op call described once (shapes, data, how to call it, a naive oracle), and the checks that every op
 // passes: reference, gradient, replicas, CUDA against CPU.
 //
-// A test file writes its cases and instantiates OpCheck with them; op_check.cpp holds the checks. Cases at shapes that cut
-// a kernel's tiles, warps and buffers go to CudaOpCheck, which needs a GPU and no oracle.
+// A test file writes its cases and instantiates OpCheck with them; op_check.cpp holds the checks. Cases at
+// shapes that cut a kernel's tiles, warps and buffers go to CudaOpCheck, which needs a GPU and no oracle.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
@@ -116,8 +116,8 @@ class OpCase {
     condition_ = c;
     return *this;
   }
-  /// What CUDA may differ from the CPU by: 4 eps (4 + sqrt(terms)) scale max(1, magnitude), eps being 1.6e-14 in double
-  /// precision; `terms` of the longest sum, numbers on the way `scale` times larger than the result.
+  /// What CUDA may differ from the CPU by: 4 eps (4 + sqrt(terms)) scale max(1, magnitude), eps being 1.6e-14
+  /// in double precision; `terms` of the longest sum, numbers on the way `scale` times the result.
   struct CudaLimit {
     double terms = 0, scale = 1;
   };

@@ -38,6 +38,9 @@ struct BindFields {
   void operator()(const char* name, Ids& f) const {
     if (set.integers.has(name)) f.value = set.integer(name);
   }
+  void operator()(const char* name, OutIds& f) const {
+    if (set.integers.has(name)) f.value = set.integer(name);
+  }
 };
 
 template <template <class> class Op, class Real, class Configure>
@@ -60,7 +63,7 @@ struct BindExtras {
   }
 };
 
-/// As bound(), and planned: the op chooses its form, and what it keeps and works with has the shapes that the form wants.
+/// As bound(), and planned: the op chooses its form, and kept numbers and workspace have its shapes.
 template <template <class> class Op, class Real, class Configure>
 Op<Real> planned(TensorSet<Real>& set, const Configure& configure) {
   Op<Real> op = bound<Op, Real>(set, configure);
@@ -71,8 +74,8 @@ Op<Real> planned(TensorSet<Real>& set, const Configure& configure) {
   return op;
 }
 
-/// Forward of the case is that of Op, which has nothing to differentiate, its constants as `configure` sets them (a
-/// generic lambda).
+/// Forward of the case is that of Op, which has nothing to differentiate, its constants as `configure` sets
+/// them (a generic lambda).
 template <template <class> class Op, class Configure>
 void call_forward(OpCase& op_case, const Configure& configure) {
   op_case.forward([configure]<class Real>(const Exec& exec, TensorSet<Real>& set) {

@@ -1,3 +1,4 @@
+// Planning of a graph: who writes gradients first, and where tensors lie.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/graph.h"
 

@@ -6,6 +6,7 @@
 // are never needed at the same time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <any>
 #include <cstdint>
 #include <deque>
@@ -124,8 +125,8 @@ class Graph {
   void node(std::string name, std::vector<Variable<Real>*> inputs, std::vector<Variable<Real>*> outputs,
             Forward forward, Backward backward, std::any info = {});
 
-  /// Adds an op: checks its shapes, makes what it writes (but an output that has a variable), and returns it with its
-  /// outputs' variables in place.
+  /// Adds an op: checks its shapes, makes what it writes (but an output that has a variable), and returns it
+  /// with its outputs' variables in place.
   template <class Op>
   const Op& add(Op op);
 
@@ -141,8 +142,8 @@ class Graph {
   void check_guards() const { arena_.check_guards(); }
   /// Names of the nodes in order, to look at.
   std::vector<std::string> node_names() const;
-  /// What computes the graph: the kinds of its nodes and the forms that run, in the order in which they first occur, for
-  /// records. Of a planned graph.
+  /// What computes the graph: the kinds of its nodes and the forms that run, in the order in which they first
+  /// occur, for records. Of a planned graph.
   std::string forms() const;
 
  private:
@@ -197,6 +198,7 @@ struct RefreshIds {
   void operator()(const char*, Ids& f) const {
     if (f.source) f.value = *f.source;
   }
+  void operator()(const char*, OutIds& f) const { f.value = *f.source; }
   template <class Field>
   void operator()(const char*, Field&) const {}
 };
@@ -227,6 +229,8 @@ const Op& Graph<Real>::add(Op prototype) {
   }
   auto op = std::make_shared<Op>(std::move(prototype));
   std::vector<Variable<Real>*> inputs, outputs;
+  static constexpr bool kLoss = requires { Op::kLoss; };
+  static constexpr bool kUnasked = kLoss || requires { Op::kWithoutGradient; };
   struct Make {
     Graph& graph;
     std::vector<Variable<Real>*>&inputs, &outputs;
@@ -234,9 +238,7 @@ const Op& Graph<Real>::add(Op prototype) {
       inputs.push_back(static_cast<Variable<Real>*>(f.variable));
     }
     void operator()(const char*, Out<Real>& f) const {
-      if (f)
-        output(
-            f.value, f.variable, !requires { Op::kWithoutGradient; });
+      if (f) output(f.value, f.variable, !kUnasked);
     }
     void operator()(const char*, Saved<Real>& f) const {
       if (f.value.R > 0 && graph.train_) output(f.value, f.variable, false);
@@ -245,9 +247,13 @@ const Op& Graph<Real>::add(Op prototype) {
       if (f.value.R > 0) output(f.value, f.variable, false);
     }
     void operator()(const char*, Ids&) const {}
+    void operator()(const char*, OutIds& f) const {
+      graph.integers_.push_back({f.value, 1});
+      f.source = &graph.integers_.back().tensor;
+    }
     void output(const Tensor<Real>& shape, void*& made, bool differentiable) const {
       if (!made) made = graph.shape_of(shape, differentiable);  // a pass writes what others read already
-      outputs.push_back(static_cast<Variable<Real>*>(made));
+      if (!kLoss) outputs.push_back(static_cast<Variable<Real>*>(made));
     }
   };
   op->fields(Make{*this, inputs, outputs});
@@ -273,6 +279,7 @@ const Op& Graph<Real>::add(Op prototype) {
       if (f.variable) f.value = of(f.variable)->value;
     }
     void operator()(const char*, Ids&) const {}
+    void operator()(const char*, OutIds&) const {}
   };
   node(
       Op::kName, inputs, outputs,
@@ -280,7 +287,9 @@ const Op& Graph<Real>::add(Op prototype) {
         op->fields(detail::RefreshIds{});
         crosstalk::forward(exec, *op);
       },
-      [op](const Exec& exec, const Writes&) {
+      [op](const Exec& exec, const Writes& modes) {
+        if (kLoss && std::count(modes.begin(), modes.end(), Write::add) > 0)
+          throw std::logic_error(std::string("[") + Op::kName + "] shares an input with a later node");
         op->fields(detail::RefreshIds{});
         crosstalk::backward(exec, *op);
       },

@@ -15,8 +15,8 @@
 namespace crosstalk {
 namespace {
 
-/// The finite decimal numbers that stand in `text` where `pattern` has a '#'; nothing where it has another form. Blanks may
-/// stand anywhere but within a number.
+/// The finite decimal numbers that stand in `text` where `pattern` has a '#'; nothing where it has another
+/// form. Blanks may stand anywhere but within a number.
 std::optional<std::vector<double>> numbers_of(std::string_view text, std::string_view pattern) {
   std::vector<double> numbers;
   const auto skip_blanks = [&] {

@@ -8,8 +8,8 @@
 
 namespace crosstalk {
 
-/// "gate.bias = 0; key_embedding = N(0, 0.1^2)": the law of each parameter. Throws std::invalid_argument that says what is
-/// wrong.
+/// "gate.bias = 0; key_embedding = N(0, 0.1^2)": the law of each parameter. Throws std::invalid_argument that
+/// says what is wrong.
 std::map<std::string, Init> inits_of(const std::string& text);
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
-// Nodes of graphs: functions that check shapes, make the output and add the node. Ops without a function here are added
-// as they are (Graph::add).
+// Nodes of graphs: functions that check shapes, make the output and add the node. Ops without a function here
+// are added as they are (Graph::add).
 //
 // Shape errors are bugs of a model, so they throw std::logic_error, naming the op and both shapes.
 // SPDX-License-Identifier: Apache-2.0
@@ -31,8 +31,8 @@ struct BatchTensors {
 template <class Real>
 Variable<Real>* linear(Graph<Real>& g, Variable<Real>* x, Variable<Real>* w, Variable<Real>* b);
 
-/// Lists of where each id of a channel of `ids` stands (embedding/lookup.h), shared by all lookups of the channel. No
-/// node makes them: ModelGraph::prepare() does, when ids have been filled.
+/// Lists of where each id of a channel of `ids` stands (embedding/lookup.h), shared by all lookups of the
+/// channel. No node makes them: ModelGraph::prepare() does, when ids have been filled.
 struct Buckets {
   const Tensor<std::int32_t>* ids = nullptr;
   int channel = 0;
@@ -46,29 +46,18 @@ struct Table {
   int channel;
   Buckets buckets = {};  ///< of the channel; wanted in training on a GPU
 };
-/// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D], or [R,m,D] for each position (m at least T), or nullptr -> [R,B,T,D].
+/// ids int32 [R,B,T,C], tables [R,n,D], bias [R,D], or [R,m,D] for each position (m at least T), or nullptr
+/// -> [R,B,T,D].
 template <class Real>
 Variable<Real>* lookup(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                        const std::vector<Table<Real>>& tables, Variable<Real>* bias);
 
-/// What passes (models/graph/passes.h) want to know of nodes that they replace.
+/// What passes (models/graph/passes.h) want to know of a lookup that they replace.
 template <class Real>
 struct LookupNode {
   const Tensor<std::int32_t>* ids;
   std::vector<Table<Real>> tables;
   Variable<Real>* bias;
-};
-template <class Real>
-struct FeatureMapNode {
-  FeatureMap map;
-  int number;
-  Variable<Real>*x, *omega;
-};
-template <class Real>
-struct NormalizeNode {
-  RowNorm norm;
-  double eps;
-  Variable<Real>* x;
 };
 /// The same, mapped by phi (any but FAVOR+) and normalised, in one op that forms no keys
 /// (fused/table_features.h): [R,B,T,p]. norm nullptr: not normalised. y: where to, or a new variable.
@@ -77,8 +66,8 @@ Variable<Real>* table_features(Graph<Real>& g, const Tensor<std::int32_t>* ids,
                                const std::vector<Table<Real>>& tables, FeatureMap map, int nu,
                                const RowNorm* norm, double eps, Variable<Real>* y = nullptr);
 
-/// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (feature_map/feature_map.h). omega [R,m,d] for FAVOR+, else
-/// nullptr.
+/// phi of rows: [R,B,N,d] -> [R,B,N,p]. number: what the map counts (feature_map/feature_map.h). omega
+/// [R,m,d] for FAVOR+, else nullptr.
 template <class Real>
 Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable<Real>* x,
                             Variable<Real>* omega);
@@ -86,8 +75,9 @@ Variable<Real>* feature_map(Graph<Real>& g, FeatureMap map, int number, Variable
 template <class Real>
 Variable<Real>* normalize(Graph<Real>& g, RowNorm norm, double eps, Variable<Real>* x);
 
-/// Products scale q.k [R,B,Q,T] of feature_map() of the query and feature_map() of lookup(), 0 for tokens not seen, in one
-/// op that writes no keys (fused/table_scores.h). In training the tables must have buckets. a: where to, or a new variable.
+/// Products scale q.k [R,B,Q,T] of feature_map() of the query and feature_map() of lookup(), 0 for tokens not
+/// seen, in one op that writes no keys (fused/table_scores.h). In training the tables must have buckets. a:
+/// where to, or a new variable.
 template <class Real>
 Variable<Real>* table_scores(Graph<Real>& g, double scale, FeatureMap map, int nu,
                              const std::vector<Table<Real>>& tables, Variable<Real>* omega,

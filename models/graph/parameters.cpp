@@ -1,3 +1,4 @@
+// Blocks of parameters: layout, initial values and copies.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/parameters.h"
 

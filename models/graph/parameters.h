@@ -46,8 +46,8 @@ class ParameterBlock {
   int add(const std::string& name, std::vector<int> dims, Init init);
   /// The parameter of that name; added if there is none yet, which must be before allocate().
   int named(const std::string& name, const std::vector<int>& dims, Init init);
-  /// Laws of a study in place of the models' own, by parameter ("gate.bias = 0; key_embedding = N(0, 0.1^2)"). Before
-  /// the parameters are added; throws std::invalid_argument.
+  /// Laws of a study in place of the models' own, by parameter ("gate.bias = 0; key_embedding = N(0,
+  /// 0.1^2)"). Before the parameters are added; throws std::invalid_argument.
   void set_inits(const std::string& text);
   /// Of those, parameters that nobody added.
   std::vector<std::string> unused_inits() const;

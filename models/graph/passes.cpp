@@ -1,3 +1,4 @@
+// Passes: chains of nodes that one op replaces on a GPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/graph/passes.h"
 
@@ -54,6 +55,13 @@ class Links {
   std::map<Variable<Real>*, Node*> made_by_;
   std::map<Variable<Real>*, int> readers_;
 };
+
+template <class Real>
+using Phi = std::shared_ptr<const MapFeatures<Real>>;
+template <class Real>
+Variable<Real>* of(const In<Real>& field) {
+  return static_cast<Variable<Real>*>(field.variable);
+}
 
 /// Calls make(), which adds nodes at the end of the graph, moves them to where `last` stands and removes the
 /// nodes of `chain`.
@@ -115,27 +123,27 @@ bool table_scores_once(Graph<Real>& graph) {
       continue;
     auto *keys = static_cast<Variable<Real>*>(from.k.variable),
          *queries = static_cast<Variable<Real>*>(from.x.variable);
-    FeatureMapNode<Real> key{FeatureMap::identity, 1, keys, nullptr},
-        query{FeatureMap::identity, 1, queries, nullptr};
+    MapFeatures<Real> key, query;
+    key.x = in(keys), query.x = in(queries);
     std::vector<typename Graph<Real>::Node*> chain = {&node};
-    if (const auto* map = links.template alone<FeatureMapNode<Real>>(keys)) {
-      const auto* asked = links.template alone<FeatureMapNode<Real>>(queries);
-      if (!asked || asked->map != map->map || asked->number != map->number) continue;
-      key = *map, query = *asked;
+    if (const auto* map = links.template alone<Phi<Real>>(keys)) {
+      const auto* asked = links.template alone<Phi<Real>>(queries);
+      if (!asked || (*asked)->map != (*map)->map || (*asked)->number != (*map)->number) continue;
+      key = **map, query = **asked;
       chain.push_back(links.maker(keys));
       chain.push_back(links.maker(queries));
     }
-    const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
+    const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     if (!lookup || !scores_from_tables(*lookup, from, key.map, key.number)) continue;
-    chain.push_back(links.maker(key.x));
+    chain.push_back(links.maker(of(key.x)));
     const std::vector<Table<Real>> tables = lookup->tables;  // a copy: the nodes go
     BatchIds batch;
     batch.tokens = lookup->ids, batch.position = from.position.source;
     batch.B = from.B(), batch.T = from.T(), batch.Q = from.Q();
-    Variable<Real>* asked = graph.view(query.x, {batch.B, batch.Q, query.x->value.columns()});
+    Variable<Real>* asked = graph.view(of(query.x), {batch.B, batch.Q, query.x.value.columns()});
     Variable<Real>* a = from.plain() ? graph.view(out(from.a), {batch.B, batch.Q, batch.T}) : nullptr;
     replace(graph, chain, [&] {
-      a = table_scores(graph, from.scale, key.map, key.number, tables, key.omega, asked, batch, a);
+      a = table_scores(graph, from.scale, key.map, key.number, tables, of(key.omega), asked, batch, a);
       if (from.plain()) return;
       Attend<Real> weights = from;
       weights.x = weights.k = {};
@@ -154,25 +162,27 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
   constexpr int kLargest = 2048;  // a warp's features lie in shared memory
   const Links<Real> links(graph);
   for (auto& node : graph.nodes()) {
-    const auto* norm = std::any_cast<NormalizeNode<Real>>(&node.info);
-    const auto* map = norm ? links.template alone<FeatureMapNode<Real>>(norm->x)
-                           : std::any_cast<FeatureMapNode<Real>>(&node.info);
+    const auto* found = std::any_cast<std::shared_ptr<const Normalize<Real>>>(&node.info);
+    const Normalize<Real>* norm = found ? found->get() : nullptr;
+    const auto* map =
+        norm ? links.template alone<Phi<Real>>(of(norm->x)) : std::any_cast<Phi<Real>>(&node.info);
     if (normalised ? !norm : norm || !map) continue;
     if (norm && norm->norm != RowNorm::sum && norm->norm != RowNorm::l2) continue;
     Variable<Real>* y = node.outputs[0];
-    FeatureMapNode<Real> key{FeatureMap::identity, 1, norm ? norm->x : nullptr, nullptr};
+    MapFeatures<Real> key;
+    if (norm) key.x = norm->x;
     std::vector<typename Graph<Real>::Node*> chain = {&node};
     if (map) {
-      key = *map;
-      if (norm) chain.push_back(links.maker(norm->x));
+      key = **map;
+      if (norm) chain.push_back(links.maker(of(norm->x)));
     }
-    const auto* lookup = links.template alone<LookupNode<Real>>(key.x);
+    const auto* lookup = links.template alone<LookupNode<Real>>(of(key.x));
     // One head: a row of features is one row of the tables.
     if (!lookup || lookup->bias || !table_features_cover(key.map) || y->value.columns() > kLargest ||
-        !table_features_fit<Real>(y->value.columns(), key.x->value.columns()) ||
-        lookup->tables[0].rows->value.columns() != key.x->value.columns())
+        !table_features_fit<Real>(y->value.columns(), key.x.value.columns()) ||
+        lookup->tables[0].rows->value.columns() != key.x.value.columns())
       continue;
-    chain.push_back(links.maker(key.x));
+    chain.push_back(links.maker(of(key.x)));
     const std::vector<Table<Real>> tables = lookup->tables;
     const auto* ids = lookup->ids;
     const RowNorm row_norm = norm ? norm->norm : RowNorm::sum;
@@ -185,8 +195,8 @@ bool table_features_once(Graph<Real>& graph, bool normalised) {
   return false;
 }
 
-/// Weights that somebody else reads, looks at or solves with stay; those of few queries are small, and doubles and wide heads
-/// have no tensor cores.
+/// Weights that somebody else reads, looks at or solves with stay; those of few queries are small, and
+/// doubles and wide heads have no tensor cores.
 template <class Real>
 bool attend_mix_once(Graph<Real>& graph) {
   constexpr int kFewest = 16,
@@ -216,8 +226,8 @@ bool attend_mix_once(Graph<Real>& graph) {
   return false;
 }
 
-/// Linear maps of x as one node, where the first of them stood. In float only those that its tiles take, then even one
-/// alone; weights are leaves, each read once.
+/// Linear maps of x as one node, where the first of them stood. In float only those that its tiles take, then
+/// even one alone; weights are leaves, each read once.
 template <class Real>
 bool joined_linear_once(Graph<Real>& graph) {
   using Map = std::shared_ptr<const Linear<Real>>;

@@ -3,11 +3,14 @@
 // A memory says what is computed; a pass knows that a chain has a faster form. Every pass can be switched
 // off, and what it makes is tested against the chain that it replaces:
 //
-//   table_scores    embedding > feature map > products of attend   no keys are written (training on CUDA, few queries)
+//   table_scores    embedding > feature map > products of attend   no keys are written (training on CUDA, few
+//   queries)
 //   table_features  embedding > feature map > norm         features straight from the embedding's rows (CUDA)
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
-//   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float: bf16)
-//   rounded         joined_linear > attend_mix > joined_linear   what lies between is kept as operands (CUDA; bf16)
+//   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
+//   bf16)
+//   rounded         joined_linear > attend_mix > joined_linear   what lies between is kept as operands (CUDA;
+//   bf16)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

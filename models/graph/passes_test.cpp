@@ -191,7 +191,8 @@ TEST(Passes, LeaveManyQueriesAndWideKeysToTheChain) {
   EXPECT_EQ(Chain({2, 5, 1, 8, 5}, FeatureMap::elu1, 1, true, true, "table_scores").replaced, 0);
 }
 
-/// Softmax attention of T tokens as a chain, its output's gradient drawn; `pass`: made one op, which a GPU runs.
+/// Softmax attention of T tokens as a chain, its output's gradient drawn; `pass`: made one op, which a GPU
+/// runs.
 struct Attention {
   using Look = std::function<void(Graph<float>&, Variable<float>*)>;
   Attention(int T, bool biased, bool pass, const Look& beside = {}, Kernel kernel = Kernel::exp,
@@ -286,7 +287,8 @@ TEST(Passes, LeaveWeightsThatSomebodyReads) {
   EXPECT_EQ(Attention(8, false, true).replaced, 0);  // few queries
 }
 
-/// Linear maps of one input: the second's result is read before the third is made; two share a weight, one has another input.
+/// Linear maps of one input: the second's result is read before the third is made; two share a weight, one
+/// has another input.
 struct Maps {
   explicit Maps(bool pass) : block(Device::cpu, 2), graph(Device::cpu, 2, true) {
     block.add("x", {3, 5, 4}, Init::normal(1));

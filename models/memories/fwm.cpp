@@ -39,7 +39,7 @@ Memory fwm() {
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
-            return normalised_read(m, rescaled_read(m, q, k, beta_gate(m, "gate")));
+            return normalised_read(m, fwm_read(m, q, k, beta_gate(m, "gate")));
           }};
 }
 

@@ -21,7 +21,7 @@ struct dpfp : RowMap {
     }
   }
 
-  // d_f_i = sum over j of d_y_j,i f_{i-j} + d_y_j,i+j f_{i+j}: gathered, so that loops vectorise and lanes do not meet.
+  // d_f_i = sum over j of d_y_j,i f_{i-j} + d_y_j,i+j f_{i+j}: gathered; loops vectorise, lanes do not meet.
   template <class Team, class Real>
   CT_HD static void backward(const Team& team, const MapRow<Real>& row, const Real*, const Real* d_y,
                              RowGradient<Real> d_x) {

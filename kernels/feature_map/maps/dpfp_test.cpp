@@ -1,3 +1,4 @@
+// DPFP against its definition, and what its features span.
 // SPDX-License-Identifier: Apache-2.0
 #include <Eigen/QR>
 
@@ -47,7 +48,7 @@ TEST(Dpfp, NonNegativeWithFullRank) {
   }
 }
 
-// In the plane each of the four features lives in one quadrant, and their product is at its largest on the diagonal.
+// In the plane each of the four features lives in one quadrant; their product is largest on the diagonal.
 TEST(Dpfp, FourFeaturesOfThePlaneShareItsQuadrants) {
   for (const auto& [x, y, feature] :
        {std::tuple{1.0, 1.0, 1}, {-1.0, 1.0, 2}, {-1.0, -1.0, 3}, {1.0, -1.0, 0}}) {

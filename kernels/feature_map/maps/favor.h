@@ -1,6 +1,6 @@
-// FAVOR+: phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), or exp(O x) / sqrt(m) alone (Choromanski et al. 2021,
-// arXiv 2009.14794), with O [m,d] random (ops/favor_features.h). It estimates exp(q.k), as the code of Schlag, Irie,
-// Schmidhuber 2021 does: no d^(-1/4) scaling. |x|^2 is summed beside the product O x: ops/feature_map_{cpu,cuda}.
+// FAVOR+: phi(x) = exp(-|x|^2/2) [exp(O x); exp(-O x)] / sqrt(2 m), or exp(O x) / sqrt(m) alone (Choromanski
+// et al. 2021, arXiv 2009.14794), with O [m,d] random (ops/favor_features.h). It estimates exp(q.k), as the
+// code of Schlag, Irie, Schmidhuber 2021 does: no d^(-1/4) scaling. |x|^2 is summed beside the product O x.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/map_file.h"

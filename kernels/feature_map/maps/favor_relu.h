@@ -1,5 +1,6 @@
-// Generalised FAVOR with ReLU: phi(x) = (relu(d^(-1/4) O x) + 1e-3) / sqrt(m), O [m,d] random (Choromanski et al. 2021,
-// arXiv 2009.14794; 1e-3 as in the released code). phi(q).phi(k) estimates the arc-cosine kernel of order 1, not exp(q.k).
+// Generalised FAVOR with ReLU: phi(x) = (relu(d^(-1/4) O x) + 1e-3) / sqrt(m), O [m,d] random (Choromanski et
+// al. 2021, arXiv 2009.14794; 1e-3 as in the released code). phi(q).phi(k) estimates the arc-cosine kernel of
+// order 1, not exp(q.k).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/map_file.h"

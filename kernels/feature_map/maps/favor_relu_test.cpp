@@ -1,3 +1,4 @@
+// FAVOR+ with ReLU against its definition.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
@@ -13,8 +14,8 @@ Numbers favor_relu(const Numbers& u, int d, const Numbers&) {
 }
 CROSSTALK_MAP_ORACLE(favor_relu, favor_relu, {7, 4}, {33, 16});
 
-// E relu(w.q) relu(w.k) = |q||k| (sin a + (pi - a) cos a) / (2 pi) at an angle a, E relu(w.q) = |q| / sqrt(2 pi) (Cho and
-// Saul 2009); with d^(-1/4) for each factor, and 1e-3 added.
+// E relu(w.q) relu(w.k) = |q||k| (sin a + (pi - a) cos a) / (2 pi) at an angle a, E relu(w.q) = |q| / sqrt(2
+// pi) (Cho and Saul 2009); with d^(-1/4) for each factor, and 1e-3 added.
 TEST(FavorRelu, EstimatesTheArcCosineKernel) {
   const int d = 4, m = 8;
   const Numbers q = {0.5, -0.3, 0.8, 0.1}, k = {0.2, 0.7, 0.4, -0.6};

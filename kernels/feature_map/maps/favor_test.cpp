@@ -1,4 +1,4 @@
-// Its law, E phi(q).phi(k) = exp(q.k), stands in feature_map/favor_features_test.cpp with that of the random matrix.
+// Its law, E phi(q).phi(k) = exp(q.k), stands in favor_features_test.cpp with that of the random matrix.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 

@@ -1,5 +1,5 @@
-// Hedgehog: phi(x) = softmax([2 u; -2 u]), u = W x + b learned, W the identity at first (Zhang et al. 2024, arXiv
-// 2402.04347); variant exp: [exp(u); exp(-u)].
+// Hedgehog: phi(x) = softmax([2 u; -2 u]), u = W x + b learned, W the identity at first (Zhang et al. 2024,
+// arXiv 2402.04347); variant exp: [exp(u); exp(-u)].
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/map_file.h"

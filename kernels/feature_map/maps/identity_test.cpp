@@ -1,3 +1,4 @@
+// The identity against itself.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 

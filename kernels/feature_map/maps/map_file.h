@@ -1,10 +1,11 @@
-// What a feature map's file says. kernels/feature_map/maps/NAME.h holds one struct maps::NAME: phi and its derivative for the CPU and
-// CUDA, and info() for the program's help, studies and checks. The build finds it, and NAME_test.cpp beside it.
+// What a feature map's file says. kernels/feature_map/maps/NAME.h holds one struct maps::NAME: phi and its
+// derivative for the CPU and CUDA, and info() for the program's help, studies and checks. The build finds it,
+// and NAME_test.cpp beside it.
 //
 // Three families:
-//   EntryMap  y_i = f(x_i): argument, value and pull below. Every kernel that maps features takes it from there.
-//   RowMap    y = f(x) of a whole row: forward and backward below, by a team of lanes (one on the CPU, a warp on CUDA).
-//   FusedMap  phi wants x and its random projection together: code of its own in feature_map/feature_map_{cpu,cuda}.
+//   EntryMap  y_i = f(x_i): argument, value and pull below, for every kernel that maps features.
+//   RowMap    y = f(x) of a whole row: forward and backward below, by a team of lanes (CPU: one, CUDA: 32).
+//   FusedMap  phi wants x and its random projection together: code of its own in feature_map_{cpu,cuda}.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -51,13 +52,14 @@ struct RowGradient {
   CT_HD void operator()(int i, Real g) const { d_x[i] = mode == Write::add ? d_x[i] + g : g; }
 };
 
-///   static std::int64_t width(std::int64_t d, int number, std::int64_t m);  // p; d: width of the rows it gets
+///   static std::int64_t width(std::int64_t d, int number, std::int64_t m);  // p, of rows of width d
 ///   CT_HD static std::int64_t work(std::int64_t d, int lanes);
 ///   template <class Team, class Real> CT_HD static void forward(const Team&, const MapRow<Real>&, Real* y);
-///   template <class Team, class Real> CT_HD static void backward(const Team&, const MapRow<Real>&, const Real* y,
+///   template <class Team, class Real> CT_HD static void backward(const Team&, const MapRow<Real>&, const
+///   Real* y,
 ///                                                               const Real* d_y, RowGradient<Real> d_x);
-/// A team has `kLanes`, `lane`, each(begin, end, f): f(i) for this lane's own i; sum(x) and max(x) over lanes; and
-/// sync(), after which a lane sees what others wrote into `work`.
+/// A team has `kLanes`, `lane`, each(begin, end, f): f(i) for this lane's own i; sum(x) and max(x) over
+/// lanes; and sync(), after which a lane sees what others wrote into `work`.
 struct RowMap {
   static constexpr Family kFamily = Family::row;
 };

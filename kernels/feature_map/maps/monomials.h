@@ -1,8 +1,8 @@
-// All monomials up to degree n of a row, weighted: feature maps whose product phi(q).phi(k) is a polynomial of q.k.
+// All monomials up to degree n of a row, weighted: maps whose product phi(q).phi(k) is a polynomial of q.k.
 //
-// With x_0 = 1 they are the products x_{i_1} ... x_{i_n}, d >= i_1 >= ... >= i_n >= 0: C(d + n, n) of them, in the order
-// of the last index first, (0,0), (1,0), (1,1), (2,0), ... The number of (i_1, ..., i_n) is the sum of
-// C(i_k + n - k, n - k + 1).
+// With x_0 = 1 they are the products x_{i_1} ... x_{i_n}, d >= i_1 >= ... >= i_n >= 0: C(d + n, n) of them,
+// in the order of the last index first, (0,0), (1,0), (1,1), (2,0), ... The number of (i_1, ..., i_n) is the
+// sum of C(i_k + n - k, n - k + 1).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/map_file.h"
@@ -43,7 +43,8 @@ struct Monomial {
   }
 };
 
-/// Weight gives phi its factors: `weight(factor k, index i_k, how many of the same so far, n)`, whose product's root it is.
+/// Weight gives phi its factors: `weight(factor k, index i_k, how many of the same so far, n)`, whose
+/// product's root it is.
 template <class Weight>
 struct Monomials : RowMap {
   static std::int64_t width(std::int64_t d, int n, std::int64_t) { return multisets(d + 1, n); }
@@ -150,8 +151,8 @@ struct Monomials : RowMap {
     return std::sqrt(weight);
   }
 
-  /// Degree 2 for lanes that share a row: monomial (i, j) is number i (i + 1) / 2 + j, neighbours in memory are made by
-  /// neighbours, and each lane sums up the gradients of its own entries.
+  /// Degree 2 for lanes that share a row: monomial (i, j) is number i (i + 1) / 2 + j, neighbours in memory
+  /// are made by neighbours, and each lane sums up the gradients of its own entries.
   template <class Real>
   struct Pairs {
     Real none, one, square, product;  ///< roots of the weights of (0,0), (i,0), (i,i), (i,j)

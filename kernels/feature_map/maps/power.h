@@ -1,5 +1,5 @@
-// (1 + q.k / n)^n, exactly: features sqrt(n! / ((n - |a|)! a! n^|a|)) x^a for all monomials up to degree n. It goes to
-// exp(q.k) as n grows, and is not negative for even n.
+// (1 + q.k / n)^n, exactly: features sqrt(n! / ((n - |a|)! a! n^|a|)) x^a for all monomials up to degree n.
+// It goes to exp(q.k) as n grows, and is not negative for even n.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/monomials.h"

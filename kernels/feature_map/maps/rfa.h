@@ -1,6 +1,6 @@
-// Random feature attention: phi(x) = sqrt(e / m) [sin(O u); cos(O u)], u = x / |x|, O [m,d] random (Peng et al. 2021, arXiv
-// 2103.02143). phi(q).phi(k) estimates exp(q.k / (|q||k|)): the Gaussian kernel of unit vectors, e^-1 of which sqrt(e) takes
-// back. The paper's learned temperature is left out; features change sign.
+// Random feature attention: phi(x) = sqrt(e / m) [sin(O u); cos(O u)], u = x / |x|, O [m,d] random (Peng et
+// al. 2021, arXiv 2103.02143). phi(q).phi(k) estimates exp(q.k / (|q||k|)): the Gaussian kernel of unit
+// vectors, e^-1 of which sqrt(e) takes back. Without the paper's learned temperature. Features change sign.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/map_file.h"

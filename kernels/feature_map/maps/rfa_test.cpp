@@ -1,3 +1,4 @@
+// Random Fourier features against their definition and the kernel that they approach.
 // SPDX-License-Identifier: Apache-2.0
 #include <complex>
 

@@ -1,3 +1,4 @@
+// SiLU against its definition.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 

@@ -1,5 +1,5 @@
-// Taylor: phi(q).phi(k) = sum over m <= n of (q.k)^m / m!, exactly: features x^a / sqrt(a!) for all monomials up to degree n.
-// The series of exp(q.k), without the d^(-1/4) of Based (Arora et al. 2024).
+// Taylor: phi(q).phi(k) = sum over m <= n of (q.k)^m / m!, exactly: features x^a / sqrt(a!) for all monomials
+// up to degree n. The series of exp(q.k), without the d^(-1/4) of Based (Arora et al. 2024).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/feature_map/maps/monomials.h"

@@ -1,3 +1,4 @@
+// The Taylor series of e^{q.k}: monomials against weights from factorials, and their product.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/feature_map/maps/taylor.h"
 
@@ -6,32 +7,12 @@
 namespace crosstalk::checks {
 namespace {
 
-/// The feature of x_0^a_0 x_1^a_1 ..., x_0 = 1.
-double feature(const Numbers& x, const std::vector<int>& a) {
-  double weight = 1;
-  for (std::size_t v = 1; v < a.size(); ++v) weight /= std::tgamma(a[v] + 1);
-  double y = std::sqrt(weight);
-  for (std::size_t v = 1; v < a.size(); ++v) y *= std::pow(x[v - 1], a[v]);
-  return y;
-}
-
-/// All exponents a of degree n in x_0 .. x_last, the exponent of the last variable slowest: as they lie.
-void each_exponent(int last, int n, std::vector<int>& a, const std::function<void()>& visit) {
-  if (last == 0) {
-    a[0] = n;
-    visit();
-    return;
-  }
-  for (a[static_cast<std::size_t>(last)] = 0; a[static_cast<std::size_t>(last)] <= n;
-       ++a[static_cast<std::size_t>(last)])
-    each_exponent(last - 1, n - a[static_cast<std::size_t>(last)], a, visit);
-}
-
 Numbers taylor(const Numbers& x, int n, const Numbers&) {
-  Numbers y;
-  std::vector<int> a(x.size() + 1, 0);
-  each_exponent(static_cast<int>(x.size()), n, a, [&] { y.push_back(feature(x, a)); });
-  return y;
+  return monomials(x, n, [](const std::vector<int>& a) {
+    double weight = 1;
+    for (std::size_t v = 1; v < a.size(); ++v) weight /= std::tgamma(a[v] + 1);
+    return weight;
+  });
 }
 CROSSTALK_MAP_ORACLE(taylor, taylor, {1, 1}, {5, 1}, {4, 2}, {16, 2}, {7, 3}, {1, 4}, {3, 5}, {2, 8});
 
@@ -42,25 +23,7 @@ double polynomial(double s, int n) {
   return sum;
 }
 
-TEST(Taylor, TheProductOfFeaturesIsThePolynomialOfTheProduct) {
-  for (const int n : {1, 2, 3, 4, 6}) {
-    for (const int d : {1, 3, 6}) {
-      const auto size = static_cast<std::size_t>(d);
-      const Numbers q = normal_numbers(size, 5), k = normal_numbers(size, 6);
-      const Numbers a = features_of(FeatureMap::taylor, n, q, d),
-                    b = features_of(FeatureMap::taylor, n, k, d);
-      const double scale = std::sqrt(dot(a, a) * dot(b, b));
-      EXPECT_NEAR(dot(a, b), polynomial(dot(q, k), n), 1e-14 * scale) << "n = " << n << ", d = " << d;
-    }
-  }
-}
-
-// C(d + n, n) features: none is written twice, as in the full tensor power.
-TEST(Taylor, HasAsManyFeaturesAsThereAreMonomials) {
-  for (const auto& [d, n, p] :
-       {std::tuple{64, 1, 65}, {64, 2, 2145}, {16, 4, 4845}, {8, 8, 12870}, {3, 2, 10}})
-    EXPECT_EQ(map_width(FeatureMap::taylor, d, n, 0), p);
-}
+TEST(Taylor, MonomialsMakeThePolynomial) { expect_monomials(FeatureMap::taylor, polynomial); }
 
 // The kernel is positive for even n, whatever q.k: its minimum is 0.5 at n = 2.
 TEST(Taylor, EvenDegreesArePositive) {
