@@ -136,7 +136,8 @@ std::set<Value> reaching(const std::vector<Value>& roots, const std::function<bo
 bool holds(Value root, const std::function<bool(Value)>& leaf);
 bool has_state(Value root);
 
-/// Gradients of a sum of products (output, its gradient) by `wanted`, which are leaves to it; nullptr where nothing depends.
+/// Gradients of a sum of products (output, its gradient) by `wanted`, which are leaves to it; nullptr where
+/// nothing depends.
 /// They are nodes of the same graph, so they may be differentiated again.
 std::vector<Value> gradients(LawGraph& graph, const std::vector<std::pair<Value, Value>>& outputs,
                              const std::vector<Value>& wanted);

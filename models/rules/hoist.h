@@ -1,6 +1,7 @@
 // Numbers and vectors of a law as nodes of a model's graph, for all tokens or all queries at once.
 //
-// A vector over n is [B,T,H,n], a number [B,T,H,1]; what a head learns is [1,1,H,n]. What belongs to tokens meets what
+// A vector over n is [B,T,H,n], a number [B,T,H,1]; what a head learns is [1,1,H,n]. What belongs to tokens
+// meets what
 // belongs to queries as Mixer::at_queries() has it: that of the last token seen.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

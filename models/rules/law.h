@@ -51,15 +51,18 @@ struct Law {
 std::unique_ptr<Law> parse_law(const std::vector<std::string>& steps,
                                const std::vector<NamedNumber>& numbers = {});
 
-/// Steps that give the same law: the states, a step for each learned quantity, for each value that is needed twice (x1, x2,
-/// ...), for each state, and the reading. Spaces, parentheses, spelling of numbers and names of values do not count.
+/// Steps that give the same law: the states, a step for each learned quantity, for each value that is needed
+/// twice (x1, x2,
+/// ...), for each state, and the reading. Spaces, parentheses, spelling of numbers and names of values do
+/// not count.
 std::vector<std::string> canonical(const Law& law);
 /// "token(K, rank = d)"
 std::string learned_text(const Learned& one);
 /// An expression, with learned quantities by their names.
 std::string expression_text(const Law& law, Value root);
 
-/// The law and its canonical text in one string, steps joined by "; ". Throws LawError, also where that does not read back.
+/// The law and its canonical text in one string, steps joined by "; ". Throws LawError, also where that does
+/// not read back.
 struct Accepted {
   std::unique_ptr<Law> law;
   std::string text;

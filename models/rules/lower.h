@@ -1,4 +1,5 @@
-// A law in a graph: what needs no state is made for all tokens at once, and states become calls of the engines.
+// A law in a graph: what needs no state is made for all tokens at once, and states become calls of the
+// engines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "models/engines.h"

@@ -42,7 +42,8 @@ struct StatePlan {
   std::string reason = {};  ///< why it is neither
 };
 
-/// A product of a state with a vector, which the reading asks for. Nodes of kind input called `name` stand for it.
+/// A product of a state with a vector, which the reading asks for. Nodes of kind input called `name` stand
+/// for it.
 struct Asked {
   std::string name, state;
   Value query;
