@@ -42,8 +42,15 @@ std::vector<int> dims_of(const Memory& memory, const std::string& shape, const A
                                      {'K', s.K}, {'V', s.V}, {'M', hidden(s.K)}, {'L', kLevels}};
   const ApplySizes with = with_letters(memory, s, {});
   std::vector<int> dims;
-  for (const char letter : shape) {
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const char letter = shape[i];
     if (letter == '[' || letter == ',' || letter == ']') continue;
+    if (std::isdigit(static_cast<unsigned char>(letter))) {  // a size of a law (models/rules/)
+      std::size_t length = 0;
+      dims.push_back(std::stoi(shape.substr(i), &length));
+      i += length - 1;
+      continue;
+    }
     if (const auto own = with.letters.find(letter); own != with.letters.end()) {
       dims.push_back(own->second);
       continue;

@@ -5,6 +5,7 @@
 
 #include "kernels/base/narrow.h"
 #include "models/memories/memory_file.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 namespace {
@@ -69,10 +70,8 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       x_(x),
       asking_(asking),
       layer_(layer),
-      rate_(memory_named(options_.get_string("memory.name")).keeps_keys
-                ? options_.get_double("model.weight_dropout")
-                : 0),
-      own_keys_(memory_named(options_.get_string("memory.name")).own_keys),
+      rate_(memory_of(options_).keeps_keys ? options_.get_double("model.weight_dropout") : 0),
+      own_keys_(memory_of(options_).own_keys),
       parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
         return weights_.leaf(name, dims, init);
       }) {}

@@ -11,6 +11,7 @@
 #include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 namespace {
@@ -125,7 +126,7 @@ template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   return !every_row_ && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
-         !memory_named(kind.options.get_string("memory.name")).own_token;
+         !memory_of(kind.options).own_token;
 }
 
 template <class Real>
@@ -136,7 +137,7 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
   if (kind.conv) return base_conv(weights, x);
   LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer);
   const Var<Real> o =
-      mixer.finished(build_memory(memory_named(kind.options.get_string("memory.name")), mixer));
+      mixer.finished(build_memory(memory_of(kind.options), mixer));
   return weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
 }
 

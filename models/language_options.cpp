@@ -8,6 +8,7 @@
 #include "kernels/base/error.h"
 #include "models/memories/memory_file.h"
 #include "models/model_parts.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 
@@ -138,7 +139,7 @@ std::int64_t language_state(const Options& options, std::int64_t length) {
       continue;
     }
     const std::int64_t heads = heads_of(o), values = o.get_int("model.d_value") / heads;
-    floats += heads * memory_named(o.get_string("memory.name")).state(o, head_d_dot(o), values, length) +
+    floats += heads * memory_of(o).state(o, head_d_dot(o), values, length) +
               parts_state(o, values);
   }
   return floats;

@@ -58,7 +58,8 @@ void check_by_building(const Options& options) {
   }
 }
 
-// What the registry adds to what a file says: options of parts and of forms.
+}  // namespace
+
 Memory completed(Memory memory) {
   std::vector<OptionSpec> options;
   for (const Part& part : memory.parts)
@@ -71,8 +72,6 @@ Memory completed(Memory memory) {
   memory.options = std::move(options);
   return memory;
 }
-
-}  // namespace
 
 const char* title_of(Family family) {
   switch (family) {

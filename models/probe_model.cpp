@@ -14,13 +14,14 @@
 #include "models/build.h"
 #include "models/levels.h"
 #include "models/model_parts.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 namespace {
 
 // Attention that exponentiates: other kernels keep the products as they are.
 bool exponentiates(const Options& options) {
-  if (!find_memory(options.get_string("memory.name"))->states.empty()) return false;
+  if (!memory_of(options).states.empty()) return false;
   for (const char* key : {"memory.kernel", "memory.kappa2"}) {
     if (options.has(key) && !options.get_string(key).starts_with("exp")) return false;
   }
@@ -72,7 +73,7 @@ class ProbeMixer final : public Mixer<Real> {
       : Mixer<Real>(target.graph, options_, sizes),
         target_(target),
         parameters_(parameters),
-        memory_(memory_named(options_.get_string("memory.name"))),
+        memory_(memory_of(options_)),
         key_codes_(leaf("key_codes", {keys, d}, Init::normal(1))),
         value_codes_(leaf("value_codes", {values, V}, Init::normal(1))) {}
 
@@ -300,7 +301,7 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
   sizes.V = narrow<int>(value_size(options_, 0), "model.probe_values");
   sizes.N = options_.has("memory.writes") ? narrow<int>(options_, "memory.writes") : 1;
   ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values);
-  const Var<Real> o = build_memory(memory_named(options_.get_string("memory.name")), mixer);
+  const Var<Real> o = build_memory(memory_of(options_), mixer);
   const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),
                                {B, shape.Q, 1, sizes.V})};
 

@@ -10,6 +10,7 @@
 #include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/model_parts.h"
+#include "models/rules/rule_memory.h"
 
 namespace crosstalk {
 
@@ -42,7 +43,7 @@ class RetrievalMixer final : public Mixer<Real> {
         second_key_(second_key),
         embedding_size_(narrow<int>(options_, "model.embedding")),
         inputs_(values + embedding_size_ * (second_key ? 2 : 1)),
-        init_(memory_named(options_.get_string("memory.name")).projection_init),
+        init_(memory_of(options_).projection_init),
         parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
           return leaf(name, dims, init);
         }) {
@@ -52,7 +53,7 @@ class RetrievalMixer final : public Mixer<Real> {
     by_value_ = lists(batch.tokens, B * T, channel_value, values);
     if (second_key_) by_second_ = lists(batch.tokens, B * T, channel_second_key, keys_);
     // The order of nodes is the order in which gradients of the embedding are summed: it stays.
-    const Memory& memory = memory_named(options_.get_string("memory.name"));
+    const Memory& memory = memory_of(options_);
     if (memory.own_queries) queries_ = make_queries();
     if (memory.own_keys)
       key_tables_ = tables("key_projection", N * H * d, projection(inputs_), fan_in(inputs_));
@@ -282,7 +283,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   result->feature_draw = g.integers({1});
 
   RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_, look);
-  const Var<Real> o = mixer.finished(build_memory(memory_named(options_.get_string("memory.name")), mixer));
+  const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
   result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
   g.keep(result->output);
   result->loss = squared_loss(g, result->output, batch);

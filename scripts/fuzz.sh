@@ -9,7 +9,7 @@ usage() {
 usage: bash scripts/fuzz.sh [--runs N] [--seconds T] [--seed S] [TARGET...]
 
 Builds the fuzz targets (study, set, record, mark: store.json, state: saved states, stack: model.stack, init: model.init,
-segments: task.segments, published: CSV, request, claims) with clang under AddressSanitizer and
+segments: task.segments, rule: memory.law, published: CSV, request, claims) with clang under AddressSanitizer and
 UndefinedBehaviorSanitizer in build/fuzz, and runs each until N executions (default 100000) or T seconds (default
 600) are over. Corpora stay in build/fuzz/corpus. Prints the executions of each. Exit code 0: no finding; 77: there
 is no clang with its fuzzer (apt install clang libclang-rt-14-dev).
@@ -23,11 +23,11 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=$2; shift 2 ;;
     --seed) seed=$2; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    study | set | record | mark | state | stack | init | segments | published | request | claims) targets+=("$1"); shift ;;
+    study | set | record | mark | state | stack | init | segments | rule | published | request | claims) targets+=("$1"); shift ;;
     *) usage >&2; die "unknown argument '$1'" ;;
   esac
 done
-if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state stack init segments published request claims); fi
+if [ ${#targets[@]} -eq 0 ]; then targets=(study set record mark state stack init segments rule published request claims); fi
 
 compiler=""
 probe=$(mktemp -d)
@@ -64,6 +64,7 @@ JSON
     state) printf '%s\n%s' '{"version":1,"id":"ct-1","steps":15,"evaluations":1,"strikes":0,"best":[4602678819172646912],"report":[0,0,0,0,0,0,4617315517961601024,0],"bytes":4,"curves":{"eval_loss":{"x":[4621819117588971520],"y":[4602678819172646912]},"eval_accuracy":{"x":[4621819117588971520],"y":[0]},"eval_exact":{"x":[4621819117588971520],"y":[0]},"train_loss":{"x":[4621819117588971520],"y":[0]}}}' abcd >"$2/a" ;;
     stack) printf 'base_conv memory(heads=2, short_conv=qkv) sliding_window(window=16)' >"$2/a" ;;
     init) printf 'gate.bias = 0.5; key_embedding = N(0, 0.1^2); a = U(-1, 1); b = log U(1, 16); c = softplus^-1(exp U(log 0.001, log 0.1))' >"$2/a" ;;
+    rule) printf 'beta = token; S += sigmoid(beta) (v - S k) k^T; read S q' >"$2/a"; printf 'state z[K]; z = 0.5 z + k; S = S diag(exp(-softplus(token(K, rank = d)))) + v k^T; e = S k - v; S -= c grad(0.5 sum(e * e), S); read layernorm(S q) / max(abs(z^T q), 1)' >"$2/b" ;;
     segments) printf '64:4:100000 128:8:20000' >"$2/a"; printf '32 64 128' >"$2/b" ;;
     published)
       head -5 "$root/results/published/literature/schlag2021_final_losses.csv" >"$2/a"

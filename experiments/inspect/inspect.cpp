@@ -12,6 +12,7 @@
 
 #include "models/memory.h"
 #include "models/model.h"
+#include "models/rules/rule_memory.h"
 #include "tasks/sequence_buffer.h"
 
 namespace crosstalk {
@@ -186,7 +187,7 @@ class Inspector {
   void add_tensor(const std::string& name, const Tensor<double>& tensor) {
     add(name, dims_of(tensor), values_of(tensor));
     InspectArray& array = result_.arrays.back();
-    const Memory& kind = *find_memory(config_.get_string("memory.name"));
+    const Memory& kind = memory_of(config_);
     for (const MemoryInput& input : kind.inputs) {
       if (input.name != name) continue;
       array.shape = shape_of(input.per);

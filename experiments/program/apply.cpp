@@ -1,6 +1,7 @@
 // crosstalk apply: one memory, forward and backward, on tensors from files.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/apply_model.h"
+#include "models/rules/rule_memory.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,7 +38,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
-const Memory& memory_of(const std::string& name) {
+const Memory& named(const std::string& name) {
   if (const Memory* kind = find_memory(name)) return *kind;
   std::vector<std::string> names;
   for (const Memory& kind : all_memories()) names.push_back(kind.name);
@@ -298,6 +299,19 @@ void warn_of_overflow(const std::map<std::string, Array>& results, Console& cons
     print_warning(console, fmt::format("NaN or infinity in {}, from inputs that are finite", some_of(names)));
 }
 
+/// The memory with what its settings decide: of `rule` that of its law.
+const Memory& with_settings(const Memory& kind, const std::map<std::string, OptionValue>& given) {
+  Options options;
+  options.set("memory.name", kind.name);
+  fill_defaults(options, "memory", kind.options);
+  for (const auto& [name, value] : given) options.set("memory." + name, value);
+  try {
+    return memory_of(options);
+  } catch (const OptionError& error) {
+    throw UsageError(fmt::format("apply: {}: {}", error.key, error.what()));
+  }
+}
+
 /// Whole or not at all.
 void write_array(const fs::path& path, const Array& array, bool is_double) {
   write_whole(FileSystem::real(), path,
@@ -307,10 +321,11 @@ void write_array(const fs::path& path, const Array& array, bool is_double) {
 }
 
 int run_apply(const Arguments& arguments, Console& console) {
-  const Memory& kind = memory_of(arguments.positional.at(0));
+  const Memory& registered = named(arguments.positional.at(0));
   if (!arguments.has("in") || !arguments.has("out"))
     throw UsageError("apply: needs --in DIR with q.npy, k.npy, v.npy and the memory's gates, and --out DIR");
-  std::map<std::string, OptionValue> given = settings_of(kind, arguments);
+  std::map<std::string, OptionValue> given = settings_of(registered, arguments);
+  const Memory& kind = with_settings(registered, given);
   const std::string form = arguments.get("form", "automatic"), precision = arguments.get("precision", "fp64");
   if (form != "automatic") {
     const std::vector<std::string> forms = apply_forms(kind);

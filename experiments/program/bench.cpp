@@ -26,6 +26,7 @@
 #include "kernels/base/parallel.h"
 #include "models/memory.h"
 #include "models/probe_model.h"
+#include "models/rules/rule_memory.h"
 #include "tasks/task.h"
 
 namespace crosstalk::program {
@@ -364,7 +365,7 @@ double step_flops(const Run& run) {
   const auto d = static_cast<double>(run.config.get_int("model.d_key"));
   const auto B = static_cast<double>(run.config.get_int("train.batch"));
   const auto heads = static_cast<double>(run.config.get_int("model.heads"));
-  const Memory& memory = memory_named(run.config.get_string("memory.name"));
+  const Memory& memory = memory_of(run.config);
   const double K = (run.d_dot > 0 ? static_cast<double>(run.d_dot) : d) / heads,
                V = vocabulary.values / heads;
   return (vocabulary.second_key ? 12 : 6) * S * e * d + 6 * B * e * d +

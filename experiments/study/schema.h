@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct SchemaTask {
 };
 
 /// A memory as the reader of studies sees it (Memory without what builds it).
+/// What is wrong with a law given as text, and where: step and column count from 1.
+struct LawRefusal {
+  int step = 1, column = 1;
+  std::string message;
+};
+
 struct SchemaMemory {
   std::string name;
   std::vector<OptionSpec> options;                         ///< under "memory.", without "name"
@@ -38,6 +45,8 @@ struct SchemaMemory {
   std::function<std::int64_t(const Options&)> d_dot = {};  ///< of resolved options; may be empty
   /// Of resolved options, values and length of an evaluation sequence; may be empty.
   std::function<std::int64_t(const Options&, std::int64_t, std::int64_t)> state_size = {};
+  /// Of a memory whose option `law` is a list of steps; one string has all steps. Empty for others.
+  std::function<std::optional<LawRefusal>(const std::vector<std::string>&)> refused_law = {};
 };
 
 struct Schema {

@@ -102,6 +102,34 @@ class Reader {
     return {flat.node->value, {flat.at, -1}};
   }
 
+  /// A law: a list of strings, a step each, or one string. What is wrong is said at its place in the file.
+  Setting law(const SchemaMemory& kind, const Flat& flat) const {
+    const bool list = flat.node->kind == Kind::array;
+    std::vector<std::string> steps;
+    std::vector<Position> places;
+    for (const TomlNode& item : list ? flat.node->items : std::vector<TomlNode>{*flat.node}) {
+      const auto* step = std::get_if<std::string>(&item.value);
+      if (item.kind != Kind::scalar || !step)
+        blame_.fail(item.at, "law is a list of strings, one a step: law = [\"S += v k^T\", \"read S q\"]");
+      if (list && step->find(';') != std::string::npos)
+        blame_.fail(item.at,
+                    "each string of law is one step; write what stands behind ; as a string of its own");
+      steps.push_back(*step);
+      places.push_back(item.at);
+    }
+    if (steps.empty())
+      blame_.fail(flat.at, "law has no steps; the least is law = [\"S += v k^T\", \"read S q\"]");
+    if (const auto refusal = kind.refused_law(steps)) {
+      const std::size_t step = list ? static_cast<std::size_t>(refusal->step) - 1 : 0;
+      Position at = places.at(step);
+      at.column += refusal->column;  // behind the quote
+      blame_.fail(at, fmt::format("{}: {}", steps[step].size() > 80 ? "law" : steps[step], refusal->message));
+    }
+    std::string all;
+    for (const std::string& step : steps) all += (all.empty() ? "" : "; ") + step;
+    return {all, {flat.at, -1}};
+  }
+
   std::string text(const TomlEntry& entry) const {
     if (const auto* string = std::get_if<std::string>(&entry.node.value);
         string && entry.node.kind == Kind::scalar) {
@@ -267,7 +295,7 @@ class Reader {
       } else {
         check_key(key, flat.at);
       }
-      const Setting setting = scalar(flat);
+      const Setting setting = key == "memory.law" && kind->refused_law ? law(*kind, flat) : scalar(flat);
       add(memory.settings, key, setting);
       if (const OptionSpec* spec = find_option(schema_, "", memory.name, key)) {
         try {

@@ -5,6 +5,7 @@
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
 #include "models/memory.h"
+#include "models/rules/rule_memory.h"
 #include "tasks/task.h"
 
 namespace crosstalk {
@@ -26,12 +27,22 @@ Schema registries() {
   Schema schema;
   for (const TaskKind& kind : task_kinds()) schema.tasks.push_back(schema_task(kind));
   for (const Memory& memory : all_memories()) {
-    schema.memories.push_back({memory.name, memory.options,
+    schema.memories.push_back({memory.name,
+                               memory.options,
                                [&memory](Options& options) { memory.resolve(options); },
                                [&memory](const Options& options) { return memory.d_dot(options); },
                                [&memory](const Options& options, std::int64_t values, std::int64_t length) {
                                  return memory.state_size(options, values, length);
-                               }});
+                               },
+                               {}});
+  }
+  for (SchemaMemory& memory : schema.memories) {
+    if (memory.name != "rule") continue;
+    memory.refused_law = [](const std::vector<std::string>& steps) -> std::optional<LawRefusal> {
+      const auto error = rules::refused_law(steps);
+      if (!error) return {};
+      return LawRefusal{error->step, error->column, error->what()};
+    };
   }
   schema.model = model_options();
   schema.train = train_options();

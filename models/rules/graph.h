@@ -1,0 +1,148 @@
+// The operations of a law as a graph: equal operations are one node.
+//
+// Rewrites by shape and structure alone keep a rank-one or diagonal factor from becoming a matrix:
+//   A diag(a), diag(a) A      scale columns and rows
+//   A (B + x y^T)             A B + (A x) y^T
+//   s (A B)                   numbers meet each other first, then the smaller side
+//   transposes                go to the leaves
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace crosstalk::rules {
+
+/// Rows and columns: kK, kV or a whole number. Compared by name, not by value.
+inline constexpr int kK = -1, kV = -2;
+struct Shape {
+  int rows = 1, columns = 1;
+  bool number() const { return rows == 1 && columns == 1; }
+  bool vector() const { return columns == 1 && rows != 1; }
+  Shape transposed() const { return {columns, rows}; }
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+};
+std::string size_text(int size);      ///< "K", "V", "6"
+std::string shape_text(Shape shape);  ///< "a vector over K"
+std::string sizes_text(Shape shape);  ///< "V, K"; "K" of a vector
+
+enum class Kind {
+  // leaves
+  number,  ///< `value`, or the number called `name`
+  ones,
+  eye,
+  given,  ///< q, k, v
+  state,  ///< as it was before the token's step; in the reading: as it is then
+  token,
+  asking,
+  parameter,
+  input,  ///< of a program: what was worked out before; `name` says what
+  // entry by entry
+  add,
+  sub,
+  mul,
+  div,
+  max,
+  min,
+  neg,
+  map,  ///< `name` says which
+  // products
+  matmul,
+  transpose,
+  columns,  ///< a diag(x)
+  rows,     ///< diag(x) a: the args are a, x
+  diag,
+  diagonal,
+  // of a whole value
+  sum,
+  fill,
+  row_sums,
+  softmax,
+  unit,
+};
+
+struct Node {
+  Kind kind;
+  std::vector<const Node*> args;
+  double value = 0;
+  std::string name;
+  Shape shape;
+  int id = 0, depth = 1;
+  bool is_leaf() const { return args.empty(); }
+};
+using Value = const Node*;
+
+/// Shapes that do not fit, and perhaps what would be right; who catches it knows where.
+struct ShapeRefused : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+class LawGraph {
+ public:
+  Value make(Kind kind, std::vector<Value> args, Shape shape, const std::string& name = "", double value = 0);
+  Value number(double x) { return make(Kind::number, {}, {}, "", x == 0 ? 0 : x); }
+  Value named_number(const std::string& name, double x) { return make(Kind::number, {}, {}, name, x); }
+  Value leaf(Kind kind, const std::string& name, Shape shape) { return make(kind, {}, shape, name); }
+  Value ones(Shape shape) { return shape.number() ? number(1) : make(Kind::ones, {}, shape); }
+  Value eye(int n) { return make(Kind::eye, {}, {n, n}); }
+
+  Value add(Value a, Value b) { return both(Kind::add, a, b, "+"); }
+  Value sub(Value a, Value b) { return both(Kind::sub, a, b, "-"); }
+  Value neg(Value a);
+  Value mul(Value a, Value b);
+  Value div(Value a, Value b);
+  Value extreme(Kind kind, Value a, Value b) { return both(kind, a, b, kind == Kind::max ? "max" : "min"); }
+  Value map(const std::string& f, Value a) { return make(Kind::map, {a}, a->shape, f); }
+  Value transpose(Value a);
+  Value product(Value a, Value b);
+  Value columns(Value a, Value x);
+  Value rows(Value a, Value x);
+  Value diag(Value x);
+  Value diagonal(Value a);
+  Value sum(Value a) { return a->shape.number() ? a : make(Kind::sum, {a}, {}); }
+  Value fill(Value a, Shape shape) { return shape.number() ? a : make(Kind::fill, {a}, shape); }
+  Value row_sums(Value a);
+  Value softmax(Value a);
+  Value unit(Value a) { return make(Kind::unit, {a}, a->shape); }
+  Value norm(Value a) { return map("sqrt", sum(mul(a, a))); }
+  Value mean(Value a) { return div(sum(a), sum(ones(a->shape))); }
+  /// sqrt(|a|^2 + 1e-6): what unit divides by.
+  Value length(Value a) { return map("sqrt", add(sum(mul(a, a)), number(1e-6))); }
+  Value rms(Value a, Value eps);
+  Value power(Value a, int n);
+  /// The same operation of other arguments, as it is: no rewrites.
+  Value with(Value a, std::vector<Value> args) {
+    return args == a->args ? a : make(a->kind, std::move(args), a->shape, a->name, a->value);
+  }
+  /// The root with other nodes in place of some.
+  Value replaced(Value root, std::map<Value, Value> made);
+
+ private:
+  Value both(Kind kind, Value a, Value b, const char* sign);
+  using Key = std::tuple<Kind, std::vector<int>, double, std::string, Shape>;
+  std::map<Key, Value> known_;
+  std::deque<Node> nodes_;
+};
+
+/// Nodes that the roots need, arguments first.
+std::vector<Value> order(const std::vector<Value>& roots);
+/// Nodes of which `leaf` holds, or of one somewhere below.
+std::set<Value> reaching(const std::vector<Value>& roots, const std::function<bool(Value)>& leaf);
+bool holds(Value root, const std::function<bool(Value)>& leaf);
+bool has_state(Value root);
+
+/// Gradients of a sum of products (output, its gradient) by `wanted`, which are leaves to it; nullptr where
+/// nothing depends.
+/// They are nodes of the same graph, so they may be differentiated again.
+std::vector<Value> gradients(LawGraph& graph, const std::vector<std::pair<Value, Value>>& outputs,
+                             const std::vector<Value>& wanted);
+
+/// Most operations of a law, and such that wait for each other.
+inline constexpr int kMostOperations = 2000, kDeepestGraph = 400;
+
+}  // namespace crosstalk::rules

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/hoist.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include "models/parts.h"
+#include "models/rules/lower.h"
+
+namespace crosstalk::rules {
+namespace {
+
+/// What is made of numbers alone.
+std::optional<double> number_of(Value x) {
+  if (x->kind == Kind::number) return x->value;
+  if (!x->shape.number()) return {};
+  std::vector<double> a;
+  for (Value arg : x->args) {
+    const auto one = number_of(arg);
+    if (!one) return {};
+    a.push_back(*one);
+  }
+  switch (x->kind) {
+    case Kind::neg:
+      return -a[0];
+    case Kind::add:
+      return a[0] + a[1];
+    case Kind::sub:
+      return a[0] - a[1];
+    case Kind::mul:
+      return a[0] * a[1];
+    case Kind::div:
+      return a[0] / a[1];
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::optional<Init> init_of(const Learned& one) {
+  if (one.init.empty()) return {};
+  const double a = one.numbers[0], b = one.numbers.size() > 1 ? one.numbers[1] : a;
+  if (one.init == "constant") return Init::constant(a);
+  if (one.init == "normal") return Init::normal(a);
+  if (one.init == "uniform") return Init::uniform(a);
+  if (one.init == "log_uniform") return Init::log_uniform(a, b);
+  return Init::inverse_softplus(a, b);
+}
+
+template <class Real>
+Hoist<Real>::Hoist(Mixer<Real>& m, const Law& law) : m_(m), law_(law) {
+  const auto [q, k] = features(m);
+  given_["q"] = {Place::query, q};
+  given_["k"] = {Place::token, k};
+}
+
+template <class Real>
+void Hoist<Real>::count(const std::vector<Value>& roots) {
+  for (Value node : order(roots)) {
+    for (Value a : node->args) ++uses_[a];
+  }
+  for (Value root : roots) ++uses_[root];
+}
+
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::made_given(const std::string& name) {
+  if (name == "v" && given_.count("v") == 0) given_["v"] = {Place::token, m_.values()};
+  return given_.at(name);
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::constant(double x) {
+  return m_.constant([x](int) { return x; });
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::wide(Made x, int n) {
+  const int rows = x.place == Place::query ? m_.Q : m_.T;
+  const Var<Real>& v = x.x;
+  if (v.dim(0) == m_.B && v.dim(1) == rows && v.dim(2) == m_.H && v.dim(3) == n) return v;
+  return expand(v, {m_.B, rows, m_.H, n});
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::moved(const Made& x, Place to) {
+  if (x.place == to || x.place == Place::head || m_.at_tokens()) return x.x;
+  return m_.at_queries(wide(x, x.x.dim(3)));
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::at_tokens(Value x, int n) {
+  Made one = made(x);
+  if (one.place == Place::query && !m_.at_tokens()) throw std::logic_error("[rules] a query has no token");
+  one.place = Place::token;
+  return wide(one, n);
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::at_queries(Value x, int n) {
+  return wide({Place::query, moved(made(x), Place::query)}, n);
+}
+
+template <class Real>
+Place Hoist<Real>::together(Value a, Value b, Var<Real>& x, Var<Real>& y) {
+  const Made one = made(a), other = made(b);
+  const Place place = std::max(one.place, other.place);
+  x = moved(one, place), y = moved(other, place);
+  return place;
+}
+
+template <class Real>
+Var<Real> Hoist<Real>::widened(Var<Real> x, int n) {
+  return x.dim(3) == n ? x : expand(x, {x.dim(0), x.dim(1), x.dim(2), n});
+}
+
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::learned(const Learned& one) {
+  const int rows = size(one.shape.rows), columns = size(one.shape.columns);
+  if (one.kind == Kind::parameter) {
+    std::vector<int> dims = {m_.H};
+    if (rows * columns > 1 || !one.shape.number()) dims.push_back(rows);
+    if (one.shape.columns != 1) dims.push_back(columns);
+    return {Place::head, m_.input(one.name, [&] { return m_.parameter(one.name, dims, *init_of(one)); })};
+  }
+  if (one.kind == Kind::asking)
+    return {Place::query, m_.input(one.name, [&] { return m_.asking(one.name, rows, init_of(one)); })};
+  const int rank = one.rank == kRankOfKeys ? m_.d : one.rank;
+  return {Place::token, m_.input(one.name, [&] { return m_.token(one.name, rows, init_of(one), rank); })};
+}
+
+/// scale f(x).
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::mapped(const std::string& f, Value argument, double scale) {
+  static const std::map<std::string, MapKind> kKinds = {
+      {"exp", MapKind::exp},   {"log", MapKind::log},         {"sigmoid", MapKind::sigmoid},
+      {"tanh", MapKind::tanh}, {"relu", MapKind::relu},       {"softplus", MapKind::softplus},
+      {"silu", MapKind::silu}, {"inverse", MapKind::inverse}, {"log_sigmoid", MapKind::log_sigmoid}};
+  const Made x = made(argument);
+  if (const auto it = kKinds.find(f); it != kKinds.end()) return {x.place, map(it->second, x.x, scale)};
+  // 1 where x > 0: relu(x) / relu(x), and 0 / 0 is 0.
+  const auto positive = [](Var<Real> y) {
+    const Var<Real> above = map(MapKind::relu, y);
+    return above * map(MapKind::inverse, above);
+  };
+  Var<Real> y;
+  if (f == "abs") {
+    y = larger(x.x, x.x);
+  } else if (f == "positive") {
+    y = positive(x.x);
+  } else if (f == "sign") {
+    y = positive(x.x) - positive(-x.x);
+  } else {  // sqrt, with slope 0 at 0
+    y = positive(x.x) * exp(0.5 * log(x.x));
+  }
+  return {x.place, scale == 1 ? y : scale * y};
+}
+
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::made(Value node) {
+  const auto it = made_.find(node);
+  return it != made_.end() ? it->second : made_[node] = make(node);
+}
+
+template <class Real>
+typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
+  const auto& args = node->args;
+  if (const auto number = number_of(node)) return {Place::head, constant(*number)};
+  const auto length = [&](Value x) { return std::max(size(x->shape.rows), size(x->shape.columns)); };
+  const auto both = [&](auto f) {
+    Var<Real> x, y;
+    const Place place = together(args[0], args[1], x, y);
+    return Made{place, f(x, y)};
+  };
+  std::optional<double> first, second;
+  if (args.size() == 2) first = number_of(args[0]), second = number_of(args[1]);
+  switch (node->kind) {
+    case Kind::ones: {
+      const int n = length(node);
+      return {Place::head, n == 1 ? constant(1) : expand(constant(1), {1, 1, m_.H, n})};
+    }
+    case Kind::given:
+      return made_given(node->name);
+    case Kind::input:
+      return inputs_.at(node->name);
+    case Kind::token:
+    case Kind::asking:
+    case Kind::parameter:
+      return learned(law_.quantity(node->name));
+    case Kind::add:
+      if (first || second) {
+        const Made a = made(args[first ? 1 : 0]);
+        return {a.place, (first ? *first : *second) + a.x};
+      }
+      return both([](auto x, auto y) { return x + y; });
+    case Kind::sub:
+      if (first || second) {
+        const Made a = made(args[first ? 1 : 0]);
+        return {a.place, first ? *first - a.x : -*second + a.x};
+      }
+      return both([](auto x, auto y) { return x - y; });
+    case Kind::neg: {
+      const Made a = made(args[0]);
+      return {a.place, -a.x};
+    }
+    case Kind::mul:
+    case Kind::columns:
+    case Kind::rows:
+      if (first || second) {
+        const Value other = args[first ? 1 : 0];
+        const double scale = first ? *first : *second;
+        // number * sigmoid(x) is one operation, as the built-in gates have it.
+        if (other->kind == Kind::map && uses_[other] <= 1) return mapped(other->name, other->args[0], scale);
+        const Made a = made(other);
+        return {a.place, scale * a.x};
+      }
+      return both([](auto x, auto y) { return x * y; });
+    case Kind::div:
+      if (second) {
+        const Made a = made(args[0]);
+        return {a.place, (1 / *second) * a.x};
+      }
+      if (first) {
+        const Made a = made(args[1]);
+        return {a.place, map(MapKind::reciprocal, a.x, *first)};
+      }
+      return both([](auto x, auto y) { return x * map(MapKind::reciprocal, y); });
+    case Kind::max:  // of equal ones the first has the slope
+      return both([](auto x, auto y) { return x + map(MapKind::relu, y - x); });
+    case Kind::min:
+      return both([](auto x, auto y) { return x - map(MapKind::relu, x - y); });
+    case Kind::map:
+      return mapped(node->name, args[0], 1);
+    case Kind::matmul:  // x^T y
+      return both([&](auto x, auto y) {
+        const Var<Real> p = widened(x * y, length(args[0]));
+        return fold(p, {p.dim(0), p.dim(1), p.dim(2), 1});
+      });
+    case Kind::transpose:
+      return made(args[0]);
+    case Kind::sum:
+    case Kind::row_sums: {
+      const Made a = made(args[0]);
+      const Var<Real> all = widened(a.x, length(args[0]));
+      return {a.place, fold(all, {all.dim(0), all.dim(1), all.dim(2), 1})};
+    }
+    case Kind::fill: {
+      const Made a = made(args[0]);
+      return {a.place, widened(a.x, length(node))};
+    }
+    case Kind::softmax:
+    case Kind::unit: {
+      const Made a = made(args[0]);
+      const Var<Real> all = widened(a.x, length(node));
+      return {a.place, node->kind == Kind::unit ? unit(all) : softmax(all)};
+    }
+    default:
+      throw std::logic_error("[rules] a matrix is no number or vector");
+  }
+}
+
+template class Hoist<float>;
+template class Hoist<double>;
+
+}  // namespace crosstalk::rules

@@ -1,0 +1,151 @@
+// The language of laws: canonical texts, refusals with their places, limits.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/law.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "models/rules/law_examples.h"
+
+namespace crosstalk::rules {
+namespace {
+
+using Steps = std::vector<std::string>;
+
+std::string text_of(const Steps& steps) { return accept_law(steps).text; }
+std::string refusal(const Steps& steps) {
+  try {
+    accept_law(steps);
+  } catch (const LawError& error) {
+    return fmt::format("{}:{}: {}", error.step, error.column, error.what());
+  }
+  return "accepted";
+}
+
+TEST(RuleLaw, CanonicalTextIsAFixedPoint) {
+  for (const Example& one : examples()) {
+    const std::string text = text_of(steps_of(one.law));
+    EXPECT_EQ(text_of(steps_of(text)), text) << one.name;
+  }
+}
+
+TEST(RuleLaw, OneTextForOneLaw) {
+  const std::string text = "beta = token; S = S + (2 * sigmoid(beta) * (v - S k)) k^T; read S q";
+  EXPECT_EQ(text_of({"beta = 2 * sigmoid(token)", "S = S + beta (v - S k) k^T", "read S q"}), text);
+  EXPECT_EQ(text_of({"beta=token", "  b = (2)*sigmoid( beta )", "S += (b*((v-(S k)) k'))", "read (S q)"}),
+            text);
+  EXPECT_EQ(text_of({"beta = token", "held = S k", "error = v - held", "S += 2.0 * sigmoid(beta) (error k^T)",
+                     "read S q"}),
+            text);
+  EXPECT_NE(text_of({"gate = 2 * sigmoid(token)", "S = S + gate (v - S k) k^T", "read S q"}), text);
+  EXPECT_NE(text_of({"beta = 2 * sigmoid(token(bias = 1))", "S = S + beta (v - S k) k^T", "read S q"}), text);
+  EXPECT_NE(text_of({"read S q", "beta = 2 * sigmoid(token)", "S = S + beta (v - S k) k^T"}), text);
+}
+
+TEST(RuleLaw, ANamedNumberKeepsItsName) {
+  const Steps law = {"beta = c sigmoid(token)", "S += beta (v - S k) k^T", "read S q"};
+  EXPECT_EQ(accept_law(law, {{"c", 1.5}}).text, accept_law(law, {{"c", 2}}).text);
+  EXPECT_EQ(accept_law(law, {{"c", 1}}).text,
+            "beta = token; S = S + (c * sigmoid(beta) * (v - S k)) k^T; read S q");
+}
+
+struct Refused {
+  Steps law;
+  std::string message;
+};
+
+TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
+  const std::string deep = fmt::format("S += {:(>70}v{:)>70} k^T", "", "");
+  std::string sums = "S = S";
+  for (int i = 0; i < 990; ++i) sums += " + S";
+  const std::vector<Refused> all = {
+      {{"S += v k", "read S q"},
+       "1:8: product of a vector over V and a vector over K; a b^T is their outer product"},
+      {{"S = S * k", "read S q"},
+       "1:7: * of a V x K matrix and a vector over K; A x without * is the product, and A diag(x) scales the "
+       "columns of A"},
+      {{"S += v q^T", "read S q"},
+       "1:8: q asks, so only read may use it; a state's step sees the token: k, v, token"},
+      {{"S += sigmoyd(token) v k^T", "read S q"}, "1:6: unknown name sigmoyd; did you mean sigmoid?"},
+      {{"S += v k^T", "read S k^T"},
+       "2:8: product of a V x K matrix and a row over K; is a transpose ^T missing?"},
+      {{"S += v k^T", "read k"}, "2:1: this is a vector over K, and a vector over V is wanted"},
+      {{"x = token", "S += v k^T", "read S q"}, "1:1: x is never used; take the step away"},
+      {{"S += v k^T"}, "1:11: nothing is read; end with a step such as: read S q"},
+      {{"S += (v k^T", "read S q"}, "1:12: the ) of the parenthesis is wanted here, not the end"},
+      {{"S += v / 2 k^T", "read S q"},
+       "1:12: what does / divide by here? write parentheses: a / (b c) or (a / b) c"},
+      {{"S += token(7 v) k^T", "read S q"}, "1:14: a size is K, V or a whole number from 1 to 4096"},
+      {{"S + = v k^T", "read S q"}, "1:3: =, += or -= is wanted behind S, not +"},
+      {{"S += v k^T * 2 $", "read S q"},
+       "1:16: '$' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
+      {{"S += v k^T", "read S q", "S = 0.5 S"},
+       "3:1: read stands between steps of states; put it before all of them or behind"},
+      {{"state P[V, K]", "S += v k^T", "read S q + P q"},
+       "3:15: the state P never changes; add a step P = ... or make it a parameter"},
+      {{"k = token(K)", "S += v k^T", "read S q"}, "1:1: k has a meaning of its own; take another name"},
+      {{"b = token", "b += 1", "S += b v k^T", "read S q"},
+       "2:1: b is set already; only states change, take another name"},
+      {{"b += 1", "S += b v k^T", "read S q"},
+       "1:1: b is no state; += changes a state (state b[K] declares one)"},
+      {{"S += exp v k^T", "read S q"}, "1:10: exp wants parentheses: exp(...)"},
+      {{"S += v k^T", "read S q", "read S q"}, "3:1: read stands once; a law has one reading"},
+      {{"S = I - k k^T", "read S q"}, "1:1: this is a K x K matrix, and a V x K matrix is wanted"},
+      {{"S += v k^3.5^T", "read S q"},
+       "1:10: a power is a whole number from -8 to 8 without 0, or T for the transpose; sqrt(x) is the root"},
+      {{"S = S + asking v k^T", "read S q"},
+       "1:9: asking asks, so only read may use it; a state's step sees the token: k, v, token"},
+      {{"state S[V, K, 2]", "S += v k^T", "read S q"},
+       "1:7: a state is a number, a vector or a matrix: at most two sizes"},
+      {{"old = S k", "S += v k^T", "read old"},
+       "3:6: old saw states as they were before their steps; read sees them as they are: write out what it "
+       "wants of them"},
+      {{"S += parameter(K, log_uniform(1)) v k^T", "read S q"},
+       "1:19: a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
+       "inverse_softplus(a, b)"},
+      {{"S += max(v) k^T", "read S q"}, "1:6: max takes 2 arguments, and here are 1"},
+      {{"S += v k^T", "read S q, S"}, "2:9: nothing belongs behind the end of the expression, but here is ,"},
+      {{deep, "read S q"}, "1:66: parentheses are more than 60 deep; name a part of it"},
+      {{"S = S S", "read S q"},
+       "1:7: product of a V x K matrix and a V x K matrix; is a transpose ^T missing?"},
+      {{sums, "read S q"}, "1:607: more than 150 operations inside each other; name a part of it"},
+      {{"S += softmax(S)", "read S q"}, "1:6: softmax wants a vector, not a V x K matrix"},
+      {{"state S[V, K] = k", "S += v k^T", "read S q"},
+       "1:7: this is a vector over K, and a V x K matrix is wanted"},
+      {{"state S[V, K] = v k^T", "S += v k^T", "read S q"},
+       "1:7: a state starts as parameters and numbers say: no token is there yet"},
+      {{"state S[V, K]", "state S[V, K]", "S += v k^T", "read S q"}, "2:7: the state S is there already"},
+      {{"state exp[V, K]", "S += v k^T", "read S q"},
+       "1:7: exp has a meaning of its own; give the state another name"},
+      {{"S += token(bias = sin(1)) v k^T", "read S q"},
+       "1:22: a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
+       "inverse_softplus(a, b)"},
+      {{"S += token(width = 2) v k^T", "read S q"},
+       "1:6: token has no argument width; it has a width, rank and bias"},
+      {{"S += I", "read S q"}, "1:1: I is square, and here stands a V x K matrix"},
+      {{"e = I", "S += v k^T", "read S q"}, "1:1: I alone has no size; write it where it is used"},
+      {{"S += grad(v, S)", "read S q"}, "1:6: grad wants a number to descend on, not a vector over V"},
+      {{"P += v k^T", "read S q"}, "1:1: P is no state; += changes a state (state P[K] declares one)"},
+      {{"state s[K]", "s += k", "S += v k^T", "read S (q * s)"},
+       "4:15: the states s and S differ in case alone; rename one"},
+      {{std::string(4001, ' '), "read S q"}, "1:4000: a step of more than 4000 characters; take it apart"},
+      {{"S += 1e301 v k^T", "read S q"},
+       "1:6: a number is at most 1e300, and not smaller than 1e-300 unless it is 0"},
+      {{""}, "1:1: a name, state or read is wanted here, not the end"},
+  };
+  for (const Refused& one : all) EXPECT_EQ(refusal(one.law), one.message) << one.law[0].substr(0, 60);
+}
+
+TEST(RuleLaw, RefusesWhatIsTooLarge) {
+  EXPECT_NE(refusal({"S += v k^T", "read " + std::string(1000000, '(')}), "accepted");
+  Steps states;
+  for (int i = 0; i < 400; ++i) states.push_back(fmt::format("state P{}[V, K]", i));
+  EXPECT_EQ(refusal(states), "65:7: a law has at most 64 states");
+  Steps chain = {"x0 = S"};
+  for (int i = 1; i < 500; ++i) chain.push_back(fmt::format("x{} = tanh(x{})", i, i - 1));
+  chain.push_back("S = x499"), chain.push_back("read S q");
+  EXPECT_EQ(refusal(chain), "401:8: the law has more than 400 operations that wait for each other");
+}
+
+}  // namespace
+}  // namespace crosstalk::rules

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/lower.h"
+
+#include <map>
+#include <stdexcept>
+
+#include "models/parts.h"
+#include "models/rules/hoist.h"
+#include "models/tokens.h"
+
+namespace crosstalk::rules {
+namespace {
+
+template <class Real>
+class Lowering {
+ public:
+  Lowering(Mixer<Real>& m, const Law& law, const Plan& plan) : m_(m), law_(law), plan_(plan), hoist_(m, law) {
+    std::vector<Value> all;
+    for (const StatePlan& one : plan.states) {
+      if (one.scan) all.push_back(one.scan->factor), add(all, one.scan->addend);
+      if (!one.recurrence) continue;
+      const RecurrencePlan& r = *one.recurrence;
+      for (Value x : {r.key, r.value, r.gain, r.log_decay, r.decay, r.value_log_decay, r.sign, r.erase_read,
+                      r.erase_write, r.erase_gain})
+        add(all, x);
+    }
+    for (const Asked& one : plan.asked) all.push_back(one.query);
+    all.push_back(plan.after);
+    hoist_.count(all);
+  }
+
+  Var<Real> read() {
+    for (const StatePlan& one : plan_.states) {
+      if (one.scan) scan_state(one);
+    }
+    for (const Asked& one : plan_.asked)
+      hoist_.set(one.name, Place::query,
+                 of_state(one.state, hoist_.at_queries(one.query, hoist_.size(one.query->shape.rows))));
+    return hoist_.at_queries(plan_.after, m_.V);
+  }
+
+ private:
+  static void add(std::vector<Value>& to, Value x) {
+    if (x) to.push_back(x);
+  }
+
+  void scan_state(const StatePlan& one) {
+    const int n = hoist_.size(law_.state(one.name).shape.rows);
+    const ScanPlan& plan = *one.scan;
+    Var<Real> log_factor;
+    if (plan.factor->kind == Kind::map && plan.factor->name == "exp") {
+      log_factor = hoist_.at_tokens(plan.factor->args[0], n);
+    } else if (plan.factor->kind == Kind::map && plan.factor->name == "sigmoid") {
+      log_factor = log_sigmoid(hoist_.at_tokens(plan.factor->args[0], n));
+    } else if (plan.factor->kind == Kind::number && plan.factor->value == 1) {
+      log_factor = expand(m_.constant([](int) { return 0.0; }), {m_.B, m_.T, m_.H, n});
+    } else {
+      log_factor = log(hoist_.at_tokens(plan.factor, n));
+    }
+    const Var<Real> x = plan.addend ? hoist_.at_tokens(plan.addend, n)
+                                    : expand(m_.constant([](int) { return 0.0; }), {m_.B, m_.T, m_.H, n});
+    const Var<Real> h = crosstalk::scan(log_factor, x, m_.start(one.name));
+    if (m_.wants_end()) m_.end(one.name, last_token(h));
+    hoist_.set(now_name(one.name), Place::token, h);
+  }
+
+  Var<Real> of_state(const std::string& name, Var<Real> q) {
+    const StatePlan* plan = nullptr;
+    for (const StatePlan& one : plan_.states) {
+      if (one.name == name) plan = &one;
+    }
+    const RecurrencePlan& r = *plan->recurrence;
+    const Shape shape = law_.state(name).shape;
+    const auto optional = [&](Value x) { return x ? hoist_.value(x) : Var<Real>{}; };
+    const auto wide = [&](Value x, int n) { return x ? hoist_.at_tokens(x, n) : Var<Real>{}; };
+    const int K = hoist_.size(shape.columns), V = hoist_.size(shape.rows);
+    Recurrence<Real> out;
+    out.key = wide(r.key, K);
+    if (r.value && !(r.value->kind == Kind::given && r.value->name == "v")) out.value = wide(r.value, V);
+    out.gain = optional(r.gain);
+    out.log_decay = optional(r.log_decay), out.decay = optional(r.decay);
+    out.value_log_decay = wide(r.value_log_decay, V), out.sign = optional(r.sign);
+    out.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
+                : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
+                : r.erase == RecurrencePlan::Erase::free ? Erase::free
+                                                         : Erase::none;
+    out.erase_read = wide(r.erase_read, K), out.erase_write = wide(r.erase_write, K);
+    out.erase_gain = optional(r.erase_gain);
+    out.decayed = r.decayed;
+    out.before = law_.before;
+    out.contracting = r.contracting && normalised(m_);
+    out.state = plan->name.c_str();
+    return crosstalk::read(m_, q, out);
+  }
+
+  Mixer<Real>& m_;
+  const Law& law_;
+  const Plan& plan_;
+  Hoist<Real> hoist_;
+};
+
+}  // namespace
+
+template <class Real>
+Var<Real> read_law(Mixer<Real>& m, const Law& law, const Plan& plan) {
+  return Lowering<Real>(m, law, plan).read();
+}
+
+template Var<float> read_law(Mixer<float>&, const Law&, const Plan&);
+template Var<double> read_law(Mixer<double>&, const Law&, const Plan&);
+
+}  // namespace crosstalk::rules

@@ -1,0 +1,17 @@
+// A law in a graph: what needs no state is made for all tokens at once, and states become calls of the
+// engines.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "models/engines.h"
+#include "models/rules/recognise.h"
+
+namespace crosstalk::rules {
+
+/// Adds the law to the graph of a model and gives what is read, [B,Q,H,V]. The plan has no reason against it.
+template <class Real>
+Var<Real> read_law(Mixer<Real>& m, const Law& law, const Plan& plan);
+
+/// How a learned quantity starts; nothing: as the model's weights.
+std::optional<Init> init_of(const Learned& one);
+
+}  // namespace crosstalk::rules

@@ -1,0 +1,63 @@
+// Which engine the states of a law come to.
+//
+// A vector whose step is a * z + x entry by entry is a scan. A matrix whose step is
+//   S' = Diag(l) S Diag(a) - e (S'' x) y^T + w v k^T
+// is a Recurrence (models/engines.h). All else has a reason.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/rules/law.h"
+
+namespace crosstalk::rules {
+
+/// Least and greatest value of any entry, as far as the operations say.
+struct Bounds {
+  double low, high;
+};
+Bounds bounds_of(Value root);
+
+/// h_t = factor h_{t-1} + addend.
+struct ScanPlan {
+  Value factor = nullptr, addend = nullptr;  ///< addend nullptr: 0
+};
+
+/// Fields of a Recurrence; nullptr: absent.
+struct RecurrencePlan {
+  enum class Erase { none, delta, tied, free } erase = Erase::none;
+  Value key = nullptr, value = nullptr, gain = nullptr;
+  Value log_decay = nullptr, decay = nullptr, value_log_decay = nullptr, sign = nullptr;
+  Value erase_read = nullptr, erase_write = nullptr, erase_gain = nullptr;
+  bool decayed = true;
+  bool contracting = false;  ///< where keys are normalised
+};
+
+struct StatePlan {
+  std::string name;
+  std::optional<ScanPlan> scan = {};
+  std::optional<RecurrencePlan> recurrence = {};
+  std::string reason = {};  ///< why it is neither
+};
+
+/// A product of a state with a vector, which the reading asks for. Nodes of kind input called `name` stand
+/// for it.
+struct Asked {
+  std::string name, state;
+  Value query;
+};
+
+struct Plan {
+  std::vector<StatePlan> states;  ///< in the order of the law: scans first
+  std::vector<Asked> asked;
+  Value after = nullptr;  ///< the reading over what was asked for
+  std::string reason;     ///< why the law is not lowered: state and reason; "" where it is
+};
+
+/// What a scan gives at a token stands in the plan as a node of kind input, called NAME.now.
+Plan recognise(Law& law);
+std::string now_name(const std::string& state);
+
+}  // namespace crosstalk::rules

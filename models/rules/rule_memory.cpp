@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/rule_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "kernels/base/error.h"
+#include "models/memory_files.h"
+#include "models/parts.h"
+#include "models/rules/lower.h"
+
+namespace crosstalk::rules {
+namespace {
+
+std::vector<NamedNumber> numbers_of(const Options& options) {
+  std::vector<NamedNumber> out;
+  for (const OptionSpec& one : number_options()) {
+    const std::string key = fmt::format("memory.{}", one.name);
+    out.push_back({one.name, options.has(key) ? options.get_double(key) : 1});
+  }
+  return out;
+}
+
+/// "V,K", "K", "6"
+std::string letters(Shape shape) {
+  return shape.columns == 1 ? size_text(shape.rows)
+                            : fmt::format("{},{}", size_text(shape.rows), size_text(shape.columns));
+}
+
+MemoryInput input_of(const Learned& one) {
+  MemoryInput input{.name = one.name};
+  const bool parameter = one.kind == Kind::parameter;
+  if (one.shape.number()) {
+    input.per = parameter ? Per::head : Per::token;
+  } else if (one.shape == Shape{kK, 1}) {
+    input.per = parameter ? Per::head_key : Per::key;
+  } else if (one.shape == Shape{kV, 1} && !parameter) {
+    input.per = Per::value;
+  } else {
+    input.per = Per::other;
+    input.shape = fmt::format("[{}{}]", parameter ? "H," : "B,T,H,", letters(one.shape));
+  }
+  // What a probe gives it: its bias, where that is a number, else 0.
+  input.open = Open{one.init == "constant" ? one.numbers[0] : 0, 0};
+  return input;
+}
+
+std::string start_of(const std::string& state) {
+  std::string name;
+  for (const char c : state) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return fmt::format("{}{}", name, std::isdigit(static_cast<unsigned char>(name.back())) != 0 ? "_0" : "0");
+}
+
+std::int64_t numbers_in(const Law& law, std::int64_t K, std::int64_t V) {
+  const auto size = [&](int n) { return n == kK ? K : n == kV ? V : std::int64_t{n}; };
+  std::int64_t all = 0;
+  for (const LawState& one : law.states) all += size(one.shape.rows) * size(one.shape.columns);
+  return all;
+}
+
+void check_lowered(const Rule& rule) {
+  if (rule.plan.reason.empty()) return;
+  throw OptionError(
+      "memory.law",
+      fmt::format("this law is no call of the engines, and there is no other way to run it yet: {}",
+                  rule.plan.reason));
+}
+
+template <class Real>
+Var<Real> build(Mixer<Real>& m) {
+  const Rule& rule = rule_of(m.options);
+  check_lowered(rule);
+  return read_law(m, *rule.law, rule.plan);
+}
+
+}  // namespace
+
+const std::vector<OptionSpec>& number_options() {
+  static const std::vector<OptionSpec> all = [] {
+    std::vector<OptionSpec> specs;
+    for (const char* name : {"c", "c2", "c3"}) {
+      OptionSpec spec{name, 1.0, "a number that the law may name, for grids; 1 where it does not"};
+      spec.tried = {1.0};
+      specs.push_back(spec);
+    }
+    return specs;
+  }();
+  return all;
+}
+
+void resolve_law(Options& options) {
+  const std::string& given = options.get_string("memory.law");
+  const std::vector<NamedNumber> numbers = numbers_of(options);
+  const Rule& rule = rule_of(options);
+  check_lowered(rule);
+  std::vector<Value> all = rule.law->roots();
+  for (const LawState& one : rule.law->states) {
+    if (one.start) all.push_back(one.start);
+  }
+  for (const NamedNumber& one : numbers) {
+    const bool named = std::any_of(all.begin(), all.end(), [&](Value root) {
+      return holds(root, [&](Value n) { return n->kind == Kind::number && n->name == one.name; });
+    });
+    if (!named && one.value != 1)
+      throw OptionError(
+          "memory." + one.name,
+          fmt::format(
+              "memory.{0} = {1}, but the law does not name {0}; write {0} in it, or leave memory.{0} away",
+              one.name, one.value));
+  }
+  if (given != rule.text) options.set("memory.law", rule.text);
+}
+
+Memory memory_with(const Rule& rule) {
+  const Law& law = *rule.law;
+  Memory memory{
+      .name = "rule",
+      .summary = "a law written in the study file",
+      .does = "what its law says, which is text in the study file",
+      .family = Family::own_law,
+      .equation = rule.text,
+      .source = "docs/rules.md",
+      .notes = "A law is a list of steps: what the token decides, what it does to states, and what is read.",
+      .flops = flops::weights<14>,
+      .parts = {feature_map("identity"), key_norm("l2")},
+      .options = {{"law", std::string("beta = sigmoid(token); S += beta (v - S k) k^T; read S q"),
+                   "the steps of the law, a list of strings or one with ; between them"}},
+      .states = {},
+      .state = [](const Options& o, std::int64_t K, std::int64_t V,
+                  std::int64_t) { return numbers_in(*rule_of(o).law, K, V); },
+      .check = resolve_law,
+      .build = [](auto& m) { return build(m); },
+  };
+  memory.options.insert(memory.options.end(), number_options().begin(), number_options().end());
+  for (const Learned& one : law.learned) memory.inputs.push_back(input_of(one));
+  for (const LawState& one : law.states) {
+    memory.states.push_back(one.name);
+    if (one.name == "S") continue;
+    MemoryInput start{.name = start_of(one.name), .per = Per::other, .optional = true};
+    start.shape = fmt::format("[B,H,{}]", letters(one.shape));
+    memory.inputs.push_back(start);
+  }
+  const Plan& plan = rule.plan;
+  memory.bounded_by_rank = plan.reason.empty() && plan.asked.size() == 1 && plan.after->kind == Kind::input &&
+                           plan.asked[0].query == rule.law->graph.leaf(Kind::given, "q", {kK, 1});
+  return memory;
+}
+
+const Rule& rule_of(const std::string& text, const std::vector<NamedNumber>& numbers) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<Rule>> known;
+  std::string key = text;
+  for (const NamedNumber& one : numbers) key += fmt::format("\n{}={}", one.name, one.value);
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto it = known.find(key); it != known.end()) return *it->second;
+  }
+  auto rule = std::make_unique<Rule>();
+  rule->text = accept_law(steps_of(text), numbers).text;
+  rule->law = parse_law(steps_of(rule->text), numbers);
+  rule->plan = recognise(*rule->law);
+  rule->memory = completed(memory_with(*rule));
+  const std::lock_guard lock(mutex);
+  return *known.try_emplace(key, std::move(rule)).first->second;
+}
+
+const Rule& rule_of(const Options& options) {
+  const std::string& text = options.get_string("memory.law");
+  try {
+    return rule_of(text, numbers_of(options));
+  } catch (const LawError& error) {
+    throw OptionError("memory.law", fmt::format("step {}, column {} of the law: {}", error.step, error.column,
+                                                error.what()));
+  }
+}
+
+std::optional<LawError> refused_law(const std::vector<std::string>& steps) {
+  std::vector<NamedNumber> numbers;
+  for (const OptionSpec& one : number_options()) numbers.push_back({one.name, 1});
+  const std::vector<std::string> cut = steps.size() == 1 ? steps_of(steps[0]) : steps;
+  try {
+    accept_law(cut, numbers);
+    return {};
+  } catch (const LawError& error) {
+    int column = error.column;
+    for (int i = 1; steps.size() == 1 && i < error.step; ++i)
+      column += static_cast<int>(cut[static_cast<std::size_t>(i) - 1].size()) + 1;
+    return LawError(steps.size() == 1 ? 1 : error.step, column, error.what());
+  }
+}
+
+}  // namespace crosstalk::rules
+
+namespace crosstalk {
+
+const Memory& memory_of(const Options& options) {
+  const Memory& memory = memory_named(options.get_string("memory.name"));
+  if (memory.name != "rule" || !options.has("memory.law")) return memory;
+  return rules::rule_of(options).memory;
+}
+
+}  // namespace crosstalk
