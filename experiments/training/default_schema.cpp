@@ -4,6 +4,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
+#include "models/language_options.h"
 #include "models/memory.h"
 #include "tasks/task.h"
 
@@ -26,11 +27,16 @@ Schema registries() {
   Schema schema;
   for (const TaskKind& kind : task_kinds()) schema.tasks.push_back(schema_task(kind));
   for (const Memory& memory : all_memories()) {
-    schema.memories.push_back({memory.name, memory.options,
+    schema.memories.push_back({memory.name,
+                               memory.options,
                                [&memory](Options& options) { memory.resolve(options); },
                                [&memory](const Options& options) { return memory.d_dot(options); },
                                [&memory](const Options& options, std::int64_t values, std::int64_t length) {
                                  return memory.state_size(options, values, length);
+                               },
+                               {memory.published.set.begin(), memory.published.set.end()},
+                               [&memory](Options& options, const std::vector<std::string>& said) {
+                                 publish(options, memory, said);
                                }});
   }
   schema.model = model_options();
