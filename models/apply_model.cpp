@@ -201,8 +201,8 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
   }
   Var<Real> values() override { return leaf("v", {B, T * N, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
-  Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }
-  Var<Real> asking(const std::string& name, int, std::optional<Init>) override { refuse(name); }
+  Var<Real> token(const std::string& name, int, std::optional<Init>, Through, bool) override { refuse(name); }
+  Var<Real> asking(const std::string& name, int, std::optional<Init>, Through) override { refuse(name); }
   Var<Real> parameter(const std::string& name, std::vector<int>, Init) override { refuse(name); }
 
   Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {

@@ -315,9 +315,9 @@ Var<Real> weighted(Var<Real> a, Var<Real> x) {
 }
 
 template <class Real>
-Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys) {
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period) {
   Rotate<Real> op;
-  op.base = base;
+  op.base = base, op.period = period;
   op.x = in(x);
   if (!keys) op.position = ids(m.position());
   return {&m.graph, out(m.graph.add(op).y)};
@@ -370,7 +370,7 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
                             bool);                                                                      \
   template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \
   template Var<Real> weighted(Var<Real>, Var<Real>);                                                    \
-  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool);                                     \
+  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int);                                \
   template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
   template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                           \
   template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);

@@ -122,9 +122,9 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
 template <class Real>
 Var<Real> weighted(Var<Real> a, Var<Real> x);
 /// x [B,Q,H,K] turned by the position of the token at which each row stands (kernels/elementwise/rotate.h): that of the query,
-/// or the row's own where x holds `keys`.
+/// or the row's own where x holds `keys`; counted modulo `period` where that is not 0.
 template <class Real>
-Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys);
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period = 0);
 /// What reflections between a key and a query take from their product, [B,H,Q,T]:
 /// q_i H_i H_{i-1} .. H_{j+1} k_j - q_i k_j, with H_t = I - beta_t w_t w_t^T (PaTH: Yang et al. 2025, arXiv 2505.16381).
 template <class Real>

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/language_mixer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "models/memories/memory_file.h"
 #include "models/rules/rule_memory.h"
@@ -33,30 +38,47 @@ Variable<Real>* dropped(ModelGraph<Real>& target, double rate, Variable<Real>* x
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns,
-                                            Init weight, const Init* bias) {
+                                            Init weight, const Init& bias, bool biased) {
+  const std::string plain = name.ends_with(".up") ? name.substr(0, name.size() - 3) : name;
+  projections_.push_back(plain);
+  for (const NamedBias& one : biases_)
+    if (one.name == plain) biased = one.has;
   const int inputs = x->value.columns();
   return linear(graph_, x, leaf(name + ".weight", {columns, inputs}, weight),
-                bias ? leaf(name + ".bias", {columns}, *bias) : nullptr);
+                biased ? leaf(name + ".bias", {columns}, bias) : nullptr);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns) {
-  const Init weight = law(x->value.columns()), bias = bias_law(x->value.columns());
-  return project(x, name, columns, weight, bias_ ? &bias : nullptr);
+  return project(x, name, columns, law(x->value.columns()), bias_law(x->value.columns()), bias_);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::project(Variable<Real>* x, const std::string& name, int columns,
-                                            Init bias) {
-  return project(x, name, columns, law(x->value.columns()), &bias);
+                                            Init bias, double start) {
+  return project(x, name, columns, law(x->value.columns()).times(start), bias, true);
 }
 
 template <class Real>
 Variable<Real>* LayerWeights<Real>::back(Variable<Real>* x, const std::string& name, int columns) {
   Init weight = law(x->value.columns());
-  if (deviation_ > 0) weight = Init::normal(deviation_ / std::sqrt(2.0 * layers_));
-  const Init bias = bias_law(x->value.columns());
-  return project(x, name, columns, weight, bias_ ? &bias : nullptr);
+  if (deviation_ > 0 && !plain_back_) weight = Init::normal(deviation_ / std::sqrt(2.0 * layers_));
+  return project(x, name, columns, weight, bias_law(x->value.columns()), bias_);
+}
+
+template <class Real>
+void LayerWeights<Real>::check_biases() const {
+  for (const NamedBias& one : biases_) {
+    if (one.name == "out_gate" ||  // which may be off
+        std::find(projections_.begin(), projections_.end(), one.name) != projections_.end())
+      continue;
+    const std::string near = nearest_name(one.name, projections_);
+    throw OptionError(
+        "model.biases",
+        fmt::format("model.biases names {}, which no projection of the layer is called; it has {}{}",
+                    one.name, fmt::join(projections_, ", "),
+                    near.empty() ? "" : fmt::format(": did you mean {}?", near)));
+  }
 }
 
 template <class Real>
@@ -77,19 +99,38 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       }) {}
 
 template <class Real>
+Variable<Real>* LanguageMixer<Real>::source() {
+  if (!options.get_bool("model.inner")) return x_;
+  return graph.view(values().variable, {B, T, H * V});
+}
+
+template <class Real>
+Var<Real> LanguageMixer<Real>::of_heads(Var<Real> x) {
+  const int n = x.dim(1), G = x.dim(2);
+  if (G == H) return x;
+  return view(expand(view(x, {B * n, G, 1, d}), {B * n, G, H / G, d}), {B, n, H, d});
+}
+
+template <class Real>
 Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
-  if (!keys_) keys_ = shaped_as(parts_.mixed("k", weights_.project(x_, "key", N * H * d)), {B, T * N, H, d});
+  if (!keys_) {
+    const int G = narrow<int>(key_heads(options), "model.key_groups");
+    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d));
+    keys_ = of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d})));
+  }
   return keys_;
 }
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
-  const bool alone = asking_ && !parts_.mixes("q");
-  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : x_, "query", H * d));
-  if (alone || !asking_) return shaped_as(rows, {B, Q, H, d});
-  return this->at_queries(shaped_as(rows, {B, T, H, d}));
+  const int G = narrow<int>(key_heads(options), "model.key_groups");
+  const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner");
+  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d));
+  Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
+  if (asking_ && !alone) q = this->at_queries(q);
+  return of_heads(parts_.placed(*this, "q", q));
 }
 
 template <class Real>
@@ -100,28 +141,40 @@ Var<Real> LanguageMixer<Real>::values() {
 }
 
 template <class Real>
-Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::optional<Init> bias, int rank,
-                                     bool per_write) {
+Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string& name, int rows, int columns,
+                                         int width, std::optional<Init> bias, const Through& through) {
   this->first_asked(name);
-  const int n = per_write ? N : 1, columns = n * H * width;
-  Variable<Real>* from = x_;
   std::string last = name;
-  if (rank > 0) {
-    const int inputs = x_->value.columns();
-    from = linear<Real>(graph, x_, weights_.leaf(name + ".down.weight", {rank, inputs}, weights_.law(inputs)),
-                        nullptr);
+  if (through.rank > 0) {
+    const int inputs = from->value.columns();
+    from =
+        inner(through, graph,
+              linear<Real>(graph, from,
+                           weights_.leaf(name + ".down.weight", {through.rank, inputs}, weights_.law(inputs)),
+                           nullptr));
     last = name + ".up";
   }
   const Init start = bias.value_or(weights_.bias_law(from->value.columns()));
-  return shaped_as(weights_.project(from, last, columns, start), {B, T * n, H, width});
+  return shaped_as(weights_.project(from, last, columns, start, through.start), {B, rows, H, width});
 }
 
 template <class Real>
-Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias) {
-  if (!asking_) return token(name, width, bias, 0, false);
-  this->first_asked(name);
-  const Init start = bias.value_or(weights_.bias_law(x_->value.columns()));
-  return shaped_as(weights_.project(asking_, name, H * width, start), {B, Q, H, width});
+Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::optional<Init> bias,
+                                     Through through, bool per_write) {
+  const int n = per_write ? N : 1;
+  return projected(source(), name, T * n, n * H * width, width, bias, through);
+}
+
+template <class Real>
+Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias,
+                                      Through through) {
+  return projected(asking_ ? asking_ : x_, name, Q, H * width, width, bias, through);
+}
+
+template <class Real>
+double LanguageMixer<Real>::depth() const {
+  const auto layers = options.get_int("model.layers");
+  return layers > 1 ? static_cast<double>(layer_) / static_cast<double>(layers - 1) : 0;
 }
 
 template <class Real>

@@ -27,6 +27,8 @@ class LayerWeights {
         parameters_(parameters),
         deviation_(options.get_double("model.weight_deviation")),
         bias_(options.get_bool("model.bias")),
+        biases_(named_biases(options)),
+        plain_back_(options.get_string("model.out_deviation") == "plain"),
         layers_(narrow<int>(options, "model.layers")),
         prefix_(std::move(prefix)) {}
 
@@ -39,10 +41,13 @@ class LayerWeights {
                           : Init::uniform(1 / std::sqrt(static_cast<double>(inputs)));
   }
   Init bias_law(int inputs) const { return deviation_ > 0 ? Init::constant(0) : law(inputs); }
+  /// Refuses names of model.biases that no projection of this layer has.
+  void check_biases() const;
   /// x [R,B,T,n] -> [R,B,T,columns]; a bias where the options say so.
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns);
-  /// The same with this bias.
-  Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init bias);
+  /// The same with this bias; the weights start as law() says, times `start`.
+  Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init bias,
+                          double start = 1);
   /// The same back into the residual stream.
   Variable<Real>* back(Variable<Real>* x, const std::string& name, int columns);
 
@@ -50,11 +55,14 @@ class LayerWeights {
 
  private:
   Variable<Real>* project(Variable<Real>* x, const std::string& name, int columns, Init weight,
-                          const Init* bias);
+                          const Init& bias, bool biased);
   Graph<Real>& graph_;
   ParameterBlock<Real>& parameters_;
   double deviation_;
   bool bias_;
+  std::vector<NamedBias> biases_;
+  std::vector<std::string> projections_;  ///< made so far
+  bool plain_back_;
   int layers_;
   std::string prefix_;
 };
@@ -75,9 +83,11 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> values() override;
   const Tensor<std::int32_t>* position() const override { return asking_ ? target_.batch.position : nullptr; }
   bool has_input(const std::string&) const override { return true; }
-  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
+  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
                   bool per_write) override;
-  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override;
+  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override;
+  double depth() const override;
+  int token_size() const override { return x_->value.columns(); }
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override;
   Variable<Real>* omega(int m) override;
   Var<Real> thinned(Var<Real> weights) override {
@@ -93,6 +103,12 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
     return {&graph, graph.view(x, dims)};
   }
+  /// What queries, keys and gates are projections of, [R,B,T,n].
+  Variable<Real>* source();
+  Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
+                      std::optional<Init> bias, const Through& through);
+  /// Queries or keys of the groups, [B,n,G,d], as every head has them.
+  Var<Real> of_heads(Var<Real> x);
 
   ModelGraph<Real>& target_;
   LayerWeights<Real>& weights_;

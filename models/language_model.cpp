@@ -133,12 +133,14 @@ template <class Real>
 Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x,
                                            Variable<Real>* asking) {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  LayerWeights<Real> weights(target.graph, parameters_, options_, prefix_of(layer));
+  LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
   LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer);
-  const Var<Real> o =
-      mixer.finished(build_memory(memory_of(kind.options), mixer));
-  return weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
+  const Var<Real> o = mixer.finished(build_memory(memory_of(kind.options), mixer));
+  Variable<Real>* y =
+      weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
+  weights.check_biases();
+  return y;
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).

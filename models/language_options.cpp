@@ -36,6 +36,14 @@ const std::vector<OptionSpec>& language_options() {
          "the parts in "
          "parentheses: 'base_conv memory', 'sliding_window(window=16) memory', 'memory(heads=2, "
          "short_conv=qkv)'"},
+        {"layer",
+         std::string("bare"),
+         "language model: what stands around a memory where the study says nothing. bare: the parts at their "
+         "defaults, which are off; published: the layer of the memory's authors (crosstalk describe MEMORY), "
+         "also of memories that the stack names",
+         0,
+         0,
+         {"bare", "published"}},
         {"d_value", std::int64_t{0},
          "language model: dimension of values, all heads together (0: model.width)", 0, 1 << 14},
         {"bias", false, "language model: whether projections of the blocks have biases"},
@@ -97,6 +105,12 @@ void refuse_language_options(const Options& options) {
   for (const OptionSpec& spec : language_options()) {
     const std::string key = "model." + spec.name;
     if (!options.has(key) || options.at(key) == spec.default_value) continue;
+    if (spec.name == "layer")
+      throw OptionError(key,
+                        fmt::format("model.layer = \"published\" belongs to the language model: model.name = "
+                                    "\"{}\" holds the bare recurrence; leave it out, or add model.name = "
+                                    "\"language\" (and a task of tokens)",
+                                    options.has("model.name") ? options.get_string("model.name") : ""));
     throw OptionError(
         key, fmt::format("{} belongs to the language model; leave it out, or add model.name = \"language\" "
                          "(and a task of tokens)",

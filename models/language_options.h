@@ -7,6 +7,7 @@
 
 #include "kernels/base/batch.h"
 #include "kernels/base/options.h"
+#include "models/memory.h"
 
 namespace crosstalk {
 
@@ -28,6 +29,9 @@ void refuse_language_options(const Options& options);
 
 /// The layers of model.stack, model.layers of them; memory.* must have been resolved. Throws OptionError.
 std::vector<LanguageLayer> language_layers(const Options& options);
+/// What model.layer = "published" makes of options that the study left at their defaults: sizes, and the memories that the
+/// stack names, which get their settings in parentheses. Those of `kind` itself are PublishedLayer::set.
+void publish(Options& options, const Memory& kind, const std::vector<std::string>& said);
 /// Refuses heads that do not divide keys and values.
 void check_head_sizes(const Options& options);
 /// Hidden units of an MLP.

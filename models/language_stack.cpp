@@ -19,7 +19,7 @@ constexpr std::size_t kMostLayers = 256;
 std::vector<OptionSpec> layer_options() {
   std::vector<OptionSpec> all = part_options();
   for (const OptionSpec& spec : model_options()) {
-    if (spec.name == "heads" || spec.name == "d_key") all.push_back(spec);
+    if (spec.name == "heads" || spec.name == "d_key" || spec.name == "d_value") all.push_back(spec);
   }
   return all;
 }

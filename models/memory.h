@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/batch.h"
@@ -125,6 +126,17 @@ struct Build {
   Var<double> operator()(Mixer<double>& m) const;
 };
 
+/// The layer that a memory's authors put around it: what model.layer = "published" sets where a study says nothing.
+struct PublishedLayer {
+  std::string source;  ///< where it is read: a paper, or a file at a commit
+  /// Options of the model's parts and of the memory, by their whole names.
+  std::vector<std::pair<std::string, OptionValue>> set;
+  double expand_k = 1, expand_v = 1;  ///< keys and values of all heads, as multiples of model.width
+  std::int64_t parameters = 0;  ///< of one layer of width 64 with 2 heads, as the source counts; 0: no count
+  std::string lacks = {};       ///< what the authors have and no part can say, a sentence
+  explicit operator bool() const { return !source.empty(); }
+};
+
 /// A memory: a preset over parts, declared by models/memories/NAME.cpp. What figures, tables, tests and documents say of
 /// it, they take from here. Options live under "memory.".
 struct Memory {
@@ -158,6 +170,7 @@ struct Memory {
   /// After the parts': derives options in place, and refuses combinations without meaning with the reason (OptionError).
   std::function<void(Options&)> check = {};
   Build build = {};
+  PublishedLayer published = {};
 
   /// Fills derived options in place and refuses combinations without meaning (OptionError). Reads "model.d_key" and
   /// "model.heads".
@@ -171,6 +184,8 @@ struct Memory {
   std::int64_t state_size(const Options& options, std::int64_t values, std::int64_t length) const;
   /// Options that none of its parts has.
   std::vector<OptionSpec> own_options() const;
+  /// What stands around it as its authors run it, in sentences.
+  std::string published_text() const;
   /// Equation, laws, notes and source in sentences.
   std::string description() const;
 };

@@ -21,6 +21,16 @@
 
 namespace crosstalk {
 
+/// How a projection of the token comes to its numbers: at once, or through `rank` numbers, of which `inner` is taken. The
+/// weights that make the numbers start as the model's do, times `start`.
+struct Through {
+  int rank = 0;
+  MapKind inner = MapKind::affine;
+  double start = 1;
+  Through(int rank_ = 0, MapKind inner_ = MapKind::affine, double start_ = 1)
+      : rank(rank_), inner(inner_), start(start_) {}
+};
+
 // Gates are calculated with these; dimensions of 1 are repeated.
 template <class Real>
 Var<Real> operator+(Var<Real> a, Var<Real> b);
@@ -88,6 +98,11 @@ Var<Real> fold(Var<Real> x, std::initializer_list<int> dims);
 /// The same numbers in another shape.
 template <class Real>
 Var<Real> view(Var<Real> x, std::initializer_list<int> dims);
+/// `inner` of rows of any shape.
+template <class Real>
+Variable<Real>* inner(const Through& through, Graph<Real>& graph, Variable<Real>* rows) {
+  return through.inner == MapKind::affine ? rows : map(through.inner, Var<Real>{&graph, rows}).variable;
+}
 /// Rows of the last dimension divided by their length, sqrt(|x|^2 + 1e-6).
 template <class Real>
 Var<Real> unit(Var<Real> x);
@@ -148,13 +163,14 @@ class Mixer {
   /// int32 [B,Q]: tokens that a query sees; nullptr: query t stands at token t and sees it and those before.
   virtual const Tensor<std::int32_t>* position() const = 0;
   /// A projection of every token [B,T,H,width] (per_write: of every write, [B,M,H,width]), with a bias that
-  /// starts as `bias` says (default: as the weights). rank > 0: through so many numbers.
-  virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {}, int rank = 0,
-                          bool per_write = false) = 0;
+  /// starts as `bias` says (default: as the weights).
+  virtual Var<Real> token(const std::string& name, int width = 1, std::optional<Init> bias = {},
+                          Through through = {}, bool per_write = false) = 0;
   /// A projection of what asks, [B,Q,H,width]: of the token at which a query stands, or, where queries stand
   /// beside the sequence, of the query.
-  virtual Var<Real> asking(const std::string& name, int width = 1, std::optional<Init> bias = {}) {
-    return token(name, width, bias);
+  virtual Var<Real> asking(const std::string& name, int width = 1, std::optional<Init> bias = {},
+                           Through through = {}) {
+    return token(name, width, bias, through);
   }
   /// A parameter of the memory's own: {H} as [1,1,H,1], {H,n} as [1,1,H,n], and {m,n} that all heads share as [1,1,m,n].
   virtual Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) = 0;
@@ -174,6 +190,10 @@ class Mixer {
   virtual double query_scale() const { return 1; }
   /// eps of the normalisation of keys and queries.
   virtual double norm_eps() const { return 1e-6; }
+  /// Where the layer stands among those of the model, from 0 (the first, or the only one) to 1 (the last).
+  virtual double depth() const { return 0; }
+  /// Numbers of a token, of which ranks are derived.
+  virtual int token_size() const { return H * d; }
   /// Whether gates follow their laws from the token (a model), or are given as they are.
   virtual bool learned() const { return true; }
   /// Whether an optional input is there.

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/conv/short_conv.h"
+#include "models/engines.h"
 #include "models/parts.h"
 
 namespace crosstalk {
@@ -23,75 +25,36 @@ bool concerns(const std::string& choice, char what) {
 std::int64_t whole(const Options& options, const char* key, std::int64_t otherwise) {
   return options.has(key) ? options.get_int(key) : otherwise;
 }
+bool flag(const Options& options, const char* key) { return options.has(key) && options.get_bool(key); }
+double number(const Options& options, const char* key, double otherwise) {
+  return options.has(key) ? options.get_double(key) : otherwise;
+}
 
+constexpr double kNormEps = 1e-5;
+/// Of qk_norm.
 constexpr double kRmsNormEps = 1e-5;
-const std::vector<std::string> kOf = {"none", "q", "k", "v", "qk", "qv", "kv", "qkv"};
 
 }  // namespace
 
-const std::vector<OptionSpec>& part_options() {
-  static const std::vector<OptionSpec> options = {
-      {"short_conv", std::string("none"),
-       "which of queries, keys and values go through a short causal convolution, channel by channel, before "
-       "the feature map. In the retrieval model keys alone can: there a token is a whole association, and a "
-       "convolution mixes its key with those of the associations before it",
-       0, 0, kOf},
-      {"short_conv_width", std::int64_t{4}, "tokens that the convolution sees, the own one counted", 2, 64},
-      {"short_conv_silu", false, "whether SiLU follows the convolution"},
-      {"token_shift", std::string("none"),
-       "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
-       "mu for every channel; in the retrieval model keys alone",
-       0, 0, kOf},
-      {"out_norm",
-       std::string("none"),
-       "normalisation of what is read, with learned gains: RMSNorm head by head (rms), LayerNorm over all "
-       "heads (layer) or head by head (group)",
-       0,
-       0,
-       {"none", "rms", "layer", "group"}},
-      {"out_gate",
-       std::string("none"),
-       "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), "
-       "after the norm",
-       0,
-       0,
-       {"none", "sigmoid", "silu"}},
-  };
-  return options;
+std::int64_t key_heads(const Options& options) {
+  const std::int64_t groups = whole(options, "model.key_groups", 0);
+  return groups > 0 ? groups : heads_of(options);
 }
 
-void resolve_parts(const Options& options) {
-  const std::string conv = text(options, "short_conv");
-  const auto only_with_conv = [&](const char* key, bool unset) {
-    if (conv != "none" || unset) return;
-    throw OptionError(key, fmt::format("{} has no effect without a convolution; set model.short_conv too, or "
-                                       "leave {} out",
-                                       key, key));
-  };
-  only_with_conv("model.short_conv_width", whole(options, "model.short_conv_width", 4) == 4);
-  only_with_conv("model.short_conv_silu",
-                 !options.has("model.short_conv_silu") || !options.get_bool("model.short_conv_silu"));
-  if (!options.has("model.name") || options.get_string("model.name") != "retrieval") return;
-  for (const char* name : {"short_conv", "token_shift"}) {
-    const std::string of = text(options, name);
-    if (concerns(of, 'q'))
-      throw OptionError(
-          std::string("model.") + name,
-          fmt::format("model.{} = \"{}\" has no meaning in the retrieval model: its queries stand beside "
-                      "the sequence and have no tokens before them; use \"k\"",
-                      name, of));
-    if (concerns(of, 'v'))
-      throw OptionError(
-          std::string("model.") + name,
-          fmt::format("model.{} = \"{}\" has no meaning in the retrieval model: its values are ids, the "
-                      "answers themselves, and mixing them would change what is asked; use \"k\"",
-                      name, of));
+std::vector<NamedBias> named_biases(const Options& options) {
+  std::vector<NamedBias> all;
+  if (!options.has("model.biases")) return all;
+  std::istringstream words(options.get_string("model.biases"));
+  for (std::string word; words >> word;) {
+    const bool has = word.front() != '-';
+    all.push_back({has ? word : word.substr(1), has});
   }
+  return all;
 }
 
 std::int64_t parts_state(const Options& options, std::int64_t values) {
   const std::int64_t heads = whole(options, "model.heads", 1), writes = whole(options, "memory.writes", 1);
-  const std::int64_t d_key = options.get_int("model.d_key");
+  const std::int64_t d_key = options.get_int("model.d_key") / heads * key_heads(options);
   std::int64_t floats = 0;
   for (const auto& [what, size] :
        {std::pair{'q', d_key}, {'k', writes * d_key}, {'v', writes * heads * values}}) {
@@ -125,46 +88,98 @@ Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real
 }
 
 template <class Real>
+Variable<Real>* ModelParts<Real>::convolved_as_told(const std::string& what, Variable<Real>* x, bool silu) {
+  const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
+  const int width = narrow<int>(options_, "model.short_conv_width");
+  const bool biased = flag(options_, "model.short_conv_bias");
+  const Init start = text(options_, "short_conv_start") == "deviation"
+                         ? Init::normal(0.02)
+                         : Init::uniform(1 / std::sqrt(static_cast<double>(width)));
+  x = convolved(x, parameter_("short_conv." + what, {C, width}, start), silu && !biased);
+  if (!biased) return x;
+  auto* bias = parameter_("short_conv." + what + ".bias", {C}, start);
+  Var<Real> y =
+      Var<Real>{&graph_, graph_.view(x, {B, T, 1, C})} + Var<Real>{&graph_, graph_.view(bias, {1, 1, 1, C})};
+  if (silu) y = map(MapKind::silu, y);
+  return graph_.view(y.variable, {B, T, C});
+}
+
+template <class Real>
 bool ModelParts<Real>::mixes(const std::string& what) const {
   return concerns(text(options_, "token_shift"), what[0]) || concerns(text(options_, "short_conv"), what[0]);
 }
 
 template <class Real>
 Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>* x) {
+  const bool silu = concerns(text(options_, "silu"), what[0]);
   if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x);
-  if (!concerns(text(options_, "short_conv"), what[0])) return x;
-  const int width = narrow<int>(options_, "model.short_conv_width");
-  auto* w = parameter_("short_conv." + what, {x->value.dim(2), width},
-                       Init::uniform(1 / std::sqrt(static_cast<double>(width))));
-  return convolved(x, w, options_.get_bool("model.short_conv_silu"));
+  if (concerns(text(options_, "short_conv"), what[0]))
+    return convolved_as_told(what, x, silu || options_.get_bool("model.short_conv_silu"));
+  return silu ? map(MapKind::silu, Var<Real>{&graph_, x}).variable : x;
+}
+
+template <class Real>
+Var<Real> ModelParts<Real>::placed(Mixer<Real>& m, const std::string& what, Var<Real> x) {
+  const int G = x.dim(2), d = x.dim(3);
+  if (const std::string norm = text(options_, "qk_norm"); norm != "none") {
+    const int rows = norm == "shared" ? 1 : G;
+    auto* gain = parameter_("qk_norm." + what, {rows, d}, Init::constant(1));
+    x = Var<Real>{&graph_, graph_.view(gain, {1, 1, rows, d})} * rms(x, kRmsNormEps);
+  }
+  if (flag(options_, "model.rotary"))
+    x = rotate(m, x, number(options_, "model.rotary_base", 1e4), what == "k",
+               static_cast<int>(whole(options_, "model.rotary_period", 0)));
+  if (flag(options_, "model.feature_scale")) x = std::pow(d, -0.25) * x;
+  return x;
+}
+
+template <class Real>
+Var<Real> ModelParts<Real>::skipped(Mixer<Real>& m, Var<Real> o) {
+  const std::string skip = text(options_, "out_skip");
+  if (skip == "none") return o;
+  const int size = skip == "head" ? 1 : m.V;
+  auto* D = parameter_("out_skip", {m.H, size}, Init::constant(1));
+  return o + Var<Real>{&graph_, graph_.view(D, {1, 1, m.H, size})} * m.at_queries(m.values());
 }
 
 template <class Real>
 Var<Real> ModelParts<Real>::normalised(Mixer<Real>& m, Var<Real> o) {
   const std::string norm = text(options_, "out_norm");
   if (norm == "none") return o;
-  if (norm == "rms") {
-    o = rms(o, kRmsNormEps);
-  } else {
-    if (norm == "layer") o = view(o, {m.B, m.Q, 1, m.H * m.V});
-    o = {&graph_, normalize(graph_, RowNorm::layer, kLayerNormEps, o.variable)};
-    if (norm == "layer") o = view(o, {m.B, m.Q, m.H, m.V});
-  }
+  const double eps = number(options_, "model.out_norm_eps", kNormEps);
+  const bool whole_row = norm == "layer" || norm == "rms_all", is_rms = norm == "rms" || norm == "rms_all";
+  if (whole_row) o = view(o, {m.B, m.Q, 1, m.H * m.V});
+  o = is_rms ? rms(o, eps) : Var<Real>{&graph_, normalize(graph_, RowNorm::layer, eps, o.variable)};
+  if (whole_row) o = view(o, {m.B, m.Q, m.H, m.V});
+  const std::string gain = text(options_, "out_norm_gain");
+  const int rows = gain == "shared" ? 1 : m.H;
   const auto channels = [&](const char* name, double start) {
     return Var<Real>{&graph_,
-                     graph_.view(parameter_(name, {m.H, m.V}, Init::constant(start)), {1, 1, m.H, m.V})};
+                     graph_.view(parameter_(name, {rows, m.V}, Init::constant(start)), {1, 1, rows, m.V})};
   };
-  o = channels("out_norm.gain", 1) * o;
-  return norm == "rms" ? o : o + channels("out_norm.bias", 0);
+  if (gain != "off") o = channels("out_norm.gain", 1) * o;
+  const bool biased = !options_.has("model.out_norm_bias") || options_.get_bool("model.out_norm_bias");
+  return is_rms || !biased ? o : o + channels("out_norm.bias", 0);
+}
+
+template <class Real>
+Var<Real> ModelParts<Real>::gated(Mixer<Real>& m, Var<Real> o) {
+  const std::string gate = text(options_, "out_gate");
+  if (gate == "none") return o;
+  const auto told = static_cast<int>(whole(options_, "model.out_gate_rank", 0));
+  const int rank = told < 0 ? m.V : told;
+  if (gate == "lora") return m.asking("out_gate", m.V, {}, {rank, MapKind::sigmoid}) * o;
+  const Var<Real> x = m.asking("out_gate", m.V, {}, rank);
+  if (gate == "sigmoid") return sigmoid(x) * o;
+  return map(gate == "silu" ? MapKind::silu : MapKind::gelu, x) * o;
 }
 
 template <class Real>
 Var<Real> ModelParts<Real>::finished(Mixer<Real>& m, Var<Real> o) {
-  o = normalised(m, o);
-  const std::string gate = text(options_, "out_gate");
-  if (gate == "none") return o;
-  const Var<Real> x = m.asking("out_gate", m.V);
-  return (gate == "silu" ? map(MapKind::silu, x) : sigmoid(x)) * o;
+  o = skipped(m, o);
+  if (text(options_, "out_act") == "silu") o = map(MapKind::silu, o);
+  if (text(options_, "out_norm_order") == "after") return normalised(m, gated(m, o));
+  return gated(m, normalised(m, o));
 }
 
 template class ModelParts<float>;

@@ -1,11 +1,17 @@
-// Parts that stand around any memory, as options of the model, all off by default: short convolution and token shift of
-// queries, keys or values, and norm and gate of what is read.
+// Parts that stand around any memory, as options of the model, all off by default: what queries, keys and values go through
+// before the memory, and norm, gate and skip of what is read.
 //
 //   token_shift   x_t + mu * (x_{t-1} - x_t), a mu for every channel (RWKV: Peng et al. 2023, arXiv 2305.13048; of keys and
 //                 values: Xu et al. 2024, arXiv 2411.19574)
-//   short_conv    kernels/conv/short_conv.h, after the shift
-//   out_norm      gain * rms(o); gain * layernorm(o) + bias over all heads (layer) or head by head (group)
-//   out_gate      f(W x) * o, after the norm: x what asks, f sigmoid or SiLU (Qiu et al. 2025, arXiv 2505.06708; RetNet)
+//   short_conv    kernels/conv/short_conv.h, after the shift, and a bias
+//   silu          x sigmoid(x), after the convolution or without one
+//   qk_norm       gain * rms(x) of queries and keys, head by head; rotary: turned by their positions; feature_scale: times
+//                 d^(-1/4), so that products are q.k / sqrt(d)
+//   out_skip      o + D v, v that of the token which asks; out_act: SiLU of what is read
+//   out_norm      gain * rms(o) head by head or over all heads; gain * layernorm(o) + bias over all heads (layer) or head by
+//                 head (group)
+//   out_gate      f(W x) * o, after the norm or before it: x what asks, f sigmoid, SiLU or GELU, or W2 sigmoid(W1 x)
+//                 (Qiu et al. 2025, arXiv 2505.06708; RetNet)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,6 +29,15 @@ const std::vector<OptionSpec>& part_options();
 void resolve_parts(const Options& options);
 /// Floats that the parts keep of a sequence beside the memory's state: tokens that convolution and shift look back to.
 std::int64_t parts_state(const Options& options, std::int64_t values);
+/// Heads that have keys and queries of their own: model.key_groups, or all.
+std::int64_t key_heads(const Options& options);
+
+/// model.biases: projections that have a bias, and, after a minus, those that have none.
+struct NamedBias {
+  std::string name;
+  bool has;
+};
+std::vector<NamedBias> named_biases(const Options& options);
 
 template <class Real>
 class ModelParts {
@@ -31,17 +46,23 @@ class ModelParts {
   ModelParts(Graph<Real>& graph, const Options& options, Parameter parameter)
       : graph_(graph), options_(options), parameter_(std::move(parameter)) {}
 
-  /// Whether mixed() changes `what`.
+  /// Whether mixed() looks at other tokens for `what`.
   bool mixes(const std::string& what) const;
-  /// Rows x [B,T,C] of tokens in order, shifted and convolved where the options say so for `what`: "q", "k" or "v".
+  /// Rows x [B,T,C] of tokens in order, shifted, convolved and activated where the options say so for `what`: "q", "k" or
+  /// "v".
   Variable<Real>* mixed(const std::string& what, Variable<Real>* x);
-  /// What is read, o [B,Q,H,V], normalised and gated.
+  /// Queries ("q") or keys ("k") [B,n,G,d], normalised, turned and scaled where the options say so.
+  Var<Real> placed(Mixer<Real>& m, const std::string& what, Var<Real> x);
+  /// What is read, o [B,Q,H,V], with the skip, activated, normalised and gated.
   Var<Real> finished(Mixer<Real>& m, Var<Real> o);
 
  private:
   Variable<Real>* shifted(const std::string& what, Variable<Real>* x);
   Variable<Real>* convolved(Variable<Real>* x, Variable<Real>* w, bool silu);
+  Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu);
+  Var<Real> skipped(Mixer<Real>& m, Var<Real> o);
   Var<Real> normalised(Mixer<Real>& m, Var<Real> o);
+  Var<Real> gated(Mixer<Real>& m, Var<Real> o);
 
   Graph<Real>& graph_;
   const Options& options_;

@@ -180,6 +180,15 @@ Part beta_max(double default_max) {
   return {{spec}};
 }
 
+Part rate_from() {
+  return {{{.name = "rate_from",
+            .default_value = 1.0,
+            .help = "e^A, the rate of the decay, starts as U(rate_from, 16)",
+            .min = 0,
+            .max = 16,
+            .tried = {0.0, 1.0}}}};
+}
+
 Part kernels(const std::vector<std::pair<std::string, std::string>>& names) {
   Part part;
   for (const auto& [name, value] : names) {
@@ -316,7 +325,8 @@ Var<Real> beta_gate(Mixer<Real>& m, const std::string& parameter) {
 
 template <class Real>
 Var<Real> mamba_law(Mixer<Real>& m, int width, const std::string& called) {
-  const Var<Real> rate = exp(m.parameter("A_log" + called, {m.H}, Init::log_uniform(1, 16)));
+  const double from = m.has("rate_from") ? m.number("rate_from") : 1;
+  const Var<Real> rate = exp(m.parameter("A_log" + called, {m.H}, Init::log_uniform(from, 16)));
   const int rank = width > 1 ? m.d : 0;
   return -(rate * softplus(m.token("decay" + called, width, Init::inverse_softplus(1e-3, 0.1), rank)));
 }

@@ -47,7 +47,9 @@ Part row_norm(const std::string& name, const std::string& default_norm);
 /// beta [B,T,H,1] = beta_max sigmoid(w.token + b); `parameter` names the projection.
 template <class Real>
 Var<Real> beta_gate(Mixer<Real>& m, const std::string& parameter = "beta");
-/// log alpha = -e^A softplus(w.token + b), [B,T,H,width]: A drawn as log U(1, 16), b so that the step lies in
+/// rate_from: what e^A of mamba_decay() starts at least with.
+Part rate_from();
+/// log alpha = -e^A softplus(w.token + b), [B,T,H,width]: A drawn as log U(1, 16), or from rate_from() on, b so that the step lies in
 /// 1e-3 .. 0.1 (Mamba-2, Dao and Gu 2024, arXiv 2405.21060). A channel each where width > 1.
 template <class Real>
 Var<Real> mamba_decay(Mixer<Real>& m, int width = 1);

@@ -89,8 +89,8 @@ class ProbeMixer final : public Mixer<Real> {
   }
   Var<Real> values() override { return written({value_codes_, channel_value}, V); }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
-  Var<Real> token(const std::string& name, int, std::optional<Init>, int, bool) override { refuse(name); }
-  Var<Real> asking(const std::string& name, int, std::optional<Init>) override { refuse(name); }
+  Var<Real> token(const std::string& name, int, std::optional<Init>, Through, bool) override { refuse(name); }
+  Var<Real> asking(const std::string& name, int, std::optional<Init>, Through) override { refuse(name); }
   Var<Real> parameter(const std::string& name, std::vector<int> dims, Init init) override {
     Variable<Real>* p = leaf("memory." + name, dims, init);
     const int rows = dims[0];

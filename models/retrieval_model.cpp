@@ -92,18 +92,20 @@ class RetrievalMixer final : public Mixer<Real> {
   std::optional<BatchIds> batch() const override { return target_.batch; }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
 
-  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, int rank,
+  Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
                   bool per_write) override {
     this->first_asked(name);
     const int n = per_write ? N : 1, columns = n * H * width;
     const Init start = bias.value_or(fan_in(inputs_));
     Variable<Real>* x = nullptr;
-    if (rank == 0) {
-      x = lookup<Real>(graph, target_.batch.tokens, tables(name, columns, fan_in(inputs_), start), nullptr);
+    if (through.rank == 0) {
+      x = lookup<Real>(graph, target_.batch.tokens,
+                       tables(name, columns, fan_in(inputs_).times(through.start), start), nullptr);
     } else {
       auto* down = lookup<Real>(graph, target_.batch.tokens,
-                                tables(name + ".down", rank, fan_in(inputs_), {}), nullptr);
-      x = linear(graph, down, leaf(name + ".up", {columns, rank}, fan_in(rank)),
+                                tables(name + ".down", through.rank, fan_in(inputs_), {}), nullptr);
+      x = linear(graph, inner(through, graph, down),
+                 leaf(name + ".up", {columns, through.rank}, fan_in(through.rank).times(through.start)),
                  leaf(name + ".bias", {columns}, start));
     }
     return noted("token." + name, shaped_as(x, {B, T * n, H, width}));
@@ -113,12 +115,20 @@ class RetrievalMixer final : public Mixer<Real> {
     return noted(name, this->by_law(name, law));
   }
 
-  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias) override {
+  Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override {
     this->first_asked(name);
     const Init start = fan_in(embedding_size_);
+    auto* rows = of_query(embedding_);
+    if (through.rank > 0) {
+      rows = inner(through, graph,
+                   linear<Real>(graph, rows,
+                                leaf(name + ".down.query", {through.rank, embedding_size_}, start), nullptr));
+      Variable<Real>*up = leaf(name + ".up", {H * width, through.rank}, fan_in(through.rank)),
+      *b = leaf(name + ".bias", {H * width}, bias.value_or(fan_in(through.rank)));
+      return noted("token." + name, shaped_as(linear(graph, rows, up, b), {B, Q, H, width}));
+    }
     Variable<Real>* weight = leaf(name + ".query", {H * width, embedding_size_}, start);
     Variable<Real>* shift = leaf(name + ".bias", {H * width}, bias.value_or(start));
-    auto* rows = of_query(embedding_);
     return noted("token." + name, shaped_as(linear(graph, rows, weight, shift), {B, Q, H, width}));
   }
 

@@ -192,6 +192,15 @@ Description describe(const Memory& kind) {
   }
   described.text += options_text("memory", kind.options);
   described.json["options"] = options_json("memory", kind.options);
+  described.text += fmt::format("\n{}", wrap(kind.published_text(), kWidth));
+  Json layer = nullptr;
+  if (kind.published) {
+    layer = {{"source", kind.published.source},         {"set", Json::object()},
+             {"expand_k", kind.published.expand_k},     {"expand_v", kind.published.expand_v},
+             {"parameters", kind.published.parameters}, {"lacks", kind.published.lacks}};
+    for (const auto& [key, value] : kind.published.set) layer["set"][key] = to_json(value);
+  }
+  described.json["published"] = layer;
   described.text += "\nInputs (crosstalk apply):";
   Json inputs = Json::array();
   for (const ApplyInput& input : apply_inputs(kind, {})) {

@@ -97,6 +97,7 @@ seeds = { range = [1, 3] }           # six or more for confidence intervals
 [base]                               # one run; what is left out takes its default
 @task@
 model.name          = "language"     # pre-norm blocks around the memory; crosstalk describe language
+model.layer         = "bare"         # or "published": each memory in the layer of its authors
 model.width         = 32
 model.layers        = @layers@
 @model@

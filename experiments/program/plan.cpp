@@ -20,7 +20,7 @@ namespace {
 
 /// The runs of one label; a run under two labels is counted in both rows, and once in the total.
 struct Row {
-  std::string label, memory;
+  std::string label, memory, layer;
   StateCounts counts;
   std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
 };
@@ -32,9 +32,12 @@ std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
     const auto [place, is_new] = places.emplace(label, rows.size());
     if (is_new) {
       const std::string memory = run.config.has("memory.name") ? run.config.get_string("memory.name") : "";
-      rows.push_back({label, memory, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
+      const bool language = run.config.has("model.name") && run.config.get_string("model.name") == "language";
+      const std::string layer = language ? run.config.get_string("model.layer") : "-";
+      rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
     }
     Row& row = rows[place->second];
+    if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
     row.counts.add(state_of(run, contents));
     row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
     row.max_d_dot = std::max(row.max_d_dot, run.d_dot);
@@ -104,18 +107,18 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
   if (json) return print_json(study, heads, store, console);
   const std::vector<Row> rows = rows_of(study, contents);
   std::vector<std::vector<std::string>> cells = {
-      {"label", "memory", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
+      {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
   StateCounts total;
   for (const Row& row : rows) {
     const StateCounts& n = row.counts;
-    cells.push_back({row.label, row.memory, row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
-                     span(row.min_state, row.max_state), fmt::format("{}", n.total()),
-                     fmt::format("{}", n.done), fmt::format("{}", n.diverged), fmt::format("{}", n.failed),
-                     fmt::format("{}", n.missing)});
+    cells.push_back(
+        {row.label, row.memory, row.layer, row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),
+         span(row.min_state, row.max_state), fmt::format("{}", n.total()), fmt::format("{}", n.done),
+         fmt::format("{}", n.diverged), fmt::format("{}", n.failed), fmt::format("{}", n.missing)});
   }
   for (const Run& run : study.runs) total.add(state_of(run, contents));  // once, whatever its labels
   if (rows.size() > 1)
-    cells.push_back({"total", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
+    cells.push_back({"total", "", "", "", "", fmt::format("{}", total.total()), fmt::format("{}", total.done),
                      fmt::format("{}", total.diverged), fmt::format("{}", total.failed),
                      fmt::format("{}", total.missing)});
   console.out << study.name;

@@ -20,10 +20,17 @@ namespace {
 /// A key at its neutral value is not hashed, so that an option added later orphans no old result; therefore a
 /// neutral value never changes. It is the option's default until somebody changes that default: then the old
 /// default must be entered here, in the same commit.
-const std::map<std::string, OptionValue> kNeutralOverrides = {{".model.d_key", std::int64_t{64}}};
+const std::map<std::string, OptionValue> kNeutralOverrides = {
+    {".model.d_key", std::int64_t{64}},
+    {"complex_kda.memory.gate", std::string("signed_exp")},
+    {"kda.memory.rate", std::string("drawn")},
+    {"log_linear_attention.memory.write", std::string("one")},
+    {"mlstm.memory.gate_weights", std::string("drawn")},
+    {"rwkv7.memory.start", std::string("constants")}};
 
-/// Options that say where something lies ("KIND.KEY", as above): what lies there is hashed under another key.
-const std::set<std::string> kPlaces = {"file.task.folder", ".train.init_from"};
+/// Options that stand for others ("KIND.KEY", as above): where something lies, since what lies there is hashed under
+/// another key; and the layer, since what it resolved to is.
+const std::set<std::string> kStandIns = {"file.task.folder", ".train.init_from", ".model.layer"};
 
 bool always_hashed(const std::string& key) {
   return key == "task.name" || key == "memory.name" || key == "model.name" || key == "seed" ||
@@ -66,7 +73,7 @@ std::string canonical_text(const Schema& schema, const Options& config) {
       const std::string kind = key.compare(0, 5, "task.") == 0     ? task
                                : key.compare(0, 7, "memory.") == 0 ? memory
                                                                    : std::string();
-      if (kPlaces.count(kind + "." + key) != 0) continue;
+      if (kStandIns.count(kind + "." + key) != 0) continue;
       const OptionSpec* spec = find_option(schema, task, memory, key);
       const auto override = kNeutralOverrides.find(kind + "." + key);
       const OptionValue* neutral = override != kNeutralOverrides.end() ? &override->second

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ struct SchemaMemory {
   std::function<std::int64_t(const Options&)> d_dot = {};  ///< of resolved options; may be empty
   /// Of resolved options, values and length of an evaluation sequence; may be empty.
   std::function<std::int64_t(const Options&, std::int64_t, std::int64_t)> state_size = {};
+  /// What model.layer = "published" sets where a study says nothing, by whole names; and what it makes of options once they
+  /// are filled in, with the keys that the study says. May be empty.
+  std::map<std::string, OptionValue> published = {};
+  std::function<void(Options&, const std::vector<std::string>&)> publish = {};
   /// Of a memory whose option `law` is a list of steps; one string has all steps. Empty for others.
   std::function<std::optional<LawRefusal>(const std::vector<std::string>&)> refused_law = {};
 };

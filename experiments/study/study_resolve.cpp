@@ -8,14 +8,27 @@
 namespace crosstalk {
 namespace {
 
-/// Sets what `settings` say about the options of `prefix`, and the default of the others.
+/// Sets what `settings` say about the options of `prefix`, and of the others what `otherwise` says, or the default.
 void fill(const std::map<std::string, Setting>& settings, const std::string& prefix,
-          const std::vector<OptionSpec>& specs, Options& options) {
+          const std::vector<OptionSpec>& specs, Options& options,
+          const std::map<std::string, OptionValue>& otherwise = {}) {
   for (const OptionSpec& spec : specs) {
     const std::string key = prefix + "." + spec.name;
     const auto it = settings.find(key);
-    options.set(key, it == settings.end() ? spec.default_value : option_value(spec, key, it->second));
+    if (it != settings.end()) {
+      options.set(key, option_value(spec, key, it->second));
+    } else {
+      const auto other = otherwise.find(key);
+      options.set(key, other == otherwise.end() ? spec.default_value : other->second);
+    }
   }
+}
+
+/// Whether the layer of the memory's authors is asked for (model.layer).
+bool wants_published(const std::map<std::string, Setting>& settings) {
+  const auto layer = settings.find("model.layer");
+  const auto* text = layer == settings.end() ? nullptr : std::get_if<std::string>(&layer->second.value);
+  return text && *text == "published";
 }
 
 /// Of the options of training, what decides no result stays out of the configuration.
@@ -49,10 +62,17 @@ Run resolve_run(const Schema& schema, const std::map<std::string, Setting>& sett
   fill(settings, "task", task.options, options);
   if (task.resolve) task.resolve(options);
   const TaskSizes sizes = task.sizes(options);
-  fill(settings, "model", schema.model, options);
+  const bool published = wants_published(settings);
+  const std::map<std::string, OptionValue> nothing, &authors = published ? kind.published : nothing;
+  fill(settings, "model", schema.model, options, authors);
+  if (published && kind.publish) {
+    std::vector<std::string> said;
+    for (const auto& [key, setting] : settings) said.push_back(key);
+    kind.publish(options, said);
+  }
   if (schema.resolve_model) schema.resolve_model(options, sizes.vocabulary);
   options.set("memory.name", kind.name);
-  fill(settings, "memory", kind.options, options);
+  fill(settings, "memory", kind.options, options, authors);
   if (kind.resolve) kind.resolve(options);
   fill_train(schema, settings, run);
   fill(settings, "eval", schema.eval, options);

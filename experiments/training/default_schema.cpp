@@ -4,6 +4,7 @@
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
+#include "models/language_options.h"
 #include "models/memory.h"
 #include "models/rules/rule_memory.h"
 #include "tasks/task.h"
@@ -34,7 +35,10 @@ Schema registries() {
                                [&memory](const Options& options, std::int64_t values, std::int64_t length) {
                                  return memory.state_size(options, values, length);
                                },
-                               {}});
+                               {memory.published.set.begin(), memory.published.set.end()},
+                               [&memory](Options& options, const std::vector<std::string>& said) {
+                                 publish(options, memory, said);
+                               }});
   }
   for (SchemaMemory& memory : schema.memories) {
     if (memory.name != "rule") continue;

@@ -14,6 +14,7 @@ namespace crosstalk {
 template <class Real>
 struct Rotate {
   double base = 10000;
+  int period = 0;  ///< positions are counted modulo it; 0: not
 
   In<Real> x;    ///< [R,B,N,H,K]
   Ids position;  ///< int32 [R,B,N]: tokens that a row sees; it stands at the last of them. Absent: row n
@@ -40,6 +41,7 @@ CT_HD inline Turned turned(const Rotate<Real>& op, int r, std::int64_t row, int 
   const int N = op.x.value.dim(1), K = op.x.value.dim(3);
   double at = static_cast<double>(row % N);
   if (op.position) at = op.position.value.at(r)[row] - 1;
+  if (op.period > 0) at = ::fmod(at, static_cast<double>(op.period));
   const double angle = at * ::exp(-2.0 * c / K * ::log(op.base));
   return {::cos(angle), ::sin(angle)};
 }

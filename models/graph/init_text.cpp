@@ -58,6 +58,13 @@ std::string Init::text() const {
       return fmt::format("log U({:.4g}, {:.4g})", low, high);
     case Law::inverse_softplus:
       return fmt::format("softplus^-1(exp U(log {:.4g}, log {:.4g}))", low, high);
+    case Law::logit_step:
+      return fmt::format("logit(exp U(log {:.4g}, log {:.4g}) / 5)", low, high);
+    case Law::signed_step:
+      return fmt::format("+-2 artanh((e^-y - e^-5) / (1 - e^-5)), y = exp U(log {:.4g}, log {:.4g})", low,
+                         high);
+    case Law::listed:
+      return fmt::format("{:.4g} .. {:.4g} (listed)", list.front(), list.back());
   }
   return "";
 }
@@ -81,7 +88,8 @@ Init Init::parse(const std::string& text) {
     if (law == Law::constant) return constant(numbers->at(0));
     const Init init{law, numbers->at(0), numbers->at(1)};
     const bool positive = law == Law::log_uniform || law == Law::inverse_softplus;
-    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low <= 0))
+    if ((law == Law::normal ? init.high < 0 : init.low > init.high) || (positive && init.low < 0) ||
+        (law == Law::inverse_softplus && init.low == 0))
       throw wrong();
     return init;
   }

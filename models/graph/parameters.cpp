@@ -24,7 +24,17 @@ std::uint32_t stream_of(const std::string& name) {
 
 }  // namespace
 
-double Init::value(double u) const {
+double Init::step_of(double u) const {
+  return portable_exp(portable_log(low) + u * (portable_log(high) - portable_log(low)));
+}
+
+Init Init::times(double factor) const {
+  Init scaled = *this;
+  scaled.low *= factor, scaled.high *= factor;
+  return scaled;
+}
+
+double Init::value(double u, std::int64_t i) const {
   switch (law) {
     case Law::uniform:
       return (low + high) / 2 + (high - low) / 2 * (2 * u - 1);
@@ -35,9 +45,22 @@ double Init::value(double u) const {
     case Law::log_uniform:
       return portable_log(low + (high - low) * u);
     case Law::inverse_softplus: {
-      const double y = portable_exp(portable_log(low) + u * (portable_log(high) - portable_log(low)));
+      const double y = step_of(u);
       return y + portable_log(1 - portable_exp(-y));
     }
+    case Law::logit_step: {
+      const double p = step_of(u) / 5;
+      return portable_log(p / (1 - p));
+    }
+    case Law::signed_step: {
+      const bool negative = u < 0.5;
+      const double floor = portable_exp(-5);
+      const double z = (portable_exp(-step_of(negative ? 2 * u : 2 * u - 1)) - floor) / (1 - floor);
+      const double x = portable_log((1 + z) / (1 - z));
+      return negative ? -x : x;
+    }
+    case Law::listed:
+      return list[static_cast<std::size_t>(i) % list.size()];
   }
   return 0;
 }
@@ -105,7 +128,7 @@ void ParameterBlock<Real>::initialise(int r, std::uint64_t init_seed) {
     RandomStream stream(init_seed, RandomDomain::initialisation, stream_of(entry.name));
     for (std::int64_t i = 0; i < entry.shape.size(); ++i) {
       host[static_cast<std::size_t>(entry.offset + i)] =
-          static_cast<Real>(entry.init.value(stream.uniform()));
+          static_cast<Real>(entry.init.value(stream.uniform(), i));
     }
   }
   values_.copy_from_host(host.data(), bytes, offset);

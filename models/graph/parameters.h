@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/buffer.h"
@@ -15,8 +16,18 @@ namespace crosstalk {
 
 /// How a parameter starts. Drawn without libm, so that the bits are the same everywhere (L2).
 struct Init {
-  enum class Law { uniform, normal, constant, log_uniform, inverse_softplus } law = Law::uniform;
-  double low = -1, high = 1;  ///< normal: mean and standard deviation; constant: low
+  enum class Law {
+    uniform,
+    normal,
+    constant,
+    log_uniform,
+    inverse_softplus,
+    logit_step,
+    signed_step,
+    listed
+  } law = Law::uniform;
+  double low = -1, high = 1;      ///< normal: mean and standard deviation; constant: low
+  std::vector<double> list = {};  ///< listed: the numbers in order, again and again
 
   static Init uniform(double scale) { return {Law::uniform, -scale, scale}; }
   static Init normal(double deviation) { return {Law::normal, 0, deviation}; }
@@ -25,14 +36,25 @@ struct Init {
   static Init log_uniform(double low, double high) { return {Law::log_uniform, low, high}; }
   /// softplus^-1 of exp U(log low, log high): dt_bias of Mamba-2.
   static Init inverse_softplus(double low, double high) { return {Law::inverse_softplus, low, high}; }
-  /// "U(-0.1, 0.1)", for describe; parse() reads it back.
+  /// logit(y / 5), y = exp U(log low, log high): exp(-5 sigmoid(.)) is then e^-y.
+  static Init logit_step(double low, double high) { return {Law::logit_step, low, high}; }
+  /// 2 artanh((e^-y - e^-5) / (1 - e^-5)) of either sign, y as before: e^-5 + (1 - e^-5) |tanh(. / 2)| is then e^-y
+  /// (Complex KDA).
+  static Init signed_step(double low, double high) { return {Law::signed_step, low, high}; }
+  static Init listed(std::vector<double> numbers) { return {Law::listed, 0, 0, std::move(numbers)}; }
+  /// The same law times a number: of uniform, normal and constant.
+  Init times(double factor) const;
+  /// "U(-0.1, 0.1)", for describe; parse() reads the first five laws back.
   std::string text() const;
   /// "0.5", "U(a, b)", "N(mean, deviation^2)", "log U(a, b)", "softplus^-1(exp U(log a, log b))". Throws
   /// std::invalid_argument that says what is wrong.
   static Init parse(const std::string& text);
-  /// The value that a uniform number in (0, 1) stands for.
-  double value(double u) const;
+  /// The value that a uniform number in (0, 1) stands for, of element i.
+  double value(double u, std::int64_t i = 0) const;
   friend bool operator==(const Init&, const Init&) = default;
+
+  /// exp U(log low, log high).
+  double step_of(double u) const;
 };
 
 /// Layout first (add), then memory (allocate), then values (initialise). Shared by all graphs of a pack.

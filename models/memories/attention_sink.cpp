@@ -24,10 +24,18 @@ Memory attention_sink() {
       .keeps_keys = true,
       .projection_init = ProjectionInit::xavier,
       .state = state::cache,
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto sink = m.input("sink", [&] { return m.parameter("sink", {m.H}, Init::constant(0)); });
-        return m.mix(attend(m, q, k, {.scale = m.scale()}, {.sink = sink}));
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto sink = m.input("sink", [&] { return m.parameter("sink", {m.H}, Init::constant(0)); });
+            return m.mix(attend(m, q, k, {.scale = m.scale()}, {.sink = sink}));
+          },
+      .published = {
+          .source = "OpenAI 2025, arXiv 2508.10925; openai/gpt-oss@0568dfc gpt_oss/torch/model.py",
+          .set = {{"model.rotary", true},
+                  {"model.rotary_base", 1.5e5},
+                  {"model.biases", "query key value output"}},
+          .lacks = "YaRN, and a window of 128 tokens in every other layer",
       }};
 }
 

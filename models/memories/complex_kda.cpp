@@ -1,6 +1,8 @@
 // KDA with signed gates: S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, alpha_t in (-1, 1)^K
-// (Complex KDA; gates of either sign as in Grazzi et al. 2024, arXiv 2411.12537, equation 2 s - 1).
+// (Complex KDA, OpenEuroLLM/ComplexKDA@03af970; signed_exp: as in Grazzi et al. 2024, arXiv 2411.12537, equation 2 s - 1).
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "models/memories/memory_file.h"
 
 namespace crosstalk::memories {
@@ -13,25 +15,64 @@ Memory complex_kda() {
       .family = Family::erases,
       .equation = "S' = S_{t-1} Diag(alpha_t), S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",
       .laws =
-          "alpha_t = 2 exp(-e^A softplus(W2 W1 token + b)) - 1, beta_t = beta_max sigmoid(w'.token "
-          "+ b')",
-      .source = "Kimi team 2025, arXiv 2510.26692, with the gates of Grazzi et al. 2024, arXiv 2411.12537",
-      .notes = "Signs are multiplied into keys and queries, where they cost nothing.",
+          "alpha_t = sign(u) (e^-5 + (1 - e^-5) |tanh(u / 2)|), u = e^A (W2 W1 token + b) (gate sigmoid: "
+          "exp(-5 sigmoid(u)); signed_exp: 2 exp(-e^A softplus(W2 W1 token + b)) - 1), beta_t = beta_max "
+          "sigmoid(w'.token + b')",
+      .source =
+          "Complex KDA, OpenEuroLLM/ComplexKDA@03af970; Kimi team 2025, arXiv 2510.26692; signed_exp: the "
+          "gates of Grazzi et al. 2024, arXiv 2411.12537",
+      .notes =
+          "Signs are multiplied into keys and queries, where they cost nothing. Decays start with either "
+          "sign, "
+          "half-lives between 7 and 700 tokens; those of signed_exp start positive, nearly all.",
       .bounded_by_rank = true,
       .flops = flops::weights<18>,
       .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .options =
+          {{"gate",
+            std::string("signed_sigmoid2"),
+            "law of the decay: of either sign and at least e^-5 (signed_sigmoid2), positive and at least "
+            "e^-5 (sigmoid), or 2 e^g - 1 with Mamba-2's g (signed_exp)",
+            0,
+            0,
+            {"signed_sigmoid2", "sigmoid", "signed_exp"}}},
       .inputs = {{.name = "signed_decay", .per = Per::key, .symbol = "alpha", .range = {-1, 1, 1e-9}},
                  {.name = "beta", .range = {0.05, 0.95}}},
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto beta = beta_gate(m);
-        const auto decay = m.input("signed_decay", [&] { return -1.0 + 2.0 * exp(mamba_law(m, m.K)); });
-        return read(m, q,
-                    {.key = k,
-                     .gain = beta,
-                     .log_decay = 0.5 * log(decay * decay),
-                     .sign = decay,
-                     .erase = Erase::delta});
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto beta = beta_gate(m);
+            const auto decay = m.input("signed_decay", [&] {
+              const std::string& gate = m.text("gate");
+              if (gate == "signed_exp") return -1.0 + 2.0 * exp(mamba_law(m, m.K));
+              const bool either = gate == "signed_sigmoid2";
+              const auto u =
+                  exp(m.parameter("A_log", {m.H}, Init::constant(0))) *
+                  m.token("decay", m.K, either ? Init::signed_step(1e-3, 0.1) : Init::logit_step(1e-3, 0.1),
+                          {m.d, MapKind::affine, 0.1});
+              if (!either) return exp(-5.0 * sigmoid(u));
+              // sign(u) e^-5 + (1 - e^-5) tanh(u / 2); u |u|^-1 has the sign, and 0 at 0
+              const auto size = larger(u, 0.0 * u);
+              return std::exp(-5.0) * (u * map(MapKind::inverse, size)) +
+                     (1 - std::exp(-5.0)) * map(MapKind::tanh, 0.5 * u);
+            });
+            return read(m, q,
+                        {.key = k,
+                         .gain = beta,
+                         .log_decay = 0.5 * log(decay * decay),
+                         .sign = decay,
+                         .erase = Erase::delta});
+          },
+      .published = {
+          .source = "OpenEuroLLM/ComplexKDA@03af970 fla/layers/complex_kda_layer.py",
+          .set = {{"model.short_conv", "qkv"},
+                  {"model.silu", "qkv"},
+                  {"model.biases", "-beta"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "shared"},
+                  {"model.out_gate", "sigmoid"},
+                  {"model.out_gate_rank", std::int64_t{-1}}},
+          .parameters = 25634,
       }};
 }
 

@@ -1,6 +1,7 @@
-// KDA with signed gates (Kimi team 2025, arXiv 2510.26692; Grazzi et al. 2024, arXiv 2411.12537): oracle and laws.
+// KDA with signed gates (Complex KDA; Grazzi et al. 2024, arXiv 2411.12537): oracle, laws, and how decays start.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -17,9 +18,30 @@ Matrix complex_kda(const Sequence& s) {
   return o;
 }
 CROSSTALK_MEMORY_ORACLE(complex_kda, complex_kda);
-CROSSTALK_GATE_LAW(complex_kda, signed_decay, 2 * std::exp(mamba_law(x)) - 1);
+// |alpha| >= e^-5, and sign(alpha) = sign(u)
+double complex_kda_decay(const GateArguments& x) {
+  if (x.text("gate") == "signed_exp") return 2 * std::exp(mamba_law(x)) - 1;
+  const double u = std::exp(x("A_log")) * x("decay"), least = std::exp(-5.0);
+  if (x.text("gate") == "sigmoid") return std::exp(-5 * sigmoid(u));
+  return (u < 0 ? -1 : 1) * (least + (1 - least) * std::abs(std::tanh(u / 2)));
+}
+CROSSTALK_GATE_LAW(complex_kda, signed_decay, complex_kda_decay(x));
 CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
-CROSSTALK_HALF_LIFE(complex_kda, 5.747);
+CROSSTALK_HALF_LIFE(complex_kda, 68.58);
+
+TEST(ComplexKdaGates, StartWithTheSignsAndHalfLivesOfTheirSource) {
+  const auto start = [](const char* gate) {
+    return decay_start(input_at_start("complex_kda", "signed_decay", {{"memory.gate", std::string(gate)}}),
+                       false);
+  };
+  const DecayStart either = start("signed_sigmoid2"), positive = start("sigmoid"), old = start("signed_exp");
+  EXPECT_NEAR(either.negative, 0.5, 0.02);
+  EXPECT_NEAR(either.median(), 69, 4);
+  EXPECT_EQ(positive.negative, 0);
+  EXPECT_NEAR(positive.median(), 69, 4);
+  EXPECT_NEAR(old.negative, 0.063, 0.02);
+  EXPECT_NEAR(old.median(), 4.7, 1);
+}
 
 TEST(ComplexKdaOracle, PositiveGatesAreKda) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

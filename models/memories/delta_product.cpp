@@ -22,7 +22,7 @@ Memory delta_product() {
       .bounded_by_rank = true,
       .flops = [](const Options& o, double K, double, double T,
                   double Q) { return 14 * static_cast<double>(o.get_int("memory.writes")) * K * T * Q; },
-      .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
       .options = {{.name = "writes",
                    .default_value = std::int64_t{2},
                    .help = "delta steps a token (N)",
@@ -45,6 +45,22 @@ Memory delta_product() {
             const bool fades = m.learned() ? m.text("decay") == "mamba" : m.has_input("log_decay");
             const auto g = fades ? mamba_decay(m) : decltype(beta){};
             return read(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta});
+          },
+      .published =
+          {
+              .source = "Siems et al. 2025, arXiv 2502.10297; fla-org/flash-linear-attention@bc3b101d "
+                        "fla/layers/gated_deltaproduct.py",
+              .set = {{"model.short_conv", "qkv"},
+                      {"model.silu", "qkv"},
+                      {"model.biases", "-beta -out_gate"},
+                      {"memory.beta_max", 2.0},
+                      {"memory.decay", "mamba"},
+                      {"memory.rate_from", 0.0},
+                      {"model.out_norm", "rms"},
+                      {"model.out_norm_gain", "shared"},
+                      {"model.out_gate", "silu"}},
+              .expand_v = 2,
+              .parameters = 47300,
           }};
 }
 

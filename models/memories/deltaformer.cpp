@@ -22,13 +22,20 @@ Memory deltaformer() {
               },
           .parts = {kernels({{"kappa1", "exp"}, {"kappa2", "exp"}}), row_norm("row_norm1", "sum"),
                     row_norm("row_norm2", "sum"), key_norm("none"), beta_max()},
-          .options = {{"solve_with",
-                       std::string("key"),
-                       "whose products with earlier keys are taken out",
-                       0,
-                       0,
-                       {"key", "query"}},
-                      {"beta_on_write", false, "whether beta scales the value that is written too"}},
+          .options =
+              {{"solve_with",
+                std::string("key"),
+                "whose products with earlier keys are taken out",
+                0,
+                0,
+                {"key", "query"}},
+               {"beta",
+                std::string("learned"),
+                "the rate at which earlier tokens are taken out: learned from the token, or 1 (the paper's)",
+                0,
+                0,
+                {"learned", "one"}},
+               {"beta_on_write", false, "whether beta scales the value that is written too"}},
           .inputs = {{.name = "beta", .optional = true, .range = {0.05, 0.95}}},
           .states = {},
           .keeps_keys = true,
@@ -50,10 +57,16 @@ Memory deltaformer() {
                 write.strict = true;
                 const auto b = attend(m, m.text("solve_with") == "query" ? q : k, k, write, {}, {}, true);
                 const auto a = attend(m, q, k, kernel_of(m, "kappa2", "row_norm2", m.scale()));
-                const bool rated = m.learned() || m.has_input("beta");
+                const bool rated = m.learned() ? m.text("beta") == "learned" : m.has_input("beta");
                 const auto beta = rated ? beta_gate(m) : decltype(a){};
                 const auto weights = solve(a, b, beta);
                 return m.mix(weights, {}, rated && m.flag("beta_on_write") ? beta : decltype(a){});
+              },
+          .published =
+              {
+                  .source = "Zhong et al. 2025, arXiv 2505.19488",
+                  .set = {{"memory.beta", "one"}},
+                  .lacks = "positions, and the widths of its small experiments, which are not printed",
               }};
 }
 

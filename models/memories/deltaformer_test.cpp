@@ -5,6 +5,7 @@
 #include "models/testing/apply_check.h"
 #include "models/testing/gate_laws.h"
 #include "models/testing/kernel_oracle.h"
+#include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -30,6 +31,17 @@ Matrix deltaformer(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(deltaformer, deltaformer);
 CROSSTALK_GATE_LAW(deltaformer, beta, x.option("beta_max") * sigmoid(x("beta")));
 
+TEST(DeltaformerBeta, OneHasNoParameters) {
+  for (const char* beta : {"learned", "one"}) {
+    const Options options = language_options_of("deltaformer", {{"memory.beta", std::string(beta)}});
+    ModelRun<double> run(options, language_shape(), 1, false);
+    auto& block = run.model.parameters();
+    bool found = false;
+    for (int i = 0; i < block.count(); ++i) found = found || block.name(i).find("beta") != std::string::npos;
+    EXPECT_EQ(found, std::string(beta) == "learned");
+  }
+}
+
 Options kernels(const char* kappa, const char* norm) {
   Options options = option("kappa1", std::string(kappa), option("kappa2", std::string(kappa)));
   return option("row_norm1", std::string(norm), option("row_norm2", std::string(norm), options));
@@ -40,6 +52,34 @@ TEST(DeltaformerOracle, LinearKernelsWithBetaOnTheWriteAreDelta) {
   Sequence s = random_sequence(linear, 6, 4, 3, 1);
   s.k = unit_rows(s.k), s.in["beta"] = uniform_rows(6, 1, 0, 2, 2);
   expect_close(read("deltaformer", s), read("delta", s));
+}
+
+// Two tokens that write e_a - e_b exchange what a and b hold (Zhong et al. 2025): beta = 1 makes 1,000 of them exact.
+TEST(DeltaformerOracle, AThousandSwapsAreExact) {
+  constexpr int n = 5, steps = n + 1000;
+  const Options linear = kernels("linear", "none");
+  Sequence s = random_sequence(linear, steps, n, n, 7);
+  RandomStream random(1, RandomDomain::task_train, 7);
+  std::vector<int> holds(n);
+  for (int t = 0; t < n; ++t) {
+    holds[static_cast<std::size_t>(t)] = t;
+    s.k[static_cast<std::size_t>(t)] = s.v[static_cast<std::size_t>(t)] = s.q[static_cast<std::size_t>(t)] =
+        unit(n, t);
+  }
+  // S (I - k k^T) with k = e_a - e_b, |k|^2 = 2, exchanges columns a and b.
+  Matrix want;
+  for (int t = 0; t < n; ++t) want.push_back(unit(n, t));
+  for (int t = n; t < steps; ++t) {
+    const int a = static_cast<int>(random.below(n)), b = (a + 1 + static_cast<int>(random.below(n - 1))) % n;
+    const auto at = static_cast<std::size_t>(t);
+    s.k[at] = minus(unit(n, a), unit(n, b)), s.v[at] = Vector(n, 0);
+    std::swap(holds[static_cast<std::size_t>(a)], holds[static_cast<std::size_t>(b)]);
+    s.q[at] = unit(n, a);
+    want.push_back(unit(n, holds[static_cast<std::size_t>(a)]));
+  }
+  const Matrix o = read("deltaformer", s);
+  for (std::size_t t = 0; t < o.size(); ++t)
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(o[t][i], want[t][i]) << "token " << t;
 }
 
 TEST(DeltaformerOracle, BetaZeroIsAttention) {

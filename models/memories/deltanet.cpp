@@ -20,11 +20,22 @@ Memory deltanet() {
           .flops = flops::weights<14>,
           .parts = {feature_map("silu"), key_norm("l2"), beta_max()},
           .inputs = {{.name = "beta", .range = {0.05, 0.95}}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            return read(
-                m, q, {.key = k, .gain = beta_gate(m), .erase = Erase::delta, .contracting = normalised(m)});
-          }};
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                return read(
+                    m, q,
+                    {.key = k, .gain = beta_gate(m), .erase = Erase::delta, .contracting = normalised(m)});
+              },
+          .published = {.source = "Yang et al. 2024, arXiv 2406.06484; "
+                                  "fla-org/flash-linear-attention@bc3b101d fla/layers/delta_net.py",
+                        .set = {{"model.short_conv", "qkv"},
+                                {"model.silu", "qkv"},
+                                {"memory.feature_map", "identity"},
+                                {"model.biases", "-beta"},
+                                {"model.out_norm", "rms"},
+                                {"model.out_norm_gain", "shared"}},
+                        .parameters = 17312}};
 }
 
 }  // namespace crosstalk::memories

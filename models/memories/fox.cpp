@@ -18,10 +18,21 @@ Memory fox() {
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
-            return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
+                return m.mix(attend(m, q, k, {.scale = m.scale()}, g));
+              },
+          .published = {
+              .source = "Lin et al. 2025, arXiv 2503.02130; zhixuan-lin/forgetting-transformer@246d5e3 "
+                        "src/forgetting_transformer/model/forgetting_transformer",
+              .set = {{"model.qk_norm", "head"},
+                      {"model.out_norm", "rms"},
+                      {"model.out_norm_eps", 1e-6},
+                      {"model.biases", "-out_gate"},
+                      {"model.out_gate", "sigmoid"}},
+              .lacks = "the data-dependent shift of keys and values of its Pro form",
           }};
 }
 

@@ -20,10 +20,16 @@ Memory gated_attention() {
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto gate = m.input("gate", [&] { return sigmoid(m.asking("gate", m.V)); });
-            return gate * m.mix(attend(m, q, k, {.scale = m.scale()}));
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const auto gate = m.input("gate", [&] { return sigmoid(m.asking("gate", m.V)); });
+                return gate * m.mix(attend(m, q, k, {.scale = m.scale()}));
+              },
+          .published = {
+              .source = "Qiu et al. 2025, arXiv 2505.06708; qiuzh20/gated_attention@df42212",
+              .set = {{"model.qk_norm", "shared"}, {"model.rotary", true}, {"model.biases", "-gate"}},
+              .lacks = "what its modelling code has, which was not read",
           }};
 }
 

@@ -16,7 +16,7 @@ Memory gated_delta() {
           .notes = "predict \"undecayed\": what is taken out is S_{t-1} k_t, as in Comba.",
           .bounded_by_rank = true,
           .flops = flops::weights<14>,
-          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+          .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
           .options = {{"predict",
                        std::string("decayed"),
                        "which state the prediction of v_t reads",
@@ -25,17 +25,29 @@ Memory gated_delta() {
                        {"decayed", "undecayed"}}},
           .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                      {.name = "beta", .range = {0.05, 0.95}}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto beta = beta_gate(m);
-            const auto g = mamba_decay(m);
-            return read(m, q,
-                        {.key = k,
-                         .gain = beta,
-                         .log_decay = g,
-                         .erase = Erase::delta,
-                         .decayed = m.text("predict") == "decayed"});
-          }};
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const auto beta = beta_gate(m);
+                const auto g = mamba_decay(m);
+                return read(m, q,
+                            {.key = k,
+                             .gain = beta,
+                             .log_decay = g,
+                             .erase = Erase::delta,
+                             .decayed = m.text("predict") == "decayed"});
+              },
+          .published = {.source = "Yang, Kautz, Hatamizadeh 2024, arXiv 2412.06464; "
+                                  "fla-org/flash-linear-attention@bc3b101d fla/layers/gated_deltanet.py",
+                        .set = {{"model.short_conv", "qkv"},
+                                {"model.silu", "qkv"},
+                                {"model.biases", "-beta -out_gate"},
+                                {"memory.rate_from", 0.0},
+                                {"model.out_norm", "rms"},
+                                {"model.out_norm_gain", "shared"},
+                                {"model.out_gate", "silu"}},
+                        .expand_v = 2,
+                        .parameters = 34116}};
 }
 
 }  // namespace crosstalk::memories

@@ -23,18 +23,31 @@ Memory gated_delta2() {
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "erase_gate", .per = Per::key, .symbol = "b", .range = {0.05, 0.95}},
                  {.name = "write_gate", .per = Per::value, .symbol = "w", .range = {0.05, 0.95}}},
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto erase =
-            m.input("erase_gate", [&] { return sigmoid(m.token("erase_gate", m.K), m.number("beta_max")); });
-        const auto write = m.input("write_gate", [&] { return sigmoid(m.token("write_gate", m.V)); });
-        const auto g = mamba_decay(m, m.K);
-        return read(m, q,
-                    {.key = k,
-                     .value = write * m.values(),
-                     .log_decay = g,
-                     .erase = Erase::tied,
-                     .erase_read = erase * k});
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto erase = m.input(
+                "erase_gate", [&] { return sigmoid(m.token("erase_gate", m.K), m.number("beta_max")); });
+            const auto write = m.input("write_gate", [&] { return sigmoid(m.token("write_gate", m.V)); });
+            const auto g = mamba_decay(m, m.K);
+            return read(m, q,
+                        {.key = k,
+                         .value = write * m.values(),
+                         .log_decay = g,
+                         .erase = Erase::tied,
+                         .erase_read = erase * k});
+          },
+      .published = {
+          .source =
+              "NVIDIA 2026, arXiv 2605.22791; fla-org/flash-linear-attention@bc3b101d fla/layers/gdn2.py",
+          .set = {{"model.short_conv", "qkv"},
+                  {"model.silu", "qkv"},
+                  {"model.biases", "-erase_gate -write_gate"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "shared"},
+                  {"model.out_gate", "sigmoid"},
+                  {"model.out_gate_rank", std::int64_t{-1}}},
+          .parameters = 33698,
       }};
 }
 

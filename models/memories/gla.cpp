@@ -18,12 +18,22 @@ Memory gla() {
       .flops = flops::weights<10>,
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto g =
-            m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", m.K, {}, 16)); });
-        return read(m, q, {.key = k, .log_decay = g});
-      }};
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto g =
+                m.input("log_decay", [&] { return (1.0 / 16) * log_sigmoid(m.token("decay", m.K, {}, 16)); });
+            return read(m, q, {.key = k, .log_decay = g});
+          },
+      .published = {
+          .source =
+              "Yang et al. 2024, arXiv 2312.06635; fla-org/flash-linear-attention@bc3b101d fla/layers/gla.py",
+          .set = {{"model.biases", "-out_gate"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "shared"},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 0.5,
+          .parameters = 17984}};
 }
 
 }  // namespace crosstalk::memories

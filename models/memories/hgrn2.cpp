@@ -27,14 +27,22 @@ Memory hgrn2() {
                    .tried = {0.0, 0.4}}},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}}},
       .own_keys = false,
-      .build = [](auto& m) {
-        const auto q = features(m).q;
-        const auto g = m.input("log_decay", [&] {
-          const double low = m.number("lower_bound");
-          const auto x = m.token("forget_gate", m.K);
-          return low == 0 ? log_sigmoid(x) : log(low + sigmoid(x, 1 - low));
-        });
-        return read(m, q, {.key = 1.0 - exp(g), .log_decay = g});
+      .build =
+          [](auto& m) {
+            const auto q = features(m).q;
+            const auto g = m.input("log_decay", [&] {
+              const double low = m.number("lower_bound");
+              const auto x = m.token("forget_gate", m.K);
+              return low == 0 ? log_sigmoid(x) : log(low + sigmoid(x, 1 - low));
+            });
+            return read(m, q, {.key = 1.0 - exp(g), .log_decay = g});
+          },
+      .published = {
+          .source = "Qin et al. 2024, arXiv 2404.07904; fla-org/flash-linear-attention@bc3b101d "
+                    "fla/layers/hgrn2.py",
+          .set = {{"model.silu", "q"}, {"model.biases", "-forget_gate"}, {"model.out_norm", "rms_all"}},
+          .parameters = 16448,
+          .lacks = "lower bounds of the gates that are learned and grow from layer to layer (0 in the first)",
       }};
 }
 

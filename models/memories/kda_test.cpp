@@ -1,6 +1,7 @@
 // Kimi delta attention (Kimi Linear, 2025, arXiv 2510.26692): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -22,6 +23,21 @@ CROSSTALK_GATE_LAW(kda, log_decay,
                                                 : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
 CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(kda, 11.85);
+
+// What the authors' gates start with (published: a median half-life of 14.0 tokens where the gate is bounded).
+TEST(KdaGates, StartWithTheHalfLivesOfTheirSource) {
+  const auto start = [](const char* gate, const char* rate) {
+    return decay_start(
+        input_at_start("kda", "log_decay",
+                       {{"memory.gate", std::string(gate)}, {"memory.rate", std::string(rate)}}),
+        true);
+  };
+  EXPECT_NEAR(start("softplus", "").median(), 9.8, 1);
+  const DecayStart bounded = start("bounded", "");
+  EXPECT_NEAR(bounded.median(), 14, 1);
+  EXPECT_LT(bounded.quantile(0.9), std::log(2.0) / 0.005);  // sigmoid above 1e-3 in nine of ten
+  EXPECT_GT(start("bounded", "drawn").median(), 1e9);       // up to semantics 3: all but without decay
+}
 
 TEST(KdaOracle, EqualChannelsAreGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

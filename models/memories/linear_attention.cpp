@@ -23,11 +23,21 @@ Memory linear_attention() {
                     read_norm("attention", {"none", "attention", "layernorm"})},
           .states = {"S", "z"},
           .state = state::matrix_and_sum,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const bool attention = m.text("read_norm") == "attention";
-            return normalised_read(
-                m, read(m, q, {.key = k}, attention ? std::optional(m.read_eps()) : std::nullopt));
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const bool attention = m.text("read_norm") == "attention";
+                return normalised_read(
+                    m, read(m, q, {.key = k}, attention ? std::optional(m.read_eps()) : std::nullopt));
+              },
+          .published = {
+              .source = "Arora et al. 2024 (Based), arXiv 2402.18668; HazyResearch/zoology@d88d6f5 "
+                        "zoology/mixers/based.py",
+              .set = {{"memory.feature_map", "taylor"},
+                      {"model.d_key", std::int64_t{16}},
+                      {"model.feature_scale", true},
+                      {"model.out_deviation", "plain"}},
+              .lacks = "eps 1e-12 of the denominator (here 1e-6); its authors have one head",
           }};
 }
 

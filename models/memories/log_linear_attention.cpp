@@ -1,6 +1,7 @@
 // Log-linear attention: gated linear attention with a state for every level of a Fenwick tree, S_t^l, and a gain for each:
 // o_t = sum_l lambda_t^l S_t^l q_t (Guo et al. 2025, arXiv 2506.04761, with Mamba-2's decay).
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/random.h"
 #include "models/levels.h"
 #include "models/memories/memory_file.h"
 
@@ -14,14 +15,26 @@ Memory log_linear_attention() {
           "decays by a data-dependent scalar, then adds, in log T states: older tokens in ever larger blocks",
       .family = Family::adds,
       .equation =
-          "S_t = alpha_t S_{t-1} + v_t phi(k_t)^T, kept in parts S^l: token t alone (l = 0) and the "
+          "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, kept in parts S^l: token t alone (l = 0) and the "
           "blocks of 2^(l-1) tokens before it that the binary digits of t say; o = sum_l lambda_t^l "
           "S^l phi(q)",
-      .laws = "lambda_t = softplus(L * (W token + b)), alpha_t = exp(-e^A softplus(w.token + b'))",
+      .laws =
+          "lambda_t = softplus(L * (W token + b)), step_t = softplus(w.token + b'), alpha_t = exp(-e^A "
+          "step_t)",
       .source = "Guo et al. 2025, arXiv 2506.04761",
+      .notes =
+          "write \"step\" is Mamba-2 by levels, with e^A = 1, 2, .. over the heads; \"one\" writes without a "
+          "step, e^A from U(1, 16).",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
+      .options = {{"write",
+                   std::string("step"),
+                   "whether the step that decides the decay scales the value too, as in Mamba-2",
+                   0,
+                   0,
+                   {"step", "one"}}},
       .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                 {.name = "step", .optional = true, .range = {0.05, 0.95}},
                  {.name = "level_gate",
                   .per = Per::other,
                   .shape = "[B,T,H,L]",
@@ -31,7 +44,16 @@ Memory log_linear_attention() {
       .state = level_states,
       .build = [](auto& m) {
         const auto [q, k] = features(m);
-        return read_by_levels(m, q, {.key = k, .log_decay = mamba_decay(m)}, level_gates(m));
+        const bool steps = m.learned() ? m.text("write") == "step" : m.has_input("step");
+        if (!steps) return read_by_levels(m, q, {.key = k, .log_decay = mamba_decay(m)}, level_gates(m));
+        const auto step =
+            m.input("step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
+        const auto g = m.input("log_decay", [&] {
+          std::vector<double> rates;  // log 1, log 2, ..
+          for (int h = 1; h <= m.H; ++h) rates.push_back(portable_log(h));
+          return -(exp(m.parameter("A_log", {m.H}, Init::listed(rates))) * step);
+        });
+        return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
       }};
 }
 

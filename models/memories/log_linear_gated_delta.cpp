@@ -7,37 +7,50 @@
 namespace crosstalk::memories {
 
 Memory log_linear_gated_delta() {
-  return {.name = "log_linear_gated_delta",
-          .summary = "gated delta rule with log T states: the far past in ever larger blocks",
-          .does =
-              "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever "
-              "larger blocks",
-          .family = Family::erases,
-          .equation =
-              "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: "
-              "token t alone (l = 0) and the blocks of 2^(l-1) tokens before it that the binary digits "
-              "of t say; o = sum_l lambda_t^l S^l q",
-          .laws = "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
-          .source = "Guo et al. 2025, arXiv 2506.04761",
-          .bounded_by_rank = true,
-          .flops = flops::weights<14>,
-          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
-          .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
-                     {.name = "beta", .range = {0.05, 0.95}},
-                     {.name = "level_gate",
-                      .per = Per::other,
-                      .shape = "[B,T,H,L]",
-                      .symbol = "lambda",
-                      .range = {0.05, 0.95}}},
-          .states = {},
-          .state = level_states,
-          .build = [](auto& m) {
+  return {
+      .name = "log_linear_gated_delta",
+      .summary = "gated delta rule with log T states: the far past in ever larger blocks",
+      .does =
+          "decays by a data-dependent scalar, then the delta rule, in log T states: older tokens in ever "
+          "larger blocks",
+      .family = Family::erases,
+      .equation =
+          "S_t = alpha_t S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T, kept in parts S^l: "
+          "token t alone (l = 0) and the blocks of 2^(l-1) tokens before it that the binary digits "
+          "of t say; o = sum_l lambda_t^l S^l q",
+      .laws = "lambda_t = softplus(L * (W token + b)); alpha_t, beta_t as in gated_delta",
+      .source = "Guo et al. 2025, arXiv 2506.04761",
+      .bounded_by_rank = true,
+      .flops = flops::weights<14>,
+      .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+      .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
+                 {.name = "beta", .range = {0.05, 0.95}},
+                 {.name = "level_gate",
+                  .per = Per::other,
+                  .shape = "[B,T,H,L]",
+                  .symbol = "lambda",
+                  .range = {0.05, 0.95}}},
+      .states = {},
+      .state = level_states,
+      .build =
+          [](auto& m) {
             const auto [q, k] = features(m);
             const auto beta = beta_gate(m);
             const auto g = mamba_decay(m);
             return read_by_levels(m, q, {.key = k, .gain = beta, .log_decay = g, .erase = Erase::delta},
                                   level_gates(m));
-          }};
+          },
+      .published = {
+          .source = "Guo et al. 2025, arXiv 2506.04761",
+          .set = {{"model.short_conv", "qkv"},
+                  {"model.silu", "qkv"},
+                  {"model.biases", "-beta -out_gate"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "shared"},
+                  {"model.out_gate", "silu"}},
+          .expand_v = 2,
+          .lacks = "what its authors' code has, which could not be read: this is the layer of gated_delta",
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -1,6 +1,7 @@
 // Mamba's first memory: S_t = exp(-step_t e^{log_rate}) * S_{t-1} + (step_t * v_t) k_t^T entry by entry, o =
 // S q (Gu and Dao 2023, arXiv 2312.00752; q, k, v are its C, B, x).
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/base/random.h"
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
 
@@ -16,23 +17,61 @@ Memory mamba1() {
       .laws = "step_t = softplus(W2 W1 token + b) for every value channel, log_rate for every entry",
       .source = "Gu and Dao 2023, arXiv 2312.00752",
       .notes =
-          "The rank of W2 W1 is d_key / 16, rounded up. Rates start as U(1, K), where Mamba takes 1, 2, .., "
-          "K. In `apply` log_rate is that of all heads.",
+          "The rank of W2 W1 is d_key / 16, rounded up; Mamba's is that of the token, and its rates start as "
+          "1, "
+          "2, .., K. In `apply` log_rate is that of all heads.",
       .bounded_by_rank = true,
       .flops = flops::formed_state<14>,
       .parts = {feature_map("identity"), key_norm("none")},
+      .options = {{"rates",
+                   std::string("drawn"),
+                   "how e^log_rate starts: U(1, K) (drawn), or 1, 2, .. K over the key channels (counted)",
+                   0,
+                   0,
+                   {"drawn", "counted"}},
+                  {"step_rank",
+                   std::string("keys"),
+                   "the size that the rank of W2 W1 is a sixteenth of: that of all keys, or of the token",
+                   0,
+                   0,
+                   {"keys", "token"}}},
       .inputs = {{.name = "step", .per = Per::value, .range = {0.05, 0.95}},
                  {.name = "log_rate", .per = Per::other, .shape = "[V,K]", .open = Open{-30}}},
       .forms_state = true,
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto step = m.input("step", [&] {
-          return softplus(m.token("step", m.V, Init::inverse_softplus(1e-3, 0.1), (m.H * m.d + 15) / 16));
-        });
-        const auto rate = m.input("log_rate", [&] {
-          return m.parameter("log_rate", {m.H, m.V * m.K}, Init::log_uniform(1, m.K));
-        });
-        return diagonal_read(m, q, k, {.step = step, .log_rate = rate});
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto step = m.input("step", [&] {
+              const int size = m.text("step_rank") == "keys" ? m.H * m.d : m.token_size();
+              return softplus(m.token("step", m.V, Init::inverse_softplus(1e-3, 0.1), (size + 15) / 16));
+            });
+            const auto rate = m.input("log_rate", [&] {
+              std::vector<double> counted;
+              for (int n = 1; n <= m.K; ++n) counted.push_back(portable_log(n));
+              return m.parameter(
+                  "log_rate", {m.H, m.V * m.K},
+                  m.text("rates") == "drawn" ? Init::log_uniform(1, m.K) : Init::listed(counted));
+            });
+            return diagonal_read(m, q, k, {.step = step, .log_rate = rate});
+          },
+      .published = {
+          .source = "Gu and Dao 2023, arXiv 2312.00752; fla-org/flash-linear-attention@bc3b101d "
+                    "fla/layers/mamba.py",
+          .set = {{"model.inner", true},
+                  {"model.short_conv", "v"},
+                  {"model.short_conv_bias", true},
+                  {"model.silu", "v"},
+                  {"model.key_groups", std::int64_t{1}},
+                  {"memory.rates", "counted"},
+                  {"memory.step_rank", "token"},
+                  {"model.biases", "-out_gate"},
+                  {"model.out_skip", "channel"},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 0.5,
+          .expand_v = 2,
+          .parameters = 32640,
+          .lacks = "the start of the weights of its steps, U(-1/sqrt(rank), 1/sqrt(rank)); a state of 16 "
+                   "needs heads of 64",
       }};
 }
 

@@ -18,14 +18,32 @@ Memory mamba2() {
           .parts = {feature_map("identity"), key_norm("none")},
           .inputs = {{.name = "log_decay", .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                      {.name = "step", .range = {0.05, 0.95}}},
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            const auto step = m.input(
-                "step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
-            const auto g = m.input("log_decay", [&] {
-              return -(exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16))) * step);
-            });
-            return read(m, q, {.key = k, .gain = step, .log_decay = g});
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                const auto step = m.input(
+                    "step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
+                const auto g = m.input("log_decay", [&] {
+                  return -(exp(m.parameter("A_log", {m.H}, Init::log_uniform(1, 16))) * step);
+                });
+                return read(m, q, {.key = k, .gain = step, .log_decay = g});
+              },
+          .published = {
+              .source = "Dao and Gu 2024, arXiv 2405.21060; fla-org/flash-linear-attention@bc3b101d "
+                        "fla/layers/mamba2.py",
+              .set = {{"model.short_conv", "qkv"},
+                      {"model.silu", "qkv"},
+                      {"model.short_conv_bias", true},
+                      {"model.key_groups", std::int64_t{1}},
+                      {"model.biases", "-out_gate"},
+                      {"model.out_skip", "head"},
+                      {"model.out_norm", "rms_all"},
+                      {"model.out_norm_order", "after"},
+                      {"model.out_gate", "silu"}},
+              .expand_k = 0.5,
+              .expand_v = 2,
+              .parameters = 27686,
+              .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
           }};
 }
 

@@ -61,6 +61,14 @@ Memory memory_mosaics() {
             const double scale = m.learned() ? 1 : m.scale();
             return m.mix(attend(m, c * unit_rows(q + before), unit_rows(b),
                                 {.scale = scale, .strict = m.at_tokens()}));
+          },
+      .published =
+          {
+              .source = "Zhang et al. 2024, arXiv 2405.06394; facebookresearch/MemoryMosaics@1911581 "
+                        "nanoMosaics/mosaic_model.py",
+              .set = {},
+              .lacks = "values that look at the token that follows, keys that are the queries, and "
+                       "persistent memory in place of the MLP",
           }};
 }
 

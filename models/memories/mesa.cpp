@@ -49,6 +49,16 @@ Memory mesa() {
                   return 0.25 + softplus(m.parameter("ridge", {m.H, m.K}, Init::constant(at_one)));
                 });
                 return ridge_read(m, q, k, beta, g, ridge, m.integer("iterations"));
+              },
+          .published =
+              {
+                  .source = "von Oswald et al. 2025, arXiv 2506.05233; "
+                            "fla-org/flash-linear-attention@bc3b101d fla/layers/mesa_net.py",
+                  .set = {{"model.short_conv", "qk"},
+                          {"model.silu", "qk"},
+                          {"model.out_norm", "rms"},
+                          {"model.out_norm_gain", "shared"}},
+                  .parameters = 17252,
               }};
 }
 

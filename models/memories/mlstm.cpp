@@ -25,6 +25,14 @@ Memory mlstm() {
           "+ i_t), which leaves the read as it is. The gates see the token; in xLSTM q, k and v.",
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
+      .options =
+          {{"gate_weights",
+            std::string("zero"),
+            "how the weights of both gates start: 0, so that every token has the same gates at first, or "
+            "as other projections (drawn)",
+            0,
+            0,
+            {"zero", "drawn"}}},
       .inputs = {{.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}},
                  {.name = "log_input", .symbol = "log i"}},
       .states = {"S", "n", "m"},
@@ -32,16 +40,32 @@ Memory mlstm() {
       .build =
           [](auto& m) {
             auto [q, k] = features(m);
+            const Through weights(0, MapKind::affine, m.text("gate_weights") == "zero" ? 0 : 1);
             const auto log_f = m.input("log_decay", [&] {
               // b from 3 to 6 over the heads
               const int H = m.H;
               const auto b = m.constant([H](int h) { return H == 1 ? 3.0 : 3.0 + 3.0 * h / (H - 1); });
-              return log_sigmoid(b + m.token("forget_gate", 1, Init::constant(0)));
+              return log_sigmoid(b + m.token("forget_gate", 1, Init::constant(0), weights));
             });
             const auto log_i =
-                m.input("log_input", [&] { return m.token("input_gate", 1, Init::normal(0.1)); });
+                m.input("log_input", [&] { return m.token("input_gate", 1, Init::normal(0.1), weights); });
             if (m.learned()) k = (1 / std::sqrt(static_cast<double>(m.K))) * k;
             return stabilised_read(m, q, {.key = k, .log_decay = log_f}, log_i, "n");
+          },
+      .published =
+          {
+              .source = "Beck et al. 2024, arXiv 2405.04517; NX-AI/xlstm@032a6fb xlstm/blocks/mlstm/layer.py",
+              .set = {{"model.short_conv", "qk"},
+                      {"model.short_conv_bias", true},
+                      {"model.silu", "qk"},
+                      {"model.biases", "-out_gate"},
+                      {"model.out_norm", "group"},
+                      {"model.out_norm_bias", false},
+                      {"model.out_gate", "silu"}},
+              .expand_k = 2,
+              .expand_v = 2,
+              .lacks = "the projection before the convolution, block-diagonal maps of it, and the skip of "
+                       "what is convolved",
           }};
 }
 

@@ -1,6 +1,8 @@
 // mLSTM of xLSTM (Beck et al. 2024, arXiv 2405.04517): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
+#include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -27,7 +29,28 @@ Matrix mlstm(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(mlstm, mlstm);
 CROSSTALK_GATE_LAW(mlstm, log_decay, log_sigmoid(x("forget_gate") + 3 + 3.0 * x.head / (x.heads - 1)));
 CROSSTALK_GATE_LAW(mlstm, log_input, x("input_gate"));
-CROSSTALK_HALF_LIFE(mlstm, 14.14);
+CROSSTALK_HALF_LIFE(mlstm, 14.27);
+
+TEST(MlstmGates, StartWithTheHalfLivesOfTheirSource) {
+  const std::vector<double> log_f = input_at_start("mlstm", "log_decay", {}, 4, 16, 0, 1);
+  ASSERT_EQ(log_f.size(), 4u);
+  const double lives[] = {14.3, 38.2, 103, 280};
+  for (std::size_t h = 0; h < 4; ++h) EXPECT_NEAR(std::log(2.0) / -log_f[h], lives[h], 0.005 * lives[h]);
+}
+
+// The weights of the gates start at 0: every token has these half-lives, whatever it is.
+TEST(MlstmGates, AreThoseOfNoTokenAtTheStart) {
+  for (const bool drawn : {false, true}) {
+    Settings settings = {{"model.heads", std::int64_t{2}}};
+    if (drawn) settings.emplace_back("memory.gate_weights", std::string("drawn"));
+    ModelRun<double> run(language_options_of("mlstm", settings), language_shape(), 1, false);
+    run.model.initialise(0, 1);
+    for (const char* gate : {"forget_gate", "input_gate"}) {
+      const Tensor<double> w = run.parameter(std::string("layers.0.") + gate + ".weight");
+      EXPECT_EQ(std::all_of(w.at(0), w.at(0) + w.size(), [](double x) { return x == 0; }), !drawn) << gate;
+    }
+  }
+}
 
 TEST(MlstmOracle, EqualsTheUnstabilisedRecurrenceWhereThatIsSafe) {
   Sequence s = random_sequence(no_options(), 8, 4, 3, 1);

@@ -41,6 +41,13 @@ Memory path() {
                 });
                 const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
                 return m.mix(attend(m, q, k, {.scale = m.scale()}, {.extra = path}));
+              },
+          .published =
+              {
+                  .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
+                            "fla/layers/path_attn.py",
+                  .set = {{"model.biases", "-path_key"}},
+                  .lacks = "the convolution of 3 tokens of w",
               }};
 }
 

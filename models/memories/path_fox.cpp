@@ -44,6 +44,13 @@ Memory path_fox() {
                 const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
                 const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
                 return m.mix(attend(m, q, k, {.scale = m.scale()}, {.log_decay = g, .extra = path}));
+              },
+          .published =
+              {
+                  .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
+                            "fla/layers/path_attn.py",
+                  .set = {{"model.biases", "-path_key"}},
+                  .lacks = "the convolution of 3 tokens of w",
               }};
 }
 

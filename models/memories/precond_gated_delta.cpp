@@ -21,7 +21,7 @@ Memory precond_gated_delta() {
           .notes = "squash = 1 is Gated DeltaNet.",
           .bounded_by_rank = true,
           .flops = flops::weights<14>,
-          .parts = {feature_map("identity"), key_norm("l2"), beta_max()},
+          .parts = {feature_map("identity"), key_norm("l2"), beta_max(), rate_from()},
           .options = {{.name = "squash",
                        .default_value = 1.5,
                        .help = "M lies between 1 / squash and squash (x)",
@@ -56,6 +56,20 @@ Memory precond_gated_delta() {
                              .erase = Erase::tied,
                              .erase_read = k,
                              .erase_gain = beta});
+              },
+          .published =
+              {
+                  .source = "Preconditioned DeltaNet 2026, arXiv 2604.21100; "
+                            "fla-org/flash-linear-attention@bc3b101d fla/layers/precond_gated_deltanet.py",
+                  .set = {{"model.short_conv", "qkv"},
+                          {"model.silu", "qkv"},
+                          {"model.biases", "-beta -beta_a -out_gate"},
+                          {"memory.rate_from", 0.0},
+                          {"model.out_norm", "rms"},
+                          {"model.out_norm_gain", "shared"},
+                          {"model.out_gate", "silu"}},
+                  .expand_v = 2,
+                  .parameters = 34378,
               }};
 }
 

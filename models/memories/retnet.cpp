@@ -19,12 +19,26 @@ Memory retnet() {
       .bounded_by_rank = true,
       .parts = {feature_map("identity"), key_norm("none")},
       .inputs = {{.name = "log_decay", .per = Per::head, .symbol = "log gamma", .range = {-1.5, -0.01, -20}}},
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto log_gamma = m.input("log_decay", [&] {
-          return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
-        });
-        return read(m, q, {.key = k, .log_decay = log_gamma});
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto log_gamma = m.input("log_decay", [&] {
+              return m.constant([](int h) { return std::log1p(-std::ldexp(1.0, -5 - h)); });
+            });
+            return read(m, q, {.key = k, .log_decay = log_gamma});
+          },
+      .published = {
+          .source = "Sun et al. 2023, arXiv 2307.08621; microsoft/torchscale@05a9628 "
+                    "torchscale/component/multiscale_retention.py",
+          .set = {{"model.rotary", true},
+                  {"model.biases", "-out_gate"},
+                  {"model.out_norm", "rms"},
+                  {"model.out_norm_gain", "off"},
+                  {"model.out_gate", "silu"}},
+          .expand_v = 2,
+          .parameters = 32768,
+          .lacks = "the division of keys by sqrt(K), which the norm undoes, and the start of its weights, "
+                   "Xavier / 2^(5/2)",
       }};
 }
 

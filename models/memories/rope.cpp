@@ -8,27 +8,35 @@ namespace crosstalk::memories {
 Memory rope() {
   OptionSpec base{"base", 1e4, "angles are t base^(-2c / d) for the pair c of channels", 1, 1e12};
   base.min_exclusive = true;
-  return {.name = "rope",
-          .summary = "softmax attention with rotary positions",
-          .does = "softmax attention with queries and keys rotated by their positions",
-          .family = Family::keeps,
-          .equation =
-              "o_t = sum_j softmax_j((R_t q_t).(R_j k_j) / sqrt(d)) v_j, R_t turns channels 2c and 2c + "
-              "1 by t base^(-2c / d)",
-          .source = "Su et al. 2021, arXiv 2104.09864",
-          .notes =
-              "In the retrieval model a query stands at the last token that it sees. A last channel "
-              "without a partner is not turned.",
-          .options = {base},
-          .states = {},
-          .keeps_keys = true,
-          .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
-          .build = [](auto& m) {
+  return {
+      .name = "rope",
+      .summary = "softmax attention with rotary positions",
+      .does = "softmax attention with queries and keys rotated by their positions",
+      .family = Family::keeps,
+      .equation =
+          "o_t = sum_j softmax_j((R_t q_t).(R_j k_j) / sqrt(d)) v_j, R_t turns channels 2c and 2c + "
+          "1 by t base^(-2c / d)",
+      .source = "Su et al. 2021, arXiv 2104.09864",
+      .notes =
+          "In the retrieval model a query stands at the last token that it sees. A last channel "
+          "without a partner is not turned.",
+      .options = {base},
+      .states = {},
+      .keeps_keys = true,
+      .projection_init = ProjectionInit::xavier,
+      .state = state::cache,
+      .build =
+          [](auto& m) {
             const auto [q, k] = features(m);
             const double at = m.number("base");
             return m.mix(attend(m, rotate(m, q, at, false), rotate(m, k, at, true), {.scale = m.scale()}));
-          }};
+          },
+      .published = {
+          .source =
+              "Su et al. 2021, arXiv 2104.09864; fla-org/flash-linear-attention@bc3b101d fla/layers/attn.py",
+          .set = {},
+          .parameters = 16384,
+      }};
 }
 
 }  // namespace crosstalk::memories

@@ -56,6 +56,13 @@ Memory rwkv4() {
             }
             const auto average = wkv_read(m, k, g, bonus);
             return m.learned() ? sigmoid(m.asking("receptance", m.V)) * average : average;
+          },
+      .published =
+          {
+              .source = "Peng et al. 2023, arXiv 2305.13048; BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py",
+              .set = {},
+              .lacks =
+                  "the token shift of its input, and decays and bonus that start as ramps over the channels",
           }};
 }
 

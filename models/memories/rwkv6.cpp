@@ -23,17 +23,24 @@ Memory rwkv6() {
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "bonus", .per = Per::head_key, .symbol = "u"}},
       .own_token = true,
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const auto g = m.input("log_decay", [&] {
-          return -exp(m.token("decay", m.K, Init{Init::Law::uniform, -6, -1}, m.d));
-        });
-        const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
-        if (!m.at_tokens()) return o;
-        const auto bonus = m.input("bonus", [&] {
-          return m.parameter("bonus", {m.H, m.K}, Init::uniform(0.5));
-        });
-        return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto g = m.input("log_decay", [&] {
+              return -exp(m.token("decay", m.K, Init{Init::Law::uniform, -6, -1}, m.d));
+            });
+            const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
+            if (!m.at_tokens()) return o;
+            const auto bonus = m.input("bonus", [&] {
+              return m.parameter("bonus", {m.H, m.K}, Init::uniform(0.5));
+            });
+            return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
+          },
+      .published = {
+          .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
+          .set = {{"model.biases", "-out_gate"}, {"model.out_norm", "group"}, {"model.out_gate", "silu"}},
+          .lacks = "the data-dependent token shift of its input, and decays and bonus that start as ramps "
+                   "over the channels",
       }};
 }
 

@@ -3,6 +3,7 @@
 // sigmoid(W2 W1 x)).
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
+#include "models/ramps.h"
 
 namespace crosstalk::memories {
 
@@ -15,11 +16,20 @@ Memory rwkv7() {
       .equation = "S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t)(a_t * kappa_t)^T + v_t k_t^T, o = S q",
       .laws =
           "kappa = unit(k * u), a = sigmoid(W2 W1 token + b), alpha = exp(-exp(-1/2) sigmoid(W4 W3 "
-          "token + b'))",
+          "token + b')); start ramps: W4 tanh(W3 token) + b'",
       .source = "Peng et al. 2025, arXiv 2503.14456",
       .bounded_by_rank = true,
       .flops = flops::weights<22>,
       .parts = {feature_map("identity"), key_norm("none")},
+      .options =
+          {{"start",
+            std::string("ramps"),
+            "ramps: the decay goes through tanh, and its bias, that of a, u and c start as ramps over the "
+            "channels and the depth of the layer, as its authors start them; constants: the decay is "
+            "linear, u starts as 0.85 and c as 1, biases as the model's",
+            0,
+            0,
+            {"ramps", "constants"}}},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "erase_key",
                   .per = Per::key,
@@ -27,24 +37,49 @@ Memory rwkv7() {
                   .open = Open{0, 1},
                   .range = {-0.9, 0.9}},
                  {.name = "in_context_rate", .per = Per::key, .symbol = "a", .range = {0.05, 0.95}}},
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        auto key = k;
-        const auto g = m.input("log_decay",
-                               [&] { return -0.6065306597126334 * sigmoid(m.token("decay", m.K, {}, m.d)); });
-        const auto kappa = m.input("erase_key", [&] {
-          return unit(key * m.parameter("erase_scale", {m.H, m.K}, Init::constant(0.85)));
-        });
-        const auto rate = m.input("in_context_rate", [&] { return sigmoid(m.token("rate", m.K, {}, m.d)); });
-        if (m.learned())
-          key = key * (1.0 + (-1.0 + rate) * m.parameter("key_mix", {m.H, m.K}, Init::constant(1)));
-        return read(m, q,
-                    {.key = key,
-                     .log_decay = g,
-                     .erase = Erase::free,
-                     .erase_read = kappa,
-                     .erase_write = rate * kappa,
-                     .decayed = false});
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            auto key = k;
+            const bool ramps = m.text("start") == "ramps";
+            const Rwkv7Starts start = rwkv7_starts(m.H, m.K, m.depth());
+            const auto ramp = [&](const std::vector<double>& numbers, Init otherwise) {
+              return ramps ? Init::listed(numbers) : otherwise;
+            };
+            const auto bias = [&](const std::vector<double>& numbers) {
+              return ramps ? std::optional(Init::listed(numbers)) : std::nullopt;
+            };
+            const auto g = m.input("log_decay", [&] {
+              return -0.6065306597126334 * sigmoid(m.token("decay", m.K, bias(start.decay),
+                                                           {m.d, ramps ? MapKind::tanh : MapKind::affine}));
+            });
+            const auto kappa = m.input("erase_key", [&] {
+              return unit(key * m.parameter("erase_scale", {m.H, m.K},
+                                            ramp(start.erase_scale, Init::constant(0.85))));
+            });
+            const auto rate = m.input("in_context_rate",
+                                      [&] { return sigmoid(m.token("rate", m.K, bias(start.rate), m.d)); });
+            if (m.learned())
+              key = key * (1.0 + (-1.0 + rate) *
+                                     m.parameter("key_mix", {m.H, m.K}, Init::constant(ramps ? 1.02 : 1)));
+            return read(m, q,
+                        {.key = key,
+                         .log_decay = g,
+                         .erase = Erase::free,
+                         .erase_read = kappa,
+                         .erase_write = rate * kappa,
+                         .decayed = false});
+          },
+      .published = {
+          .source = "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d "
+                    "fla/layers/rwkv7.py",
+          .set = {{"model.biases", "-out_gate"},
+                  {"model.out_norm", "group"},
+                  {"model.out_norm_eps", 64e-5},
+                  {"model.out_gate", "lora"},
+                  {"model.out_gate_rank", std::int64_t{32}}},
+          .lacks = "the token shift of its input, the bonus of the own token behind the norm, and the value "
+                   "residual of later layers",
       }};
 }
 

@@ -1,6 +1,7 @@
 // RWKV-7, Goose (Peng et al. 2025, arXiv 2503.14456): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -27,7 +28,20 @@ double rwkv7_erase_key(const GateArguments& x) {
   return of_unit(elementwise(x.all("k"), x.all("erase_scale")), x.channel);
 }
 CROSSTALK_GATE_LAW(rwkv7, erase_key, rwkv7_erase_key(x));
-CROSSTALK_HALF_LIFE(rwkv7, 2.29);
+CROSSTALK_HALF_LIFE(rwkv7, 15.07);
+
+// Width 64, heads of 16, layer 0 of 2 (published: 1.4, 16.8, 743; layer 1: median 55).
+TEST(Rwkv7Gates, StartWithTheHalfLivesOfTheirSource) {
+  const DecayStart first = decay_start(input_at_start("rwkv7", "log_decay", {}, 4, 16, 0, 1), true),
+                   last = decay_start(input_at_start("rwkv7", "log_decay", {}, 4, 16, 1, 1), true);
+  EXPECT_NEAR(first.quantile(0.05), 1.4, 0.1);
+  EXPECT_NEAR(first.median(), 16.8, 1);
+  EXPECT_NEAR(first.quantile(0.95), 743, 75);
+  EXPECT_NEAR(last.median(), 55, 5);
+  const DecayStart old = decay_start(
+      input_at_start("rwkv7", "log_decay", {{"memory.start", std::string("constants")}}, 4, 16, 0, 1), true);
+  EXPECT_NEAR(old.median(), 2.29, 0.01);
+}
 
 TEST(Rwkv7Oracle, RateZeroIsGla) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);

@@ -22,9 +22,17 @@ Memory softmax() {
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
           .state = state::cache,
-          .build = [](auto& m) {
-            const auto [q, k] = features(m);
-            return m.mix(attend(m, q, k, {.scale = m.scale()}));
+          .build =
+              [](auto& m) {
+                const auto [q, k] = features(m);
+                return m.mix(attend(m, q, k, {.scale = m.scale()}));
+              },
+          .published = {
+              .source = "Arora et al. 2023 (Zoology), arXiv 2312.04927; HazyResearch/zoology@d88d6f5 "
+                        "zoology/mixers/attention.py",
+              .set = {{"model.biases", "query key value output"}},
+              .lacks = "dropout 0.1 of the weights, which is model.weight_dropout, and learned positions, "
+                       "which are model.positions",
           }};
 }
 

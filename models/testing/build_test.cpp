@@ -21,7 +21,7 @@ class ToyMixer final : public Mixer<double> {
   Var<double> queries() override { return leaf({1, Q, H, d}); }
   Var<double> values() override { return leaf({1, T, H, V}); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
-  Var<double> token(const std::string& name, int width, std::optional<Init>, int, bool) override {
+  Var<double> token(const std::string& name, int width, std::optional<Init>, Through, bool) override {
     first_asked(name);
     return leaf({1, T, H, width});
   }

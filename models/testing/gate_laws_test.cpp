@@ -35,7 +35,8 @@ class LawMixer final : public Mixer<double> {
   Var<double> queries() override { return leaf("q", {1, T, H, d}, 1); }
   Var<double> values() override { return leaf("v", {1, T * N, H, V}, N); }
   const Tensor<std::int32_t>* position() const override { return nullptr; }
-  Var<double> token(const std::string& name, int width, std::optional<Init>, int, bool per_write) override {
+  Var<double> token(const std::string& name, int width, std::optional<Init>, Through,
+                    bool per_write) override {
     const int writes = per_write ? N : 1;
     return leaf(name, {1, T * writes, H, width}, writes);
   }

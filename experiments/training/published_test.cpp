@@ -1,0 +1,89 @@
+// model.layer = "published" in a study: what a study says wins, by hand is the same run, and where it has no meaning it is
+// refused.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "experiments/study/study.h"
+#include "models/memory.h"
+#include "models/model.h"
+
+namespace crosstalk {
+namespace {
+
+std::string study_text(const std::string& memory, const std::string& base, const std::string& own = "") {
+  return fmt::format(
+      "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"mqar\"\ntask.length = 8\ntask.pairs = 1\n"
+      "task.vocabulary = 8\nmodel.name = \"language\"\nmodel.width = 64\nmodel.heads = 2\nmodel.layers = "
+      "1\n{}\n[memories.a]\nname = \"{}\"\n{}\n",
+      base, memory, own);
+}
+crosstalk::Run run_of(const std::string& text) { return parse_study(text, "s.toml").runs.at(0); }
+
+std::string refusal(const std::string& text) {
+  try {
+    run_of(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "is not refused:\n" << text;
+  return "";
+}
+
+TEST(PublishedLayer, ByHandIsTheSameRun) {
+  int layers = 0;
+  for (const Memory& kind : all_memories()) {
+    SCOPED_TRACE(kind.name);
+    if (!kind.published) continue;
+    const crosstalk::Run published = run_of(study_text(kind.name, "model.layer = \"published\""));
+    EXPECT_EQ(published.config.get_string("model.layer"), "published");
+    std::string base, own;
+    for (const auto& [key, value] : kind.published.set) {
+      (key.starts_with("memory.") ? own : base) +=
+          fmt::format("{} = {}\n", key.starts_with("memory.") ? key.substr(7) : key, to_text(value));
+    }
+    for (const auto& [key, factor] :
+         {std::pair{"model.d_key", kind.published.expand_k}, {"model.d_value", kind.published.expand_v}}) {
+      if (factor != 1) base += fmt::format("{} = {}\n", key, static_cast<int>(64 * factor));
+    }
+    EXPECT_EQ(run_of(study_text(kind.name, base, own)).id, published.id);
+    ++layers;
+  }
+  EXPECT_GT(layers, 30);
+}
+
+TEST(PublishedLayer, BareIsWhatThereWas) {
+  EXPECT_EQ(run_of(study_text("gated_delta", "model.layer = \"bare\"")).id,
+            run_of(study_text("gated_delta", "")).id);
+  EXPECT_NE(run_of(study_text("gated_delta", "model.layer = \"published\"")).id,
+            run_of(study_text("gated_delta", "")).id);
+}
+
+TEST(PublishedLayer, WhatAStudySaysWins) {
+  const Options& config = run_of(study_text("gated_delta",
+                                            "model.layer = \"published\"\nmodel.out_gate = \"none\"\n"
+                                            "model.d_value = 64",
+                                            "rate_from = 1"))
+                              .config;
+  EXPECT_EQ(config.get_string("model.out_gate"), "none");
+  EXPECT_EQ(config.get_int("model.d_value"), 64);
+  EXPECT_EQ(config.get_double("memory.rate_from"), 1);
+  EXPECT_EQ(config.get_string("model.out_norm"), "rms");
+}
+
+TEST(PublishedLayer, IsRefusedWhereThereIsNone) {
+  EXPECT_NE(refusal(study_text("dplr", "model.layer = \"published\"")).find("has no layer of its authors"),
+            std::string::npos);
+  const std::string retrieval =
+      "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"recall\"\nmodel.layer = \"published\"\n"
+      "[memories.a]\nname = \"deltanet\"\n";
+  EXPECT_NE(refusal(retrieval).find("holds the bare recurrence"), std::string::npos);
+}
+
+TEST(PublishedLayer, AMisspeltBiasIsNamed) {
+  const std::string message = refusal(study_text("gated_delta", "model.biases = \"-betta\""));
+  EXPECT_NE(message.find("did you mean beta?"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,18 @@
+// How numbers of channels start as ramps: laws of the channel's number and of the depth of the layer. Without libm, so that
+// the bits are the same everywhere.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+namespace crosstalk {
+
+/// RWKV-7 (Peng et al. 2025, arXiv 2503.14456, as in fla-org/flash-linear-attention fla/layers/rwkv7.py), of N = H K channels n
+/// and a layer at `depth` in [0, 1]. With z = y |y|, y = 2 (n mod K) / (K - 1) - 1:
+struct Rwkv7Starts {
+  std::vector<double> decay;        ///< -6 + 6 (n / (N - 1))^(1 + depth^0.3) + 0.5 + 2.5 z
+  std::vector<double> rate;         ///< -0.19 + 0.3 z + 0.4 (n / (N - 1) - 0.5)
+  std::vector<double> erase_scale;  ///< 0.71 - 0.1 (n / (N - 1) - 0.5)
+};
+Rwkv7Starts rwkv7_starts(int H, int K, double depth);
+
+}  // namespace crosstalk

@@ -1,0 +1,117 @@
+// How gates start where a token says nothing (x = 0): biases and parameters drawn as a memory wants them, many times, and
+// the inputs that its laws make of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/base/random.h"
+#include "models/memories/memory_file.h"
+#include "models/testing/variants.h"
+
+namespace crosstalk::checks {
+
+/// A model of one token whose projections give their biases.
+class StartMixer final : public Mixer<double> {
+ public:
+  std::map<std::string, Var<double>> made;
+
+  StartMixer(Graph<double>& target, const Options& options_, int size, double depth)
+      : Mixer(target, options_,
+              {1, 1, 1, static_cast<int>(options_.get_int("model.heads")), size, size, size, 1}),
+        depth_(depth) {}
+  Var<double> keys() override { return leaf("k", {1, 1, H, d}, Init::normal(1)); }
+  Var<double> queries() override { return leaf("q", {1, 1, H, d}, Init::normal(1)); }
+  Var<double> values() override { return leaf("v", {1, 1, H, V}, Init::normal(1)); }
+  const Tensor<std::int32_t>* position() const override { return nullptr; }
+  double depth() const override { return depth_; }
+  Var<double> token(const std::string& name, int width, std::optional<Init> bias, Through, bool) override {
+    return leaf(name, {1, 1, H, width}, bias.value_or(Init::constant(0)));
+  }
+  Var<double> parameter(const std::string& name, std::vector<int> dims, Init init) override {
+    return leaf(name, {1, 1, dims[0], dims.size() == 2 ? dims[1] : 1}, init);
+  }
+  Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
+    const Var<double> x = law();
+    graph.keep(x.variable->root());
+    return made[name] = x;
+  }
+  Variable<double>* omega(int) override { throw std::logic_error("no random features"); }
+
+  void draw() {
+    for (auto& [name, one] : leaves_) {
+      std::uint32_t stream = 0;
+      for (const char c : name) stream = 31 * stream + static_cast<unsigned char>(c);
+      const Tensor<double> x = one.x.variable->value;
+      for (int r = 0; r < x.R; ++r) {
+        RandomStream random(static_cast<std::uint64_t>(r + 1), RandomDomain::initialisation, stream);
+        for (std::int64_t i = 0; i < x.size(); ++i) x.at(r)[i] = one.init.value(random.uniform(), i);
+      }
+    }
+  }
+
+ private:
+  struct Leaf {
+    Var<double> x;
+    Init init;
+  };
+  Var<double> leaf(const std::string& name, std::initializer_list<int> dims, const Init& init) {
+    auto [at, is_new] = leaves_.try_emplace(name);
+    if (is_new) at->second = {{&graph, graph.variable(dims, false)}, init};
+    return at->second.x;
+  }
+  std::map<std::string, Leaf> leaves_;
+  double depth_;
+};
+
+/// The numbers of an input at the start, of `heads` heads of size d, draw after draw.
+inline std::vector<double> input_at_start(
+    const std::string& memory, const std::string& input,
+    const std::vector<std::pair<std::string, OptionValue>>& settings = {}, int heads = 4, int d = 16,
+    double depth = 0, int draws = 200) {
+  const Memory& kind = *find_memory(memory);
+  Options options = memory_options(kind, heads * d, 5, 5);
+  options.set("model.heads", std::int64_t{heads});
+  for (const auto& [key, value] : settings) options.set(key, value);
+  kind.resolve(options);
+  Graph<double> graph(Device::cpu, draws, false);
+  StartMixer mixer(graph, options, d, depth);
+  const Var<double> o = kind.build(mixer);
+  graph.keep(o.variable->root());
+  graph.plan();
+  mixer.draw();
+  graph.forward({});
+  const Tensor<double> x = mixer.made.at(input).variable->value;
+  std::vector<double> numbers;
+  for (int r = 0; r < draws; ++r) numbers.insert(numbers.end(), x.at(r), x.at(r) + x.size());
+  return numbers;
+}
+
+/// Half-lives of decays, tokens, in rising order.
+struct DecayStart {
+  std::vector<double> lives;
+  double negative = 0;  ///< share of decays below 0
+  /// Between two numbers, the line.
+  double quantile(double share) const {
+    const double at = share * static_cast<double>(lives.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const double next = lives.at(std::min(below + 1, lives.size() - 1));
+    return lives.at(below) + (at - static_cast<double>(below)) * (next - lives.at(below));
+  }
+  double median() const { return lives.at(lives.size() / 2); }
+};
+/// Of decays, or of their logarithms.
+inline DecayStart decay_start(const std::vector<double>& decays, bool logarithm) {
+  DecayStart start;
+  for (const double x : decays) {
+    start.lives.push_back(std::log(2.0) / std::max(-(logarithm ? x : std::log(std::abs(x))), 1e-300));
+    start.negative += (!logarithm && x < 0) / static_cast<double>(decays.size());
+  }
+  std::sort(start.lives.begin(), start.lives.end());
+  return start;
+}
+
+}  // namespace crosstalk::checks

@@ -1,0 +1,105 @@
+// The layers of authors (Memory::published), over the registry: every key is an option, every value allowed, the layer
+// builds, and has as many parameters as its source counts.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "models/language_options.h"
+#include "models/model_parts.h"
+#include "models/testing/differences.h"
+#include "models/testing/language.h"
+
+namespace crosstalk::checks {
+namespace {
+
+constexpr std::int64_t kLayerWidth = 64;
+
+/// The options of the layer at width 64 with 2 heads, as resolve_run makes them.
+Options published_options(const Memory& kind, const Settings& more = {}) {
+  Options options;
+  options.set("memory.name", kind.name);
+  options.set("model.name", std::string("language"));
+  options.set("model.width", kLayerWidth);
+  options.set("model.layers", std::int64_t{1});
+  options.set("model.heads", std::int64_t{2});
+  options.set("model.layer", std::string("published"));
+  for (const auto& [key, value] : kind.published.set) options.set(key, value);
+  for (const auto& [key, value] : more) options.set(key, value);
+  fill_defaults(options, "model", model_options());
+  fill_defaults(options, "memory", kind.options);
+  publish(options, kind, {});
+  resolve_model(options, language_shape().vocabulary());
+  return resolved(kind, options);
+}
+
+const OptionSpec* option_of(const Memory& kind, const std::string& key) {
+  const bool of_memory = key.starts_with("memory.");
+  for (const OptionSpec& spec : of_memory ? kind.options : model_options())
+    if ((of_memory ? "memory." : "model.") + spec.name == key) return &spec;
+  return nullptr;
+}
+
+class Published : public ::testing::TestWithParam<std::string> {
+ protected:
+  const Memory& kind() const { return *find_memory(GetParam()); }
+};
+
+TEST_P(Published, SetsOptionsThatThereAreToValuesThatTheyMayHave) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : kind().published.set) {
+    const OptionSpec* spec = option_of(kind(), key);
+    ASSERT_NE(spec, nullptr) << key << " is no option";
+    EXPECT_TRUE(keys.insert(key).second) << key << " stands twice";
+    EXPECT_NO_THROW(check_option(*spec, key.substr(0, key.find('.')), value)) << key;
+    EXPECT_EQ(value.index(), spec->default_value.index()) << key << " has another type";
+    EXPECT_NE(value, spec->default_value) << key << " is the default";
+  }
+  EXPECT_TRUE(kind().published || kind().published.set.empty()) << "a layer without a source";
+}
+
+TEST_P(Published, HasTheParametersThatItsSourceCounts) {
+  if (!kind().published) GTEST_SKIP() << "no layer of its authors";
+  const ModelShape shape = {0, kTokens, false, 1, {8, 1, 3}, kTokens};
+  ModelRun<float> run(published_options(kind()), shape, 1, true);
+  std::int64_t n = 0;
+  std::string names;
+  auto& block = run.model.parameters();
+  for (int i = 0; i < block.count(); ++i) {
+    const std::string& name = block.name(i);
+    if (!name.starts_with("layers.0.") || name.starts_with("layers.0.norm.")) continue;
+    n += block.value(i).size();
+    names += " " + name + ":" + std::to_string(block.value(i).size());
+  }
+  if (kind().published.parameters > 0) {
+    EXPECT_EQ(n, kind().published.parameters) << names;
+  }
+}
+
+TEST_P(Published, HasRightGradients) {
+  if (!kind().published) GTEST_SKIP() << "no layer of its authors";
+  const Options options = published_options(kind(), {{"model.width", std::int64_t{8}}});
+  if (!smooth(options)) GTEST_SKIP() << "kinks";
+  ModelRun<double> run(options, language_shape(5, 2, 0, 1), 1, true);
+  give_example(run, 0, 11);
+  ASSERT_NO_FATAL_FAILURE(expect_gradients(run, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Published, every_memory(), memory_name);
+
+TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
+  const Memory& delta = *find_memory("deltanet");
+  const Options options = published_options(
+      delta, {{"model.layers", std::int64_t{2}}, {"model.stack", std::string("gla(out_gate=none) memory")}});
+  const std::string& stack = options.get_string("model.stack");
+  EXPECT_TRUE(stack.starts_with("gla(out_gate=none")) << stack;
+  EXPECT_TRUE(stack.ends_with(") memory")) << stack;
+  for (const char* part : {"out_norm=rms", "out_norm_gain=shared", "short_conv=none", "silu=none"})
+    EXPECT_NE(stack.find(part), stack.npos) << stack << " lacks " << part;
+  const std::vector<LanguageLayer> layers = language_layers(options);
+  EXPECT_EQ(layers[0].options.get_string("model.short_conv"), "none");
+  EXPECT_EQ(layers[1].options.get_string("model.short_conv"), "qkv");
+}
+
+}  // namespace
+}  // namespace crosstalk::checks
