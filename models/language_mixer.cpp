@@ -61,7 +61,7 @@ Variable<Real>* LayerWeights<Real>::back(Variable<Real>* x, const std::string& n
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer)
+                                   int layer, Look<Real>* look)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
@@ -73,14 +73,18 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
                 ? options_.get_double("model.weight_dropout")
                 : 0),
       own_keys_(memory_named(options_.get_string("memory.name")).own_keys),
-      parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
-        return weights_.leaf(name, dims, init);
-      }) {}
+      parts_(graph, options_,
+             [this](const std::string& name, const std::vector<int>& dims, Init init) {
+               return weights_.leaf(name, dims, init);
+             }),
+      look_(look) {}
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
-  if (!keys_) keys_ = shaped_as(parts_.mixed("k", weights_.project(x_, "key", N * H * d)), {B, T * N, H, d});
+  if (!keys_)
+    keys_ =
+        noted("k", shaped_as(parts_.mixed("k", weights_.project(x_, "key", N * H * d)), {B, T * N, H, d}));
   return keys_;
 }
 
@@ -89,14 +93,15 @@ Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
   const bool alone = asking_ && !parts_.mixes("q");
   auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : x_, "query", H * d));
-  if (alone || !asking_) return shaped_as(rows, {B, Q, H, d});
+  if (alone || !asking_) return noted("q", shaped_as(rows, {B, Q, H, d}));
   return this->at_queries(shaped_as(rows, {B, T, H, d}));
 }
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (!values_)
-    values_ = shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V});
+    values_ =
+        noted("v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V}));
   return values_;
 }
 
@@ -114,7 +119,8 @@ Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::op
     last = name + ".up";
   }
   const Init start = bias.value_or(weights_.bias_law(from->value.columns()));
-  return shaped_as(weights_.project(from, last, columns, start), {B, T * n, H, width});
+  return noted("token." + name,
+               shaped_as(weights_.project(from, last, columns, start), {B, T * n, H, width}));
 }
 
 template <class Real>
