@@ -158,7 +158,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
     if (wanted != Form::automatic) return wanted;
   }
   if (r.value_log_decay) return Form::recurrent;  // a row has little that products could share
-  if (m.batch()) return Form::query;
+  if (m.batch() || m.wants_weights()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
   // A weight of a read costs K + V, a token's step of the state K V.
   const std::int64_t K = r.key.dim(3), weights = m.Q * (K + m.V);

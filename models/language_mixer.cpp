@@ -84,7 +84,7 @@ void LayerWeights<Real>::check_biases() const {
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer)
+                                   int layer, Look<Real>* look)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
@@ -94,9 +94,11 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
       layer_(layer),
       rate_(memory_of(options_).keeps_keys ? options_.get_double("model.weight_dropout") : 0),
       own_keys_(memory_of(options_).own_keys),
-      parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
-        return weights_.leaf(name, dims, init);
-      }) {}
+      parts_(graph, options_,
+             [this](const std::string& name, const std::vector<int>& dims, Init init) {
+               return weights_.leaf(name, dims, init);
+             }),
+      look_(look) {}
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::source() {
@@ -117,7 +119,7 @@ Var<Real> LanguageMixer<Real>::keys() {
   if (!keys_) {
     const int G = narrow<int>(key_heads(options), "model.key_groups");
     auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d));
-    keys_ = of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d})));
+    keys_ = noted("k", of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d}))));
   }
   return keys_;
 }
@@ -130,13 +132,14 @@ Var<Real> LanguageMixer<Real>::queries() {
   auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d));
   Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
-  return of_heads(parts_.placed(*this, "q", q));
+  return noted("q", of_heads(parts_.placed(*this, "q", q)));
 }
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (!values_)
-    values_ = shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V});
+    values_ =
+        noted("v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V}));
   return values_;
 }
 
@@ -155,7 +158,8 @@ Var<Real> LanguageMixer<Real>::projected(Variable<Real>* from, const std::string
     last = name + ".up";
   }
   const Init start = bias.value_or(weights_.bias_law(from->value.columns()));
-  return shaped_as(weights_.project(from, last, columns, start, through.start), {B, rows, H, width});
+  return noted("token." + name,
+               shaped_as(weights_.project(from, last, columns, start, through.start), {B, rows, H, width}));
 }
 
 template <class Real>

@@ -74,9 +74,9 @@ class LanguageMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::V, Mixer<Real>::N;
 
   /// x [R,B,T,width]: tokens. asking [R,B,Q,width]: those of them at which an answer is due, where queries stand at these
-  /// alone, or nullptr. `layer`: number of the layer, for its random features.
+  /// alone, or nullptr. `layer`: number of the layer, for its random features. `look`: who looks into it, or nullptr.
   LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
-                Variable<Real>* x, Variable<Real>* asking, int layer);
+                Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr);
 
   Var<Real> keys() override;
   Var<Real> queries() override;
@@ -85,6 +85,9 @@ class LanguageMixer final : public Mixer<Real> {
   bool has_input(const std::string&) const override { return true; }
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
                   bool per_write) override;
+  Var<Real> input(const std::string& name, const std::function<Var<Real>()>& law) override {
+    return noted(name, this->by_law(name, law));
+  }
   Var<Real> asking(const std::string& name, int width, std::optional<Init> bias, Through through) override;
   double depth() const override;
   int token_size() const override { return x_->value.columns(); }
@@ -96,10 +99,25 @@ class LanguageMixer final : public Mixer<Real> {
   void watch_decay(Var<Real> decay, bool logarithm) override {
     target_.decays.push_back({decay.variable, logarithm});
   }
-  /// What the memory reads, normalised and gated.
-  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
+  void note(const std::string& name, Var<Real> x) override {
+    if (look_) look_->note(name, x);
+  }
+  void note_weights(Var<Real> weights, std::optional<double> eps) override {
+    if (look_) look_->note_weights(weights, eps);
+  }
+  bool wants_weights() const override { return look_ != nullptr; }
+  bool wants_end() const override { return look_ != nullptr; }
+  void end(const std::string& state, Var<Real> value) override {
+    if (look_) look_->note_state(state, value);
+  }
+  /// What the memory reads, o [B,Q,H,V], normalised and gated.
+  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o)); }
 
  private:
+  Var<Real> noted(const std::string& name, Var<Real> x) {
+    note(name, x);
+    return x;
+  }
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
     return {&graph, graph.view(x, dims)};
   }
@@ -118,6 +136,7 @@ class LanguageMixer final : public Mixer<Real> {
   bool own_keys_;
   ModelParts<Real> parts_;
   Var<Real> keys_, values_;
+  Look<Real>* look_;
 };
 
 }  // namespace crosstalk

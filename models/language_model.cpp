@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/conv/gated_conv.h"
@@ -131,11 +133,11 @@ bool LanguageModel<Real>::reads_alone(int layer) const {
 
 template <class Real>
 Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x,
-                                           Variable<Real>* asking) {
+                                           Variable<Real>* asking, Look<Real>* look) {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
-  LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer);
+  LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer, look);
   const Var<Real> o = mixer.finished(build_memory(memory_of(kind.options), mixer));
   Variable<Real>* y =
       weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
@@ -176,7 +178,7 @@ Variable<Real>* LanguageModel<Real>::mlp(ModelGraph<Real>& target, int layer, Va
 
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
-                                                             int batches) {
+                                                             int batches, Look<Real>* look) {
   auto result = std::make_unique<ModelGraph<Real>>(device_, R_, train);
   Graph<Real>& g = result->graph;
   g.set_products(products_);
@@ -192,20 +194,22 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
     Variable<Real>*x = stream.normed(weights, "norm"), *asking = nullptr;
-    if (reads_alone(i)) {
+    if (!look && reads_alone(i)) {
       asking = picked(g, x, result->batch);
       stream.pick(result->batch);
     }
-    stream.add(dropped(*result, options_.get_double("model.dropout"), mixed(*result, i, x, asking)));
+    stream.add(dropped(*result, options_.get_double("model.dropout"),
+                       mixed(*result, i, x, asking, look && look->layer == i ? look : nullptr)));
     if (options_.get_string("model.mlp") != "none")
       stream.add(dropped(*result, options_.get_double("model.dropout"),
                          mlp(*result, i, stream.normed(weights, "mlp_norm"))));
   }
-  if (!reads_alone(static_cast<int>(layers_.size()) - 1)) stream.pick(result->batch);
+  if (look || !reads_alone(static_cast<int>(layers_.size()) - 1)) stream.pick(result->batch);
   Variable<Real>* y = stream.normed(whole, "norm");
   Variable<Real>* head = options_.get_bool("model.tied_head")
                              ? embedding
                              : whole.leaf("head", {answers_, width_}, whole.law(width_));
+  if (look) g.keep(result->output = linear<Real>(g, y, head, nullptr));
   result->loss = cross_entropy(g, y, head, result->batch);
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
@@ -222,10 +226,16 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::graph(int B, SequenceShap
 }
 
 template <class Real>
-std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::look(SequenceShape, Look<Real>&) {
-  throw OptionError("model.name",
-                    "what a memory does inside is shown of model.name = \"retrieval\" alone so far; the "
-                    "language model has a stack of them");
+std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::look(SequenceShape shape, Look<Real>& look) {
+  const int count = static_cast<int>(layers_.size());
+  if (look.layer < 0 || look.layer >= count)
+    throw std::out_of_range(
+        fmt::format("layer {}: the language model has layers 0 to {}", look.layer, count - 1));
+  if (layers_[static_cast<std::size_t>(look.layer)].conv)
+    throw std::out_of_range(fmt::format("layer {} is base_conv, which is no memory", look.layer));
+  auto result = build(1, shape, false, 1, &look);
+  result->graph.plan();
+  return result;
 }
 
 template class LanguageModel<float>;

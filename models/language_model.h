@@ -31,16 +31,18 @@ class LanguageModel final : public Model<Real> {
   std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train, int batches = 1) override;
   /// Graphs made from now on compute the last layer at every token, as if each had an answer: to check the others against.
   void compute_every_row() { every_row_ = true; }
-  /// Throws OptionError: what one memory shows of a sequence is not yet told of the layers of a stack.
+  /// Throws std::out_of_range where look.layer is none, or no memory.
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
 
  private:
   using Model<Real>::parameters_;
-  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches);
+  std::unique_ptr<ModelGraph<Real>> build(int B, SequenceShape shape, bool train, int batches,
+                                          Look<Real>* look = nullptr);
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool reads_alone(int layer) const;
-  Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking);
+  Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
+                        Look<Real>* look);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
 

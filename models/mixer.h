@@ -204,6 +204,9 @@ class Mixer {
   virtual bool wants_end() const { return false; }
   virtual void end(const std::string& /*state*/, Var<Real> /*value*/) {}
 
+  /// Whether reads should form their weights over writes, which are looked at, where the memory leaves the choice.
+  virtual bool wants_weights() const { return false; }
+
   /// Engines call it with every decay that they are given, or its logarithm, [B,T,H,n] or dimensions of 1.
   virtual void watch_decay(Var<Real> /*decay*/, bool /*logarithm*/) {}
   /// Something that people may want to look at (Model::look): keys before and after phi, what the token

@@ -11,6 +11,7 @@
 #include "kernels/base/batch.h"
 #include "kernels/base/options.h"
 #include "models/graph/nodes.h"
+#include "models/look.h"
 #include "models/memory.h"
 
 namespace crosstalk {
@@ -52,19 +53,6 @@ struct ModelGraph {
   int selected_ = 0;
 };
 
-/// What a model shows of a sequence (Model::look), besides the graph's output.
-template <class Real>
-struct Look {
-  struct Tensor {
-    std::string name;  ///< "k", "phi_k", an input of the memory, "token.NAME": a projection, ...
-    Variable<Real>* value;
-  };
-  std::vector<Tensor> tensors;                    ///< in the order of their making; each variable once
-  std::map<std::string, Variable<Real>*> states;  ///< after the last token: S [1,H,V,K], z [1,H,1,K], ...
-  Variable<Real>* weights = nullptr;              ///< [1,H,Q,M]: of every write in every read; or none
-  std::optional<double> eps;                      ///< weights are yet to be divided by (their sum + eps)
-};
-
 template <class Real>
 class Model {
  public:
@@ -84,7 +72,8 @@ class Model {
   /// batches.
   virtual std::unique_ptr<ModelGraph<Real>> graph(int B, SequenceShape shape, bool train,
                                                   int batches = 1) = 0;
-  /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept.
+  /// A planned graph of one sequence, to be looked at after forward(): what it shows is kept. A language model shows
+  /// look.layer, with a query at every token, and its output is the logits [1,Q,answers].
   virtual std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) = 0;
 
  protected:

@@ -150,31 +150,14 @@ class RetrievalMixer final : public Mixer<Real> {
   double scale() const override { return 1 / std::sqrt(static_cast<double>(d)); }
 
   void note(const std::string& name, Var<Real> x) override {
-    if (look_ == nullptr || !x) return;
-    const bool feature = name.starts_with("phi_");  // is the key itself where there is no map
-    for (auto& known : look_->tensors) {
-      if (known.name == name) {  // the last counts
-        graph.keep(known.value = x.variable);
-        return;
-      }
-      if (feature || known.value->root() != x.variable->root()) continue;
-      if (known.name.starts_with("token.")) known.name = name;
-      return;
-    }
-    graph.keep(x.variable);
-    look_->tensors.push_back({name, x.variable});
+    if (look_) look_->note(name, x);
   }
   void note_weights(Var<Real> weights, std::optional<double> eps) override {
-    if (look_ == nullptr) return;
-    graph.keep(weights.variable);
-    look_->weights = weights.variable;
-    look_->eps = eps;
+    if (look_) look_->note_weights(weights, eps);
   }
   bool wants_end() const override { return look_ != nullptr; }
   void end(const std::string& state, Var<Real> value) override {
-    if (look_ == nullptr) return;
-    graph.keep(value.variable);
-    look_->states[state] = value.variable;
+    if (look_) look_->note_state(state, value);
   }
 
  private:

@@ -157,19 +157,6 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
   return prepared;
 }
 
-namespace {
-
-/// "the largest tried for GLA (6 of 6 points)"; "" = never.
-std::string edges_text(const std::vector<EdgeChoice>& edges, const char* which, int EdgeChoice::*count) {
-  std::vector<std::string> memories;
-  for (const EdgeChoice& edge : edges)
-    if (edge.*count > 0)
-      memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
-  return memories.empty() ? "" : fmt::format("the {} tried for {}", which, fmt::join(memories, " and "));
-}
-
-}  // namespace
-
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes) {
   const std::string facet = drawing.figure.value("facet", std::string());
@@ -194,13 +181,8 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
       "{}: the value with the lowest median validation loss, chosen for each line and each x value; shown is "
       "{}.",
       fmt::join(options.best, ", "), options.metric.empty() ? "the untouched test split" : options.metric));
-  std::vector<std::string> edges;
-  for (const std::string& text : {edges_text(prepared.edges, "largest", &EdgeChoice::largest),
-                                  edges_text(prepared.edges, "smallest", &EdgeChoice::smallest)})
-    if (!text.empty()) edges.push_back(text);
-  if (edges.empty()) return;
-  const std::string text =
-      fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(edges, "; "));
+  const std::string text = edges_text(prepared.edges);
+  if (text.empty()) return;
   drawing.footnotes.push_back(text);
   notes << "warning: " << text << '\n';
 }

@@ -237,6 +237,21 @@ std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vecto
   return choices;
 }
 
+std::string edges_text(const std::vector<EdgeChoice>& edges) {
+  std::vector<std::string> sides;
+  for (const auto& [which, count] :
+       {std::pair{"largest", &EdgeChoice::largest}, {"smallest", &EdgeChoice::smallest}}) {
+    std::vector<std::string> memories;
+    for (const EdgeChoice& edge : edges)
+      if (edge.*count > 0)
+        memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
+    if (!memories.empty())
+      sides.push_back(fmt::format("the {} tried for {}", which, fmt::join(memories, " and ")));
+  }
+  if (sides.empty()) return "";
+  return fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(sides, "; "));
+}
+
 double state_bytes(const Record& record) {
   const auto given = record.metrics.find(kStateBytes);
   if (given != record.metrics.end() && given->second > 0) return given->second;

@@ -50,6 +50,9 @@ struct EdgeChoice {
 /// choice was at an edge are left out.
 std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
                                      const std::string& key);
+/// "The best learning rate is the largest tried for GLA (6 of 6 points): a better one may lie beyond."; "" where there are
+/// no such choices of it.
+std::string edges_text(const std::vector<EdgeChoice>& edges);
 
 /// The metric of a state's size in bytes, where somebody's table gives it so.
 inline constexpr const char* kStateBytes = "state_bytes";

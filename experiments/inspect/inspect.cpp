@@ -2,6 +2,7 @@
 #include "experiments/inspect/inspect.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <Eigen/SVD>
 #include <algorithm>
@@ -10,8 +11,11 @@
 #include <set>
 #include <stdexcept>
 
+#include "experiments/inspect/known_arrays.h"
+#include "models/language_options.h"
 #include "models/memory.h"
 #include "models/model.h"
+#include "models/parts.h"
 #include "models/rules/rule_memory.h"
 #include "tasks/sequence_buffer.h"
 
@@ -20,75 +24,16 @@ namespace {
 
 constexpr int kSpectra = 64;  // positions at which singular values are taken, at most
 
-struct Known {
-  const char *name, *shape, *meaning;
-};
-const std::vector<Known>& known_arrays() {
-  static const std::vector<Known> all = {
-      {"keys", "[T]", "key of each token; of a swap, the first"},
-      {"values", "[T]", "value written with it; -1: none"},
-      {"second_keys", "[T]", "second key of a swap; -1: none (tasks with swaps)"},
-      {"operations", "[T]", "0 pad, 1 write, 2 swap, 3 identity"},
-      {"query", "[Q]", "key asked"},
-      {"query_position", "[Q]", "number of leading tokens that the read sees"},
-      {"answer", "[Q]", "value that is right"},
-      {"output", "[Q,V]", "what is read, heads added up; the largest entry is the answer given"},
-      {"q", "[Q,H,d]", "queries before phi"},
-      {"k", "[M,H,d]", "keys before phi; M = T times writes a token"},
-      {"phi_q", "[Q,H,K]", "queries after phi and key_norm"},
-      {"phi_k", "[M,H,K]", "keys after phi and key_norm"},
-      {"score_key", "[M,H,K]", "what queries are compared with, where it is not phi_k (turned, normalised)"},
-      {"score_query", "[Q,H,K]", "and what is compared with it"},
-      {"write_key", "[M,H,K]", "the key under which is written, where it is not phi_k"},
-      {"write_gain", "[M,H,1]", "what a write is multiplied by, where no input of the memory is that"},
-      {"decay", "[T,H,1]", "what the state is multiplied by, where it is not given as log_decay"},
-      {"erase_read", "[M,H,K]", "along which is read what is erased, where it is not the key"},
-      {"erase_write", "[M,H,K]", "along which is erased, where it is not the key"},
-      {"erase_gain", "[M,H,1]", "what erasing is multiplied by, where it is not the write's gain"},
-      {"INPUT", "[T,H,.]", "each input of the memory ('crosstalk describe MEMORY'), as the token decides it"},
-      {"token.NAME", "[T,H,n]", "each further projection of the token, before its nonlinearity"},
-      {"read_weights", "[H,Q,M]",
-       "output = sum over writes of weight times value, before read_norm layernorm"},
-      {"key_overlap", "[H,M,M]",
-       "products of keys as they are written and compared, phi(k_i).phi(k_j): the crosstalk"},
-      {"positions", "[P]", "numbers of tokens after which states are given"},
-      {"state_S", "[P,H,V,K]", "the state, likewise state_z where reads are divided, and further states"},
-      {"spectrum_positions", "[N]", "numbers of tokens after which singular values are given"},
-      {"singular_values", "[N,H,min(V,K)]", "of the state S, the largest first"},
-      {"effective_rank", "[N,H]",
-       "exp(-sum p log p), p = singular values over their sum (Roy and Vetterli 2007); 0 of an empty state"},
-      {"half_life", "[T,H,1|K]", "tokens after which half of the state is left: log(1/2) / log(decay)"},
-  };
-  return all;
-}
-
 void fill(const Tensor<std::int32_t>& tensor, const std::int32_t* from) {
   std::copy(from, from + tensor.size(), tensor.at(0));
-}
-
-const char* shape_of(Per per) {
-  switch (per) {
-    case Per::token:
-      return "[T,H,1]";
-    case Per::key:
-      return "[T,H,K]";
-    case Per::value:
-      return "[.,H,V]";  // a token's or a query's
-    case Per::write:
-      return "[M,H,1]";
-    case Per::head:
-      return "[1,H,1]";
-    case Per::head_key:
-      return "[1,H,K]";
-    default:
-      return "[.,H,.]";
-  }
 }
 
 class Inspector {
  public:
   Inspector(const Options& config, const Weights& weights, const InspectRequest& request)
       : config_(config),
+        layer_options_(config),
+        language_(is_language(config)),
         task_(find_task(config.get_string("task.name"))->make(config)),
         buffer_(*task_, request.split) {
     const std::int64_t there = task_->sequences(request.split);
@@ -97,6 +42,7 @@ class Inspector {
           fmt::format("sequence {}: the split has sequences 0 to {}", request.sequence, there - 1));
     sequence_ = buffer_.draw(seed(), request.sequence);
     const Vocabulary v = task_->vocabulary();
+    choose_layer(request.layer);
     model_ = make_model<double>(config, v, Device::cpu, 1);
     load_weights(weights, model_->parameters(), Device::cpu, 0);
     const int T = sequence_.shape.T;
@@ -105,11 +51,18 @@ class Inspector {
         throw std::out_of_range(fmt::format("position {}: the sequence has positions 1 to {}", t, T));
     }
     positions_ = request.positions.empty() ? std::vector<int>{T} : request.positions;
+    heads_ = heads_of(layer_options_);
+    if (request.head && (*request.head < 0 || *request.head >= heads_))
+      throw std::out_of_range(
+          heads_ == 1
+              ? fmt::format("head {}: {} has one head, 0", *request.head, memory().name)
+              : fmt::format("head {}: {} has heads 0 to {}", *request.head, memory().name, heads_ - 1));
+    head_ = request.head;
   }
 
   Inspection look() {
     add_sequence();
-    Look<double> look;
+    Look<double> look = layer();
     const auto graph = run(sequence_.shape, sequence_.tokens, look, true);
     const SequenceShape& shape = sequence_.shape;
     add("output", {shape.Q, task_->vocabulary().values}, values_of(graph->output->value));
@@ -118,18 +71,68 @@ class Inspector {
     add_weights(look);
     add_overlap();
     if (!look.states.empty()) add_states();
+    if (head_) keep_head();
     return std::move(result_);
   }
 
  private:
+  /// The layer of a language model that is looked into: that which is asked for, or the first with a memory.
+  void choose_layer(std::optional<int> wanted) {
+    if (!language_) {
+      if (wanted) throw std::out_of_range("only a language model has layers; this model is one memory");
+      return;
+    }
+    const std::vector<LanguageLayer> layers = language_layers(config_);
+    std::vector<std::string> there;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (!layers[i].conv)
+        there.push_back(fmt::format("{} ({})", i, layers[i].options.get_string("memory.name")));
+      const bool chosen = wanted ? static_cast<int>(i) == *wanted : there.size() == 1;
+      if (layers[i].conv || !chosen || result_.layer >= 0) continue;
+      result_.layer = static_cast<int>(i);
+      layer_options_ = layers[i].options;
+    }
+    if (result_.layer >= 0) return;
+    const bool conv = *wanted >= 0 && *wanted < std::ssize(layers);
+    throw std::out_of_range(fmt::format("layer {}: {}; layers with a memory: {}", *wanted,
+                                        conv ? "base_conv is no memory" : "there is none",
+                                        fmt::join(there, ", ")));
+  }
+  Look<double> layer() const {
+    Look<double> look;
+    look.layer = result_.layer;
+    return look;
+  }
+  const Memory& memory() const { return memory_of(layer_options_); }
+
+  /// Leaves of every array one head, where its shape has heads.
+  void keep_head() {
+    for (InspectArray& array : result_.arrays) {
+      std::size_t axis = 0;
+      bool found = false;
+      for (std::size_t at = 1; at < array.shape.size() && !found; ++at) {
+        found = array.shape[at] == 'H';
+        if (array.shape[at] == ',') ++axis;
+      }
+      if (found && axis < array.dims.size() && array.dims[axis] == heads_) keep_head(array, axis);
+    }
+  }
+  void keep_head(InspectArray& array, std::size_t axis) const {
+    std::int64_t inner = 1;
+    for (std::size_t i = axis + 1; i < array.dims.size(); ++i) inner *= array.dims[i];
+    std::vector<double> kept;
+    for (auto row = array.data.begin(); row != array.data.end(); row += heads_ * inner)
+      kept.insert(kept.end(), row + *head_ * inner, row + (*head_ + 1) * inner);
+    array.dims[axis] = 1;
+    array.data = std::move(kept);
+  }
+
   std::uint64_t seed() const { return static_cast<std::uint64_t>(config_.get_int("data_seed")); }
 
   void add(const std::string& name, std::vector<std::int64_t> dims, std::vector<double> data,
            bool integers = false) {
-    InspectArray array{name, "", "", std::move(dims), std::move(data), integers};
-    for (const Known& known : known_arrays())
-      if (name == known.name) array.shape = known.shape, array.meaning = known.meaning;
-    result_.arrays.push_back(std::move(array));
+    const auto& [shape, meaning] = meaning_of(name, memory(), language_);
+    result_.arrays.push_back({name, shape, meaning, std::move(dims), std::move(data), integers});
   }
   void add_integers(const std::string& name, const std::int32_t* begin, int n, int stride = 1) {
     std::vector<double> data;
@@ -139,14 +142,24 @@ class Inspector {
 
   void add_sequence() {
     const auto& [shape, tokens, role, query, position, target, meta] = sequence_;
-    add_integers("keys", tokens + channel_key, shape.T, shape.C);
-    add_integers("values", tokens + channel_value, shape.T, shape.C);
-    if (shape.C > channel_second_key)
-      add_integers("second_keys", tokens + channel_second_key, shape.T, shape.C);
+    if (language_) {
+      add_integers("tokens", tokens, shape.T);
+    } else {
+      add_keys();
+    }
     add_integers("operations", role, shape.T);
     add_integers("query", query, shape.Q);
     add_integers("query_position", position, shape.Q);
     add_integers("answer", target, shape.Q);
+    for (int t = 0; language_ && t < shape.T; ++t)
+      result_.token_names.push_back(fmt::format("{}", tokens[t]));
+  }
+  void add_keys() {
+    const auto& [shape, tokens, role, query, position, target, meta] = sequence_;
+    add_integers("keys", tokens + channel_key, shape.T, shape.C);
+    add_integers("values", tokens + channel_value, shape.T, shape.C);
+    if (shape.C > channel_second_key)
+      add_integers("second_keys", tokens + channel_second_key, shape.T, shape.C);
     for (int t = 0; t < shape.T; ++t) {
       const std::int32_t* token = tokens + t * shape.C;
       result_.token_names.push_back(role[t] == static_cast<int>(Role::write)
@@ -186,20 +199,7 @@ class Inspector {
 
   void add_tensor(const std::string& name, const Tensor<double>& tensor) {
     add(name, dims_of(tensor), values_of(tensor));
-    InspectArray& array = result_.arrays.back();
-    const Memory& kind = memory_of(config_);
-    for (const MemoryInput& input : kind.inputs) {
-      if (input.name != name) continue;
-      array.shape = shape_of(input.per);
-      array.meaning = fmt::format("input {} of {}", name, kind.name);
-    }
-    if (name.starts_with("token."))
-      array.shape = "[T,H,n]", array.meaning = "projection of the token, before its nonlinearity";
-    if (array.meaning.empty()) array.shape = "[.,H,.]", array.meaning = "made by the memory on its way";
-    static const std::set<std::string> vectors = {"k", "q",           "phi_k",      "phi_q",      "a",
-                                                  "b", "score_query", "erase_read", "erase_write"};
-    if (vectors.count(name) == 0 && name.find("key") == std::string::npos && !name.starts_with("token."))
-      result_.gates.push_back(name);
+    if (!is_vector(name)) result_.gates.push_back(name);
   }
 
   void add_half_lives(const std::string& name) {
@@ -252,7 +252,7 @@ class Inspector {
     std::vector<double> at, values, ranks;
     std::int64_t H = 0, n = 0;
     for (const int t : all) {
-      Look<double> look;
+      Look<double> look = layer();
       const auto graph = run({t, sequence_.shape.C, 1}, sequence_.tokens, look, false);
       for (const auto& [name, state] : look.states)
         states[t][name] = {name, "", "", dims_of(state->value), values_of(state->value), false};
@@ -275,8 +275,6 @@ class Inspector {
       std::vector<std::int64_t> dims = first.dims;
       dims.insert(dims.begin(), P);
       add("state_" + name, dims, std::move(data));
-      InspectArray& array = result_.arrays.back();
-      if (array.meaning.empty()) array.shape = "[P,H,.,.]", array.meaning = fmt::format("the state {}", name);
     }
     if (at.empty()) return;
     add("spectrum_positions", {N}, at, true);
@@ -300,6 +298,10 @@ class Inspector {
   }
 
   const Options& config_;
+  Options layer_options_;  ///< those of the layer that is looked into
+  bool language_;
+  std::int64_t heads_ = 1;
+  std::optional<int> head_;
   std::unique_ptr<Task> task_;
   SequenceBuffer buffer_;
   SequenceView sequence_;
@@ -318,13 +320,6 @@ const InspectArray* Inspection::find(const std::string& name) const {
 
 Inspection inspect(const Options& config, const Weights& weights, const InspectRequest& request) {
   return Inspector(config, weights, request).look();
-}
-
-std::string inspect_reference() {
-  std::string text;
-  for (const Known& known : known_arrays())
-    text += fmt::format("  {:<18} {:<15} {}\n", known.name, known.shape, known.meaning);
-  return text;
 }
 
 }  // namespace crosstalk

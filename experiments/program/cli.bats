@@ -469,6 +469,25 @@ PYTHON
   "$crosstalk" status runs/long | diff with -
 }
 
+@test "status says when the best learning rate lies at the edge of its grid, as tables do" {
+  printf '%s\n' '[study]' 'name = "rates"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
+    'train.max_steps = 20' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \
+    '[[grid]]' '"train.learning_rate" = [1e-6, 1e-5, 1e-3]' >rates.toml
+  "$crosstalk" run rates.toml --quiet
+  "$crosstalk" table final rates.toml --best train.learning_rate 2>table.txt >/dev/null
+  sentence='The best learning rate is the largest tried for delta (1 of 1 points): a better one may lie beyond.'
+  grep -qi "$sentence" table.txt
+  for what in rates.toml runs/rates; do
+    run -0 --separate-stderr "$crosstalk" status "$what"
+    [[ $output == *"$sentence" ]]
+    [[ $("$crosstalk" status "$what" --json | tr -d '\n ') == *'"rate_edges":[{"label":"delta","choices":1,"smallest":0,"largest":1}]'* ]]
+  done
+  run -0 "$crosstalk" status rates.toml --set seeds=1,2
+  [[ $output == *"$sentence So far: runs are missing." ]]
+  run -0 "$crosstalk" status rates.toml --set 'train.learning_rate=1e-3'
+  [[ $output != *"learning rate"* ]]
+}
+
 @test "while a large study expands, a signal and the time limit end at once what has not begun" {
   cat >large.toml <<'TOML'
 [study]

@@ -156,9 +156,9 @@ PY
   refused "runs/s is a store, which holds nothing but runs" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out runs/s
   refused "runs/s is a store" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --out runs/s/weights
   refused "needs numbers of tokens" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --positions a
-  sed -e '/^task.associations/d' -e 's/^task.name .*/task.name = "mqar"\nmodel.name = "language"/' -e 's/= 40/= 2/' s.toml >language.toml
-  "$crosstalk" run language.toml --out language --set memory=delta --set seeds=1 --quiet
-  refused "is a language model, .* train the memory in model.name = .retrieval" "$crosstalk" inspect language
+  refused "is a retrieval model, which is one memory without layers; leave --layer out" \
+    "$crosstalk" inspect runs/s --where label=delta --where seed=1 --layer 0
+  refused "head 1: delta has one head, 0" "$crosstalk" inspect runs/s --where label=delta --where seed=1 --head 1
   sed -e 's/^task.name/model.name = "probe"\ntask.name/' -e 's/= 40/= 0/' -e '/^eval.every/d' s.toml >probe.toml
   "$crosstalk" run probe.toml --out probe --set memory=delta --set seeds=1 --quiet
   refused "is a probe, .* crosstalk plot probe probe" "$crosstalk" inspect probe
@@ -169,4 +169,47 @@ PY
     "$crosstalk" inspect runs/s --run "${id%.npz}" --figures off --out "look-$id" || [ $? -eq 2 ]
   done
   [ "$(ls -d look-* | wc -l)" -eq 3 ]
+}
+
+@test "inspect of a language model: arrays and figures of a layer and a head, which errors name" {
+  python_with numpy
+  sed -e '/^task.associations/d' -e 's/^task.name .*/task.name = "mqar"\nmodel.name = "language"/' \
+    -e 's/^model.d_key.*/model.width = 16\nmodel.heads = 2\nmodel.layers = 3\nmodel.stack = "base_conv softmax memory"/' \
+    -e 's/= 40/= 2/' -e '/^eval.every/d' s.toml >language.toml
+  "$crosstalk" run language.toml --out language --set memory=delta --set seeds=1 --set train.keep_weights=true --quiet
+  run -0 --separate-stderr env CROSSTALK_PYTHON=/absent "$crosstalk" inspect language --out first
+  grep -q "test sequence 0, layer 1, head 0" first/README.txt
+  grep -q 'TITLE = ".*, layer 1, head 0"' first/read_weights.py
+  [ ! -e first/state_S.npy ]
+  run -0 "$crosstalk" inspect language --layer 2 --head all --figures off --out all
+  run -0 "$crosstalk" inspect language --layer 2 --head 1 --figures off --out one
+  grep -q "layer 2$" <(sed -n 3p all/README.txt)
+  "$python" - <<'PY'
+import numpy, re
+for folder in ("first", "all", "one"):
+    for name, shape in re.findall(r"^(\S+) +\[.*\] +(\[.*\])$", open(f"{folder}/README.txt").read(), re.M):
+        assert list(numpy.load(f"{folder}/{name}.npy").shape) == eval(shape), name
+load = lambda folder, name: numpy.load(f"{folder}/{name}.npy")
+T = len(load("first", "tokens"))
+assert numpy.allclose(load("first", "read_weights").sum(-1), numpy.ones((1, T)))
+assert load("all", "read_weights").shape == (2, T, T) and numpy.isfinite(load("all", "output")).all()
+assert numpy.allclose(numpy.einsum("htm,mhv->thv", load("all", "read_weights"), load("all", "v")), load("all", "retrieved"))
+assert numpy.array_equal(load("one", "read_weights"), load("all", "read_weights")[1:])
+assert numpy.array_equal(load("one", "beta"), load("all", "beta")[:, 1:])
+PY
+  refused "layer 0: base_conv is no memory; layers with a memory: 1 .softmax., 2 .delta." "$crosstalk" inspect language --layer 0
+  refused "layer 7: there is none; layers with a memory: 1" "$crosstalk" inspect language --layer 7
+  refused "head 2: delta has heads 0 to 1" "$crosstalk" inspect language --layer 2 --head 2
+  refused "--head" "$crosstalk" inspect language --layer 2 --head x
+  refused "--layer" "$crosstalk" inspect language --layer -1
+}
+
+@test "inspect draws a language model" {
+  python_with matplotlib
+  sed -e '/^task.associations/d' -e 's/^task.name .*/task.name = "mqar"\nmodel.name = "language"/' \
+    -e 's/= 40/= 2/' -e '/^eval.every/d' s.toml >language.toml
+  "$crosstalk" run language.toml --out language --set memory=delta --set seeds=1 --set train.keep_weights=true --quiet
+  run -0 --separate-stderr env CROSSTALK_PYTHON="$python" "$crosstalk" inspect language
+  for figure in read_weights key_overlap state gates; do [ -s "inside/$figure.pdf" ]; done
+  [ -z "$stderr" ]
 }

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "experiments/common/command.h"
@@ -50,14 +51,6 @@ void check_model(const Record& record, const fs::path& store) {
                     "plot probe {}. To look "
                     "inside, train the memory in model.name = \"retrieval\"",
                     name_of(record), shell_quote(store.string())));
-  if (model == "language")
-    throw UsageError(
-        fmt::format("run {} is a language model, a stack of memories, and inspect looks into one: train the "
-                    "memory in model.name = "
-                    "\"retrieval\" (task.name = \"recall\", say). All weights of a language model: "
-                    "train.keep_weights = true, "
-                    "then numpy.load('{}')",
-                    name_of(record), weights_path(store, record.id).string()));
 }
 
 /// The one run that --run and --where name; of several, those whose weights are kept.
@@ -104,6 +97,30 @@ std::vector<int> positions_of(const std::string& text) {
     begin = end + 1;
   }
   return positions;
+}
+
+/// What --layer and --head name, in the model of a run. Of a language model one head is shown unless all are asked for.
+void choose_layer(const Arguments& arguments, const Record& record, InspectRequest& request) {
+  const bool language = record.config.value("model.name", "retrieval") == "language";
+  if (arguments.has("layer") && !language)
+    throw UsageError(fmt::format(
+        "--layer: run {} is a retrieval model, which is one memory without layers; leave --layer out",
+        name_of(record)));
+  const auto number = [&](const char* option) {
+    return static_cast<int>(arguments.integer(option, 0, 0, std::numeric_limits<int>::max()));
+  };
+  if (arguments.has("layer")) request.layer = number("layer");
+  const std::string head = arguments.get("head", language ? "0" : "all");
+  if (head == "all") return;
+  request.head = arguments.has("head") ? number("head") : 0;
+}
+
+/// "test sequence 0", of a language model with layer and head.
+std::string place_of(const InspectRequest& request, const Inspection& inspection) {
+  std::string text = fmt::format("{} sequence {}", split_name(request.split), request.sequence);
+  if (inspection.layer >= 0) text += fmt::format(", layer {}", inspection.layer);
+  if (request.head) text += fmt::format(", head {}", *request.head);
+  return text;
 }
 
 /// Refuses a folder that cannot be made, or that holds somebody else's README.txt.
@@ -164,6 +181,7 @@ int run_inspect(const Arguments& arguments, Console& console) {
   const std::string split = arguments.get("split", "test");
   for (const Split candidate : {Split::train, Split::eval, Split::test})
     if (split == split_name(candidate)) request.split = candidate;
+  choose_layer(arguments, record, request);
   const fs::path folder = arguments.get("out", "inside");
   check_folder(folder);
 
@@ -181,7 +199,7 @@ int run_inspect(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format("run {}: {}", name_of(record), error.what()));
   }
 
-  const std::string sequence = fmt::format("{} sequence {}", split, request.sequence);
+  const std::string sequence = place_of(request, inspection);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw UsageError(fmt::format("--out {}: {}", folder.string(), error.message()));
@@ -222,7 +240,8 @@ extern const Command inspect_command;
 const Command inspect_command = {
     "inspect",
     "look inside a trained memory: keys, gates, read weights, states",
-    "STORE|STUDY.toml [--run ID] [--where KEY=VALUE]... [--sequence N] [--out DIR]",
+    "STORE|STUDY.toml [--run ID] [--where KEY=VALUE]... [--layer N] [--head N]\n"
+    "                  [--sequence N] [--out DIR]",
     "Reads the weights of a run (train.keep_weights = true), gives the memory one sequence of its\n"
     "task, and writes what happens inside as .npy files, with a README.txt that says what each is,\n"
     "and figures: read weights beside the tokens, overlap of keys, singular values and effective\n"
@@ -230,12 +249,15 @@ const Command inspect_command = {
     "yours to edit. Prints the paths.\n\n"
     "Files, as far as the memory has them:\n" +
         inspect_reference() +
-        "\nMemories without weights over tokens (fwm) have no read_weights; those without a state\n"
+        "\nOf a language model these are arrays of one layer, which reads at every token: where the memory\n"
+        "makes an array, its Q is T. --layer and --head choose; README.txt in the folder has the shapes.\n"
+        "Memories without weights over tokens (fwm) have no read_weights; those without a state\n"
         "(softmax) no state and no singular values.\n\n"
         "Examples:\n"
         "  crosstalk run mine.toml --set train.keep_weights=true\n"
         "  crosstalk inspect runs/mine --where label=delta --where seed=1 --out inside\n"
         "  crosstalk inspect runs/mine --run ct-3f2a --sequence 5 --positions 1,8,16 --width 5.5\n"
+        "  crosstalk inspect runs/mqar --where label=attention --where seed=1 --layer 1 --head all\n"
         "  python3 -c 'import numpy; print(numpy.load(\"inside/read_weights.npy\").shape)'\n",
     1,
     1,
@@ -247,6 +269,8 @@ const Command inspect_command = {
         study_options()[0],
         {"sequence,n", "N", "Number of the sequence in its split (default 0)", false, {}},
         {"split", "SPLIT", "test (default), eval or train", false, {"train", "eval", "test"}},
+        {"layer", "N", "Layer of a language model, from 0 (default: the first with a memory)", false, {}},
+        {"head", "N|all", "Head, from 0 (default: all; of a language model 0)", false, {}},
         {"positions", "N,N", "Tokens after which states are written (default: the last)", false, {}},
         {"out,o", "DIR", "Folder to write to (default ./inside)", false, {}},
         {"figures", "on|off", "Draw figures (default on)", false, {"on", "off"}},

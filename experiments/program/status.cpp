@@ -13,6 +13,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/rate_edges.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/requests.h"
 #include "experiments/sharing/signals.h"
@@ -93,6 +94,7 @@ struct Status {
   std::optional<Record> last;
   /// What a study asks for, or all studies of a store; without them nobody knows what is missing.
   AskedRuns asked;
+  std::vector<EdgeChoice> edges;  ///< of learning rates; with --watch none
 };
 
 StateCounts total_of(const Status& status) {
@@ -180,6 +182,12 @@ void print_json(const Status& status, Console& console) {
                                {"steps_per_second", rate_of(worker, "steps")}});
   const std::optional<double> left = seconds_left(status);
   json["seconds_left"] = left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json(nullptr);
+  json["rate_edges"] = nlohmann::ordered_json::array();
+  for (const EdgeChoice& edge : status.edges)
+    json["rate_edges"].push_back({{"label", edge.label},
+                                  {"choices", edge.choices},
+                                  {"smallest", edge.smallest},
+                                  {"largest", edge.largest}});
   json["last"] = nullptr;
   if (status.last)
     json["last"] = {{"id", status.last->id},
@@ -252,6 +260,8 @@ void print_text(const Status& status, Console& console) {
                                printable_line(finished_at(*status.last)), printable_line(status.last->label),
                                printable_line(status.last->id), status.last->eval_loss,
                                to_text(status.last->status));
+  if (const std::string edges = edges_text(status.edges); !edges.empty())
+    console.out << printable_line(edges) << (runs_left(status) > 0 ? " So far: runs are missing.\n" : "\n");
   print_workers(status, console);
 }
 
@@ -355,6 +365,7 @@ int run_status(const Arguments& arguments, Console& console) {
   status.workers = workers.workers();
   find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
+  status.edges = rate_edges(name, status.heads, arguments, console);
   if (arguments.has("json"))
     print_json(status, console);
   else
@@ -374,7 +385,9 @@ const Command status_command = {
     "that are half-way (saved) are counted too. Reads only, also while a run is writing. The processes that "
     "train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
-    "fast they are; --watch repeats this until all that was asked for is recorded.\n\n"
+    "fast they are; --watch repeats this until all that was asked for is recorded.\n"
+    "Where the best learning rate of a grid is its largest or its smallest, that is said (not with\n"
+    "--watch, nor of more than 20,000 runs; 'crosstalk describe best' says why it matters).\n\n"
     "Examples:\n"
     "  crosstalk status experiments/quickstart.toml\n"
     "  crosstalk status /scratch/me/store --watch\n"
@@ -387,7 +400,8 @@ const Command status_command = {
       options.push_back({"out,o", "STORE", "The study's store (default ./runs/<study>)", false, {}});
       options.push_back({"watch", "", "Show it again and again until nothing is missing", false, {}});
       options.push_back({"every", "SECONDS", "Time between two looks of --watch (default 2)", false, {}});
-      options.push_back({"json", "", "Print JSON: store, count, states, labels, workers, last", false, {}});
+      options.push_back(
+          {"json", "", "Print JSON: store, count, states, labels, workers, rate_edges, last", false, {}});
       return options;
     }(),
     run_status,

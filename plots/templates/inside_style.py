@@ -66,7 +66,7 @@ def maps(heads, xlabel, ylabel, names, rows, note=""):
     shrink(fig.text(PAD / WIDTH, 1 - PAD / total, title, ha="left", va="top", fontsize=8, linespacing=1.1), WIDTH - 2 * PAD)
     for head, ax in enumerate(axes):
         if heads > 1:
-            shrink(ax.set_title(f"Head {head + 1}", loc="left", fontsize=7, pad=2), wide + 0.5 * between)
+            shrink(ax.set_title(f"Head {head}", loc="left", fontsize=7, pad=2), wide + 0.5 * between)
         name_ticks(ax.xaxis, names, wide)
         ax.tick_params(axis="x", rotation=90)
         ax.set_yticks([])

@@ -25,7 +25,8 @@ def main():
     writes = overlap.shape[1] // max(len(TOKENS), 1)
     if writes > 1:
         names = [name if n == 0 else "" for name in TOKENS for n in range(writes)]
-    fig, axes, _ = maps(len(overlap), "Token (key:value)", "Token (key:value)", names, names)
+    label = "Token (key:value)" if load("tokens") is None else "Token"
+    fig, axes, _ = maps(len(overlap), label, label, names, names)
     look = dict(shades(overlap), vmax=1.0, vmin=-1.0 if overlap.min() < -0.02 else 0.0) if COSINE else shades(overlap)
     for ax, head in zip(axes, overlap):
         image = ax.imshow(head, interpolation="nearest", **look)

@@ -21,12 +21,12 @@ def main():
     colours = plt.get_cmap("viridis")(np.linspace(0, 0.9, most))
     for i in range(most):  # of the first head
         left.plot(at, values[:, 0, i], color=colours[i], linewidth=0.7, clip_on=False)
-    left.set(xlabel="Tokens", ylabel="Singular values" + (", head 1" if values.shape[1] > 1 else ""))
+    left.set(xlabel="Tokens", ylabel="Singular values" + (", head 0" if values.shape[1] > 1 else ""))
     left.set_ylim(0, None)
     looks = ["-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5))]
     for head in range(rank.shape[1]):
         right.plot(at, rank[:, head], color="#0072B2", linestyle=looks[head % 4], clip_on=False,
-                   label=f"Head {head + 1}")
+                   label=f"Head {head}")
     full = values.shape[-1]
     right.plot(at, np.minimum(at, full), color=GREY, linewidth=0.7, linestyle=":", label="Full rank")
     right.set(xlabel="Tokens", ylabel="Effective rank")
