@@ -115,7 +115,7 @@ TEST(ParameterInit, DiffersByNameAndBySeed) {
 TEST(ParameterInit, FloatIsRoundedDouble) {
   ParameterBlock<double> wide(Device::cpu, 1);
   ParameterBlock<float> narrow(Device::cpu, 1);
-  for (const Init init : {kNormal, kUniform}) {
+  for (const Init& init : {kNormal, kUniform}) {
     const std::string name = init.law == Init::Law::normal ? "n" : "u";
     wide.add(name, {33}, init);
     narrow.add(name, {33}, init);
@@ -147,7 +147,7 @@ TEST(ParameterInit, ClearsGradientsAndMomentsOfItsReplicaOnly) {
 
 TEST(ParameterInit, HasTheMomentsOfItsDistribution) {
   constexpr int n = 40000;
-  for (const Init init : {Init::normal(2), Init::uniform(0.3)}) {
+  for (const Init& init : {Init::normal(2), Init::uniform(0.3)}) {
     ParameterBlock<double> block(Device::cpu, 1);
     block.add("w", {n}, init);
     block.allocate();
