@@ -193,7 +193,6 @@ class RetrievalMixer final : public Mixer<Real> {
   /// What a table [R,keys,n] has for each query.
   Variable<Real>* of_query(Variable<Real>* table) {
     const auto* query = target_.batch.query;
-    // The embedding's gradient, to which few queries are added, is there before: tokens are looked up first.
     if (!by_query_.ids && B * Q > kFewIds) by_query_ = lists(query, B * Q, 0, keys_);
     return lookup<Real>(graph, query, {{table, 0, by_query_}}, nullptr);
   }

@@ -12,6 +12,7 @@
 #include "results/crc32c.h"
 #include "results/files.h"
 #include "results/json_depth.h"
+#include "results/json_integer.h"
 #include "results/labels.h"
 #include "results/store.h"
 
@@ -42,7 +43,9 @@ Asked parse(const std::string& text) {
   Asked asked;
   asked.study = json.at("study").get<std::string>();
   asked.version = json.at("version").get<std::string>();
-  asked.order = json.at("order").get<std::int64_t>();
+  const auto order = integer_of(json.at("order"));
+  if (!order) throw std::invalid_argument("order is no whole number");
+  asked.order = *order;
   asked.title = json.at("title").get<std::string>();
   for (const nlohmann::json& label : json.at("labels"))
     asked.labels.push_back({label.at("label").get<std::string>(), label.at("title").get<std::string>(),

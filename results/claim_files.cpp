@@ -12,6 +12,7 @@
 
 #include "results/files.h"
 #include "results/json_depth.h"
+#include "results/json_integer.h"
 
 namespace crosstalk {
 namespace {
@@ -67,11 +68,12 @@ std::optional<ClaimingWorker> worker_of_text(std::string_view text, const std::s
   if (json.is_discarded()) return std::nullopt;
   try {
     const auto process = process_identity(json.at("process"));
-    if (!process || !json.at("beat").is_number_integer()) return std::nullopt;
+    const auto beat = integer_of(json.at("beat"));
+    if (!process || !beat) return std::nullopt;
     ClaimingWorker worker;
     worker.name = name;
     worker.process = *process;
-    worker.beat = json.at("beat").get<std::int64_t>();
+    worker.beat = *beat;
     worker.every = json.at("every").get<double>();
     worker.activity = json.at("activity");
     if (!worker.activity.is_object()) worker.activity = nlohmann::json::object();
@@ -90,9 +92,10 @@ ClaimRequest request_of_text(std::string_view text, const std::string& from, con
   if (json.is_discarded() || !json.contains("asks")) return {};
   try {
     const nlohmann::json& asks = json.at("asks");
-    if (asks.value("worker", "") != holder || !asks.at("room").is_number_integer()) return {};
-    return {from, asks.at("ids").get<std::set<std::string>>(), asks.at("room").get<std::int64_t>(),
-            asks.at("kind").get<std::string>(), asks.at("load").get<double>()};
+    const auto room = integer_of(asks.at("room"));
+    if (asks.value("worker", "") != holder || !room) return {};
+    return {from, asks.at("ids").get<std::set<std::string>>(), *room, asks.at("kind").get<std::string>(),
+            asks.at("load").get<double>()};
   } catch (const nlohmann::json::exception&) {
     return {};
   }

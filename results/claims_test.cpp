@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <limits>
 
 #include "results/claims_fuzz.h"
 #include "results/test_records.h"
@@ -221,6 +222,11 @@ TEST(Claims, AProcessOfItsNumberIsNotTheProcess) {
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(pulse_of(other, self), Pulse::dead);
   EXPECT_FALSE(process_identity(nlohmann::json{{"host", 3}}).has_value());
+  nlohmann::json json = to_json(self);
+  json["started"] = 7e60;  // found by fuzzing: no number of 64 bits
+  EXPECT_FALSE(process_identity(json).has_value());
+  json["started"] = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_FALSE(process_identity(json).has_value());
 }
 
 TEST(Claims, AllMayBeDeletedAtAnyTime) {

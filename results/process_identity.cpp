@@ -12,6 +12,8 @@
 #include <sstream>
 #include <utility>
 
+#include "results/json_integer.h"
+
 namespace crosstalk {
 namespace {
 
@@ -78,9 +80,10 @@ nlohmann::json to_json(const ProcessIdentity& process) {
 
 std::optional<ProcessIdentity> process_identity(const nlohmann::json& json) {
   try {
+    const auto pid = integer_of(json.at("pid")), started = integer_of(json.at("started"));
+    if (!pid || !started) return std::nullopt;
     return ProcessIdentity{json.at("host").get<std::string>(), json.at("boot").get<std::string>(),
-                           json.at("space").get<std::string>(), json.at("pid").get<std::int64_t>(),
-                           json.at("started").get<std::int64_t>()};
+                           json.at("space").get<std::string>(), *pid, *started};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -11,6 +11,7 @@
 
 #include "results/crc32c.h"
 #include "results/json_depth.h"
+#include "results/json_integer.h"
 #include "results/record_io.h"
 #include "results/record_scan.h"
 
@@ -82,11 +83,9 @@ std::string read_text(const json& object, const char* key) {
 
 std::int64_t read_integer(const json& object, const char* key) {
   const json& value = field(object, key);
-  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > largest)) {
-    wrong_type(key, "a 64-bit integer", value);
-  }
-  return value.get<std::int64_t>();
+  const std::optional<std::int64_t> number = integer_of(value);
+  if (!number) wrong_type(key, "a 64-bit integer", value);
+  return *number;
 }
 
 double as_number(const json& value, const char* key) {

@@ -11,6 +11,7 @@
 
 #include "kernels/optimizer/book_keeping.h"
 #include "results/json_depth.h"
+#include "results/json_integer.h"
 
 namespace crosstalk {
 namespace {
@@ -36,11 +37,9 @@ std::vector<double> doubles(const nlohmann::json& words) {
 }
 
 std::int64_t integer(const nlohmann::json& head, const char* key) {
-  const nlohmann::json& value = head.at(key);
-  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > largest))
-    throw std::runtime_error(fmt::format("{} is no 64-bit integer", key));
-  return value.get<std::int64_t>();
+  const std::optional<std::int64_t> number = integer_of(head.at(key));
+  if (!number) throw std::runtime_error(fmt::format("{} is no 64-bit integer", key));
+  return *number;
 }
 
 bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
@@ -140,8 +139,9 @@ RunState run_state(const std::string& bytes) {
       state.curves[name] = {doubles(curve.at("x")), doubles(curve.at("y"))};
     }
     for (const auto& step : head.value("promotions", nlohmann::json::array())) {
-      if (!step.is_number_integer()) throw std::runtime_error("a promotion is no step");
-      state.promotions.push_back(step.get<std::int64_t>());
+      const std::optional<std::int64_t> number = integer_of(step);
+      if (!number) throw std::runtime_error("a promotion is no step");
+      state.promotions.push_back(*number);
     }
     state.parameters = bytes.substr(line + 1);
     if (state.parameters.size() != word_of(head.at("bytes"))) throw std::runtime_error("cut short");

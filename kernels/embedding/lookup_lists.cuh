@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cluster.cuh"
+#include "kernels/base/each.cuh"
 #include "kernels/embedding/lookup.h"
 
 namespace crosstalk::device {
@@ -231,7 +232,7 @@ __global__ void __launch_bounds__(kListThreads)
   }
 }
 
-/// Tables of long lists apart from the others; a table that few rows are added to has none.
+/// Tables of long lists apart from the others. A table without lists has few rows added.
 template <class Real>
 void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
   for (bool many : {true, false}) {
@@ -254,12 +255,16 @@ void sum_by_lists(const Exec& exec, const Lookup<Real>& a) {
   for (int t = 0; t < a.tables; ++t) {
     if (!a.table[t].wanted() || a.order[t].value) continue;
     const std::int64_t N = a.y.gradient.rows();
-    if (N > kFewIds || a.table[t].write != Write::add)
-      throw std::logic_error(
-          "[lookup] a table without lists has a gradient on a GPU only where few rows are added");
-    if (N == 0 || a.y.gradient.R == 0) continue;
+    const int R = a.y.gradient.R;
+    if (N > kFewIds) throw std::logic_error("[lookup] many rows have no gradient on a GPU without lists");
+    if (R == 0) continue;
+    const Tensor<Real> table = a.table[t].gradient;
+    if (a.table[t].write == Write::overwrite)
+      each(exec, "lookup backward (few rows)", R, table.size(),
+           [=] __device__(int r, std::int64_t i) { table.at(r)[i] = 0; });
+    if (N == 0) continue;
     const dim3 grid(blocks_for(N, kListThreads / 32), blocks_for(a.y.gradient.columns(), 128),
-                    static_cast<unsigned>(a.y.gradient.R));
+                    static_cast<unsigned>(R));
     add_few_rows<<<grid, kListThreads, 0, stream_of(exec)>>>(a, t);
     check_launch("lookup backward (few rows)");
   }

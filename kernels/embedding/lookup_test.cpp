@@ -132,7 +132,7 @@ std::vector<OpCase> positions() {
 INSTANTIATE_TEST_SUITE_P(LookupPositions, OpCheck, ::testing::ValuesIn(positions()), case_name);
 INSTANTIATE_TEST_SUITE_P(Lookup, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Three channels, the last of which reads the first table once more; if `few`, its rows are added without lists.
+/// Three channels, the last of which reads the first table once more; if `few`, it and the second have no lists.
 OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool few = false) {
   OpCase op(name);
   op.integers("ids", {N, 3}, integer_in(-1, std::min(rows0, rows1) - 1)).output("y", {N, D});
@@ -144,7 +144,7 @@ OpCase tied(const std::string& name, int N, int D, int rows0, int rows1, bool fe
     for (int i = 0; i < 3; ++i) o.channel[i] = lists.channel[static_cast<std::size_t>(i)];
     o.table[2] = o.table[0];
     if (o.table[2].wanted()) o.table[2].write = Write::add;
-    if (few) o.order[2] = o.start[2] = {};
+    if (few) o.order[2] = o.start[2] = o.order[1] = o.start[1] = {};
     return o;
   };
   op.forward([=]<class Real>(const Exec& exec, TensorSet<Real>& s) {
