@@ -94,6 +94,19 @@ wait_for_start() { # wait_for_start STORE
     "$crosstalk" sample tiny.toml
 }
 
+@test "a study or a store that does not exist names the nearest" {
+  sed 's/^name  = "tiny"/name = "rates"/' tiny.toml >rates.toml
+  refused "'rates' does not exist; did you mean rates.toml\?" "$crosstalk" status rates
+  "$crosstalk" run rates.toml --set train.max_steps=1 --set eval.every=1 --quiet >/dev/null
+  refused "did you mean rates.toml or runs/rates\?" "$crosstalk" status rates
+  refused "did you mean rates.toml or runs/rates\?" "$crosstalk" status rates.tom
+  refused "'runs/rate/' does not exist; did you mean runs/rates\?" "$crosstalk" export runs/rate/
+  refused "^rate.toml: no such file; did you mean rates.toml\?" "$crosstalk" status rate.toml
+  refused "^rate: no such file; did you mean rates.toml\?" "$crosstalk" run rate
+  refused "'zzzzzz' does not exist; give a store" "$crosstalk" status zzzzzz
+  refused "^zzzzzz.toml: no such file; a study is" "$crosstalk" plan zzzzzz.toml
+}
+
 @test "names of other programs and papers are understood" {
   study 's/^train.max_steps .*/train.optimizer = "AdamW"/'
   refused '^wrong.toml:10:[0-9]+: .*did you mean "adamw"' "$crosstalk" plan wrong.toml
