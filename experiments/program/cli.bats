@@ -139,6 +139,9 @@ wait_for_start() { # wait_for_start STORE
   [[ $output == "train.patience (option)"* ]]
   run -0 "$crosstalk" describe adamw
   [[ $output == "adamw is a value of train.optimizer (option)"* ]]
+  run -0 "$crosstalk" describe learning-rate
+  [[ $output == "train.learning_rate (option)"* ]]
+  run -0 "$crosstalk" describe published_csv
   run -0 "$crosstalk" describe beta_max
   [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
   run -0 "$crosstalk" describe base_conv
