@@ -712,7 +712,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 --separate-stderr "$crosstalk" new "my study.toml"
   run -0 "$crosstalk" plan "my study.toml"
   [[ $output == *"= 24 runs"* ]]
-  refused 'it exists' "$crosstalk" new "my study.toml"
+  refused 'it exists, and is not written over; give another name, or edit what is there' "$crosstalk" new "my study.toml"
   for task in recall reassign swap mqar words induction; do
     "$crosstalk" new "of_$task.toml" --task $task
     run -0 "$crosstalk" plan "of_$task.toml"
@@ -727,7 +727,9 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
-  refused 'ends in .toml' "$crosstalk" new study
+  refused 'ends in .toml; name it study.toml' "$crosstalk" new study
+  refused 'name it study.toml' "$crosstalk" new study.tml
+  refused 'name it study.v2.toml' "$crosstalk" new study.v2
   for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
     Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic
