@@ -637,6 +637,12 @@ TOML
   run -0 "$crosstalk" plot capacity runs/tiny --best train.learning_rate --width 3.25 --footnote off --out best
   grep -q 'selected$' best.csv
   grep -q 'train.learning_rate=0.0' best.csv
+  "$crosstalk" export runs/tiny >runs.csv
+  sed 's/^name = "linear_attention"/&\ntitle = "Linear, sums"/' tiny.toml >titled.toml
+  run -0 "$crosstalk" plot capacity runs.csv --best train.learning_rate --titles titled.toml --out titled
+  grep -q '"Linear, sums' titled.py
+  sed 's/,tiny,[a-z]*,/,tiny,mine,/' runs.csv >renamed.csv
+  refused 'titled.toml: it has none of the labels here, mine' "$crosstalk" plot capacity renamed.csv --titles titled.toml
   run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --out by
   grep -q 'linear, train.learning_rate = 0.01' by.csv
   run -0 "$crosstalk" plot capacity runs/tiny --facet train.learning_rate --log y --venue icml --out facet
