@@ -264,7 +264,7 @@ std::string suggested(std::filesystem::path path) {
   if (!path.has_filename()) path = path.parent_path();
   const std::string extension = path.extension().string();
   if (!nearest_name(extension, {".toml"}).empty()) path.replace_extension();
-  return path.string() + ".toml";
+  return path.empty() ? "mine.toml" : path.string() + ".toml";
 }
 
 int run_new(const Arguments& arguments, Console& console) {
