@@ -228,6 +228,16 @@ TEST_F(FigureTest, PublishedPointsOfALabelThatTheStoreLacksAreDrawnAndNamed) {
   EXPECT_THAT(notes(), ::testing::Not(HasSubstr("have no run here")));
 }
 
+TEST_F(FigureTest, PublishedPointsOfOtherTasksUseUpNoColours) {
+  options_.published = {published("rival", 8, 0.31)};
+  for (int i = 0; i < 9; ++i) {
+    options_.published.push_back(published("a" + std::to_string(i), 8, 0.5));
+    options_.published.back().known["task.name"] = "words";
+  }
+  draw("capacity", two_memories());
+  EXPECT_THAT(script(), HasSubstr(R"py(("published: rival", 0): "#D55E00")py"));
+}
+
 /// A run of somebody else, as read_export() gives it.
 Record& add_rival(RecordMap& records, const nlohmann::json& config) {
   Record& record = records["mine.csv:1"];

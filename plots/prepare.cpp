@@ -151,8 +151,15 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
     edge.label = title != titles.end() && !title->second.empty() ? title->second : label_name(edge.label);
   }
   prepared.styles = label_styles(labels, order, titles);
-  std::set<std::string> elsewhere;
-  for (const PublishedPoint& point : options.published) elsewhere.insert(point.label);
+  // First what may be drawn here: points of other tasks shall not use up the colours that are told apart best.
+  std::set<std::string> tasks, of_these_tasks, elsewhere;
+  for (const Record* record : prepared.records) tasks.insert(config_text(*record, "task.name").value_or(""));
+  for (const PublishedPoint& point : options.published) {
+    const auto task = point.known.find("task.name");
+    elsewhere.insert(point.label);
+    if (task == point.known.end() || tasks.count(task->second) != 0) of_these_tasks.insert(point.label);
+  }
+  add_styles(prepared.styles, of_these_tasks);
   add_styles(prepared.styles, elsewhere);
   return prepared;
 }

@@ -81,6 +81,25 @@ TEST(LabelStyles, OrderAndNamesOfAStudy) {
   EXPECT_EQ(styles.at("softmax").name, "Softmax");
 }
 
+TEST(LabelStyles, WhatIsPublishedSharesNoColour) {
+  auto styles = label_styles({"attention", "based", "deltanet", "gated_deltanet", "gla"});
+  const auto own = styles;
+  add_styles(styles, {"based", "h3", "hyena", "mamba", "mamba2", "rwkv7"});
+  std::set<std::string> colours;
+  for (const auto& [label, style] : styles) {
+    EXPECT_FALSE(style.name.empty()) << label;
+    EXPECT_TRUE(colours.insert(style.colour).second) << label;
+  }
+  EXPECT_EQ(styles.size(), 10u);
+  for (const auto& [label, style] : own) EXPECT_EQ(styles.at(label).colour, style.colour) << label;
+  std::set<std::string> many;
+  for (int i = 0; i < 60; ++i) many.insert("memory" + std::to_string(i));
+  add_styles(styles, many);  // more than there are colours: all have one, and the 48 are used
+  for (const auto& [label, style] : styles) colours.insert(style.colour);
+  EXPECT_EQ(styles.size(), 70u);
+  EXPECT_EQ(colours.size(), 48u);
+}
+
 TEST(LabelName, LeavesOtherPeoplesLabelsAlone) {
   EXPECT_EQ(label_name("dpfp2"), "DPFP-2");
   EXPECT_EQ(label_name("dpfp1_delta"), "DPFP-1 delta");

@@ -116,14 +116,21 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
 void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more) {
   std::set<std::string> taken;
   for (const auto& [label, style] : styles) taken.insert(style.colour);
-  std::size_t next = 1;  // black is the reference's
+  std::vector<LabelStyle> free;
+  for (std::size_t i = 1; i <= kColours; ++i)  // black, the reference's, comes last
+    if (const Look& look = kLooks[i % kColours]; taken.count(look.colour) == 0)
+      free.push_back({0, "", look.colour, look.marker});
+  std::size_t beyond = 0;
+  for (const char* colour : kFurther)
+    if (taken.count(colour) == 0) free.push_back({0, "", colour, kLooks[beyond++ % kColours].marker, "--"});
+  if (free.empty()) free.push_back({0, "", kFurther[0], "o", ":"});
+  std::size_t next = 0;
   for (const std::string& label : more) {
     if (styles.count(label) != 0) continue;
-    for (std::size_t tried = 0; tried < kColours && taken.count(kLooks[next % kColours].colour) != 0; ++tried)
-      ++next;
-    const Look& look = kLooks[next++ % kColours];
-    taken.insert(look.colour);
-    styles[label] = {styles.size(), label_name(label), look.colour, look.marker};
+    LabelStyle style = free[next++ % free.size()];
+    style.rank = styles.size();
+    style.name = label_name(label);
+    styles[label] = style;
   }
 }
 

@@ -28,7 +28,7 @@ std::map<std::string, LabelStyle> label_styles(const std::set<std::string>& labe
                                                const std::vector<std::string>& order = {},
                                                const std::map<std::string, std::string>& titles = {});
 
-/// Gives `more` labels styles too, in colours that are free, and those there are none other.
+/// Gives `more` labels styles too: each a colour that nothing else has, while there are any of the 48.
 void add_styles(std::map<std::string, LabelStyle>& styles, const std::set<std::string>& more);
 
 /// The name of a label of the shipped studies ("dpfp1_delta" -> "DPFP-1 delta"); others stay as they are, '$'

@@ -57,6 +57,14 @@ po::options_description describe_options(const Command& command) {
       fmt::format("{0}: {1} ('crosstalk {0} --help' shows how it is used)", command.name, message));
 }
 
+/// The option that is nearest to what was given; "" for none.
+std::string nearest_option(const std::vector<CommandOption>& options, const std::string& bare) {
+  std::vector<std::string> names;
+  for (const CommandOption& option : options)
+    if (!option.help.empty()) names.push_back(long_name(option));
+  return nearest_name(bare, names);
+}
+
 /// What options of other programs are called here; "" for anything else.
 std::string said_here(const Command& command, const std::string& bare) {
   const auto is = [&](const std::vector<std::string>& names) {
@@ -92,6 +100,10 @@ std::string said_here(const Command& command, const std::string& bare) {
   for (const std::string& known : keys)
     if (known == end || (known.ends_with("." + end) && !known.ends_with(".name"))) key = known;
   if (key.empty()) return "";
+  // An option that differs in its last letter alone is nearer than a key of the very name: --heads, --head.
+  if (const std::string near = nearest_option(command.options, bare);
+      near + "s" == bare || near == bare + "s")
+    return fmt::format("did you mean --{}? (The study's {} is replaced by --set {}=VALUE)", near, key, key);
   return fmt::format("{0} is a key of the study, and --set replaces it: --set {0}=VALUE", key);
 }
 
@@ -99,10 +111,7 @@ std::string said_here(const Command& command, const std::string& bare) {
   const std::string bare = given.substr(std::min(given.find_first_not_of('-'), given.size()));
   if (const std::string here = said_here(command, bare); !here.empty())
     throw UsageError(fmt::format("{}: unknown option {}: {}", command.name, given, here));
-  std::vector<std::string> names;
-  for (const CommandOption& option : all_options(command))
-    if (!option.help.empty()) names.push_back(long_name(option));
-  const std::string near = nearest_name(bare, names);
+  const std::string near = nearest_option(all_options(command), bare);
   std::string hint = near.empty() ? "" : fmt::format("; did you mean --{}?", near);
   if (near.empty() && !command.beyond.empty())
     hint = fmt::format("; options of {0} stand behind '--': ... -- {1}", command.beyond, given);

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "results/printable.h"
-
 #include "experiments/common/text.h"
 #include "experiments/training/pack.h"
+#include "kernels/base/names.h"
 #include "results/import.h"
+#include "results/printable.h"
 #include "results/select.h"
 #include "results/weights.h"
 
@@ -43,13 +43,63 @@ std::int64_t max_runs_of(const Arguments& arguments, std::int64_t fallback) {
       most, kMostRuns));
 }
 
+/// Most entries of a folder that are looked at for a name that somebody may have meant.
+constexpr int kMostEntries = 1000;
+
+enum class Named { study, store };
+
+/// The study (without its extension) or the store in `folder` that is nearest to `name`; "" for none. Folders
+/// that cannot be read hold nothing.
+std::string nearest_in(const fs::path& folder, const std::string& name, Named kind) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, error);
+  for (int i = 0; !error && entry != fs::directory_iterator() && i < kMostEntries; ++i) {
+    const fs::path& path = entry->path();
+    std::error_code unknown;
+    if (kind == Named::store && fs::exists(path / "store.json", unknown))
+      names.push_back(path.filename().string());
+    if (kind == Named::study && path.extension() == ".toml" && fs::is_regular_file(path, unknown))
+      names.push_back(path.stem().string());
+    entry.increment(error);
+  }
+  std::sort(names.begin(), names.end());
+  return nearest_name(name, names);
+}
+
+/// Studies and stores that somebody may have meant who gave `name`, which nothing is called: "a.toml or
+/// runs/a".
+std::string near_targets(const std::string& name, bool stores) {
+  fs::path given = fs::path(name).has_filename() ? fs::path(name) : fs::path(name).parent_path();
+  if (!nearest_name(given.extension().string(), {".toml"}).empty()) given.replace_extension();
+  const fs::path folder = given.parent_path();
+  std::vector<std::string> near;
+  const auto add = [&](const fs::path& in, Named kind) {
+    const std::string found = nearest_in(in, given.filename().string(), kind);
+    const char* extension = kind == Named::study ? ".toml" : "";
+    if (!found.empty()) near.push_back(printable_line((in / (found + extension)).string()));
+  };
+  add(folder, Named::study);
+  if (stores) add(folder, Named::store);
+  if (stores && folder.empty()) add("runs", Named::store);
+  return join(near, ", ", " or ");
+}
+
 }  // namespace
+
+Study study_named(const std::string& name, const StudyOptions& options) {
+  std::error_code error;
+  if (fs::status(name, error).type() == fs::file_type::not_found)
+    if (const std::string near = near_targets(name, false); !near.empty())
+      throw ConfigError(fmt::format("{}: no such file; did you mean {}?", name, near));
+  return read_study(name, options);
+}
 
 Study study_of(const Arguments& arguments) {
   StudyOptions options;
   options.set = arguments.all("set");
   options.max_runs = max_runs_of(arguments, options.max_runs);
-  return read_study(arguments.positional.at(0), options);
+  return study_named(arguments.positional.at(0), options);
 }
 
 fs::path store_path_of(const Arguments& arguments, const Study& study) {
@@ -78,12 +128,16 @@ Target find_target(const std::string& name, const Arguments& arguments) {
   std::error_code error;
   const fs::file_status status = fs::status(name, error);
   if (fs::is_directory(status)) return {name, std::nullopt};
-  if (!fs::exists(status) && fs::path(name).extension() != ".toml")
-    throw UsageError(fmt::format(
-        "'{}' does not exist; give a store (a folder that 'crosstalk run' wrote) or a study file", name));
+  if (!fs::exists(status) && fs::path(name).extension() != ".toml") {
+    const std::string near = near_targets(name, true);
+    throw UsageError(fmt::format("'{}' does not exist; {}", name,
+                                 near.empty()
+                                     ? "give a store (a folder that 'crosstalk run' wrote) or a study file"
+                                     : fmt::format("did you mean {}?", near)));
+  }
   StudyOptions options;
   options.set = arguments.all("set");
-  Study study = read_study(name, options);
+  Study study = study_named(name, options);
   fs::path store = arguments.has("store") ? fs::path(arguments.get("store")) : fs::path("runs") / study.name;
   return {std::move(store), std::move(study)};
 }

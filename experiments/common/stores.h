@@ -20,6 +20,8 @@ namespace crosstalk::program {
 std::vector<CommandOption> study_options();
 /// Reads the study that the first positional argument names, with --set and --max-runs.
 Study study_of(const Arguments& arguments);
+/// Reads a study's file, and names the nearest where there is none. Throws ConfigError.
+Study study_named(const std::string& name, const StudyOptions& options = {});
 /// --out, or ./runs/<study>.
 std::filesystem::path store_path_of(const Arguments& arguments, const Study& study);
 

@@ -94,6 +94,19 @@ wait_for_start() { # wait_for_start STORE
     "$crosstalk" sample tiny.toml
 }
 
+@test "a study or a store that does not exist names the nearest" {
+  sed 's/^name  = "tiny"/name = "rates"/' tiny.toml >rates.toml
+  refused "'rates' does not exist; did you mean rates.toml\?" "$crosstalk" status rates
+  "$crosstalk" run rates.toml --set train.max_steps=1 --set eval.every=1 --quiet >/dev/null
+  refused "did you mean rates.toml or runs/rates\?" "$crosstalk" status rates
+  refused "did you mean rates.toml or runs/rates\?" "$crosstalk" status rates.tom
+  refused "'runs/rate/' does not exist; did you mean runs/rates\?" "$crosstalk" export runs/rate/
+  refused "^rate.toml: no such file; did you mean rates.toml\?" "$crosstalk" status rate.toml
+  refused "^rate: no such file; did you mean rates.toml\?" "$crosstalk" run rate
+  refused "'zzzzzz' does not exist; give a store" "$crosstalk" status zzzzzz
+  refused "^zzzzzz.toml: no such file; a study is" "$crosstalk" plan zzzzzz.toml
+}
+
 @test "names of other programs and papers are understood" {
   study 's/^train.max_steps .*/train.optimizer = "AdamW"/'
   refused '^wrong.toml:10:[0-9]+: .*did you mean "adamw"' "$crosstalk" plan wrong.toml
@@ -126,6 +139,9 @@ wait_for_start() { # wait_for_start STORE
   [[ $output == "train.patience (option)"* ]]
   run -0 "$crosstalk" describe adamw
   [[ $output == "adamw is a value of train.optimizer (option)"* ]]
+  run -0 "$crosstalk" describe learning-rate
+  [[ $output == "train.learning_rate (option)"* ]]
+  run -0 "$crosstalk" describe published_csv
   run -0 "$crosstalk" describe beta_max
   [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
   run -0 "$crosstalk" describe base_conv
@@ -621,6 +637,12 @@ TOML
   run -0 "$crosstalk" plot capacity runs/tiny --best train.learning_rate --width 3.25 --footnote off --out best
   grep -q 'selected$' best.csv
   grep -q 'train.learning_rate=0.0' best.csv
+  "$crosstalk" export runs/tiny >runs.csv
+  sed 's/^name = "linear_attention"/&\ntitle = "Linear, sums"/' tiny.toml >titled.toml
+  run -0 "$crosstalk" plot capacity runs.csv --best train.learning_rate --titles titled.toml --out titled
+  grep -q '"Linear, sums' titled.py
+  sed 's/,tiny,[a-z]*,/,tiny,mine,/' runs.csv >renamed.csv
+  refused 'titled.toml: it has none of the labels here, mine' "$crosstalk" plot capacity renamed.csv --titles titled.toml
   run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --out by
   grep -q 'linear, train.learning_rate = 0.01' by.csv
   run -0 "$crosstalk" plot capacity runs/tiny --facet train.learning_rate --log y --venue icml --out facet
@@ -696,7 +718,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 --separate-stderr "$crosstalk" new "my study.toml"
   run -0 "$crosstalk" plan "my study.toml"
   [[ $output == *"= 24 runs"* ]]
-  refused 'it exists' "$crosstalk" new "my study.toml"
+  refused 'it exists, and is not written over; give another name, or edit what is there' "$crosstalk" new "my study.toml"
   for task in recall reassign swap mqar words induction; do
     "$crosstalk" new "of_$task.toml" --task $task
     run -0 "$crosstalk" plan "of_$task.toml"
@@ -711,7 +733,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
-  refused 'ends in .toml' "$crosstalk" new study
+  refused 'ends in .toml; name it study.toml' "$crosstalk" new study
+  refused 'name it study.toml' "$crosstalk" new study.tml
+  refused 'name it study.v2.toml' "$crosstalk" new study.v2
+  refused 'name it mine.toml' "$crosstalk" new ""
   for topic in study grid zip skip seeds record loss intervals best threshold published-csv test_loss provenance.host \
     Intervals DELTANET Train.Patience; do
     run -0 --separate-stderr "$crosstalk" describe $topic

@@ -94,6 +94,10 @@ TEST(Arguments, OptionsOfOtherProgramsAreAnswered) {
   EXPECT_NE(refusal_of("run", "--output-dir").find("did you mean --out?"), std::string::npos);
   EXPECT_NE(refusal_of("run", "--config").find("the study stands without an option"), std::string::npos);
   EXPECT_NE(refusal_of("run", "-j").find("did you mean --threads?"), std::string::npos);
+  EXPECT_EQ(refusal_of("inspect", "--heads"),
+            "inspect: unknown option --heads: did you mean --head? (The study's model.heads is replaced by "
+            "--set model.heads=VALUE)");
+  EXPECT_NE(refusal_of("run", "--heads").find(": model.heads is a key of the study"), std::string::npos);
   EXPECT_NE(refusal_of("doctor", "--lr").find("unknown option --lr ("), std::string::npos);
 }
 

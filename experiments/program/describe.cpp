@@ -292,10 +292,11 @@ Description describe(const FigureKind& kind) {
            {"columns", kind.columns}}};
 }
 
-/// Whether two names are one, in any case.
+/// Whether two names are one, in any case and with hyphens for underscores.
 bool same_name(const std::string& a, const std::string& b) {
+  const auto folded = [](unsigned char c) { return c == '-' ? '_' : std::tolower(c); };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+                    [&](unsigned char x, unsigned char y) { return folded(x) == folded(y); });
 }
 
 /// What stands under `name`: things, sections, dotted keys, in this order.
@@ -475,7 +476,8 @@ const Command describe_command = {
     "eval, model), a key such as train.patience (or patience), a value of one (adamw), a column of an\n"
     "export (test_loss), base_conv, or one of study,\n"
     "memories, grid, zip, skip, seeds, record, store, weights, loss, intervals, best, threshold,\n"
-    "published-csv; in any case. Shows equations and source, d_dot and state size, and every option\n"
+    "published-csv; in any case, with - or _. Shows equations and source, d_dot and state size, and every "
+    "option\n"
     "with its type, default and range; of a figure its axes, statistic, options and columns.\n\n"
     "Examples:\n"
     "  crosstalk describe delta\n"

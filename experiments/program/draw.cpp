@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
@@ -81,6 +82,11 @@ std::vector<CommandOption> drawing_options() {
        "Overlay published points; literature: those that come with the program",
        false,
        {}},
+      {"titles",
+       "STUDY.toml",
+       "Names and order of labels as in this study: for exports, which hold neither",
+       false,
+       {}},
       {"seeds", "N", "Seeds that every point should have (default: the most that any has)", false, {}},
       where_option(),
       store_option(),
@@ -132,12 +138,32 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   return options;
 }
 
+namespace {
+
+/// Gives labels the names and the order that a study has for them; others come after these.
+void take_titles(LabelledRecords& rows, const std::string& path) {
+  std::set<std::string> labels;
+  for (const auto& [key, record] : rows.rows) labels.insert(record.label);
+  std::vector<AskedLabel> named;
+  for (const StudyLabel& label : study_named(path).labels)
+    if (labels.erase(label.label) != 0) named.push_back({label.label, label.title, {}});
+  if (named.empty())
+    throw UsageError(fmt::format("--titles {}: it has none of the labels here, {}", path,
+                                 join({labels.begin(), labels.end()}, ", ", " and ")));
+  for (const AskedLabel& label : rows.labels)
+    if (labels.count(label.label) != 0) named.push_back(label);
+  rows.labels = std::move(named);
+}
+
+}  // namespace
+
 LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
   const std::vector<std::string> names = {arguments.positional.begin() + 1, arguments.positional.end()};
   LabelledRecords rows = load_rows(names, arguments, console);
   if (rows.rows.empty())
     throw UsageError(
         fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
+  if (arguments.has("titles")) take_titles(rows, arguments.get("titles"));
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
+#include "kernels/base/names.h"
 #include "kernels/base/options.h"
 #include "results/files.h"
 #include "results/store.h"
@@ -258,18 +259,29 @@ std::string name_of(const std::filesystem::path& path) {
   return name.empty() || name[0] == '-' || name[0] == '_' ? "study" + name : name;
 }
 
+/// The name of a study's file that somebody may have meant: my.toml for my, my.tml and my/.
+std::string suggested(std::filesystem::path path) {
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string extension = path.extension().string();
+  if (!nearest_name(extension, {".toml"}).empty()) path.replace_extension();
+  return path.empty() ? "mine.toml" : path.string() + ".toml";
+}
+
 int run_new(const Arguments& arguments, Console& console) {
   const std::filesystem::path path = arguments.positional.at(0);
   if (path.extension() != ".toml")
-    throw UsageError(fmt::format("new: '{}' is no name of a study; it ends in .toml", path.string()));
+    throw UsageError(fmt::format("new: '{}' is no name of a study, which ends in .toml; name it {}",
+                                 path.string(), suggested(path)));
   const std::string task = arguments.get("task", "recall");
   const std::string text = fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task)));
   parse_study(text, path.string());  // what it writes is right
   File file = open_file(FileSystem::real(), path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.is_open()) {
     const int error = errno;
-    const std::string what = fmt::format("new: {} cannot be made: {}", path.string(),
-                                         error == EEXIST ? "it exists" : reason_of(error));
+    const std::string what = fmt::format(
+        "new: {} cannot be made: {}", path.string(),
+        error == EEXIST ? "it exists, and is not written over; give another name, or edit what is there"
+                        : reason_of(error));
     if (error == ENOSPC || error == EDQUOT || error == EIO) throw StoreError(what);
     throw UsageError(what);
   }
