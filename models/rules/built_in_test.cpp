@@ -3,9 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include "models/rules/law_examples.h"
 #include "models/rules/rule_memory.h"
 #include "models/testing/differences.h"
+#include "models/testing/language.h"
 #include "models/testing/model_run.h"
 
 namespace crosstalk::rules {
@@ -17,6 +21,7 @@ struct Pair {
   std::string memory, law;
   std::vector<std::pair<std::string, std::string>> parts = {};  ///< of both, where they are not the defaults
   bool same_nodes = true;
+  bool beside = true;  ///< also where queries stand beside the sequence
 };
 
 const std::vector<Pair>& pairs() {
@@ -45,6 +50,12 @@ const std::vector<Pair>& pairs() {
        false},
       // Its decay of the first head: log(1 - 1/32).
       {"retnet", "S = exp(-0.031748698314580298) S + v k^T; read S q", {{"key_norm", "none"}}},
+      {"rwkv6",
+       "bonus = parameter(K, uniform(0.5)); decay = token(K, rank = d); read S q + v ((bonus * k)^T q); "
+       "S = S diag(exp(-exp(decay))) + v k^T",
+       {{"key_norm", "none"}},
+       false,
+       false},
   };
   return all;
 }
@@ -63,31 +74,51 @@ std::vector<double> numbers_of(ModelRun<float>& run) {
   return all;
 }
 
+void expect_the_same_training(ModelRun<float>& built, ModelRun<float>& rule, bool same_nodes,
+                              const std::function<HandBatch(RandomStream&)>& draw) {
+  if (same_nodes) {
+    EXPECT_EQ(rule.graph->graph.node_names(), built.graph->graph.node_names());
+  }
+  ASSERT_EQ(rule.model.parameters().count(), built.model.parameters().count());
+  const Parameters start = built.random_parameters(7);
+  for (ModelRun<float>* run : {&built, &rule}) run->set_parameters(0, start);
+  for (int step = 0; step < 6; ++step) {
+    RandomStream random(static_cast<std::uint64_t>(step), RandomDomain::task_train, 7);
+    const HandBatch batch = draw(random);
+    for (ModelRun<float>* run : {&built, &rule}) run->set_batch(0, batch), run->train_step();
+    ASSERT_TRUE(std::isfinite(built.loss(0)));
+    ASSERT_EQ(numbers_of(rule), numbers_of(built)) << "step " << step;
+  }
+}
+
 class RuleOfBuiltIn : public ::testing::TestWithParam<Pair> {};
 
 TEST_P(RuleOfBuiltIn, HasTheSameNodesAndTrainsToTheSameBits) {
+  const Pair& pair = GetParam();
+  if (!pair.beside) GTEST_SKIP() << "a parameter of it stands beside the sequence too";
   for (const int queries : {1, 3}) {
     SCOPED_TRACE(queries);
     const ModelShape shape{kKeys, kValues, true, kB, {kT, 3, queries}};
-    ModelRun<float> built(options_of(GetParam().memory, GetParam()), shape, 1, true),
-        rule(options_of("rule", GetParam()), shape, 1, true);
-    if (GetParam().same_nodes) {
-      EXPECT_EQ(rule.graph->graph.node_names(), built.graph->graph.node_names());
-    }
-    ASSERT_EQ(rule.model.parameters().count(), built.model.parameters().count());
-    rule.set_parameters(0, [&] {
-      const Parameters drawn = built.random_parameters(7);
-      built.set_parameters(0, drawn);
-      return drawn;
-    }());
-    for (int step = 0; step < 6; ++step) {
-      RandomStream random(static_cast<std::uint64_t>(step), RandomDomain::task_train, 7);
-      const HandBatch batch = random_batch(random, shape.B, shape.sequence, shape.keys, shape.values);
-      for (ModelRun<float>* run : {&built, &rule}) run->set_batch(0, batch), run->train_step();
-      ASSERT_TRUE(std::isfinite(built.loss(0)));
-      ASSERT_EQ(numbers_of(rule), numbers_of(built)) << "step " << step;
-    }
+    ModelRun<float> built(options_of(pair.memory, pair), shape, 1, true),
+        rule(options_of("rule", pair), shape, 1, true);
+    expect_the_same_training(built, rule, pair.same_nodes, [&](RandomStream& random) {
+      return random_batch(random, shape.B, shape.sequence, shape.keys, shape.values);
+    });
   }
+}
+
+TEST_P(RuleOfBuiltIn, DoesSoInALanguageModel) {
+  const Pair& pair = GetParam();
+  const ModelShape shape = language_shape();
+  const auto options = [&](const std::string& memory) {
+    Settings settings;
+    for (const auto& [name, value] : pair.parts) settings.emplace_back("memory." + name, value);
+    if (memory == "rule") settings.emplace_back("memory.law", pair.law);
+    return language_options_of(memory, settings);
+  };
+  ModelRun<float> built(options(pair.memory), shape, 1, true), rule(options("rule"), shape, 1, true);
+  expect_the_same_training(built, rule, pair.same_nodes,
+                           [&](RandomStream& random) { return token_batch(random, shape); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Memories, RuleOfBuiltIn, ::testing::ValuesIn(pairs()),

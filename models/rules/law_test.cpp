@@ -44,7 +44,7 @@ TEST(RuleLaw, OneTextForOneLaw) {
 
 TEST(RuleLaw, DividesByAProductInParentheses) {
   EXPECT_EQ(text_of({"state z[K]", "z += k", "S += v k^T", "read S q / (z^T q)"}),
-            "state z[K]; S = S + v k^T; z = z + k; read S q / (z^T q)");
+            "state z[K]; z = z + k; S = S + v k^T; read S q / (z^T q)");
 }
 
 TEST(RuleLaw, ANamedNumberKeepsItsName) {
