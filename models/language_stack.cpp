@@ -66,6 +66,11 @@ LanguageLayer layer_of(const Options& model, const StackEntry& entry) {
                     "or the name of a memory{}",
                     name, near.empty() ? "" : "; did you mean " + near + "?"));
   }
+  if (name == "rule")
+    throw OptionError(
+        kStack,
+        "model.stack: rule has its law from the study's memory, and a law stands in the study only "
+        "once; write memory there, in [memories.LABEL] name = \"rule\" and law = [...]");
   if (!studied) {
     layer.options = {};
     for (const auto& [key, value] : model.values()) {

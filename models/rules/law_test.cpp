@@ -42,6 +42,11 @@ TEST(RuleLaw, OneTextForOneLaw) {
   EXPECT_NE(text_of({"read S q", "beta = 2 * sigmoid(token)", "S = S + beta (v - S k) k^T"}), text);
 }
 
+TEST(RuleLaw, DividesByAProductInParentheses) {
+  EXPECT_EQ(text_of({"state z[K]", "z += k", "S += v k^T", "read S q / (z^T q)"}),
+            "state z[K]; z = z + k; S = S + v k^T; read S q / (z^T q)");
+}
+
 TEST(RuleLaw, ANamedNumberKeepsItsName) {
   const Steps law = {"beta = c sigmoid(token)", "S += beta (v - S k) k^T", "read S q"};
   EXPECT_EQ(accept_law(law, {{"c", 1.5}}).text, accept_law(law, {{"c", 2}}).text);

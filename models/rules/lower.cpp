@@ -24,8 +24,8 @@ class Lowering {
                       r.erase_write, r.erase_gain})
         add(all, x);
     }
-    for (const Asked& one : plan.asked) all.push_back(one.query);
-    all.push_back(plan.after);
+    for (const Asked& one : plan.asked) all.push_back(query_of(one));
+    all.push_back(after());
     hoist_.count(all);
   }
 
@@ -35,11 +35,16 @@ class Lowering {
     }
     for (const Asked& one : plan_.asked)
       hoist_.set(one.name, Place::query,
-                 of_state(one.state, hoist_.at_queries(one.query, hoist_.size(one.query->shape.rows))));
-    return hoist_.at_queries(plan_.after, m_.V);
+                 of_state(one.state, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
+    return hoist_.at_queries(after(), m_.V);
   }
 
  private:
+  /// Queries beside the sequence see all that was written before they ask.
+  bool beside() const { return law_.before && !m_.at_tokens(); }
+  Value query_of(const Asked& one) const { return beside() ? one.query_beside : one.query; }
+  Value after() const { return beside() ? plan_.after_beside : plan_.after; }
+
   static void add(std::vector<Value>& to, Value x) {
     if (x) to.push_back(x);
   }
@@ -87,7 +92,7 @@ class Lowering {
     out.erase_read = wide(r.erase_read, K), out.erase_write = wide(r.erase_write, K);
     out.erase_gain = optional(r.erase_gain);
     out.decayed = r.decayed;
-    out.before = law_.before;
+    out.before = law_.before && m_.at_tokens();
     out.contracting = r.contracting && normalised(m_);
     out.state = plan->name.c_str();
     return crosstalk::read(m_, q, out);

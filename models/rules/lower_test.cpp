@@ -230,7 +230,6 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
       {"nonsense", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"oja", "S: it is not linear in S: rows are scaled by what depends on S"},
-      {"rwkv6", "read: a reading before the step looks at the token"},
       {"second_order", "H: it starts elsewhere than at 0"},
       {"signed_sum", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"titans_linear", "S: it starts elsewhere than at 0"},

@@ -591,10 +591,13 @@ void Recogniser::reading(Plan& out) {
   if (!law_.before) return;
   std::vector<Value> all = {out.after};
   for (const Asked& one : out.asked) all.push_back(one.query);
+  std::map<Value, Value> zeros;
   for (Value node : order(all)) {
     if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q"))
-      throw NotSuch("a reading before the step looks at the token");
+      zeros[node] = g_.fill(g_.number(0), node->shape);
   }
+  out.after_beside = g_.replaced(out.after, zeros);
+  for (Asked& one : out.asked) one.query_beside = g_.replaced(one.query, zeros);
 }
 
 }  // namespace

@@ -47,13 +47,16 @@ struct StatePlan {
 struct Asked {
   std::string name, state;
   Value query;
+  Value query_beside = nullptr;
 };
 
 struct Plan {
   std::vector<StatePlan> states;  ///< in the order of the law: scans first
   std::vector<Asked> asked;
   Value after = nullptr;  ///< the reading over what was asked for
-  std::string reason;     ///< why the law is not lowered: state and reason; "" where it is
+  /// Of a reading before the step, where queries stand beside the sequence: they have no token, k, v and token are 0.
+  Value after_beside = nullptr;
+  std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 
 /// What a scan gives at a token stands in the plan as a node of kind input, called NAME.now.

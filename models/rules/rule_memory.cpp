@@ -145,6 +145,7 @@ Memory memory_with(const Rule& rule) {
     start.shape = fmt::format("[B,H,{}]", letters(one.shape));
     memory.inputs.push_back(start);
   }
+  memory.own_token = law.before;
   const Plan& plan = rule.plan;
   memory.bounded_by_rank = plan.reason.empty() && plan.asked.size() == 1 && plan.after->kind == Kind::input &&
                            plan.asked[0].query == rule.law->graph.leaf(Kind::given, "q", {kK, 1});

@@ -206,7 +206,7 @@ class Parser {
       const int at = now().column;
       ++at_;
       Branch right = joined();
-      if (kind == Kind::divide && right->kind == Kind::joined)
+      if (kind == Kind::divide && right->kind == Kind::joined && !right->enclosed)
         fail("what does / divide by here? write parentheses: a / (b c) or (a / b) c", right->column);
       left = tree(kind, at, std::move(left), std::move(right));
     }
@@ -268,6 +268,7 @@ class Parser {
       ++at_;
       Branch inner = sum();
       take(")", "the ) of the parenthesis");
+      inner->enclosed = true;
       return inner;
     }
     fail(fmt::format("a value is wanted here, not {}", token.text));

@@ -30,6 +30,7 @@ struct Tree {
   Kind kind = Kind::number;
   int column = 1, depth = 1, power = 0;
   double number = 0;
+  bool enclosed = false;  ///< stands in parentheses
   std::string name;
   std::vector<std::unique_ptr<Tree>> parts;
   std::vector<std::string> names;

@@ -1,0 +1,102 @@
+// Studies of the memory `rule`: what is wrong with a law is said where it stands, and numbers of a law are swept.
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "experiments/study/study.h"
+
+namespace crosstalk {
+namespace {
+
+/// Eight lines, then `law`, from line 9.
+std::string study_of(const std::string& law, const std::string& grid = "", const std::string& base = "") {
+  return "[study]\nname = \"mine\"\nseeds = [1]\n[base]\ntask.name = \"recall\"\nmodel.d_key = 4\n"
+         "[memories.mine]\nname = \"rule\"\n" +
+         law + "\n" + base + "[[grid]]\nmemory = [\"mine\"]\n" + grid;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_study(text, "mine.toml");
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(RuleStudy, AnErrorOfALawNamesItsLineAndColumn) {
+  const auto list = [](const std::string& last) {
+    return refusal(
+        study_of("law = [\n  \"beta = sigmoid(token)\",\n  \"" + last + "\",\n  \"read S q\",\n]"));
+  };
+  EXPECT_EQ(list("S += beta (v - S k) k^T"), "read");
+  EXPECT_EQ(
+      list("S += beta (v - S k) k"),
+      "mine.toml:11:24: S += beta (v - S k) k: product of a vector over V and a vector over K; a b^T is "
+      "their outer product");
+  EXPECT_EQ(list("S += sigmoyd(beta) v k^T"),
+            "mine.toml:11:9: S += sigmoyd(beta) v k^T: unknown name sigmoyd; did you mean sigmoid?");
+  EXPECT_EQ(
+      list("S += beta v q^T"),
+      "mine.toml:11:16: S += beta v q^T: q asks, so only read may use it; a state's step sees the token: "
+      "k, v, token");
+  EXPECT_EQ(
+      list("S += beta v k^T; S *= 2"),
+      "mine.toml:11:3: each string of law is one step; write what stands behind ; as a string of its own");
+  // In one string the column is that in the line.
+  EXPECT_EQ(refusal(study_of("law = \"S += v k^T; read S qq\"")).substr(0, 18), "mine.toml:9:27: S ");
+  EXPECT_EQ(refusal(study_of("law = []")),
+            "mine.toml:9:1: law has no steps; the least is law = [\"S += v k^T\", \"read S q\"]");
+  EXPECT_EQ(refusal(study_of("law = [\"S += v k^T\", 3]")),
+            "mine.toml:9:22: law is a list of strings, one a step: law = [\"S += v k^T\", \"read S q\"]");
+}
+
+TEST(RuleStudy, ALawWithoutAnEngineIsRefusedWithTheReason) {
+  const std::string said = refusal(study_of("law = [\"S = tanh(S) + v k^T\", \"read S q\"]"));
+  EXPECT_EQ(said.substr(0, 14), "mine.toml:9:1:");
+  EXPECT_NE(said.find("S: it is not linear in S: tanh() of the state"), std::string::npos) << said;
+}
+
+TEST(RuleStudy, ANumberOfTheLawIsSweptInAGrid) {
+  const std::string law = "law = [\"beta = c sigmoid(token)\", \"S += beta (v - S k) k^T\", \"read S q\"]";
+  const Study study = parse_study(study_of(law, "\"memory.c\" = [0.5, 1, 2]\n"), "mine.toml");
+  ASSERT_EQ(study.runs.size(), 3u);
+  std::set<double> numbers;
+  std::set<std::string> ids, laws;
+  for (const auto& run : study.runs) {
+    numbers.insert(run.config.get_double("memory.c"));
+    laws.insert(run.config.get_string("memory.law"));
+    ids.insert(run.id);
+  }
+  EXPECT_EQ(numbers, (std::set<double>{0.5, 1, 2}));
+  EXPECT_EQ(ids.size(), 3u);
+  EXPECT_EQ(laws.size(), 1u);
+  const std::string without = "law = [\"beta = sigmoid(token)\", \"S += beta (v - S k) k^T\", \"read S q\"]";
+  EXPECT_NE(refusal(study_of(without, "\"memory.c\" = [0.5, 2]\n")).find("the law does not name c"),
+            std::string::npos);
+}
+
+TEST(RuleStudy, SpellingDoesNotChangeTheRun) {
+  const auto id = [](const std::string& law) {
+    return parse_study(study_of(law), "mine.toml").runs.at(0).id;
+  };
+  const std::string want = id("law = [\"beta = sigmoid(token)\", \"S += beta (v - S k) k^T\", \"read S q\"]");
+  EXPECT_EQ(id("law = \"beta = sigmoid( token );S = S+(beta)*((v-S k) k^T) ; read  S q\""), want);
+  EXPECT_NE(id("law = \"b = sigmoid(token); S += b (v - S k) k^T; read S q\""), want);
+}
+
+TEST(RuleStudy, AStackHasNoLawOfItsOwn) {
+  const std::string text =
+      "[study]\nname = \"mine\"\nseeds = [1]\n[base]\ntask.name = \"words\"\nmodel.name = \"language\"\n"
+      "model.layers = 2\nmodel.stack = \"memory rule\"\n[memories.mine]\nname = \"rule\"\n"
+      "law = [\"S += v k^T\", \"read S q\"]\n[[grid]]\nmemory = [\"mine\"]\n";
+  const std::string said = refusal(text);
+  EXPECT_NE(said.find("a law stands in the study only once"), std::string::npos) << said;
+  std::string right = text;
+  right.replace(right.find("memory rule"), 11, "memory softmax");
+  EXPECT_EQ(refusal(right), "read");
+}
+
+}  // namespace
+}  // namespace crosstalk
