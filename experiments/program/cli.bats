@@ -67,7 +67,7 @@ wait_for_start() { # wait_for_start STORE
     [[ $output == *"crosstalk run experiments/quickstart.toml"* ]]
     [ -z "$stderr" ]
   done
-  for command in run plan status retry work submit compact verify export plot list describe sample bench doctor version; do
+  for command in run plan status retry work submit compact verify export plot list describe check sample bench doctor version; do
     run -0 "$crosstalk" "$command" --help
     [[ $output == *"Example"* ]]
     with_help=$output
@@ -748,6 +748,36 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
   study 's/^train.max_steps .*/train.max_steps = 2e1/'
   run -0 "$crosstalk" plan wrong.toml
+}
+
+@test "check says what a law is, what runs it, and where it is wrong" {
+  run -0 --separate-stderr "$crosstalk" check "b = 2 sigmoid(token); e = v - S k; S += b e k^T; read S q"
+  [[ $output == *"b     a number"*"learned, token"* && $output == *"e     a vector over V"* ]]
+  [[ $output == *"  S = S + (2 * sigmoid(b) * (v - S k)) k^T"* && $output == *"recurrence: key k, value v"* ]]
+  [ -z "$stderr" ]
+  refused 'step 1, column 10: product of a vector over V and a vector over K' "$crosstalk" check "S += (v) k; read S q"
+  run -2 --separate-stderr "$crosstalk" check "S += v k^T;  read S x"
+  [[ $stderr == *$'\n  read S x\n         ^' ]]
+  run -2 --separate-stderr "$crosstalk" check "S = tanh(S) + v k^T; read S q"
+  [[ $output == *"nothing yet: it is not linear in S"* && $stderr == *"no call of the engines"* ]]
+  refused 'put quotes around it' "$crosstalk" check S += "v k^T"
+
+  run -0 --separate-stderr "$crosstalk" new law.toml --memory rule
+  run -0 "$crosstalk" plan law.toml
+  [[ $output == *"= 24 runs"* ]]
+  run -0 "$crosstalk" check law.toml
+  [[ $output == *"memory.c"* && $output == *"numbers a sequence"* ]]
+  run -0 "$crosstalk" check law.toml mine
+  refused 'did you mean mine' "$crosstalk" check law.toml mime
+  refused 'gated of law.toml is gated_delta' "$crosstalk" check law.toml gated
+  refused 'has no memory rule' "$crosstalk" check tiny.toml
+  "$crosstalk" run law.toml --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
+  for task in reassign swap mqar words induction; do
+    "$crosstalk" new "law_$task.toml" --task $task --memory rule
+    run -0 "$crosstalk" check "law_$task.toml"
+  done
+  sed -i 's/v - S k) k^T/v - S k) k/' law.toml
+  refused '^law.toml:[0-9]+:[0-9]+: S [+]= beta' "$crosstalk" check law.toml
 }
 
 @test "version knows what it was built from" {

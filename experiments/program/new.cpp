@@ -118,6 +118,24 @@ eval.sequences      = 128
 @grid@
 )toml";
 
+// With --memory rule, in the place of the other memories.
+constexpr const char* kRule = R"toml([memories.mine]                      # the label
+name  = "rule"
+title = 'A law of mine'              # in figures and tables; formulas between $
+law = [                              # a step a line; crosstalk check FILE.toml says what they come to
+  "beta = c sigmoid(token)",         # a number that the token decides; its weights are learned, and called beta
+  "S += beta (v - S k) k^T",         # the state, V x K from 0: what key k holds gives way to the value v
+  "read S q",                        # what a query gets
+]
+key_norm = "l2"                      # keys have length 1: beta = 1 replaces a value
+c = 1                                # a number that the law names; a grid may sweep "memory.c"
+
+[memories.gated]
+name  = "gated_delta"
+title = 'Gated DeltaNet'
+
+)toml";
+
 struct Template {
   const char *task, *text;
   std::vector<std::pair<const char*, const char*>> parts;
@@ -214,9 +232,16 @@ title = 'DeltaNet')"},
   return all;
 }
 
-std::string text_of(const Template& chosen) {
+std::string text_of(const Template& chosen, const std::string& memory) {
   std::string text = chosen.text;
   for (const auto& [mark, part] : chosen.parts) text.replace(text.find(mark), std::string(mark).size(), part);
+  if (memory.empty()) return text;
+  const std::size_t first = text.find("[memories."), grid = text.find("[[grid]]", first);
+  const std::size_t end = text.rfind('\n', grid) + 1;
+  text = text.substr(0, first) + kRule + text.substr(end);
+  const std::string skipped = "# memory = \"linear\"";
+  if (const std::size_t at = text.find(skipped); at != std::string::npos)
+    text.replace(at, skipped.size(), "# memory = \"gated\"");
   return text;
 }
 
@@ -273,7 +298,8 @@ int run_new(const Arguments& arguments, Console& console) {
     throw UsageError(fmt::format("new: '{}' is no name of a study, which ends in .toml; name it {}",
                                  path.string(), suggested(path)));
   const std::string task = arguments.get("task", "recall");
-  const std::string text = fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task)));
+  const std::string text =
+      fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task), arguments.get("memory")));
   parse_study(text, path.string());  // what it writes is right
   File file = open_file(FileSystem::real(), path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.is_open()) {
@@ -302,17 +328,20 @@ extern const Command new_command;
 const Command new_command = {
     "new",
     "write a commented study to start from",
-    "STUDY.toml [--task TASK]",
+    "STUDY.toml [--task TASK] [--memory rule]",
     "Writes a small study with a comment on every part; never over an existing file. --task says of\n"
     "what: recall (the default), reassign, swap, or of single tokens, with a language model around\n"
-    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes.\n\n"
+    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes. --memory rule:\n"
+    "with a memory whose update law stands in the study, from the delta rule (docs/rules.md).\n\n"
     "Examples:\n"
     "  crosstalk new mine.toml\n"
-    "  crosstalk new tokens.toml --task mqar\n",
+    "  crosstalk new tokens.toml --task mqar\n"
+    "  crosstalk new law.toml --memory rule\n",
     1,
     1,
     "needs the name of a file, for example: crosstalk new mine.toml",
-    {{"task", "TASK", "Task of the study (default recall)", false, {}}},
+    {{"task", "TASK", "Task of the study (default recall)", false, {}},
+     {"memory", "NAME", "rule: with a law of your own instead of built-in memories", false, {"rule"}}},
     run_new,
 };
 

@@ -175,6 +175,7 @@ class Reader {
     if (!state) {
       if (meaning.is_identity()) fail(step.column, "I alone has no size; write it where it is used");
       names_[name] = meaning.value;
+      law_->values.emplace_back(name, meaning.value);
       set_at_.push_back({name, {at_, step.column}});
       return;
     }

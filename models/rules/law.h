@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/rules/graph.h"
@@ -40,6 +41,7 @@ struct Law {
   LawGraph graph;
   std::vector<LawState> states;
   std::vector<Learned> learned;
+  std::vector<std::pair<std::string, Value>> values;  ///< what steps gave a name, as the text has it
   Value read = nullptr;
   bool before = false;  ///< read before the token is written
   const LawState& state(const std::string& name) const;

@@ -1,0 +1,133 @@
+// crosstalk check: what a law of the memory `rule` is, and what runs it.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiments/common/command.h"
+#include "experiments/common/exit_codes.h"
+#include "experiments/common/text.h"
+#include "experiments/study/study.h"
+#include "kernels/base/names.h"
+#include "models/rules/report.h"
+#include "models/rules/rule_memory.h"
+
+namespace crosstalk::program {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\n");
+  return first == std::string::npos ? "" : text.substr(first);
+}
+
+/// The first run of a label, which is the only rule of the study where none is named.
+Run run_of(const std::filesystem::path& path, const std::string& label) {
+  const Study study = read_study(path);
+  std::vector<std::string> rules;
+  const Run* found = nullptr;
+  for (const Run& run : study.runs) {
+    for (const std::string& name : run.labels) {
+      if (run.config.get_string("memory.name") != "rule") {
+        if (name == label)
+          throw UsageError(
+              fmt::format("check: {} of {} is {}, which has no law as text; 'crosstalk describe {}' "
+                          "explains it",
+                          label, path.string(), run.config.get_string("memory.name"),
+                          run.config.get_string("memory.name")));
+        continue;
+      }
+      if (std::find(rules.begin(), rules.end(), name) == rules.end()) rules.push_back(name);
+      if (!found && (label.empty() || name == label)) found = &run;
+    }
+  }
+  if (rules.empty()) throw UsageError(fmt::format("check: {} has no memory rule with runs", path.string()));
+  if (!found) {
+    const std::string near = nearest_name(label, rules);
+    throw UsageError(fmt::format(
+        "check: {} has no rule {}; {}", path.string(), label,
+        near.empty() ? "there are " + join(rules, ", ", " and ") : fmt::format("did you mean {}?", near)));
+  }
+  if (label.empty() && rules.size() > 1)
+    throw UsageError(fmt::format("check: {} has the rules {}; name one: crosstalk check {} {}", path.string(),
+                                 join(rules, ", ", " and "), shell_quote(path.string()), rules[0]));
+  return *found;
+}
+
+std::vector<rules::NamedNumber> numbers() {
+  std::vector<rules::NamedNumber> out;
+  for (const OptionSpec& one : rules::number_options()) out.push_back({one.name, 1});
+  return out;
+}
+
+/// The law of a text; what is wrong stands under its step.
+const rules::Rule& rule_of_text(const std::string& text) {
+  const std::vector<std::string> steps = rules::steps_of(text);
+  try {
+    return rules::rule_of(text, numbers());
+  } catch (const rules::LawError& error) {
+    const auto at = static_cast<std::size_t>(error.step) - 1;
+    const std::string step = at < steps.size() ? steps[at] : "";
+    const std::string shown = trimmed(step);
+    const auto skipped = static_cast<int>(step.size() - shown.size());
+    throw UsageError(fmt::format("check: step {}, column {}: {}\n  {}\n  {:>{}}", error.step,
+                                 std::max(1, error.column - skipped), error.what(), shown, "^",
+                                 std::max(1, error.column - skipped)));
+  }
+}
+
+int run_check(const Arguments& arguments, Console& console) {
+  const std::string& given = arguments.positional.at(0);
+  const bool study = given.ends_with(".toml");
+  if (!study && arguments.positional.size() > 1)
+    throw UsageError(
+        "check: a law is one word of the command line; put quotes around it: crosstalk check \"S += v "
+        "k^T; read S q\"");
+  if (study && arguments.positional.size() > 2) throw UsageError("check: one label at a time");
+  std::string text = given;
+  const rules::Rule* rule = nullptr;
+  std::int64_t state_size = 0;
+  if (study) {
+    const Run run = run_of(given, arguments.positional.size() > 1 ? arguments.positional[1] : "");
+    rule = &rules::rule_of(run.config);
+    text = rule->text, state_size = run.state_size;
+  } else {
+    rule = &rule_of_text(text);
+  }
+  const auto written = rules::parse_law(rules::steps_of(text), numbers());
+  const rules::LawReport report = rules::report(*written, *rule->law, rule->plan);
+  std::ostream& out = console.out;
+  rules::Rows names = {{"name", "type", ""}};
+  names.insert(names.end(), report.names.begin(), report.names.end());
+  out << table(names) << "\nlaw\n";
+  for (const std::string& step : rules::steps_of(rule->text)) out << "  " << trimmed(step) << "\n";
+  out << "\nengine\n" << two_columns(report.engines, 8, 100);
+  out << fmt::format("\noperations a token: {} for all tokens at once, {} with the state\n",
+                     report.without_state, report.with_state);
+  if (state_size > 0) out << fmt::format("state: {} numbers a sequence\n", state_size);
+  if (rule->plan.reason.empty()) return exit_done;
+  throw UsageError(
+      fmt::format("check: this law is no call of the engines, and there is no other way to run it yet: {}",
+                  rule->plan.reason));
+}
+
+}  // namespace
+
+extern const Command check_command;
+const Command check_command = {
+    "check",
+    "what a law of the memory `rule` is, and what runs it",
+    "\"LAW\" | STUDY.toml [LABEL]",
+    "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
+    "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
+    "exit code is 2. Of a study, the law of LABEL, with its canonical names.\n\n"
+    "Examples:\n"
+    "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
+    "  crosstalk check mine.toml\n",
+    1,
+    -1,
+    "needs a law or a study, for example: crosstalk check \"S += v k^T; read S q\"",
+    {},
+    run_check,
+};
+
+}  // namespace crosstalk::program

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/engines.h"
+
+namespace crosstalk::rules {
+namespace {
+
+std::string scan_text(const Law& law, const ScanPlan& plan) {
+  return fmt::format("scan: times {}, plus {}", expression_text(law, plan.factor),
+                     plan.addend ? expression_text(law, plan.addend) : "0");
+}
+
+std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
+  std::vector<std::string> fields;
+  const auto field = [&](const char* called, Value x) {
+    if (x) fields.push_back(fmt::format("{} {}", called, expression_text(law, x)));
+  };
+  using Erases = RecurrencePlan::Erase;
+  field("log decay", plan.log_decay), field("decay", plan.decay), field("sign", plan.sign);
+  field("log decay of rows", plan.value_log_decay);
+  field("key", plan.key), field("value", plan.value), field("gain", plan.gain);
+  if (plan.erase == Erases::delta) fields.emplace_back("erases along the key, by the gain");
+  if (plan.erase == Erases::tied) fields.emplace_back("erases along the key");
+  if (plan.erase == Erases::free) fields.emplace_back("erases");
+  field("erase reads", plan.erase_read), field("erase writes", plan.erase_write);
+  field("erase gain", plan.erase_gain);
+  if (plan.erase != Erases::none && !plan.decayed)
+    fields.emplace_back("erase sees the state before its decay");
+  const auto wide = [](Value x) { return x && !x->shape.number(); };
+  const RecurrenceKind kind{.channel_decay = wide(plan.log_decay) || wide(plan.decay),
+                            .value_decay = plan.value_log_decay != nullptr,
+                            .several_writes = false,
+                            .erase = plan.erase == Erases::none    ? Erase::none
+                                     : plan.erase == Erases::delta ? Erase::delta
+                                     : plan.erase == Erases::tied  ? Erase::tied
+                                                                   : Erase::free};
+  std::vector<std::string> forms;
+  for (const std::string& name : form_names()) {
+    if (const Form form = form_of(name); form != Form::automatic && covers(form, kind)) forms.push_back(name);
+  }
+  return fmt::format("recurrence: {}; forms {}", fmt::join(fields, ", "), fmt::join(forms, ", "));
+}
+
+}  // namespace
+
+LawReport report(const Law& written, const Law& law, const Plan& plan) {
+  LawReport out;
+  for (Value node : order(written.roots())) {
+    if (node->kind == Kind::given)
+      out.names.push_back({node->name, shape_text(node->shape),
+                           node->name == "q" ? "given, of what asks" : "given, of the token"});
+    if (node->kind == Kind::number && !node->name.empty())
+      out.names.push_back({node->name, "a number", fmt::format("memory.{}", node->name)});
+  }
+  for (const Learned& one : written.learned)
+    out.names.push_back({one.name, shape_text(one.shape), "learned, " + learned_text(one)});
+  for (const auto& [name, value] : written.values) {
+    if (!value->is_leaf()) out.names.push_back({name, shape_text(value->shape), "value"});
+  }
+  for (const LawState& one : written.states)
+    out.names.push_back(
+        {one.name, shape_text(one.shape),
+         one.start ? "state, starts at " + expression_text(written, one.start) : "state, starts at 0"});
+  for (const StatePlan& one : plan.states) {
+    std::string text = "nothing yet: " + one.reason;
+    if (one.scan) text = scan_text(law, *one.scan);
+    if (one.recurrence) text = recurrence_text(law, *one.recurrence);
+    out.engines.push_back({one.name, text});
+  }
+  const std::string of_read = "read: ";
+  if (plan.reason.rfind(of_read, 0) == 0) {
+    out.engines.push_back({"read", "nothing yet: " + plan.reason.substr(of_read.size())});
+  } else if (!plan.asked.empty()) {
+    std::vector<std::string> asked;
+    for (const Asked& one : plan.asked)
+      asked.push_back(fmt::format("{} with {}", one.state, expression_text(law, one.query)));
+    out.engines.push_back({"read", fmt::format("asks {}{}", fmt::join(asked, ", "),
+                                               law.before ? ", before the token is written" : "")});
+  }
+  for (Value node : order(law.roots())) {
+    if (node->is_leaf() || node->kind == Kind::transpose) continue;
+    ++(has_state(node) ? out.with_state : out.without_state);
+  }
+  return out;
+}
+
+}  // namespace crosstalk::rules

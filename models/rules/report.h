@@ -1,0 +1,23 @@
+// What a law is, for people: the type of every name, its states, and which engine runs it or why none does.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "models/rules/recognise.h"
+
+namespace crosstalk::rules {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+struct LawReport {
+  Rows names;    ///< name, type, where it comes from; of states too
+  Rows engines;  ///< state or `read`, and what runs it or why nothing does
+  int without_state = 0,
+      with_state = 0;  ///< operations of a token: those for all tokens at once, and the others
+};
+
+/// `written` is the law as its author has it, with names of values; `law` with its plan, the same from canonical text.
+LawReport report(const Law& written, const Law& law, const Plan& plan);
+
+}  // namespace crosstalk::rules

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/report.h"
+
+#include <gtest/gtest.h>
+
+#include "models/rules/law_examples.h"
+#include "models/rules/rule_memory.h"
+
+namespace crosstalk::rules {
+namespace {
+
+LawReport report_of(const std::string& text) {
+  const Rule& rule = rule_of(text, {});
+  return report(*parse_law(steps_of(text)), *rule.law, rule.plan);
+}
+
+TEST(LawReport, NamesEveryTypeAndWhatRuns) {
+  const LawReport got = report_of(
+      "beta = 2 sigmoid(token); state z[K]; z += k; error = v - S k; S += beta error k^T; read S q / (z^T "
+      "q)");
+  EXPECT_EQ(got.names, (Rows{{"k", "a vector over K", "given, of the token"},
+                             {"v", "a vector over V", "given, of the token"},
+                             {"q", "a vector over K", "given, of what asks"},
+                             {"beta", "a number", "learned, token"},
+                             {"beta", "a number", "value"},
+                             {"error", "a vector over V", "value"},
+                             {"z", "a vector over K", "state, starts at 0"},
+                             {"S", "a V x K matrix", "state, starts at 0"}}));
+  EXPECT_EQ(
+      got.engines,
+      (Rows{{"z", "scan: times 1, plus k"},
+            {"S",
+             "recurrence: key k, value v, gain 2 * sigmoid(beta), erases along the key, by the gain; forms "
+             "query, parallel, chunk, recurrent"},
+            {"read", "asks S with q"}}));
+  EXPECT_GT(got.with_state, 0);
+  EXPECT_EQ(got.without_state, 2);
+}
+
+TEST(LawReport, SaysWhyNothingRuns) {
+  EXPECT_EQ(
+      report_of("S = tanh(S) + v k^T; read S q").engines,
+      (Rows{{"S", "nothing yet: it is not linear in S: tanh() of the state"}, {"read", "asks S with q"}}));
+}
+
+TEST(LawReport, OfEveryExample) {
+  for (const Example& one : examples()) {
+    SCOPED_TRACE(one.name);
+    const LawReport got = report_of(one.law);
+    EXPECT_GE(got.engines.size(), rule_of(one.law, {}).law->states.size());
+    const bool runs = rule_of(one.law, {}).plan.reason.empty();
+    bool said = false;
+    for (const auto& row : got.engines) said = said || row[1].rfind("nothing yet", 0) == 0;
+    EXPECT_NE(said, runs);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::rules
