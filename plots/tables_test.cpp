@@ -11,6 +11,7 @@ namespace crosstalk {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TableTest : public FigureTest {
  protected:
@@ -69,6 +70,23 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,0,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
+}
+
+// model.layer: one for all, or who has which; a column of --by says it as well.
+TEST_F(TableTest, SayTheLayerOfLanguageModels) {
+  RecordMap records = token_runs("task.pairs", {4});
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  for (auto& [id, record] : records) record.config["model.layer"] = "published";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Layer: published.\n"));
+  for (auto& [id, record] : records)
+    if (record.label == "a") record.config["model.layer"] = "bare";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::latex),
+              HasSubstr(" Layer: published (b), bare (a).}"));
+  for (auto& [id, record] : records) record.config["model.name"] = "retrieval";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  for (auto& [id, record] : records) record.config["model.name"] = "language";
+  options_.by = {"model.layer"};
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer:")));
 }
 
 TEST_F(TableTest, WhereNothingVariesTheColumnIsTheMetric) {
