@@ -89,6 +89,30 @@ TEST_F(TableTest, SayTheLayerOfLanguageModels) {
   EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer:")));
 }
 
+// Table 1 of DeltaFormer: of softmax the loss takes 1e-3, the accuracy 3e-3.
+TEST_F(TableTest, TheBestRateMayBeChosenByAccuracy) {
+  RecordMap records;
+  for (const double rate : {1e-3, 3e-3})
+    for (int seed = 1; seed <= 3; ++seed) {
+      Record& record = add_record(records, "a", seed, 0,
+                                  {{"task.name", "mqar"},
+                                   {"task.pairs", 4},
+                                   {"model.name", "language"},
+                                   {"train.learning_rate", rate}},
+                                  rate < 2e-3 ? 0.03 : 0.04);
+      record.eval_accuracy = rate < 2e-3 ? 0.990 : 0.995;
+      record.metrics["test_accuracy"] = rate < 2e-3 ? 0.25 : 0.75;
+    }
+  options_.metric = "test_accuracy", options_.best = {"train.learning_rate"};
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+              ::testing::AllOf(HasSubstr("0.25 ["), HasSubstr("lowest median validation loss")));
+  options_.best_by = BestBy::accuracy;
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+              ::testing::AllOf(HasSubstr("0.75 ["), HasSubstr("highest median validation accuracy")));
+  for (auto& [id, record] : records) record.eval_accuracy = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(table("final", rows_of(records), TableFormat::markdown), std::invalid_argument);
+}
+
 TEST_F(TableTest, WhereNothingVariesTheColumnIsTheMetric) {
   const LabelledRecords rows = rows_of(token_runs("task.length", {64}));
   EXPECT_THAT(table("final", rows, TableFormat::markdown),
