@@ -263,8 +263,8 @@ std::string group_of(const std::string& label, const ByColumns& by) {
   return group;
 }
 
-/// What stands around the memories of language models: "Layer: published (GLA, KDA), bare (Softmax)." Nothing where no
-/// record says it, or where a column of --by does.
+/// What stands around the memories of language models: "Layer: published (GLA, KDA), bare (Softmax)." Nothing
+/// where no record says it, or where a column of --by does.
 std::string layers_text(const Prepared& prepared) {
   const std::string key = "model.layer";
   if (std::count(prepared.by.keys.begin(), prepared.by.keys.end(), key) > 0) return "";

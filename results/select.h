@@ -39,8 +39,9 @@ enum class BestBy { loss, accuracy };
 
 /// Of runs that differ in `keys` and seeds alone, those with the best values: the smallest median over seeds
 /// of the validation loss (best_eval_loss says what the best step reached, eval_loss what the run ended with;
-/// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Throws std::invalid_argument if a key is unknown to all
-/// records, or no two runs differ in `keys` alone (names what differs besides).
+/// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Throws
+/// std::invalid_argument if a key is unknown to all records, or no two runs differ in `keys` alone (names what
+/// differs besides).
 RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys,
                        BestBy by = BestBy::loss);
 

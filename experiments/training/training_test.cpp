@@ -161,8 +161,8 @@ TEST(Schedule, IsThatOfPyTorch) {
   EXPECT_EQ(least.factor(12), 0.25);
 }
 
-// torch.optim.lr_scheduler.OneCycleLR(max_lr = 1, total_steps = 11, pct_start = 5 / 11): from 1/25 to 1 in steps 1 to 5,
-// to 4e-6 in step 11, half way between at steps 3 and 8.
+// torch.optim.lr_scheduler.OneCycleLR(max_lr = 1, total_steps = 11, pct_start = 5 / 11): from 1/25 to 1 in
+// steps 1 to 5, to 4e-6 in step 11, half way between at steps 3 and 8.
 TEST(Schedule, OneCycleIsPyTorchs) {
   const RateSchedule cycle =
       schedule("train.max_steps = 11\ntrain.warmup_steps = 5\ntrain.schedule = \"one_cycle\"");

@@ -21,7 +21,7 @@ enum Report : int {
 };
 constexpr int kReportSize = 8;
 
-/// What a learning rate is multiplied by at each step: a linear warm-up, and half a cosine down; or one cycle.
+/// What a learning rate is multiplied by at each step: a linear warm-up and half a cosine down, or one cycle.
 struct RateSchedule {
   std::int32_t warmup = 0;   ///< step t of so many, counted from 1, takes t / warmup of it
   std::int32_t periods = 0;  ///< 0: constant; else those of the cosine, which changes once in each

@@ -24,7 +24,8 @@ CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
 CROSSTALK_GATE_LAW(rwkv6, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
 
-// Width 64, heads of 16, layer 0 of 2 (published: 2.2, 4.8, 13.3, 45, 154); neighbours of 64 channels differ by 8 %.
+// Width 64, heads of 16, layer 0 of 2 (published: 2.2, 4.8, 13.3, 45, 154); neighbours of 64 channels differ
+// by 8 %.
 TEST(Rwkv6Gates, StartWithTheHalfLivesOfTheirSource) {
   const auto started = [](const char* start, double depth) {
     return decay_start(

@@ -93,7 +93,8 @@ TEST_P(Published, HasRightGradients) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Published, every_memory(), memory_name);
 
-// The layers of Zoology's standard mixture, of width 64 and 2 heads (there 25,926: with a D that nothing reads).
+// The layers of Zoology's standard mixture, of width 64 and 2 heads (there 25,926: with a D that nothing
+// reads).
 TEST(PublishedLayer, LayersOfTheStandardMixtureHaveTheirParameters) {
   std::string names;
   const auto count = [&](const char* name, const Settings& more = {}) {
