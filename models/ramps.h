@@ -15,4 +15,13 @@ struct Rwkv7Starts {
 };
 Rwkv7Starts rwkv7_starts(int H, int K, double depth);
 
+/// RWKV-6 (BlinkDL/RWKV-LM RWKV-v5/src/model.py) and RWKV-4 (RWKV-v4/src/model.py), of N channels n:
+struct RwkvStarts {
+  std::vector<double> decay;  ///< 6: -6 + 5 (n / (N - 1))^(0.7 + 1.3 depth); 4: -5 + 8 of the same
+  std::vector<double>
+      bonus;  ///< with z = (n + 1) % 3 - 1; 6: depth (1 - n / (N - 1)) + 0.1 z; 4: log 0.3 + 0.5 z
+};
+RwkvStarts rwkv6_starts(int N, double depth);
+RwkvStarts rwkv4_starts(int N, double depth);
+
 }  // namespace crosstalk

@@ -18,6 +18,7 @@
 #include "results/asked.h"
 #include "results/published.h"
 #include "results/record.h"
+#include "results/select.h"
 #include "results/theory.h"
 
 namespace crosstalk {
@@ -41,9 +42,10 @@ struct FigureOptions {
   int expected_seeds = 0;  ///< 0 = the largest number of seeds seen; missing ones stand in the legend
   std::vector<std::string> by = {};    ///< further keys that tell lines apart
   std::string facet = "";              ///< a key: one panel for each of its values
-  std::vector<std::string> best = {};  ///< keys of which the best value is taken, by validation loss
-  std::string metric = "";             ///< what is drawn; empty = eval_loss, or test_loss with `best`
-  std::string x = "";                  ///< figure accuracy: the key on the axis; empty = the one that varies
+  std::vector<std::string> best = {};  ///< keys of which the best value is taken, on the validation split
+  BestBy best_by = BestBy::loss;
+  std::string metric = "";  ///< what is drawn; empty = eval_loss, or test_loss with `best`
+  std::string x = "";       ///< figure accuracy: the key on the axis; empty = the one that varies
   bool log_x = false, log_y = false;
   double width = 0;        ///< inches; 0 = the venue's column, or 5.5
   std::string venue = "";  ///< name of one of venues()

@@ -119,8 +119,8 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
         fmt::format("{}: all {} runs failed; nothing to draw", name, prepared.records.size()));
   const std::string rate = "train.learning_rate";
   if (std::find(options.best.begin(), options.best.end(), rate) != options.best.end())
-    prepared.edges = edge_choices(prepared.records, options.best, rate);
-  if (!options.best.empty()) prepared.records = choose_best(prepared.records, options.best);
+    prepared.edges = edge_choices(prepared.records, options.best, rate, options.best_by);
+  if (!options.best.empty()) prepared.records = choose_best(prepared.records, options.best, options.best_by);
   std::vector<std::string> order;
   std::map<std::string, std::string> titles;
   for (const AskedLabel& label : rows.labels) {
@@ -184,10 +184,13 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
     }
     row.selected = fmt::format("{}", fmt::join(chosen, " | "));
   }
-  drawing.footnotes.push_back(fmt::format(
-      "{}: the value with the lowest median validation loss, chosen for each line and each x value; shown is "
-      "{}.",
-      fmt::join(options.best, ", "), options.metric.empty() ? "the untouched test split" : options.metric));
+  drawing.footnotes.push_back(
+      fmt::format("{}: the value with the {}, chosen for each line and each x value; shown is "
+                  "{}.",
+                  fmt::join(options.best, ", "),
+                  options.best_by == BestBy::loss ? "lowest median validation loss"
+                                                  : "highest median validation accuracy",
+                  options.metric.empty() ? "the untouched test split" : options.metric));
   const std::string text = edges_text(prepared.edges);
   if (text.empty()) return;
   drawing.footnotes.push_back(text);

@@ -263,6 +263,26 @@ std::string group_of(const std::string& label, const ByColumns& by) {
   return group;
 }
 
+/// What stands around the memories of language models: "Layer: published (GLA, KDA), bare (Softmax)." Nothing
+/// where no record says it, or where a column of --by does.
+std::string layers_text(const Prepared& prepared) {
+  const std::string key = "model.layer";
+  if (std::count(prepared.by.keys.begin(), prepared.by.keys.end(), key) > 0) return "";
+  std::map<std::string, std::set<std::string>> labels;  // of each layer
+  for (const Record* record : prepared.records)
+    if (config_text(*record, "model.name") == "language")
+      if (const auto layer = config_text(*record, key)) labels[*layer].insert(record->label);
+  if (labels.empty()) return "";
+  std::vector<std::string> texts;
+  for (auto layer = labels.rbegin(); layer != labels.rend(); ++layer) {
+    std::set<std::string> names;
+    for (const std::string& label : layer->second) names.insert(prepared.styles.at(label).name);
+    texts.push_back(labels.size() == 1 ? layer->first
+                                       : fmt::format("{} ({})", layer->first, fmt::join(names, ", ")));
+  }
+  return fmt::format(" Layer: {}.", fmt::join(texts, ", "));
+}
+
 /// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
 Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
                   const std::string& x, bool smaller, bool named = true) {
@@ -450,6 +470,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   }
   for (std::size_t i = footnotes; i < drawing.footnotes.size() && name != "capacity"; ++i)
     table.caption += " " + drawing.footnotes[i];
+  table.caption += layers_text(prepared);
   table.label = options.label.empty() ? "tab:" + name : options.label;
   return format == TableFormat::latex ? latex_table(table) : markdown_table(table);
 }

@@ -11,6 +11,7 @@ namespace crosstalk {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TableTest : public FigureTest {
  protected:
@@ -69,6 +70,47 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,0,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
+}
+
+// model.layer: one for all, or who has which; a column of --by says it as well.
+TEST_F(TableTest, SayTheLayerOfLanguageModels) {
+  RecordMap records = token_runs("task.pairs", {4});
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  for (auto& [id, record] : records) record.config["model.layer"] = "published";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), HasSubstr(" Layer: published.\n"));
+  for (auto& [id, record] : records)
+    if (record.label == "a") record.config["model.layer"] = "bare";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::latex),
+              HasSubstr(" Layer: published (b), bare (a).}"));
+  for (auto& [id, record] : records) record.config["model.name"] = "retrieval";
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer")));
+  for (auto& [id, record] : records) record.config["model.name"] = "language";
+  options_.by = {"model.layer"};
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown), Not(HasSubstr("Layer:")));
+}
+
+// Table 1 of DeltaFormer: of softmax the loss takes 1e-3, the accuracy 3e-3.
+TEST_F(TableTest, TheBestRateMayBeChosenByAccuracy) {
+  RecordMap records;
+  for (const double rate : {1e-3, 3e-3})
+    for (int seed = 1; seed <= 3; ++seed) {
+      Record& record = add_record(records, "a", seed, 0,
+                                  {{"task.name", "mqar"},
+                                   {"task.pairs", 4},
+                                   {"model.name", "language"},
+                                   {"train.learning_rate", rate}},
+                                  rate < 2e-3 ? 0.03 : 0.04);
+      record.eval_accuracy = rate < 2e-3 ? 0.990 : 0.995;
+      record.metrics["test_accuracy"] = rate < 2e-3 ? 0.25 : 0.75;
+    }
+  options_.metric = "test_accuracy", options_.best = {"train.learning_rate"};
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+              ::testing::AllOf(HasSubstr("0.25 ["), HasSubstr("lowest median validation loss")));
+  options_.best_by = BestBy::accuracy;
+  EXPECT_THAT(table("final", rows_of(records), TableFormat::markdown),
+              ::testing::AllOf(HasSubstr("0.75 ["), HasSubstr("highest median validation accuracy")));
+  for (auto& [id, record] : records) record.eval_accuracy = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(table("final", rows_of(records), TableFormat::markdown), std::invalid_argument);
 }
 
 TEST_F(TableTest, WhereNothingVariesTheColumnIsTheMetric) {

@@ -53,21 +53,31 @@ Groups groups_of(const RecordList& records, const std::vector<std::string>& keys
   return groups;
 }
 
-/// The runs with the smallest median loss. Throws std::invalid_argument where there is none to choose by.
-const std::pair<const Values, RecordList>& best_of(const std::map<Values, RecordList>& candidates) {
+/// The smaller, the better.
+double score_of(const Record& run, BestBy by) {
+  const double score = by == BestBy::loss ? run.eval_loss : -run.eval_accuracy;
+  return run.status == RunStatus::done && std::isfinite(score) ? score
+                                                               : std::numeric_limits<double>::infinity();
+}
+
+/// The runs with the best median. Throws std::invalid_argument where there is none to choose by.
+const std::pair<const Values, RecordList>& best_of(const std::map<Values, RecordList>& candidates,
+                                                   BestBy by) {
   const std::pair<const Values, RecordList>* best = nullptr;
   double least = 0;
   for (const auto& candidate : candidates) {
     std::vector<double> losses;
     for (const Record* run : candidate.second) {
-      if (candidates.size() > 1 && lacks_loss(*run))
+      if (candidates.size() > 1 && by == BestBy::accuracy && std::isnan(run->eval_accuracy) &&
+          run->status == RunStatus::done)
+        throw std::invalid_argument(fmt::format(
+            "--best-by accuracy: the runs of \"{}\" have no eval_accuracy; choose by loss", run->label));
+      if (candidates.size() > 1 && by == BestBy::loss && lacks_loss(*run))
         throw std::invalid_argument(fmt::format(
             "--best: the runs of \"{}\" have no eval_loss, by which the best value is chosen; add the "
             "column, or take one value with --where",
             run->label));
-      losses.push_back(run->status == RunStatus::done && std::isfinite(run->eval_loss)
-                           ? run->eval_loss
-                           : std::numeric_limits<double>::infinity());
+      losses.push_back(score_of(*run, by));
     }
     const double loss = median(losses);
     if (best != nullptr && !(loss < least)) continue;
@@ -182,7 +192,7 @@ RecordList choose_records(const RecordList& records, const std::map<std::string,
   return chosen;
 }
 
-RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys) {
+RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys, BestBy by) {
   std::map<std::string, std::set<std::string>> seen;
   for (const Record* record : records)
     for (const std::string& key : keys)
@@ -202,7 +212,7 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
   bool any = false;
   for (const auto& [rest, candidates] : groups_of(records, keys)) {
     any = any || candidates.size() > 1;
-    const RecordList& best = best_of(candidates).second;
+    const RecordList& best = best_of(candidates, by).second;
     chosen.insert(chosen.end(), best.begin(), best.end());
   }
   if (!any)
@@ -215,14 +225,14 @@ RecordList choose_best(const RecordList& records, const std::vector<std::string>
 }
 
 std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
-                                     const std::string& key) {
+                                     const std::string& key, BestBy by) {
   const auto index = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
   std::map<std::string, EdgeChoice> of_label;
   for (const auto& [rest, candidates] : groups_of(records, keys)) {
     std::set<double> grid;
     for (const auto& [values, runs] : candidates)
       if (const auto number = to_number(values.at(index))) grid.insert(*number);
-    const auto& [values, runs] = best_of(candidates);
+    const auto& [values, runs] = best_of(candidates, by);
     const auto chosen = to_number(values.at(index));
     if (grid.size() < 2 || !chosen) continue;
     EdgeChoice& choice = of_label[runs.front()->label];

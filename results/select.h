@@ -34,11 +34,16 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 /// values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
 
+/// By what a best value is chosen on the validation split.
+enum class BestBy { loss, accuracy };
+
 /// Of runs that differ in `keys` and seeds alone, those with the best values: the smallest median over seeds
 /// of the validation loss (best_eval_loss says what the best step reached, eval_loss what the run ended with;
-/// the latter counts), diverged ones being infinite. Throws std::invalid_argument if a key is unknown to all
-/// records, or no two runs differ in `keys` alone (names what differs besides).
-RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys);
+/// the latter counts), or the largest of the validation accuracy, diverged ones being the worst. Throws
+/// std::invalid_argument if a key is unknown to all records, or no two runs differ in `keys` alone (names what
+/// differs besides).
+RecordList choose_best(const RecordList& records, const std::vector<std::string>& keys,
+                       BestBy by = BestBy::loss);
 
 /// Where the best value of a key lies in its grid.
 struct EdgeChoice {
@@ -49,7 +54,7 @@ struct EdgeChoice {
 /// How choose_best(records, keys) chose the values of `key`, one of `keys`, whose values are numbers; labels of which no
 /// choice was at an edge are left out.
 std::vector<EdgeChoice> edge_choices(const RecordList& records, const std::vector<std::string>& keys,
-                                     const std::string& key);
+                                     const std::string& key, BestBy by = BestBy::loss);
 /// "The best learning rate is the largest tried for GLA (6 of 6 points): a better one may lie beyond."; "" where there are
 /// no such choices of it.
 std::string edges_text(const std::vector<EdgeChoice>& edges);

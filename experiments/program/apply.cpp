@@ -212,6 +212,11 @@ std::map<std::string, OptionValue> settings_of(const Memory& kind, const Argumen
       throw UsageError(fmt::format("apply: --set {}: needs OPTION=VALUE, for example scale=0.125", set));
     std::string name = set.substr(0, equals);
     const std::string text = set.substr(equals + 1);
+    if (name == "model.layer")
+      throw UsageError(
+          fmt::format("apply: --set {}: model.layer belongs to the language model: apply holds the bare "
+                      "recurrence; leave it out",
+                      set));
     if (name.rfind("memory.", 0) == 0) name = name.substr(7);
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) {

@@ -67,6 +67,11 @@ std::vector<CommandOption> drawing_options() {
        "Take the value of KEY with the best validation loss; shows the test split",
        true,
        {}},
+      {"best-by",
+       "WHAT",
+       "Of --best: loss (default) or accuracy, of validation",
+       false,
+       {"loss", "accuracy"}},
       {"metric",
        "NAME",
        "What to show: eval_loss, test_loss, eval_accuracy, ... (default eval_loss)",
@@ -104,6 +109,9 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
   options.expected_seeds = static_cast<int>(arguments.integer("seeds", 0, 1, 1 << 30));
   options.by = keys_of(arguments, "by");
   options.best = keys_of(arguments, "best");
+  if (arguments.has("best-by") && options.best.empty())
+    throw UsageError("--best-by: needs --best KEY, such as --best train.learning_rate");
+  if (arguments.get("best-by") == "accuracy") options.best_by = BestBy::accuracy;
   options.facet = arguments.get("facet");
   options.metric = arguments.get("metric");
   options.x = arguments.get("x");

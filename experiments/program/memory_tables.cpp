@@ -79,7 +79,15 @@ std::string memories_table() {
       if (memory.family == family) text += fmt::format("| `{}` | {} |\n", memory.name, cell(memory.does));
     }
   }
-  return text;
+  std::vector<std::string> without;
+  for (const Memory& memory : all_memories())
+    if (!memory.published) without.push_back(fmt::format("`{}`", memory.name));
+  return text + fmt::format(
+                    "\nEach is the recurrence, without the layer of its source, unless a language model asks "
+                    "for that layer "
+                    "(`model.layer = \"published\"`), which\n{} of these {} have; {} have none.\n",
+                    all_memories().size() - without.size(), all_memories().size(),
+                    join(without, ", ", " and "));
 }
 
 std::string apply_table() {

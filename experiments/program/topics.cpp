@@ -259,6 +259,7 @@ const std::vector<Topic>& columns() {
        "accuracy on the last quarter of a test sequence, above chance: (accuracy - chance) / (1 - chance)",
        ""},
       {"parameters", "numbers that training changes", ""},
+      {"stage", "stage of its curriculum that a run came to, from 1", "task with task.curriculum"},
       {"chance_accuracy",
        "accuracy of guessing among the values of the sequence; tasks of single tokens: among all answers",
        ""},

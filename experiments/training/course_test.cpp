@@ -231,6 +231,41 @@ TEST(Curriculum, RunsThatStayBehindAreEvaluatedOnTheWholeTask) {
   }
 }
 
+/// Of a task whose course is made by a test, the schema knows no stages.
+std::vector<Run> scheduled_runs(const std::string& lines, double rate) {
+  std::vector<Run> runs = course_runs(lines);
+  for (Run& run : runs) {
+    run.config.set("train.promote", std::string("schedule"));
+    run.config.set("train.learning_rate", rate);
+  }
+  return runs;
+}
+
+// What learns nothing sees every stage for its share; patience ends nothing before the last.
+TEST(Curriculum, AScheduleShowsEveryStageToRunsThatStick) {
+  for (const auto& [steps, shares] : {std::pair{90, std::vector<double>{30, 30, 30}}, {100, {40, 30, 30}}}) {
+    const auto runs =
+        scheduled_runs(fmt::format("train.max_steps = {}\neval.every = 10\ntrain.patience = 2", steps), 0);
+    const Records alone = train_course(runs, curriculum, 1).records;
+    ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
+    for (const auto& [id, record] : alone) {
+      EXPECT_EQ(record.profiles.at("steps_by_stage").y, shares);
+      EXPECT_EQ(record.metrics.at("stage"), 3);
+      EXPECT_EQ(record.steps, steps);
+    }
+    EXPECT_TRUE(identical_records(train_course(runs, curriculum, 5).records, alone));
+  }
+}
+
+TEST(Curriculum, AScheduleGoesOnBitForBit) {
+  const auto runs = scheduled_runs(
+      "train.max_steps = 90\neval.every = 10\ntrain.schedule = \"one_cycle\"\ntrain.warmup_share = 0.2",
+      0.002);
+  const Records alone = train_course(runs, curriculum, 1).records;
+  ASSERT_NO_FATAL_FAILURE(compare_with_plain(runs, curriculum, alone));
+  EXPECT_TRUE(identical_records(train_in_pieces(runs, curriculum, 3, 2), alone));
+}
+
 TEST(Curriculum, PromotionsThatCannotBeAreRefused) {
   const auto runs = course_runs(kCurriculum, "[1]");
   const Trained stopped = train_course(runs, curriculum, 1, {}, 3);

@@ -11,6 +11,8 @@ RateSchedule schedule_of(const Options& config, std::int64_t epoch) {
   const std::int64_t steps = config.get_int("train.max_steps"), warmup = config.get_int("train.warmup_steps");
   RateSchedule schedule;
   schedule.warmup = narrow<std::int32_t>(warmup, "train.warmup_steps");
+  schedule.least = config.get_double("train.least_rate");
+  if (name == "one_cycle") schedule.cycle = narrow<std::int32_t>(steps, "train.max_steps");
   if (name == "cosine" && steps > warmup) {
     schedule.start = schedule.warmup;
     schedule.periods = narrow<std::int32_t>(steps - warmup, "train.max_steps");

@@ -38,5 +38,22 @@ TEST(Options, LearnedPositionsMustReachTheEndOfEverySequence) {
               HasSubstr("model.max_length = 16 is less than the 32"));
 }
 
+TEST(Options, SchedulesThatCannotBeAreRefused) {
+  const std::string words =
+      "model.max_length = 32\ntask.name = \"words\"\ntask.curriculum = \"4 8\"\ntrain.max_steps = 100\n";
+  const std::string scheduled = words + "train.promote = \"schedule\"\n";
+  EXPECT_EQ(refusal(scheduled + "eval.every = 50"), "");
+  EXPECT_THAT(refusal(scheduled + "eval.every = 51"),
+              HasSubstr("eval.every = 51, but each of 2 stages has 50 steps of train.max_steps = 100"));
+  EXPECT_THAT(refusal("model.max_length = 64\ntask.name = \"mqar\"\ntrain.promote = \"schedule\""),
+              HasSubstr("task mqar has no curriculum"));
+  EXPECT_THAT(refusal(words + "train.warmup_steps = 3\ntrain.warmup_share = 0.1"), HasSubstr("say the same"));
+  EXPECT_THAT(refusal(words + "train.least_rate = 0.1"),
+              HasSubstr("belongs to train.schedule = \"cosine\" and \"cosine_epoch\""));
+  EXPECT_THAT(refusal(words + "train.schedule = \"one_cycle\""),
+              HasSubstr("needs from 2 to 99 steps of warm-up of its 100"));
+  EXPECT_EQ(refusal(words + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.1"), "");
+}
+
 }  // namespace
 }  // namespace crosstalk

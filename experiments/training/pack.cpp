@@ -187,7 +187,7 @@ class Pack {
         ended.push_back({r, RunStatus::done});
       } else if (!is_wanted(*one.run)) {
         left.push_back(r);
-      } else if (!last_stage_ && one.learned()) {
+      } else if (!last_stage_ && one.leaves_stage(stages_.size())) {
         promote(r);
         left.push_back(r);
       } else if (gives_away(r)) {
@@ -242,7 +242,10 @@ class Pack {
     record.metrics.insert(baselines_->begin(), baselines_->end());
     record.metrics["parameters"] = static_cast<double>(replicas_.model().trainable());
     if (const auto bound = rank_bound(record, memory_facts())) record.metrics["rank_bound"] = *bound;
-    if (!stages_.empty()) record.profiles["steps_by_stage"] = one.steps_by_stage();
+    if (!stages_.empty()) {
+      record.profiles["steps_by_stage"] = one.steps_by_stage();
+      record.metrics["stage"] = static_cast<double>(one.promotions.size() + 1);
+    }
     record.provenance = {{"pack", replicas_.count()},
                          {"forms", lesson_.is_empty() ? exam_.forms() : lesson_.forms()}};
     return record;

@@ -64,6 +64,7 @@ class PlainTrainer {
     for (const TaskSegment& stage : task_->stages()) stages_.push_back(stage.task.get());
     if (stages_.empty()) stages_.push_back(task_.get());
     Order order(*this, *stages_[0], B);
+    const bool scheduled = config_.get_string("train.promote") == "schedule";
     std::int64_t without_gain = 0;
     for (;;) {
       double train_loss = 0;
@@ -97,10 +98,11 @@ class PlainTrainer {
       const double stop = last ? config_.get_double("train.stop_loss") : 0,
                    enough = last ? config_.get_double("train.stop_accuracy") : 0;
       if ((stop > 0 && evaluation.loss <= stop) || (enough > 0 && evaluation.accuracy >= enough) ||
-          without_gain > config_.get_int("train.patience") || steps >= most)
+          (without_gain > config_.get_int("train.patience") && (last || !scheduled)) || steps >= most)
         return;
-      if (promotions.size() + 1 < stages_.size() &&
-          evaluation.accuracy >= config_.get_double("train.promote_accuracy")) {
+      const double share = static_cast<double>(promotions.size() + 1) / static_cast<double>(stages_.size());
+      if (!last && (scheduled ? static_cast<double>(steps) >= share * static_cast<double>(most)
+                              : evaluation.accuracy >= config_.get_double("train.promote_accuracy"))) {
         promotions.push_back(steps);
         best = std::numeric_limits<double>::infinity();
         without_gain = 0;
@@ -255,11 +257,19 @@ class PlainTrainer {
                  warmup = static_cast<double>(config_.get_int("train.warmup_steps"));
     const std::string& schedule = config_.get_string("train.schedule");
     double rate = config_.get_double("train.learning_rate");
+    if (schedule == "one_cycle") {  // torch.optim.lr_scheduler.OneCycleLR, pct_start * all = warmup
+      const auto between = [](double from, double to, double share) {
+        return to + (from - to) / 2 * (std::cos(std::acos(-1.) * share) + 1);
+      };
+      return t - 1 <= warmup - 1 ? between(rate / 25, rate, (t - 1) / (warmup - 1))
+                                 : between(rate, rate / 25e4, (t - warmup) / (all - warmup));
+    }
     if (t < warmup) rate *= t / warmup;
     const double passed = schedule == "cosine"         ? std::max(0., t - 1 - warmup) / (all - warmup)
                           : schedule == "cosine_epoch" ? std::floor((t - 1) / epoch) / std::ceil(all / epoch)
                                                        : 0;
-    return rate * (1 + std::cos(std::acos(-1.) * passed)) / 2;
+    const double least = config_.get_double("train.least_rate");
+    return rate * (least + (1 - least) * (1 + std::cos(std::acos(-1.) * passed)) / 2);
   }
 
   // Decay and clipping in plain loops; Adam itself has a test of its own.

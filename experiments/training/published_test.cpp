@@ -77,7 +77,12 @@ TEST(PublishedLayer, IsRefusedWhereThereIsNone) {
   const std::string retrieval =
       "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"recall\"\nmodel.layer = \"published\"\n"
       "[memories.a]\nname = \"deltanet\"\n";
-  EXPECT_NE(refusal(retrieval).find("holds the bare recurrence"), std::string::npos);
+  EXPECT_NE(refusal(retrieval).find("model.name = \"retrieval\" holds the bare recurrence"),
+            std::string::npos);
+  const std::string probe =
+      "[study]\nname = \"s\"\nseeds = [1]\n[base]\ntask.name = \"recall\"\nmodel.name = \"probe\"\n"
+      "model.layer = \"published\"\ntrain.max_steps = 0\n[memories.a]\nname = \"deltanet\"\n";
+  EXPECT_NE(refusal(probe).find("model.name = \"probe\" holds the bare recurrence"), std::string::npos);
 }
 
 TEST(PublishedLayer, AMisspeltBiasIsNamed) {

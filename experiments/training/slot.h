@@ -47,11 +47,17 @@ struct Slot {
                  stop_accuracy = config.get_double("train.stop_accuracy");
     const bool solved =
         (stop_loss > 0 && last.loss <= stop_loss) || (stop_accuracy > 0 && last.accuracy >= stop_accuracy);
-    return (solved && last_stage) || strikes > config.get_int("train.patience") ||
-           steps >= config.get_int("train.max_steps");
+    const bool patient = strikes <= config.get_int("train.patience") || (is_scheduled() && !last_stage);
+    return (solved && last_stage) || !patient || steps >= config.get_int("train.max_steps");
   }
-  /// Whether it goes on to the next stage.
-  bool learned() const { return last.accuracy >= run->config.get_double("train.promote_accuracy"); }
+  /// Whether it goes on to the next of so many stages.
+  bool leaves_stage(std::size_t stages) const {
+    const Options& config = run->config;
+    if (!is_scheduled()) return last.accuracy >= config.get_double("train.promote_accuracy");
+    const auto share = static_cast<std::int64_t>(promotions.size() + 1);
+    return steps * static_cast<std::int64_t>(stages) >= config.get_int("train.max_steps") * share;
+  }
+  bool is_scheduled() const { return run->config.get_string("train.promote") == "schedule"; }
 
   /// Steps that each stage begun so far took, over 1, 2, ...
   Series steps_by_stage() const {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -32,11 +33,19 @@ const std::vector<OptionSpec>& train_options() {
        std::string("constant"),
        "of the learning rate: constant; cosine: down to 0 over max_steps, step by step; cosine_epoch: the "
        "same "
-       "curve, but a new rate in each epoch only",
+       "curve, but a new rate in each epoch only; one_cycle: PyTorch's OneCycleLR, half a cosine up from "
+       "1/25 over the "
+       "steps of the warm-up, another one down to 4e-6 of the rate (the moments' decays stay as they are)",
        0,
        0,
-       {"constant", "cosine", "cosine_epoch"}},
+       {"constant", "cosine", "cosine_epoch", "one_cycle"}},
       {"warmup_steps", std::int64_t{0}, "first steps, over which the learning rate rises in a line", 0, 1e9},
+      {"warmup_share", 0.0,
+       "the same as a share of train.max_steps, which it is resolved to (one_cycle: of its rise, 0.3 in "
+       "PyTorch)",
+       0, 1},
+      {"least_rate", 0.0, "what cosine and cosine_epoch come down to, as a share of train.learning_rate", 0,
+       1},
       {"clip_norm", 0.0, "gradients of a larger norm (over all parameters) are scaled down to it (0: never)",
        0, 1e9},
       {"batch", std::int64_t{32}, "sequences a training step", 1, 1 << 16},
@@ -53,6 +62,16 @@ const std::vector<OptionSpec>& train_options() {
       {"promote_accuracy", 0.99,
        "a run leaves a stage of the task's curriculum when its evaluation accuracy there is at least this", 0,
        1},
+      {"promote",
+       std::string("accuracy"),
+       "what ends a stage of the task's curriculum: accuracy: train.promote_accuracy, so that a run may "
+       "never see the "
+       "last stage; schedule: each stage has an equal share of train.max_steps, ended by the first "
+       "evaluation after it, "
+       "and train.patience counts in the last one only",
+       0,
+       0,
+       {"accuracy", "schedule"}},
       {"precision",
        std::string("fp32"),
        "arithmetic of parameters and activations; tf32, bf16: fp32, but factors in the products of linear "
@@ -176,6 +195,56 @@ void check_optimizer(const Options& options) {
                       fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\"", decay));
 }
 
+/// The warm-up in steps, and what a schedule cannot be asked for.
+void resolve_schedule(Options& options) {
+  const std::string& schedule = options.get_string("train.schedule");
+  const std::int64_t steps = options.get_int("train.max_steps");
+  if (const double share = options.get_double("train.warmup_share"); share > 0) {
+    if (options.get_int("train.warmup_steps") != 0)
+      throw OptionError(
+          "train.warmup_share",
+          fmt::format("train.warmup_share = {} and train.warmup_steps = {} say the same; give one", share,
+                      options.get_int("train.warmup_steps")));
+    options.set("train.warmup_steps", std::llround(share * static_cast<double>(steps)));
+    options.set("train.warmup_share", 0.0);
+  }
+  if (schedule == "one_cycle") {
+    const std::int64_t warmup = options.get_int("train.warmup_steps");
+    if (steps > 0 && (warmup < 2 || warmup > steps - 1))
+      throw OptionError(
+          "train.schedule",
+          fmt::format("train.schedule = \"one_cycle\" needs from 2 to {} steps of warm-up of its {}; give "
+                      "train.warmup_share = 0.1 or train.warmup_steps",
+                      std::max<std::int64_t>(2, steps - 1), steps));
+  }
+  if (const double least = options.get_double("train.least_rate");
+      least > 0 && !schedule.starts_with("cosine"))
+    throw OptionError(
+        "train.least_rate",
+        fmt::format("train.least_rate = {} belongs to train.schedule = \"cosine\" and \"cosine_epoch\"; "
+                    "leave it out for \"{}\"",
+                    least, schedule));
+}
+
+/// Every stage of a schedule ends at an evaluation of its own.
+void check_promotion(const Options& options) {
+  if (options.get_string("train.promote") != "schedule") return;
+  const std::string& name = options.get_string("task.name");
+  const auto stages = static_cast<std::int64_t>(find_task(name)->make(options)->stages().size());
+  if (stages == 0)
+    throw OptionError("train.promote",
+                      fmt::format("train.promote = \"schedule\", but task {} has no curriculum; give "
+                                  "task.curriculum or leave it out",
+                                  name));
+  const std::int64_t every = options.get_int("eval.every"), steps = options.get_int("train.max_steps");
+  if (steps > 0 && (every == 0 || every > steps / stages))
+    throw OptionError(
+        "eval.every",
+        fmt::format("eval.every = {}, but each of {} stages has {} steps of train.max_steps = {} and ends "
+                    "at an evaluation; give at most {}",
+                    every, stages, steps / stages, steps, steps / stages));
+}
+
 /// What a probe, which learns nothing, cannot be asked for.
 void check_probe(const Options& options) {
   if (!is_probe(options)) return;
@@ -223,6 +292,8 @@ void resolve_training(Options& options) {
   check_protocol(options);
   check_mixture(options);
   resolve_epochs(options);
+  resolve_schedule(options);
+  check_promotion(options);
   check_probe(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));

@@ -73,6 +73,8 @@ TEST(PlainLoop, OptimizersSchedulesAndClipping) {
   for (const char* lines :
        {"train.optimizer = \"adamw\"\ntrain.weight_decay = 0.3", "train.beta1 = 0.7\ntrain.beta2 = 0.9",
         "train.clip_norm = 0.05", "train.warmup_steps = 7", "train.schedule = \"cosine\"",
+        "train.schedule = \"cosine\"\ntrain.least_rate = 0.2", "train.warmup_share = 0.28",
+        "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.4",
         "train.schedule = \"cosine\"\ntrain.warmup_steps = 7\ntrain.clip_norm = 0.1\n"
         "train.optimizer = \"adamw\"\ntrain.weight_decay = 0.1"}) {
     SCOPED_TRACE(lines);
@@ -127,11 +129,12 @@ TEST(PlainLoop, EpochsWantAnEndOfSequences) {
       ConfigError);
 }
 
+RateSchedule schedule(const std::string& lines) {
+  return schedule_of(exact_runs(lines, "name = \"softmax\"")[0].config, 0);
+}
+
 // Rates as torch.optim.lr_scheduler's formulas give them, computed apart from this code.
 TEST(Schedule, IsThatOfPyTorch) {
-  const auto schedule = [](const std::string& lines, std::int64_t epoch = 0) {
-    return schedule_of(exact_runs(lines, "name = \"softmax\"")[0].config, epoch);
-  };
   // CosineAnnealingLR(T_max = 10) from 0.1: get_last_lr() at each update
   const double cosine[] = {
       0.1,  0.09755282581475769, 0.09045084971874738, 0.07938926261462366,  0.06545084971874737,
@@ -151,6 +154,33 @@ TEST(Schedule, IsThatOfPyTorch) {
       schedule("train.max_steps = 14\ntrain.warmup_steps = 4\ntrain.schedule = \"cosine\"");
   for (int t = 1; t <= 14; ++t)
     EXPECT_NEAR(0.1 * warm.factor(t), t <= 4 ? 0.025 * t : cosine[t - 5], 1e-16) << t;
+  // CosineAnnealingLR(eta_min = 0.025): the same curve between 0.1 and that, and no lower after it
+  const RateSchedule least =
+      schedule("train.max_steps = 10\ntrain.least_rate = 0.25\ntrain.schedule = \"cosine\"");
+  for (int t = 1; t <= 10; ++t) EXPECT_NEAR(0.1 * least.factor(t), 0.025 + 0.75 * cosine[t - 1], 1e-16) << t;
+  EXPECT_EQ(least.factor(12), 0.25);
+}
+
+// torch.optim.lr_scheduler.OneCycleLR(max_lr = 1, total_steps = 11, pct_start = 5 / 11): from 1/25 to 1 in
+// steps 1 to 5, to 4e-6 in step 11, half way between at steps 3 and 8.
+TEST(Schedule, OneCycleIsPyTorchs) {
+  const RateSchedule cycle =
+      schedule("train.max_steps = 11\ntrain.warmup_steps = 5\ntrain.schedule = \"one_cycle\"");
+  const std::vector<std::pair<int, double>> known = {
+      {1, 0.04}, {2, 0.04 + 0.96 * 0.14644660940672624},      {3, 0.52},
+      {5, 1},    {6, 4e-6 + (1 - 4e-6) * 0.9330127018922194}, {8, (1 + 4e-6) / 2},
+      {11, 4e-6}};
+  for (const auto& [t, rate] : known) EXPECT_NEAR(cycle.factor(t), rate, 1e-15) << t;
+  EXPECT_NEAR(cycle.factor(20), 4e-6, 1e-15);
+}
+
+// A share is no option of its own in a run: by steps it is the same run.
+TEST(Schedule, AShareOfTheStepsIsTheRunBySteps) {
+  const auto id = [](const std::string& lines) {
+    return exact_runs("train.max_steps = 60\n" + lines, "name = \"softmax\"")[0].id;
+  };
+  EXPECT_EQ(id("train.warmup_share = 0.1"), id("train.warmup_steps = 6"));
+  EXPECT_NE(id("train.warmup_share = 0.1"), id(""));
 }
 
 // Rounded products change the curve, by little, and still learn.

@@ -21,20 +21,29 @@ enum Report : int {
 };
 constexpr int kReportSize = 8;
 
-/// What a learning rate is multiplied by at each step: a linear warm-up, and half a cosine down to 0.
+/// What a learning rate is multiplied by at each step: a linear warm-up and half a cosine down, or one cycle.
 struct RateSchedule {
   std::int32_t warmup = 0;   ///< step t of so many, counted from 1, takes t / warmup of it
   std::int32_t periods = 0;  ///< 0: constant; else those of the cosine, which changes once in each
   std::int32_t period = 1;   ///< steps
   std::int32_t start = 0;    ///< steps before the cosine begins
+  double least = 0;          ///< what the cosine comes down to
+  std::int32_t cycle = 0;    ///< steps of one cycle, of which warmup (at least 2) rise; 0: none
 
-  /// As PyTorch's CosineAnnealingLR (closed form, eta_min 0), stepped after every `period` updates.
+  /// As PyTorch's CosineAnnealingLR (closed form), stepped after every `period` updates, or as its OneCycleLR.
   CT_HD double factor(std::int32_t step) const {
+    constexpr double pi = 3.141592653589793;
+    if (cycle > 0) {
+      constexpr double first = 1 / 25.0, last = first / 1e4;
+      const std::int32_t at = step - 1, top = warmup - 1;
+      if (at <= top) return 1 + (first - 1) / 2 * (1 + cos(pi * at / top));
+      const double passed = at < cycle ? static_cast<double>(at - top) / (cycle - 1 - top) : 1;
+      return last + (1 - last) / 2 * (1 + cos(pi * passed));
+    }
     double factor = step < warmup ? static_cast<double>(step) / warmup : 1.0;
     if (periods > 0 && step > start) {
       const std::int32_t passed = (step - 1 - start) / period;
-      constexpr double pi = 3.141592653589793;
-      factor *= passed < periods ? 0.5 * (1 + cos(pi * passed / periods)) : 0.0;
+      factor *= passed < periods ? least + (1 - least) * (0.5 * (1 + cos(pi * passed / periods))) : least;
     }
     return factor;
   }

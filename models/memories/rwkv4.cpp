@@ -6,6 +6,7 @@
 
 #include "models/laws.h"
 #include "models/memories/memory_file.h"
+#include "models/ramps.h"
 
 namespace crosstalk::memories {
 
@@ -23,9 +24,17 @@ Memory rwkv4() {
       .notes =
           "Kept as the average y and the logarithm L of its divisor, so that no exponential "
           "overflows. A query beside the sequence has no value of its own, hence no bonus: it reads "
-          "y, and x is its embedding. w starts as U(-5, 3), bonus as log 0.3. In `apply` there is "
+          "y, and x is its embedding. In `apply` there is "
           "no q and no R; log_decay and bonus are those of all heads.",
       .flops = [](const Options&, double, double V, double T, double) { return 30 * V * T; },
+      .options = {{"start",
+                   std::string("drawn"),
+                   "ramps: w and bonus start as ramps over the channels and the depth of the layer, as its "
+                   "authors start "
+                   "them; drawn: U(-5, 3) and log 0.3",
+                   0,
+                   0,
+                   {"drawn", "ramps"}}},
       .inputs = {{.name = "k", .per = Per::value, .open = Open{0}, .range = {-0.9, 0.9}},
                  {.name = "log_decay",
                   .per = Per::other,
@@ -45,13 +54,17 @@ Memory rwkv4() {
       .build =
           [](auto& m) {
             auto k = m.input("k", [&] { return m.token("channel_key", m.V); });
+            const bool ramps = m.text("start") == "ramps";
+            const RwkvStarts start = rwkv4_starts(m.H * m.V, m.depth());
             const auto g = m.input("log_decay", [&] {
-              return -exp(m.parameter("decay", {m.H, m.V}, {Init::Law::uniform, -5, 3}));
+              const Init law = ramps ? Init::listed(start.decay) : Init{Init::Law::uniform, -5, 3};
+              return -exp(m.parameter("decay", {m.H, m.V}, law));
             });
             decltype(k) bonus = {};
             if (m.at_tokens()) {
               bonus = m.input("bonus", [&] {
-                return m.parameter("bonus", {m.H, m.V}, Init::constant(std::log(0.3)));
+                return m.parameter("bonus", {m.H, m.V},
+                                   ramps ? Init::listed(start.bonus) : Init::constant(std::log(0.3)));
               });
             }
             const auto average = wkv_read(m, k, g, bonus);
@@ -60,9 +73,8 @@ Memory rwkv4() {
       .published =
           {
               .source = "Peng et al. 2023, arXiv 2305.13048; BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py",
-              .set = {},
-              .lacks =
-                  "the token shift of its input, and decays and bonus that start as ramps over the channels",
+              .set = {{"memory.start", "ramps"}},
+              .lacks = "the token shift of its input, and keys and receptances that start at 0",
           }};
 }
 

@@ -3,6 +3,7 @@
 // of its own, hence no bonus.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/memories/memory_file.h"
+#include "models/ramps.h"
 
 namespace crosstalk::memories {
 
@@ -20,27 +21,41 @@ Memory rwkv6() {
       .bounded_by_rank = true,
       .flops = flops::weights<10>,
       .parts = {feature_map("identity"), key_norm("none")},
+      .options = {{"start",
+                   std::string("drawn"),
+                   "ramps: bias of the decay and bonus start as ramps over the channels and the depth of the "
+                   "layer, as "
+                   "its authors start them; drawn: U(-6, -1) and U(-0.5, 0.5)",
+                   0,
+                   0,
+                   {"drawn", "ramps"}}},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "bonus", .per = Per::head_key, .symbol = "u"}},
       .own_token = true,
       .build =
           [](auto& m) {
             const auto [q, k] = features(m);
+            const bool ramps = m.text("start") == "ramps";
+            const RwkvStarts start = rwkv6_starts(m.H * m.K, m.depth());
             const auto g = m.input("log_decay", [&] {
-              return -exp(m.token("decay", m.K, Init{Init::Law::uniform, -6, -1}, m.d));
+              const Init bias = ramps ? Init::listed(start.decay) : Init{Init::Law::uniform, -6, -1};
+              return -exp(m.token("decay", m.K, bias, m.d));
             });
             const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
             if (!m.at_tokens()) return o;
             const auto bonus = m.input("bonus", [&] {
-              return m.parameter("bonus", {m.H, m.K}, Init::uniform(0.5));
+              return m.parameter("bonus", {m.H, m.K}, ramps ? Init::listed(start.bonus) : Init::uniform(0.5));
             });
             return o + fold(q * (bonus * k), {m.B, m.T, m.H, 1}) * m.values();
           },
       .published = {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
-          .set = {{"model.biases", "-out_gate"}, {"model.out_norm", "group"}, {"model.out_gate", "silu"}},
-          .lacks = "the data-dependent token shift of its input, and decays and bonus that start as ramps "
-                   "over the channels",
+          .set = {{"memory.start", "ramps"},
+                  {"model.biases", "-out_gate"},
+                  {"model.out_norm", "group"},
+                  {"model.out_gate", "silu"}},
+          .lacks =
+              "the data-dependent token shift of its input, and a tanh and a start at 0 in the law of decays",
       }};
 }
 

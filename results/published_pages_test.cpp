@@ -1,0 +1,210 @@
+// results/published/: what its pages say is what lies beside them.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "results/csv.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder() { return fs::path(CROSSTALK_SOURCE_DIR) / "results" / "published"; }
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::istringstream text(text_of(path));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+void each_row(const std::string& name, const std::function<void(const CsvRow&)>& row) {
+  read_csv(text_of(folder() / name), name, row);
+}
+
+std::string page() { return text_of(folder() / "README.md"); }
+
+TEST(PublishedPage, NamesTheCommitsOfTheProvenance) {
+  int exports = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder())) {
+    const std::string name = entry.path().filename().string(), end = ".provenance.csv";
+    if (!name.ends_with(end)) continue;
+    std::set<std::string> commits;
+    int runs = 0;
+    each_row(name, [&](const CsvRow& row) {
+      commits.insert(row.text("provenance.commit", "exports").substr(0, 7));
+      ++runs;
+    });
+    const std::string line = fmt::format("| `{}.csv` | {} | {} |\n", name.substr(0, name.size() - end.size()),
+                                         runs, fmt::join(commits, ", "));
+    EXPECT_NE(page().find(line), std::string::npos) << line;
+    ++exports;
+  }
+  EXPECT_GT(exports, 15);
+}
+
+// Between the table before it (or the heading) and the paragraph behind it, a table says where its runs are.
+TEST(PublishedPage, EveryTableHasAnExportOrSaysThatItHasNone) {
+  std::string since;
+  bool open = false;
+  int tables = 0;
+  std::vector<std::string> lines = lines_of(folder() / "README.md");
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("#")) since.clear();
+    if (lines[i].starts_with("|---") && !open) {
+      open = true;
+      std::string around = since;
+      std::size_t next = i;
+      while (next < lines.size() && lines[next].starts_with("|")) ++next;
+      for (++next; next < lines.size() && !lines[next].empty(); ++next) around += lines[next] + "\n";
+      EXPECT_TRUE(around.find(".csv") != around.npos || around.find("not exported") != around.npos)
+          << "the table of line " << i + 1;
+      ++tables;
+    }
+    if (lines[i].starts_with("|")) continue;
+    if (open) since.clear(), open = false;
+    since += lines[i] + "\n";
+  }
+  EXPECT_GT(tables, 10);
+}
+
+TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
+  int files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder() / "literature")) {
+    if (entry.path().extension() != ".csv" || entry.path().stem() == "schlag2021_final_losses") continue;
+    std::string said;
+    int rows = -1;  // the head
+    for (const std::string& line : lines_of(entry.path())) {
+      std::smatch found;
+      if (std::regex_match(line, found,
+                           std::regex("# ([0-9]+) rows, (a selection|all) of what the source has\\.")))
+        said = found[1];
+      rows += !line.empty() && line[0] != '#';
+    }
+    EXPECT_EQ(said, fmt::format("{}", rows)) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 5);
+}
+
+/// Of the table that begins with `head`, the rows in which every one of `words` stands.
+std::vector<std::string> rows_with(const std::string& head, const std::vector<std::string>& words) {
+  std::vector<std::string> rows;
+  bool inside = false;
+  for (const std::string& line : lines_of(folder() / "README.md")) {
+    if (line.starts_with(head)) inside = true;
+    if (!line.starts_with("|")) inside = false;
+    if (inside && std::all_of(words.begin(), words.end(),
+                              [&](const auto& word) { return line.find(word) != line.npos; }))
+      rows.push_back(line);
+  }
+  return rows;
+}
+
+// A run that ends above the loss of guessing has learned shorter sequences and never trained on the longest.
+TEST(PublishedPage, WordProblemsThatNeverCameToTheLastStageAreMarked) {
+  const std::map<std::string, std::string> names = {{"deltanet1", "DeltaNet, beta in (0, 1)"},
+                                                    {"deltanet2", "DeltaNet, beta in (0, 2)"},
+                                                    {"kda_unsigned", "KDA, gate in (0, 1)"},
+                                                    {"kda_signed", "KDA, gate in (-1, 1)"},
+                                                    {"deltaproduct2", "DeltaProduct, two steps"}};
+  std::map<std::pair<std::string, std::string>, bool> behind;
+  each_row("words.csv", [&](const CsvRow& row) {
+    const std::string group = row.text("task.group", "runs");
+    bool& any =
+        behind[{names.at(row.text("label", "runs")), fmt::format("{}_{}", group[0], group.substr(1))}];
+    any = any || row.number("eval_loss", "runs") > row.number("chance_loss", "runs");
+  });
+  EXPECT_EQ(std::count_if(behind.begin(), behind.end(), [](const auto& one) { return one.second; }), 3);
+  for (const auto& [of, is_behind] : behind) {
+    const auto rows = rows_with("| memory | group |", {"| " + of.first, of.second});
+    ASSERT_EQ(rows.size(), 1U) << of.first << " " << of.second;
+    EXPECT_EQ(rows[0].find("\xE2\x80\xA0") != std::string::npos, is_behind) << rows[0];
+  }
+  EXPECT_EQ(page().find("as published; KDA"), std::string::npos);
+}
+
+// What reads DeltaFormer's rows on swaps is what its export says.
+TEST(PublishedPage, RowsOfSwapsSayTheirReadKernel) {
+  const std::map<std::string, std::string> names = {
+      {"deltaformer_linear", "DeltaFormer, write kernel linear |"},
+      {"deltaformer_round", "DeltaFormer, write kernel rounded to two decimals |"},
+      {"deltaformer_softmax_read", "DeltaFormer, write kernel rounded, read by softmax |"},
+      {"deltaformer_exp", "DeltaFormer, write kernel exp(8 (cos - 1)) |"}};
+  std::set<std::string> seen;
+  each_row("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
+    const std::string label = row.text("label", "runs");
+    if (!label.starts_with("deltaformer") || !seen.insert(label).second) return;
+    const bool softmax =
+        row.text("memory.kappa2", "runs") == "exp" && row.text("memory.row_norm2", "runs") == "sum";
+    EXPECT_TRUE(softmax || row.text("memory.kappa2", "runs") == "linear");
+    const auto rows = rows_with("| memory | read |", {names.at(label)});
+    ASSERT_EQ(rows.size(), 1U) << label;
+    EXPECT_NE(rows[0].find(names.at(label) + (softmax ? " softmax |" : " linear |")), std::string::npos)
+        << rows[0];
+  });
+  EXPECT_EQ(seen.size(), 4U);
+}
+
+// Largest load whose median loss is at most 0.002 with all smaller ones, by d_dot and memory.
+TEST(PublishedPage, TheSentenceOnEqualDDotIsThatOfTheSweep) {
+  std::map<std::pair<std::int64_t, std::string>, std::map<std::int64_t, std::vector<double>>> losses;
+  each_row("ddot_sweep.csv", [&](const CsvRow& row) {
+    const double loss = row.has("eval_loss") ? row.number("eval_loss", "runs") : INFINITY;
+    losses[{row.integer("d_dot", "runs"), row.text("label", "runs")}]
+          [row.integer("task.associations", "runs")]
+              .push_back(std::isnan(loss) ? INFINITY : loss);
+  });
+  std::map<std::int64_t, std::map<std::string, std::int64_t>> holds, solves, fails;
+  for (auto& [of, loads] : losses) {
+    auto& [d_dot, label] = of;
+    std::int64_t &held = holds[d_dot][label], &solved = solves[d_dot][label], &failed = fails[d_dot][label];
+    for (auto& [load, values] : loads) {
+      std::nth_element(values.begin(), values.begin() + 2, values.end());
+      if (values.size() != 5) ADD_FAILURE() << "5 seeds";
+      const bool is_solved = values[2] <= 0.002;
+      if (is_solved) solved = load;
+      if (!is_solved && failed == 0) failed = load;
+      if (failed == 0) held = load;
+    }
+  }
+  const auto text = [&](std::int64_t d) {
+    return fmt::format("{} (DPFP-1), {} (DPFP-2), {} (linear)", holds[d]["dpfp1"], holds[d]["dpfp2"],
+                       holds[d]["linear"]);
+  };
+  const std::string sentence = fmt::format(
+      "at 32 they hold {}, at 64 {}, {}, {}, at 128 {}, {}; at 16 they do not: {} (DPFP-1), {} (linear). "
+      "DPFP-3 at 48 "
+      "fails first at {} and solves {} |",
+      text(32), holds[64]["dpfp1"], holds[64]["dpfp2"], holds[64]["linear"], holds[128]["dpfp1"],
+      holds[128]["dpfp2"], holds[16]["dpfp1"], holds[16]["linear"], fails[48]["dpfp3"], solves[48]["dpfp3"]);
+  EXPECT_NE(page().find(sentence), std::string::npos) << sentence;
+}
+
+TEST(PublishedPage, ZoologysFigureNamesItsSevenMixers) {
+  const std::string study = text_of(folder() / ".." / ".." / "experiments" / "zoology2023_fig2.toml");
+  const std::string head = study.substr(0, study.find("[study]"));
+  for (const char* name : {"attention", "RWKV-4", "Based", "Mamba", "BaseConv", "Hyena", "H3"})
+    EXPECT_NE(head.find(name), std::string::npos) << name;
+}
+
+}  // namespace
+}  // namespace crosstalk
