@@ -56,7 +56,7 @@ SPECS = {
     "precond_gated_delta": spec(optional=["a0"], states=("S", "A"), log_decay="BTH", beta="BTH", log_decay_a="BTH",
                                 beta_a="BTH", center="H", a0="BHK"),
     "fast_weights": spec(optional=["a0"], states=("S", "A"), a0="BHKK"),
-    "log_linear_attention": spec(states=(), log_decay="BTH", level_gate="BTHL"),
+    "log_linear_attention": spec(optional=["step"], states=(), log_decay="BTH", step="BTH", level_gate="BTHL"),
     "log_linear_gated_delta": spec(states=(), log_decay="BTH", beta="BTH", level_gate="BTHL"),
     "mamba1": spec(step="BTHV", log_rate="VK"),
     "rwkv4": spec(optional=["y0", "l0"], states=("y", "L"), k="BTHV", log_decay="V", bonus="V", y0="BHV", l0="BHV"),
@@ -452,7 +452,7 @@ def log_linear(erases):
         T, writes, rows = len(x["v"]), [], []
         for t in range(T):
             k, alpha = x["k"][t], np.exp(x["log_decay"][t])
-            beta = x["beta"][t] if erases else 1
+            beta = x["beta"][t] if erases else x["step"][t] if "step" in x else 1
             writes = [alpha * (w - beta * np.outer(w @ k, k)) if erases else alpha * w for w in writes]
             writes.append(beta * np.outer(x["v"][t], k))
             q = options.get("scale", 1.0) * x["q"][t]

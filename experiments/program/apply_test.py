@@ -347,10 +347,10 @@ class Files(Folder):
             self.assertRegex(done.stderr, word)
         self.assertEqual(list(self.out.glob("*")) if self.out.exists() else [], [])
 
-    @staticmethod
     def test_layer_is_refused(self):
         self.refused("holds the bare recurrence", options={"model.layer": "published"})
 
+    @staticmethod
     def shape(*sizes):
         return r"(?<!\d)" + r"\D{1,3}".join(map(str, sizes)) + r"(?!\d)"
 

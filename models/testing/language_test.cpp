@@ -357,17 +357,6 @@ TEST(Language, LongerSequencesThanPositionsAreRefused) {
   }
 }
 
-TEST(Language, IsNotLookedInto) {
-  ModelRun<double> run(language_options_of("softmax", {}), language_shape(), 1, false);
-  Look<double> look;
-  try {
-    run.model.look(run.shape.sequence, look);
-    FAIL() << "accepted";
-  } catch (const OptionError& error) {
-    EXPECT_TRUE(has(error.what(), "retrieval")) << error.what();
-  }
-}
-
 TEST(Language, SizesThatAreNotGivenFollowTheWidth) {
   Options options = language_options_of("softmax", {{"model.width", std::int64_t{48}}});
   EXPECT_EQ(options.get_int("model.d_key"), 48);
