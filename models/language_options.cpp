@@ -153,8 +153,7 @@ std::int64_t language_state(const Options& options, std::int64_t length) {
       continue;
     }
     const std::int64_t heads = heads_of(o), values = o.get_int("model.d_value") / heads;
-    floats += heads * memory_of(o).state(o, head_d_dot(o), values, length) +
-              parts_state(o, values);
+    floats += heads * memory_of(o).state(o, head_d_dot(o), values, length) + parts_state(o, values);
   }
   return floats;
 }
