@@ -6,6 +6,7 @@
 
 #include "experiments/common/command.h"
 #include "experiments/common/exit_codes.h"
+#include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
 #include "kernels/base/names.h"
@@ -22,7 +23,7 @@ std::string trimmed(const std::string& text) {
 
 /// The first run of a label, which is the only rule of the study where none is named.
 Run run_of(const std::filesystem::path& path, const std::string& label) {
-  const Study study = read_study(path);
+  const Study study = study_named(path.string());
   std::vector<std::string> rules;
   const Run* found = nullptr;
   for (const Run& run : study.runs) {
@@ -53,17 +54,11 @@ Run run_of(const std::filesystem::path& path, const std::string& label) {
   return *found;
 }
 
-std::vector<rules::NamedNumber> numbers() {
-  std::vector<rules::NamedNumber> out;
-  for (const OptionSpec& one : rules::number_options()) out.push_back({one.name, 1});
-  return out;
-}
-
 /// The law of a text; what is wrong stands under its step.
 const rules::Rule& rule_of_text(const std::string& text) {
   const std::vector<std::string> steps = rules::steps_of(text);
   try {
-    return rules::rule_of(text, numbers());
+    return rules::rule_of(text, rules::numbers_of({}));
   } catch (const rules::LawError& error) {
     const auto at = static_cast<std::size_t>(error.step) - 1;
     const std::string step = at < steps.size() ? steps[at] : "";
@@ -93,7 +88,7 @@ int run_check(const Arguments& arguments, Console& console) {
   } else {
     rule = &rule_of_text(text);
   }
-  const auto written = rules::parse_law(rules::steps_of(text), numbers());
+  const auto written = rules::parse_law(rules::steps_of(text), rules::numbers_of({}));
   const rules::LawReport report = rules::report(*written, *rule->law, rule->plan);
   std::ostream& out = console.out;
   rules::Rows names = {{"name", "type", ""}};

@@ -17,15 +17,6 @@
 namespace crosstalk::rules {
 namespace {
 
-std::vector<NamedNumber> numbers_of(const Options& options) {
-  std::vector<NamedNumber> out;
-  for (const OptionSpec& one : number_options()) {
-    const std::string key = fmt::format("memory.{}", one.name);
-    out.push_back({one.name, options.has(key) ? options.get_double(key) : 1});
-  }
-  return out;
-}
-
 /// "V,K", "K", "6"
 std::string letters(Shape shape) {
   return shape.columns == 1 ? size_text(shape.rows)
@@ -91,6 +82,15 @@ const std::vector<OptionSpec>& number_options() {
     return specs;
   }();
   return all;
+}
+
+std::vector<NamedNumber> numbers_of(const Options& options) {
+  std::vector<NamedNumber> out;
+  for (const OptionSpec& one : number_options()) {
+    const std::string key = fmt::format("memory.{}", one.name);
+    out.push_back({one.name, options.has(key) ? options.get_double(key) : 1});
+  }
+  return out;
 }
 
 void resolve_law(Options& options) {

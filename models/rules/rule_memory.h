@@ -25,6 +25,8 @@ const Rule& rule_of(const Options& options);
 
 /// Numbers that a law may name: c, c2, c3.
 const std::vector<OptionSpec>& number_options();
+/// Their values; 1 where `options` has none.
+std::vector<NamedNumber> numbers_of(const Options& options);
 /// The memory `rule` with a law.
 Memory memory_with(const Rule& rule);
 /// `memory.law` in canonical text; refuses what is wrong with it, and numbers that it does not name.
