@@ -19,6 +19,7 @@
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
 #include "kernels/law/ridge_read.h"
+#include "kernels/law/rule_read.h"
 #include "kernels/law/wkv_read.h"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/linear/linear.h"
@@ -70,6 +71,7 @@
   X(ResidualNorm) \
   X(RidgeRead) \
   X(Rotate) \
+  X(RuleRead) \
   X(Scan) \
   X(ShortConv) \
   X(Signs) \

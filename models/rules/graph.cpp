@@ -53,14 +53,14 @@ Value LawGraph::make(Kind kind, std::vector<Value> args, Shape shape, const std:
   for (Value a : args) ids.push_back(a->id), depth = std::max(depth, a->depth + 1);
   const auto [it, added] = known_.try_emplace(Key{kind, ids, value, name, shape}, nullptr);
   if (added) {
-    if (nodes_.size() >= 40 * kMostOperations) {
+    if (nodes_.size() >= 40 * kMostOperations && deepest_ == kDeepest) {
       known_.erase(it);
       throw ShapeRefused("the law is too large");
     }
-    if (depth > kDeepestGraph) {
+    if (depth > deepest_) {
       known_.erase(it);
       throw ShapeRefused(
-          fmt::format("the law has more than {} operations that wait for each other", kDeepestGraph));
+          fmt::format("the law has more than {} operations that wait for each other", deepest_));
     }
     nodes_.push_back({kind, std::move(args), value, name, shape, static_cast<int>(nodes_.size()), depth});
     it->second = &nodes_.back();

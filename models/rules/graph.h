@@ -121,8 +121,12 @@ class LawGraph {
   }
   /// The root with other nodes in place of some.
   Value replaced(Value root, std::map<Value, Value> made);
+  /// Adjoints are deeper than laws may be, and larger.
+  void allow_deep() { deepest_ = 40 * kDeepest; }
 
  private:
+  static constexpr int kDeepest = 400;
+  int deepest_ = kDeepest;
   Value both(Kind kind, Value a, Value b, const char* sign);
   using Key = std::tuple<Kind, std::vector<int>, double, std::string, Shape>;
   std::map<Key, Value> known_;
@@ -142,7 +146,7 @@ bool has_state(Value root);
 std::vector<Value> gradients(LawGraph& graph, const std::vector<std::pair<Value, Value>>& outputs,
                              const std::vector<Value>& wanted);
 
-/// Most operations of a law, and such that wait for each other.
-inline constexpr int kMostOperations = 2000, kDeepestGraph = 400;
+/// Most operations of a law.
+inline constexpr int kMostOperations = 2000;
 
 }  // namespace crosstalk::rules

@@ -13,6 +13,8 @@
 #include "models/memory_files.h"
 #include "models/parts.h"
 #include "models/rules/lower.h"
+#include "models/rules/program.h"
+#include "models/rules/sequential.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -54,19 +56,22 @@ std::int64_t numbers_in(const Law& law, std::int64_t K, std::int64_t V) {
   return all;
 }
 
-void check_lowered(const Rule& rule) {
-  if (rule.plan.reason.empty()) return;
+void check_engine(const Rule& rule) {
+  if (rule.refused.empty()) return;
   throw OptionError(
       "memory.law",
-      fmt::format("this law is no call of the engines, and there is no other way to run it yet: {}",
+      fmt::format("nothing can run this law: {}; and it is no call of the other engines: {}", rule.refused,
                   rule.plan.reason));
 }
 
 template <class Real>
 Var<Real> build(Mixer<Real>& m) {
   const Rule& rule = rule_of(m.options);
-  check_lowered(rule);
-  return read_law(m, *rule.law, rule.plan);
+  check_engine(rule);
+  if (rule.plan.reason.empty()) return read_law(m, *rule.law, rule.plan);
+  // A law of its own: the adjoint adds nodes to it, and others may build at the same time.
+  const std::unique_ptr<Law> law = parse_law(steps_of(rule.text), numbers_of(m.options));
+  return read_sequentially(m, *law);
 }
 
 }  // namespace
@@ -97,7 +102,7 @@ void resolve_law(Options& options) {
   const std::string& given = options.get_string("memory.law");
   const std::vector<NamedNumber> numbers = numbers_of(options);
   const Rule& rule = rule_of(options);
-  check_lowered(rule);
+  check_engine(rule);
   std::vector<Value> all = rule.law->roots();
   for (const LawState& one : rule.law->states) {
     if (one.start) all.push_back(one.start);
@@ -165,6 +170,7 @@ const Rule& rule_of(const std::string& text, const std::vector<NamedNumber>& num
   rule->text = accept_law(steps_of(text), numbers).text;
   rule->law = parse_law(steps_of(rule->text), numbers);
   rule->plan = recognise(*rule->law);
+  if (!rule->plan.reason.empty()) rule->refused = refused_by_program(*rule->law);
   rule->memory = completed(memory_with(*rule));
   const std::lock_guard lock(mutex);
   return *known.try_emplace(key, std::move(rule)).first->second;

@@ -15,6 +15,7 @@ struct Rule {
   std::unique_ptr<Law> law;
   std::string text;
   Plan plan;
+  std::string refused;  ///< why nothing runs it; "" where something does
   Memory memory;  ///< as the registry has it, with this law's inputs, states and equation
 };
 

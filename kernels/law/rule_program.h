@@ -1,0 +1,103 @@
+// The program of an update rule: typed operations over numbers of one memory, for one token of one sequence and head.
+//
+// The memory of a walk is  states | constants | inputs | what is read | gradients (backward) | temporaries.  A place is an
+// offset into it. The adjoint is a list of the same operations, so one executor runs both directions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "kernels/base/buffer.h"
+
+namespace crosstalk {
+
+enum class RuleCode : int {
+  set,  ///< y = value
+  add,  ///< a + b, entry by entry; so are the next five
+  sub,
+  mul,
+  div,
+  max,
+  min,
+  neg,
+  map,        ///< f(a); `map` says which
+  copy,       ///< a
+  fill,       ///< a number, repeated
+  eye,        ///< 1 on the diagonal
+  product,    ///< sum_l a_il b_lj, l < inner
+  transpose,  ///< a_ji
+  columns,    ///< a_ij b_j
+  rows,       ///< a_ij b_i
+  diag,       ///< a_i on the diagonal
+  diagonal,   ///< a_ii
+  sum,        ///< sum of a (times b where there is one) over inner numbers
+  row_sums,   ///< the same along rows of inner numbers
+  column_sums,  ///< the same along columns of inner numbers
+  softmax,
+  unit,         ///< a / sqrt(|a|^2 + 1e-6)
+  add_outer,    ///< c + a b^T, or c - a b^T
+  add_product,  ///< c + a * b, or c - a * b, entry by entry
+};
+
+/// Functions of `map` beside MapKind.
+inline constexpr int kRuleSqrt = 100, kRuleAbs = 101, kRuleSign = 102, kRulePositive = 103;
+
+struct RuleOperation {
+  static constexpr int kNumberA = 1, kNumberB = 2, kTransposedA = 4, kTransposedB = 8, kMinus = 16;
+  RuleCode code = RuleCode::copy;
+  int map = 0;
+  int rows = 1, columns = 1, inner = 1;     ///< of y; of sums
+  int a = -1, b = -1, c = -1, y = 0;        ///< places
+  int flags = 0;
+  double value = 0;
+};
+
+/// What an input has a row for.
+enum class RulePer : int { sequence, token, query };
+
+struct RuleProgram {
+  static constexpr int kMostInputs = 24, kMostStates = 8;
+  struct Part {
+    int first = 0, count = 0;
+  };
+  struct Input {
+    RulePer per = RulePer::token;
+    int width = 1, place = 0, gradient = 0;  ///< `gradient`: where backward works it out
+  };
+  struct State {
+    int rows = 1, columns = 1, place = 0;
+    int numbers() const { return rows * columns; }
+  };
+  std::vector<RuleOperation> operations;
+  /// Constants; then, of a walk forward and of one backward: the states before the first token, a token's step, a reading.
+  Part constants, start, step, read, start_again, step_again;
+  /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
+  Part start_back, step_back, read_back;
+  std::vector<Input> inputs;
+  std::vector<State> states;  ///< side by side from place 0 on
+  int size = 0;               ///< numbers of all states
+  int output = 0, outputs = 1, output_gradient = 0;
+  int state_gradient = 0;             ///< of all states, in their order
+  int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs
+  int forward_numbers = 0, backward_numbers = 0;
+  int largest = 1;  ///< numbers of the largest value
+  bool before = false;
+
+  /// The operations in the memory of the calling thread's GPU; copied there when first asked for.
+  const RuleOperation* on_device() const {
+    const std::lock_guard lock(mutex_);
+    if (copy_.bytes() == 0) {
+      const std::size_t bytes = operations.size() * sizeof(RuleOperation);
+      copy_ = Buffer::planned(Device::cuda, bytes);
+      copy_.copy_from_host(operations.data(), bytes);
+    }
+    return static_cast<const RuleOperation*>(copy_.data());
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable Buffer copy_;
+};
+
+}  // namespace crosstalk

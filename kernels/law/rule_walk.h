@@ -1,0 +1,214 @@
+// The walk of a RuleRead over one sequence and head, forward and backward, for any team (rule_execute.h).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "kernels/law/rule_execute.h"
+#include "kernels/law/rule_read.h"
+
+namespace crosstalk::law {
+
+/// A tensor's memory, replica by replica.
+template <class T>
+struct Strided {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+  template <class U>
+  static Strided of(const Tensor<U>& x) {
+    return {x.data, x.replica_stride};
+  }
+  CT_HD T* at(int r) const { return data + r * stride; }
+  CT_HD explicit operator bool() const { return data != nullptr; }
+};
+
+/// A RuleRead as kernels take it.
+template <class Real>
+struct RuleView {
+  struct Input {
+    Strided<Real> value, gradient;  ///< gradient without memory: nobody wants it
+    int rows, width, place, gradient_place;
+    RulePer per;
+    bool adds;
+  };
+  struct End {
+    Strided<Real> value, gradient;
+    int place, numbers;
+  };
+  using Part = RuleProgram::Part;
+  const RuleOperation* operations;
+  Part constants, start, step, read, start_again, step_again, start_back, step_back, read_back;
+  Input inputs[RuleProgram::kMostInputs];
+  End ends[RuleProgram::kMostStates];
+  int input_count, end_count;
+  int T, Q, H, size, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
+  bool before;
+  Strided<const std::int32_t> position;
+  Strided<Real> o, d_o, work, states;
+  std::int64_t work_numbers;  ///< of a sequence and head
+  std::int64_t memory;        ///< where the program's memory begins in work
+
+  RuleView(const RuleRead<Real>& op, const RuleOperation* operations_) : operations(operations_) {
+    const RuleProgram& p = *op.program;
+    constants = p.constants, start = p.start, step = p.step, read = p.read;
+    start_again = p.start_again, step_again = p.step_again;
+    start_back = p.start_back, step_back = p.step_back, read_back = p.read_back;
+    input_count = static_cast<int>(p.inputs.size()), end_count = static_cast<int>(p.states.size());
+    for (int i = 0; i < input_count; ++i) {
+      const RuleProgram::Input& one = p.inputs[static_cast<std::size_t>(i)];
+      const In<Real>& x = op.x[i];
+      inputs[i] = {Strided<Real>::of(x.value),
+                   x.wanted() ? Strided<Real>::of(x.gradient) : Strided<Real>{},
+                   op.rows_of(one.per),
+                   one.width,
+                   one.place,
+                   one.gradient,
+                   one.per,
+                   x.write == Write::add};
+    }
+    for (int i = 0; i < end_count; ++i) {
+      const RuleProgram::State& one = p.states[static_cast<std::size_t>(i)];
+      ends[i] = {Strided<Real>::of(op.end[i].value), Strided<Real>::of(op.end[i].gradient), one.place,
+                 one.numbers()};
+    }
+    T = op.T(), Q = op.Q(), H = op.H(), size = p.size;
+    output = p.output, outputs = p.outputs, output_gradient = p.output_gradient;
+    state_gradient = p.state_gradient, gradients = p.gradients, gradients_end = p.gradients_end;
+    before = p.before && !op.position;
+    position = {op.position ? op.position.value.data : nullptr, op.position.value.replica_stride};
+    o = Strided<Real>::of(op.o.value), d_o = Strided<Real>::of(op.o.gradient);
+    work = Strided<Real>::of(op.work.value), states = Strided<Real>::of(op.states.value);
+    work_numbers = op.work.value.columns();
+    memory = work_numbers - p.backward_numbers;
+  }
+};
+
+/// One sequence and head; m is the program's memory.
+template <class Real, class Team>
+struct RuleWalk {
+  const RuleView<Real>& v;
+  const Team& team;
+  int r, item;
+  Real* m;
+
+  CT_HD int b() const { return item / v.H; }
+  CT_HD int h() const { return item % v.H; }
+  CT_HD void run(const RuleProgram::Part& part) const {
+    for (int i = 0; i < part.count; ++i) execute(team, v.operations[part.first + i], m);
+  }
+  CT_HD std::int64_t row(const typename RuleView<Real>::Input& x, int n) const {
+    return ((static_cast<std::int64_t>(b()) * x.rows + n) * v.H + h()) * x.width;
+  }
+  CT_HD void load(RulePer per, int n) const {
+    for (int i = 0; i < v.input_count; ++i) {
+      const auto& x = v.inputs[i];
+      if (x.per == per) copy(team, static_cast<const Real*>(x.value.at(r)) + row(x, n), m + x.place, x.width);
+    }
+  }
+  CT_HD void store_gradients(RulePer per, int n) const {
+    for (int i = 0; i < v.input_count; ++i) {
+      const auto& x = v.inputs[i];
+      if (x.per != per || !x.gradient) continue;
+      Real* to = x.gradient.at(r) + row(x, n);
+      const Real* from = m + x.gradient_place;
+      if (x.adds) {
+        team.each(x.width, [&](int j) { to[j] += from[j]; });
+      } else {
+        team.each(x.width, [&](int j) { to[j] = from[j]; });
+      }
+    }
+  }
+  CT_HD std::int64_t query(int i) const { return ((static_cast<std::int64_t>(b()) * v.Q + i) * v.H + h()) * v.outputs; }
+  /// f(i) for every query that sees n tokens.
+  template <class F>
+  CT_HD void queries(int n, F&& f) const {
+    if (!v.position) {
+      const int i = v.before ? n : n - 1;
+      if (i >= 0 && i < v.Q) f(i);
+      return;
+    }
+    const std::int32_t* position = v.position.at(r) + static_cast<std::int64_t>(b()) * v.Q;
+    for (int i = 0; i < v.Q; ++i) {
+      const int seen = position[i] < 0 ? 0 : position[i] > v.T ? v.T : position[i];
+      if (seen == n) f(i);
+    }
+  }
+  CT_HD Real* kept(int segment) const {
+    return v.states.at(r) + (static_cast<std::int64_t>(item) * segments(v.T) + segment) * v.size;
+  }
+  CT_HD void begin() const {
+    run(v.constants);
+    load(RulePer::sequence, 0);
+  }
+
+  CT_HD void forward() const {
+    begin();
+    run(v.start);
+    const int length = segment_length(v.T);
+    for (int t = 0; t <= v.T; ++t) {
+      queries(t, [&](int i) {
+        load(RulePer::query, i);
+        run(v.read);
+        copy(team, static_cast<const Real*>(m + v.output), v.o.at(r) + query(i), v.outputs);
+      });
+      if (t == v.T) break;
+      if (v.states && t % length == 0) copy(team, static_cast<const Real*>(m), kept(t / length), v.size);
+      load(RulePer::token, t);
+      run(v.step);
+    }
+    for (int i = 0; i < v.end_count; ++i) {
+      const auto& end = v.ends[i];
+      if (end.value)
+        copy(team, static_cast<const Real*>(m + end.place),
+             end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, end.numbers);
+    }
+  }
+
+  CT_HD void take_back_query(int i) const {
+    if (v.d_o) {
+      load(RulePer::query, i);
+      copy(team, static_cast<const Real*>(v.d_o.at(r)) + query(i), m + v.output_gradient, v.outputs);
+      run(v.read_back);
+    }
+    store_gradients(RulePer::query, i);
+  }
+  CT_HD void backward() const {
+    begin();
+    team.each(v.gradients_end - v.gradients, [&](int i) { m[v.gradients + i] = 0; });
+    for (int i = 0; i < v.end_count; ++i) {
+      const auto& end = v.ends[i];
+      const Real* from =
+          end.gradient ? end.gradient.at(r) + static_cast<std::int64_t>(item) * end.numbers : nullptr;
+      Real* to = m + v.state_gradient + end.place;
+      team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
+    }
+    Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment, and at its end
+    const int length = segment_length(v.T);
+    for (int segment = segments(v.T) - 1; segment >= 0; --segment) {
+      const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;
+      copy(team, static_cast<const Real*>(kept(segment)), m, v.size);
+      copy(team, static_cast<const Real*>(m), around, v.size);
+      for (int t = 0; t < tokens; ++t) {
+        load(RulePer::token, first + t);
+        run(v.step_again);
+        copy(team, static_cast<const Real*>(m), around + (t + 1) * static_cast<std::int64_t>(v.size), v.size);
+      }
+      for (int t = tokens - 1; t >= 0; --t) {
+        const Real* next = around + (t + 1) * static_cast<std::int64_t>(v.size);
+        bool there = false;
+        queries(first + t + 1, [&](int i) {
+          if (!there) copy(team, next, m, v.size);
+          there = true;
+          take_back_query(i);
+        });
+        copy(team, next - v.size, m, v.size);
+        load(RulePer::token, first + t);
+        run(v.step_back);
+        store_gradients(RulePer::token, first + t);
+      }
+    }
+    run(v.start_again);
+    queries(0, [&](int i) { take_back_query(i); });
+    run(v.start_back);
+    store_gradients(RulePer::sequence, 0);
+  }
+};
+
+}  // namespace crosstalk::law

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/rules/emit.h"
+
+namespace crosstalk::rules {
+namespace {
+
+class Cutter {
+ public:
+  Cutter(Law& law, CutLaw& out) : g_(law.graph), out_(out) {}
+
+  /// The root with leaves for what needs no state.
+  Value cut(Value root, RulePer per) {
+    per_ = per;
+    made_.clear();
+    for (Value node : order({root})) hoisted_[node] = hoistable(node);
+    return without(root);
+  }
+  Value leaf(Value value, RulePer per) {
+    for (const ProgramInput& one : out_.inputs) {
+      if (one.value == value && one.per == per) return one.leaf;
+    }
+    const Value leaf = g_.leaf(Kind::input, fmt::format("in.{}", out_.inputs.size()), value->shape);
+    out_.inputs.push_back({per, value, leaf});
+    return leaf;
+  }
+
+ private:
+  static bool learned(Value x) {
+    return x->kind == Kind::token || x->kind == Kind::asking || x->kind == Kind::parameter;
+  }
+  /// What the graph can do for all tokens at once: numbers and vectors.
+  bool hoistable(Value node) const {
+    const bool vector = node->shape.rows == 1 || node->shape.columns == 1;
+    if (!vector || node->kind == Kind::state || node->kind == Kind::diag || node->kind == Kind::diagonal ||
+        node->kind == Kind::eye || node->kind == Kind::input)
+      return false;
+    return std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return hoisted_.at(a); });
+  }
+  Value without(Value node) {
+    if (const auto it = made_.find(node); it != made_.end()) return it->second;
+    const auto varies = [](Value n) { return n->kind == Kind::given || n->kind == Kind::token || n->kind == Kind::asking; };
+    Value out = node;
+    if (node->kind == Kind::parameter || (node->shape.columns == 1 && hoisted_.at(node))) {
+      if (holds(node, varies)) {
+        out = leaf(node, per_);
+      } else if (holds(node, learned)) {
+        out = leaf(node, RulePer::sequence);
+      }
+    }
+    if (out == node && !node->is_leaf()) {
+      std::vector<Value> args;
+      for (Value a : node->args) args.push_back(without(a));
+      out = g_.with(node, std::move(args));
+    }
+    return made_[node] = out;
+  }
+
+  LawGraph& g_;
+  CutLaw& out_;
+  RulePer per_ = RulePer::token;
+  std::map<Value, bool> hoisted_;
+  std::map<Value, Value> made_;
+};
+
+/// Lays out the memory of a program and makes its parts.
+class Layout {
+ public:
+  Layout(Law& law, const CutLaw& cut, int K, int V)
+      : law_(law), g_(law.graph), cut_(cut), K_(K), V_(V), program_(std::make_shared<RuleProgram>()) {}
+
+  std::shared_ptr<const RuleProgram> make() {
+    place_values();
+    make_adjoints();
+    place_constants();
+    for (const ProgramInput& one : cut_.inputs) places_.of[one.leaf] = take(one.leaf->shape);
+    for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
+      const ProgramInput& one = cut_.inputs[i];
+      program_->inputs.push_back({one.per, numbers(one.leaf->shape), places_.of.at(one.leaf), 0});
+    }
+    program_->output = take(law_.read->shape), program_->outputs = numbers(law_.read->shape);
+    const int forward = next_;
+    program_->state_gradient = next_;
+    for (Value g : state_gradients_) places_.of[g] = take(g->shape);
+    program_->gradients = next_;
+    for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
+      places_.of[input_gradients_[i]] = next_;
+      program_->inputs[i].gradient = take(cut_.inputs[i].leaf->shape);
+    }
+    program_->gradients_end = next_;
+    places_.of[read_gradient_] = program_->output_gradient = take(law_.read->shape);
+    const int backward = next_;
+    int& f = program_->forward_numbers;
+    int& b = program_->backward_numbers;
+    f = forward, b = backward;
+    constants();
+    const std::set<Value> states(states_.begin(), states_.end());
+    std::set<Value> both = states;
+    both.insert(state_gradients_.begin(), state_gradients_.end());
+    program_->start = part(starts(), states, forward, f), program_->start_again = part(starts(), states, backward, b);
+    program_->step = part(steps(), states, forward, f), program_->step_again = part(steps(), states, backward, b);
+    program_->read = part({{cut_.read, program_->output}}, {}, forward, f);
+    const std::set<Value> only(state_gradients_.begin(), state_gradients_.end());
+    program_->read_back = part(read_back_, only, backward, b);
+    program_->step_back = part(step_back_, both, backward, b);
+    program_->start_back = part(start_back_, {}, backward, b);
+    program_->before = law_.before;
+    return program_;
+  }
+
+ private:
+  using Outputs = std::vector<std::pair<Value, int>>;
+  int size(int letter) const { return letter == kK ? K_ : letter == kV ? V_ : letter; }
+  int numbers(Shape s) const { return size(s.rows) * size(s.columns); }
+  int take(Shape s) {
+    const int at = next_;
+    next_ += numbers(s);
+    return at;
+  }
+  RuleProgram::Part part(const Outputs& outputs, std::set<Value> replaced, int temporaries, int& most) {
+    Places places = places_;
+    places.replaced = std::move(replaced), places.first_temporary = temporaries;
+    const auto [made, end] = Emitter(*program_, places, K_, V_).emit(outputs);
+    most = std::max(most, end);
+    return made;
+  }
+
+  void place_values() {
+    for (const LawState& one : law_.states) {
+      const Value leaf = g_.leaf(Kind::state, one.name, one.shape);
+      states_.push_back(leaf), state_gradients_.push_back(g_.leaf(Kind::input, "d." + one.name, one.shape));
+      const int at = take(one.shape);
+      places_.of[leaf] = at;
+      program_->states.push_back({size(one.shape.rows), size(one.shape.columns), at});
+    }
+    program_->size = next_;
+    for (const ProgramInput& one : cut_.inputs)
+      input_gradients_.push_back(g_.leaf(Kind::input, "d." + one.leaf->name, one.leaf->shape));
+    read_gradient_ = g_.leaf(Kind::input, "d.read", law_.read->shape);
+  }
+
+  /// Gradients of outputs by states, which replace or add to those there are, and by the inputs of one kind.
+  void adjoint(const std::vector<std::pair<Value, Value>>& outputs, RulePer per, bool replaces,
+               std::vector<std::pair<Value, Value>>& to) {
+    std::vector<Value> wanted = states_;
+    for (const ProgramInput& one : cut_.inputs) wanted.push_back(one.leaf);
+    const std::vector<Value> found = gradients(g_, outputs, wanted);
+    for (std::size_t i = 0; i < states_.size() && per != RulePer::sequence; ++i) {
+      const Value x = found[i], G = state_gradients_[i];
+      if (replaces) {
+        to.push_back({x ? x : g_.fill(g_.number(0), G->shape), G});
+      } else if (x) {
+        to.push_back({g_.add(G, x), G});
+      }
+    }
+    for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
+      const Value x = found[states_.size() + i], d = input_gradients_[i];
+      if (!x) continue;
+      if (cut_.inputs[i].per == RulePer::sequence) {
+        to.push_back({g_.add(d, x), d});
+      } else if (cut_.inputs[i].per == per) {
+        to.push_back({x, d});
+      }
+    }
+  }
+  void make_adjoints() {
+    std::vector<std::pair<Value, Value>> after, first;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      after.push_back({cut_.steps[i], state_gradients_[i]});
+      if (cut_.starts[i]) first.push_back({cut_.starts[i], state_gradients_[i]});
+    }
+    adjoint(after, RulePer::token, true, step_adjoint_);
+    adjoint({{cut_.read, read_gradient_}}, RulePer::query, false, read_adjoint_);
+    adjoint(first, RulePer::sequence, false, start_adjoint_);
+  }
+
+  /// Numbers of the law have places of their own; 0 and 1 always do.
+  void place_constants() {
+    std::vector<Value> roots = cut_.steps;
+    roots.push_back(cut_.read);
+    for (Value x : cut_.starts) {
+      if (x) roots.push_back(x);
+    }
+    for (const auto* adjoint : {&step_adjoint_, &read_adjoint_, &start_adjoint_}) {
+      for (const auto& [x, to] : *adjoint) roots.push_back(x);
+    }
+    std::set<double> all = {0, 1};
+    for (Value node : order(roots)) {
+      if (node->kind == Kind::number) all.insert(node->value);
+    }
+    for (double x : all) places_.constants[x] = next_++;
+  }
+  void constants() {
+    program_->constants.first = static_cast<int>(program_->operations.size());
+    for (const auto& [x, place] : places_.constants) {
+      RuleOperation op;
+      op.code = RuleCode::set, op.y = place, op.value = x;
+      program_->operations.push_back(op);
+    }
+    program_->constants.count = static_cast<int>(places_.constants.size());
+    const auto placed = [&](const std::vector<std::pair<Value, Value>>& adjoint, Outputs& out) {
+      for (const auto& [x, to] : adjoint) out.push_back({x, places_.of.at(to)});
+    };
+    placed(step_adjoint_, step_back_), placed(read_adjoint_, read_back_), placed(start_adjoint_, start_back_);
+  }
+  Outputs starts() {
+    Outputs out;
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      out.push_back({cut_.starts[i] ? cut_.starts[i] : g_.fill(g_.number(0), states_[i]->shape),
+                     places_.of.at(states_[i])});
+    return out;
+  }
+  Outputs steps() {
+    Outputs out;
+    for (std::size_t i = 0; i < states_.size(); ++i) out.push_back({cut_.steps[i], places_.of.at(states_[i])});
+    return out;
+  }
+
+  Law& law_;
+  LawGraph& g_;
+  const CutLaw& cut_;
+  const int K_, V_;
+  std::shared_ptr<RuleProgram> program_;
+  Places places_;
+  int next_ = 0;
+  std::vector<Value> states_, state_gradients_, input_gradients_;
+  Value read_gradient_ = nullptr;
+  std::vector<std::pair<Value, Value>> step_adjoint_, read_adjoint_, start_adjoint_;
+  Outputs step_back_, read_back_, start_back_;
+};
+
+}  // namespace
+
+CutLaw cut(Law& law, bool beside, const GivenStarts& given) {
+  CutLaw out;
+  Cutter cutter(law, out);
+  for (std::size_t i = 0; i < law.states.size(); ++i) {
+    const LawState& one = law.states[i];
+    out.steps.push_back(cutter.cut(one.step, RulePer::token));
+    const bool outside = i < given.size() && given[i];
+    out.given_starts.push_back(
+        outside ? cutter.leaf(law.graph.leaf(Kind::input, "start." + one.name, one.shape), RulePer::sequence)
+                : nullptr);
+    out.starts.push_back(outside     ? out.given_starts.back()
+                         : one.start ? cutter.cut(one.start, RulePer::sequence)
+                                     : nullptr);
+  }
+  Value read = law.read;
+  if (beside && law.before) {
+    std::map<Value, Value> zeros;
+    for (Value node : order({read})) {
+      if (node->kind == Kind::token || (node->kind == Kind::given && node->name != "q"))
+        zeros[node] = law.graph.fill(law.graph.number(0), node->shape);
+    }
+    read = law.graph.replaced(read, zeros);
+  }
+  out.read = cutter.cut(read, RulePer::query);
+  return out;
+}
+
+std::string refused_by_program(Law& law) {
+  const std::size_t states = law.states.size();
+  if (states > RuleProgram::kMostStates)
+    return fmt::format("it has {} states, and token after token at most {} are carried", states,
+                       RuleProgram::kMostStates);
+  const std::size_t inputs = cut(law, false, GivenStarts(states, true)).inputs.size();
+  if (inputs == 0) return "it looks at no token, query or parameter";
+  if (inputs > RuleProgram::kMostInputs)
+    return fmt::format(
+        "its steps and its reading look at {} values that tokens, queries and parameters make, and token after token "
+        "at most {} are carried",
+        inputs, RuleProgram::kMostInputs);
+  return "";
+}
+
+std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K, int V) {
+  law.graph.allow_deep();
+  return Layout(law, cut, K, V).make();
+}
+
+}  // namespace crosstalk::rules

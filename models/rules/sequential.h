@@ -1,0 +1,13 @@
+// A law that no other engine takes, token after token: its program (program.h) in a model's graph.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "models/mixer.h"
+#include "models/rules/law.h"
+
+namespace crosstalk::rules {
+
+/// Adds the law to the graph and gives what is read, [B,Q,H,V]. It adds nodes to the law's own graph.
+template <class Real>
+Var<Real> read_sequentially(Mixer<Real>& m, Law& law);
+
+}  // namespace crosstalk::rules
