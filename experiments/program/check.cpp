@@ -99,10 +99,8 @@ int run_check(const Arguments& arguments, Console& console) {
   out << fmt::format("\noperations a token: {} for all tokens at once, {} with the state\n",
                      report.without_state, report.with_state);
   if (state_size > 0) out << fmt::format("state: {} numbers a sequence\n", state_size);
-  if (rule->plan.reason.empty()) return exit_done;
-  throw UsageError(
-      fmt::format("check: this law is no call of the engines, and there is no other way to run it yet: {}",
-                  rule->plan.reason));
+  if (rule->refused.empty()) return exit_done;
+  throw UsageError(fmt::format("check: nothing can run this law: {}", rule->refused));
 }
 
 }  // namespace

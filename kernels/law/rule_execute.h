@@ -145,6 +145,10 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::mul:
       return execute_pairs(team, op, m, [](Real p, Real q) { return p * q; });
     case RuleCode::div:
+      if (op.flags & RuleOperation::kNumberB) {
+        const Real inverse = 1 / b[0];
+        return team.each(n, [&](int i) { y[i] = a[i] * inverse; });
+      }
       return execute_pairs(team, op, m, [](Real p, Real q) { return p / q; });
     case RuleCode::max:
       return execute_pairs(team, op, m, [](Real p, Real q) { return p < q ? q : p; });

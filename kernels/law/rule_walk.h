@@ -4,6 +4,13 @@
 #include "kernels/law/rule_execute.h"
 #include "kernels/law/rule_read.h"
 
+// One copy of the interpreter in a kernel, however often a walk runs a part.
+#if defined(__CUDACC__)
+#define CROSSTALK_ONE_COPY __noinline__
+#else
+#define CROSSTALK_ONE_COPY __attribute__((noinline))
+#endif
+
 namespace crosstalk::law {
 
 /// A tensor's memory, replica by replica.
@@ -90,19 +97,19 @@ struct RuleWalk {
 
   CT_HD int b() const { return item / v.H; }
   CT_HD int h() const { return item % v.H; }
-  CT_HD void run(const RuleProgram::Part& part) const {
+  CT_HD CROSSTALK_ONE_COPY void run(const RuleProgram::Part& part) const {
     for (int i = 0; i < part.count; ++i) execute(team, v.operations[part.first + i], m);
   }
   CT_HD std::int64_t row(const typename RuleView<Real>::Input& x, int n) const {
     return ((static_cast<std::int64_t>(b()) * x.rows + n) * v.H + h()) * x.width;
   }
-  CT_HD void load(RulePer per, int n) const {
+  CT_HD CROSSTALK_ONE_COPY void load(RulePer per, int n) const {
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
       if (x.per == per) copy(team, static_cast<const Real*>(x.value.at(r)) + row(x, n), m + x.place, x.width);
     }
   }
-  CT_HD void store_gradients(RulePer per, int n) const {
+  CT_HD CROSSTALK_ONE_COPY void store_gradients(RulePer per, int n) const {
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
       if (x.per != per || !x.gradient) continue;

@@ -159,7 +159,12 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
         if (x->args[0] != x->args[1] && turned(x->args[0]) && turned(x->args[1]))
           aliases_.insert(x->args[0]), aliases_.insert(x->args[1]);
       } else if (x->kind == Kind::transpose && used_once(x)) {
-        aliases_.insert(x);
+        const Value y = x->args[0];
+        if (y->kind == Kind::mul && same(y) && used_once(y) && absorbed_.count(y) == 0) {
+          aliases_.erase(x), absorbed_.insert(x), absorbed_.insert(y);
+        } else {
+          aliases_.insert(x);
+        }
       }
     } else if (node->kind == Kind::add || node->kind == Kind::sub) {
       for (std::size_t i : {1u, 0u}) {
@@ -200,7 +205,13 @@ RuleOperation Emitter::operation(Value node) const {
     return op;
   }
   if (node->kind == Kind::sum || node->kind == Kind::row_sums) {
-    Value x = first ? a->args[0] : a;
+    if (first && a->kind == Kind::transpose) {
+      const Value y = a->args[0];
+      op.code = RuleCode::column_sums, op.inner = size(a->shape.columns);
+      op.a = place(y->args[0]), op.b = place(y->args[1]);
+      return op;
+    }
+    const Value x = first ? a->args[0] : a;
     op.a = place(x);
     if (first) op.b = place(a->args[1]);
     if (node->kind == Kind::sum) {

@@ -46,6 +46,9 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
   const auto as = [&](Value x, Value like) {
     return like->shape.number() && !x->shape.number() ? g.sum(x) : x;
   };
+  const auto times = [&](Value x, Value b) {
+    return g.adjoint() && x->kind == Kind::fill && !b->shape.number() ? g.mul(x->args[0], b) : g.mul(x, b);
+  };
   for (const auto& [node, gradient] : outputs) give(node, gradient);
   const std::vector<Value> nodes = order(roots);
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
@@ -63,12 +66,22 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
         give(a, g.neg(x));
         break;
       case Kind::mul:
-        if (active.count(a) != 0) give(a, as(g.mul(x, b), a));
-        if (of_b) give(b, as(g.mul(x, a), b));
+        if (g.adjoint() && a == b) {
+          const bool filled = x->kind == Kind::fill && !a->shape.number();
+          give(a, times(filled ? g.fill(g.mul(g.number(2), x->args[0]), x->shape) : g.mul(g.number(2), x), a));
+          break;
+        }
+        if (active.count(a) != 0) give(a, as(times(x, b), a));
+        if (of_b) give(b, as(times(x, a), b));
         break;
       case Kind::div:
         give(a, as(g.div(x, b), a));
-        if (of_b) give(b, as(g.neg(g.div(g.mul(x, node), b)), b));
+        if (!of_b) break;
+        if (g.adjoint() && b->shape.number()) {
+          give(b, g.neg(g.div(g.sum(g.mul(x, node)), b)));
+          break;
+        }
+        give(b, as(g.neg(g.div(g.mul(x, node), b)), b));
         break;
       case Kind::max:
       case Kind::min: {  // of equal ones the first

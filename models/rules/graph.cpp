@@ -53,7 +53,7 @@ Value LawGraph::make(Kind kind, std::vector<Value> args, Shape shape, const std:
   for (Value a : args) ids.push_back(a->id), depth = std::max(depth, a->depth + 1);
   const auto [it, added] = known_.try_emplace(Key{kind, ids, value, name, shape}, nullptr);
   if (added) {
-    if (nodes_.size() >= 40 * kMostOperations && deepest_ == kDeepest) {
+    if (nodes_.size() >= 40 * kMostOperations && !adjoint()) {
       known_.erase(it);
       throw ShapeRefused("the law is too large");
     }
@@ -111,6 +111,8 @@ Value LawGraph::transpose(Value a) {
   if (a->shape.number() || a->kind == Kind::eye || a->kind == Kind::diag) return a;
   if (a->kind == Kind::transpose) return a->args[0];
   if (a->shape.columns == 1) return make(Kind::transpose, {a}, a->shape.transposed());
+  if (adjoint() && a->shape.rows != 1 && !thin(a) && a->kind != Kind::ones && a->kind != Kind::fill)
+    return make(Kind::transpose, {a}, a->shape.transposed());
   switch (a->kind) {
     case Kind::add:
     case Kind::sub:

@@ -279,7 +279,7 @@ std::string refused_by_program(Law& law) {
 }
 
 std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K, int V) {
-  law.graph.allow_deep();
+  law.graph.begin_adjoint();
   return Layout(law, cut, K, V).make();
 }
 

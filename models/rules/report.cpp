@@ -66,14 +66,17 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
         {one.name, shape_text(one.shape),
          one.start ? "state, starts at " + expression_text(written, one.start) : "state, starts at 0"});
   for (const StatePlan& one : plan.states) {
-    std::string text = "nothing yet: " + one.reason;
+    std::string text = "token after token: " + one.reason;
     if (one.scan) text = scan_text(law, *one.scan);
     if (one.recurrence) text = recurrence_text(law, *one.recurrence);
+    if (one.reason.empty() && !plan.reason.empty()) text = "token after token, as the law is: " + plan.reason;
     out.engines.push_back({one.name, text});
   }
   const std::string of_read = "read: ";
   if (plan.reason.rfind(of_read, 0) == 0) {
-    out.engines.push_back({"read", "nothing yet: " + plan.reason.substr(of_read.size())});
+    out.engines.push_back({"read", "token after token: " + plan.reason.substr(of_read.size())});
+  } else if (!plan.reason.empty()) {
+    out.engines.push_back({"read", "token after token"});
   } else if (!plan.asked.empty()) {
     std::vector<std::string> asked;
     for (const Asked& one : plan.asked)
