@@ -61,13 +61,17 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
     const Real sum = team.sum(n, [&](int l) { return a[l] * b[l]; });
     team.each(1, [&](int) { y[0] = sum; });
   } else if (columns == 1 && !ta) {
-    team.rows(rows, n, [&](int i, int l) { return a[i * n + l] * b[l]; }, put);
+    team.rows(
+        rows, n, [&](int i, int l) { return a[i * n + l] * b[l]; }, put);
   } else if (columns == 1) {
-    team.columns(rows, n, [&](int i, int l) { return a[l * rows + i] * b[l]; }, put);
+    team.columns(
+        rows, n, [&](int i, int l) { return a[l * rows + i] * b[l]; }, put);
   } else if (rows == 1 && tb) {
-    team.rows(columns, n, [&](int j, int l) { return a[l] * b[j * n + l]; }, put);
+    team.rows(
+        columns, n, [&](int j, int l) { return a[l] * b[j * n + l]; }, put);
   } else if (rows == 1) {
-    team.columns(columns, n, [&](int j, int l) { return a[l] * b[l * columns + j]; }, put);
+    team.columns(
+        columns, n, [&](int j, int l) { return a[l] * b[l * columns + j]; }, put);
   } else {
     const int ai = ta ? 1 : n, al = ta ? rows : 1, bl = tb ? 1 : columns, bj = tb ? n : 1;
     team.cells(rows, columns, [&](int i, int j) {
@@ -85,19 +89,23 @@ CT_HD void execute_sums(const Team& team, const RuleOperation& op, Real* m) {
   const int n = op.inner, rows = op.rows;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (op.code == RuleCode::sum) {
-    const Real sum = op.b < 0 ? team.sum(n, [&](int i) { return a[i]; })
-                              : team.sum(n, [&](int i) { return a[i] * b[i]; });
+    const Real sum =
+        op.b < 0 ? team.sum(n, [&](int i) { return a[i]; }) : team.sum(n, [&](int i) { return a[i] * b[i]; });
     team.each(1, [&](int) { y[0] = sum; });
   } else if (op.code == RuleCode::row_sums) {
     if (op.b < 0) {
-      team.rows(rows, n, [&](int i, int l) { return a[i * n + l]; }, put);
+      team.rows(
+          rows, n, [&](int i, int l) { return a[i * n + l]; }, put);
     } else {
-      team.rows(rows, n, [&](int i, int l) { return a[i * n + l] * b[i * n + l]; }, put);
+      team.rows(
+          rows, n, [&](int i, int l) { return a[i * n + l] * b[i * n + l]; }, put);
     }
   } else if (op.b < 0) {
-    team.columns(rows, n, [&](int i, int l) { return a[l * rows + i]; }, put);
+    team.columns(
+        rows, n, [&](int i, int l) { return a[l * rows + i]; }, put);
   } else {
-    team.columns(rows, n, [&](int i, int l) { return a[l * rows + i] * b[l * rows + i]; }, put);
+    team.columns(
+        rows, n, [&](int i, int l) { return a[l * rows + i] * b[l * rows + i]; }, put);
   }
 }
 
@@ -165,7 +173,8 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
       return team.each(n, [&](int i) { y[i] = x; });
     }
     case RuleCode::eye:
-      return team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = i == j ? Real(1) : Real(0); });
+      return team.cells(rows, columns,
+                        [&](int i, int j) { y[i * columns + j] = i == j ? Real(1) : Real(0); });
     case RuleCode::product:
       return execute_product(team, op, m);
     case RuleCode::transpose:

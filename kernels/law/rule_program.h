@@ -21,18 +21,18 @@ enum class RuleCode : int {
   max,
   min,
   neg,
-  map,        ///< f(a); `map` says which
-  copy,       ///< a
-  fill,       ///< a number, repeated
-  eye,        ///< 1 on the diagonal
-  product,    ///< sum_l a_il b_lj, l < inner
-  transpose,  ///< a_ji
-  columns,    ///< a_ij b_j
-  rows,       ///< a_ij b_i
-  diag,       ///< a_i on the diagonal
-  diagonal,   ///< a_ii
-  sum,        ///< sum of a (times b where there is one) over inner numbers
-  row_sums,   ///< the same along rows of inner numbers
+  map,          ///< f(a); `map` says which
+  copy,         ///< a
+  fill,         ///< a number, repeated
+  eye,          ///< 1 on the diagonal
+  product,      ///< sum_l a_il b_lj, l < inner
+  transpose,    ///< a_ji
+  columns,      ///< a_ij b_j
+  rows,         ///< a_ij b_i
+  diag,         ///< a_i on the diagonal
+  diagonal,     ///< a_ii
+  sum,          ///< sum of a (times b where there is one) over inner numbers
+  row_sums,     ///< the same along rows of inner numbers
   column_sums,  ///< the same along columns of inner numbers
   softmax,
   unit,         ///< a / sqrt(|a|^2 + 1e-6)
@@ -47,8 +47,8 @@ struct RuleOperation {
   static constexpr int kNumberA = 1, kNumberB = 2, kTransposedA = 4, kTransposedB = 8, kMinus = 16;
   RuleCode code = RuleCode::copy;
   int map = 0;
-  int rows = 1, columns = 1, inner = 1;     ///< of y; of sums
-  int a = -1, b = -1, c = -1, y = 0;        ///< places
+  int rows = 1, columns = 1, inner = 1;  ///< of y; of sums
+  int a = -1, b = -1, c = -1, y = 0;     ///< places
   int flags = 0;
   double value = 0;
 };
@@ -78,7 +78,7 @@ struct RuleProgram {
   std::vector<State> states;  ///< side by side from place 0 on
   int size = 0;               ///< numbers of all states
   int output = 0, outputs = 1, output_gradient = 0;
-  int state_gradient = 0;             ///< of all states, in their order
+  int state_gradient = 0;                ///< of all states, in their order
   int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs
   int forward_numbers = 0, backward_numbers = 0;
   int largest = 1;  ///< numbers of the largest value

@@ -24,12 +24,14 @@ struct RuleRead {
   std::shared_ptr<const RuleProgram> program;
   int batch = 0, tokens = 0, queries = 0, heads = 0;  ///< B, T, Q, H
 
-  In<Real> x[kInputs];     ///< [R,B,n,H,width], n = 1, T or Q as the program says
-  Ids position;            ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
-  Out<Real> o;             ///< [R,B,Q,H,V]
-  Out<Real> end[kStates];  ///< states at the end, [R,B,H,rows,columns]; wanted where the shape is set before plan()
-  Saved<Real> states;      ///< [R,B,H,segments,size]
-  Work<Real> work;         ///< [R,B,H,numbers]: states of a segment, and memory of the program where it is not shared
+  In<Real> x[kInputs];  ///< [R,B,n,H,width], n = 1, T or Q as the program says
+  Ids position;         ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
+  Out<Real> o;          ///< [R,B,Q,H,V]
+  Out<Real>
+      end[kStates];  ///< states at the end, [R,B,H,rows,columns]; wanted where the shape is set before plan()
+  Saved<Real> states;  ///< [R,B,H,segments,size]
+  Work<Real>
+      work;  ///< [R,B,H,numbers]: states of a segment, and memory of the program where it is not shared
 
   static constexpr const char* kName = "rule_read";
   template <class F>
@@ -57,7 +59,8 @@ struct RuleRead {
     };
     want(program != nullptr, "a program is needed");
     const int inputs = static_cast<int>(program->inputs.size());
-    want(inputs > 0 && inputs <= kInputs && program->states.size() <= kStates, "1 to 24 inputs, at most 8 states");
+    want(inputs > 0 && inputs <= kInputs && program->states.size() <= kStates,
+         "1 to 24 inputs, at most 8 states");
     for (int i = 0; i < inputs; ++i) {
       const RuleProgram::Input& one = program->inputs[static_cast<std::size_t>(i)];
       want(x[i] && x[i].value.size() == static_cast<std::int64_t>(B()) * rows_of(one.per) * H() * one.width,
@@ -68,7 +71,8 @@ struct RuleRead {
     o.value = shaped<Real>(R, {B(), Q(), H(), program->outputs});
     states.value = shaped<Real>(R, {B(), H(), law::segments(T()), program->size});
     const std::int64_t numbers = (law::segment_length(T()) + 1) * static_cast<std::int64_t>(program->size);
-    work.value = shaped<Real>(R, {B(), H(), static_cast<int>(padded<Real>(numbers) + program->backward_numbers)});
+    work.value =
+        shaped<Real>(R, {B(), H(), static_cast<int>(padded<Real>(numbers) + program->backward_numbers)});
     if (device == Device::cuda) program->on_device();
   }
 };

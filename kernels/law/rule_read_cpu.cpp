@@ -34,13 +34,15 @@ struct RuleAlone : law::Alone {
 template <class Real>
 [[gnu::noinline]] void forward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item, view.work.at(r) + item * view.work_numbers + view.memory}
+  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
+                                 view.work.at(r) + item * view.work_numbers + view.memory}
       .forward();
 }
 template <class Real>
 [[gnu::noinline]] void backward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item, view.work.at(r) + item * view.work_numbers + view.memory}
+  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
+                                 view.work.at(r) + item * view.work_numbers + view.memory}
       .backward();
 }
 

@@ -77,13 +77,14 @@ struct RuleBlock {
 };
 
 template <class Real, int kThreads, bool kForward>
-__global__ void __launch_bounds__(kThreads) rule_read_kernel(const __grid_constant__ law::RuleView<Real> view,
-                                                             bool shared) {
+__global__ void __launch_bounds__(kThreads)
+    rule_read_kernel(const __grid_constant__ law::RuleView<Real> view, bool shared) {
   using Team = RuleBlock<Real, kThreads>;
   __shared__ Real sums[Team::kWarps];
   extern __shared__ __align__(16) unsigned char memory[];
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
-  Real* m = shared ? reinterpret_cast<Real*>(memory) : view.work.at(r) + item * view.work_numbers + view.memory;
+  Real* m =
+      shared ? reinterpret_cast<Real*>(memory) : view.work.at(r) + item * view.work_numbers + view.memory;
   const Team team{sums};
   const law::RuleWalk<Real, Team> walk{view, team, r, item, m};
   if constexpr (kForward) {

@@ -122,7 +122,9 @@ struct RuleWalk {
       }
     }
   }
-  CT_HD std::int64_t query(int i) const { return ((static_cast<std::int64_t>(b()) * v.Q + i) * v.H + h()) * v.outputs; }
+  CT_HD std::int64_t query(int i) const {
+    return ((static_cast<std::int64_t>(b()) * v.Q + i) * v.H + h()) * v.outputs;
+  }
   /// f(i) for every query that sees n tokens.
   template <class F>
   CT_HD void queries(int n, F&& f) const {
@@ -186,7 +188,8 @@ struct RuleWalk {
       Real* to = m + v.state_gradient + end.place;
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
-    Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment, and at its end
+    Real* around =
+        v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment, and at its end
     const int length = segment_length(v.T);
     for (int segment = segments(v.T) - 1; segment >= 0; --segment) {
       const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;

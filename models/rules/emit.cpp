@@ -148,14 +148,18 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
       if (used_once(part) && absorbed_.count(part) == 0 && aliases_.count(part) == 0) absorbed_.insert(part);
     };
     const auto plain = [&](Value x) { return aliases_.count(x) == 0 || !is_matrix(x); };
-    const auto same = [&](Value x) { return full(x->args[0], x) && full(x->args[1], x) && plain(x->args[0]) && plain(x->args[1]); };
+    const auto same = [&](Value x) {
+      return full(x->args[0], x) && full(x->args[1], x) && plain(x->args[0]) && plain(x->args[1]);
+    };
     if (node->kind == Kind::sum) {
       if (node->args[0]->kind == Kind::mul && same(node->args[0])) take(node->args[0]);
     } else if (node->kind == Kind::row_sums) {
       const Value x = node->args[0];
       if (x->kind == Kind::mul && same(x) && used_once(x)) {
         take(x);
-        const auto turned = [&](Value a) { return a->kind == Kind::transpose && is_matrix(a) && used_once(a); };
+        const auto turned = [&](Value a) {
+          return a->kind == Kind::transpose && is_matrix(a) && used_once(a);
+        };
         if (x->args[0] != x->args[1] && turned(x->args[0]) && turned(x->args[1]))
           aliases_.insert(x->args[0]), aliases_.insert(x->args[1]);
       } else if (x->kind == Kind::transpose && used_once(x)) {

@@ -68,7 +68,8 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
       case Kind::mul:
         if (g.adjoint() && a == b) {
           const bool filled = x->kind == Kind::fill && !a->shape.number();
-          give(a, times(filled ? g.fill(g.mul(g.number(2), x->args[0]), x->shape) : g.mul(g.number(2), x), a));
+          give(a,
+               times(filled ? g.fill(g.mul(g.number(2), x->args[0]), x->shape) : g.mul(g.number(2), x), a));
           break;
         }
         if (active.count(a) != 0) give(a, as(times(x, b), a));

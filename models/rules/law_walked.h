@@ -143,7 +143,7 @@ inline Block walked(Value root, const Leaves& leaves) {
 
 /// Inputs of one sequence and head, by name: [T] rows, or one of a head.
 inline std::map<std::string, std::vector<double>> drawn(ApplyModel<double>& model, const Memory& memory,
-                                                 const ApplySizes& sizes) {
+                                                        const ApplySizes& sizes) {
   std::map<std::string, std::vector<double>> out;
   int n = 0;
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {

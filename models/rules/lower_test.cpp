@@ -19,7 +19,8 @@ TEST_P(WalkedRule, ReadsAndEndsAsTheWalk) {
 
   Leaves states;
   for (const LawState& one : rule.law->states)
-    states.emplace(one.name, one.start ? walked(one.start, at_token(*rule.law, inputs, 0)) : Block(one.shape));
+    states.emplace(one.name,
+                   one.start ? walked(one.start, at_token(*rule.law, inputs, 0)) : Block(one.shape));
   const auto close = [&](double got, double want, const std::string& what) {
     EXPECT_TRUE(std::abs(got - want) <= 1e-12 * std::max(1.0, std::abs(want)))
         << what << ": " << got << ", not " << want;

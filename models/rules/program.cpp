@@ -44,7 +44,9 @@ class Cutter {
   }
   Value without(Value node) {
     if (const auto it = made_.find(node); it != made_.end()) return it->second;
-    const auto varies = [](Value n) { return n->kind == Kind::given || n->kind == Kind::token || n->kind == Kind::asking; };
+    const auto varies = [](Value n) {
+      return n->kind == Kind::given || n->kind == Kind::token || n->kind == Kind::asking;
+    };
     Value out = node;
     if (node->kind == Kind::parameter || (node->shape.columns == 1 && hoisted_.at(node))) {
       if (holds(node, varies)) {
@@ -102,8 +104,10 @@ class Layout {
     const std::set<Value> states(states_.begin(), states_.end());
     std::set<Value> both = states;
     both.insert(state_gradients_.begin(), state_gradients_.end());
-    program_->start = part(starts(), states, forward, f), program_->start_again = part(starts(), states, backward, b);
-    program_->step = part(steps(), states, forward, f), program_->step_again = part(steps(), states, backward, b);
+    program_->start = part(starts(), states, forward, f),
+    program_->start_again = part(starts(), states, backward, b);
+    program_->step = part(steps(), states, forward, f),
+    program_->step_again = part(steps(), states, backward, b);
     program_->read = part({{cut_.read, program_->output}}, {}, forward, f);
     const std::set<Value> only(state_gradients_.begin(), state_gradients_.end());
     program_->read_back = part(read_back_, only, backward, b);
@@ -217,7 +221,8 @@ class Layout {
   }
   Outputs steps() {
     Outputs out;
-    for (std::size_t i = 0; i < states_.size(); ++i) out.push_back({cut_.steps[i], places_.of.at(states_[i])});
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      out.push_back({cut_.steps[i], places_.of.at(states_[i])});
     return out;
   }
 
@@ -272,7 +277,8 @@ std::string refused_by_program(Law& law) {
   if (inputs == 0) return "it looks at no token, query or parameter";
   if (inputs > RuleProgram::kMostInputs)
     return fmt::format(
-        "its steps and its reading look at {} values that tokens, queries and parameters make, and token after token "
+        "its steps and its reading look at {} values that tokens, queries and parameters make, and token "
+        "after token "
         "at most {} are carried",
         inputs, RuleProgram::kMostInputs);
   return "";

@@ -38,9 +38,9 @@ TEST(LawReport, NamesEveryTypeAndWhatRuns) {
 }
 
 TEST(LawReport, SaysWhyItRunsTokenAfterToken) {
-  EXPECT_EQ(
-      report_of("S = tanh(S) + v k^T; read S q").engines,
-      (Rows{{"S", "token after token: it is not linear in S: tanh() of the state"}, {"read", "token after token"}}));
+  EXPECT_EQ(report_of("S = tanh(S) + v k^T; read S q").engines,
+            (Rows{{"S", "token after token: it is not linear in S: tanh() of the state"},
+                  {"read", "token after token"}}));
 }
 
 TEST(LawReport, OfEveryExample) {

@@ -58,10 +58,9 @@ std::int64_t numbers_in(const Law& law, std::int64_t K, std::int64_t V) {
 
 void check_engine(const Rule& rule) {
   if (rule.refused.empty()) return;
-  throw OptionError(
-      "memory.law",
-      fmt::format("nothing can run this law: {}; and it is no call of the other engines: {}", rule.refused,
-                  rule.plan.reason));
+  throw OptionError("memory.law",
+                    fmt::format("nothing can run this law: {}; and it is no call of the other engines: {}",
+                                rule.refused, rule.plan.reason));
 }
 
 template <class Real>

@@ -16,7 +16,7 @@ struct Rule {
   std::string text;
   Plan plan;
   std::string refused;  ///< why nothing runs it; "" where something does
-  Memory memory;  ///< as the registry has it, with this law's inputs, states and equation
+  Memory memory;        ///< as the registry has it, with this law's inputs, states and equation
 };
 
 /// The law of a text in any spelling; kept, so that addresses stay. Throws LawError.

@@ -28,14 +28,12 @@ struct Same {
 const std::vector<Same>& pairs() {
   static const std::vector<Same> all = {
       {"fwm",
-       "beta = token; state n[1]; n += 1; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) min(n - 1, 1) + 1); "
+       "beta = token; state n[1]; n += 1; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) min(n - 1, 1) "
+       "+ 1); "
        "read S q",
        {},
        {}},
-      {"fwm",
-       "beta = token; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) + 1); read S q",
-       {},
-       {"s0"}},
+      {"fwm", "beta = token; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) + 1); read S q", {}, {"s0"}},
       {"titans_linear",
        "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
        "P = momentum_gate P - rate (S k - v) k^T; S = (1 - forget_gate) S + P; read S q",
@@ -58,8 +56,9 @@ const std::vector<Same>& pairs() {
 
 /// Reads, states and gradients of one call with inputs that depend on their names alone.
 template <class Real>
-Numbers applied(const std::string& memory, const std::map<std::string, OptionValue>& given, const ApplySizes& sizes,
-                const std::vector<std::string>& present, Device device = Device::cpu) {
+Numbers applied(const std::string& memory, const std::map<std::string, OptionValue>& given,
+                const ApplySizes& sizes, const std::vector<std::string>& present,
+                Device device = Device::cpu) {
   const Memory* kind = &memory_named(memory);
   if (const auto law = given.find("law"); law != given.end())
     kind = &rule_of(std::get<std::string>(law->second), {}).memory;
@@ -72,7 +71,9 @@ Numbers applied(const std::string& memory, const std::map<std::string, OptionVal
     const bool gate = name != "k" && name != "v" && name != "q" && name != "d_o";
     for (std::int64_t i = 0; i < x.size(); ++i) {
       const double y = std::sin(shift + 1.7 * static_cast<double>(i) + 0.01 * static_cast<double>(i * i));
-      numbers.push_back(static_cast<Real>(gate ? 0.45 + 0.35 * y : name == "v" || name == "d_o" ? y : 0.8 * y));
+      numbers.push_back(static_cast<Real>(gate                           ? 0.45 + 0.35 * y
+                                          : name == "v" || name == "d_o" ? y
+                                                                         : 0.8 * y));
     }
     if (device == Device::cpu) {
       std::copy(numbers.begin(), numbers.end(), x.at(0));
@@ -101,7 +102,8 @@ Numbers applied(const std::string& memory, const std::map<std::string, OptionVal
   for (const auto& [name, variable] : model.states()) out["state " + name] = get(variable->value);
   for (const ApplyInput& input : apply_inputs(*kind, sizes)) {
     const bool there = !input.optional || std::count(present.begin(), present.end(), input.name) > 0;
-    if (there && model.differentiated(input.name)) out["gradient of " + input.name] = get(model.gradient(input.name));
+    if (there && model.differentiated(input.name))
+      out["gradient of " + input.name] = get(model.gradient(input.name));
   }
   model.graph().check_guards();
   return out;
@@ -115,7 +117,8 @@ void expect_close(const Numbers& got, const Numbers& want, double limit) {
     double most = 1;
     for (const double e : x) most = std::max(most, std::abs(e));
     for (std::size_t i = 0; i < x.size(); ++i)
-      ASSERT_TRUE(std::abs(y[i] - x[i]) <= limit * most) << name << " " << i << ": " << y[i] << ", not " << x[i];
+      ASSERT_TRUE(std::abs(y[i] - x[i]) <= limit * most)
+          << name << " " << i << ": " << y[i] << ", not " << x[i];
   }
 }
 
@@ -154,8 +157,8 @@ TEST(SequentialRules, AreSplitAtAnyToken) {
     const ApplySizes sizes{.B = 1, .T = to - from, .H = 1, .K = K, .V = V};
     const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
     ApplyModel<double> model(rule.memory, options, sizes,
-                             before ? std::vector<std::string>{"s0", "z0"} : std::vector<std::string>{}, Device::cpu,
-                             false);
+                             before ? std::vector<std::string>{"s0", "z0"} : std::vector<std::string>{},
+                             Device::cpu, false);
     for (const std::string name : {"q", "k", "v", "g"}) {
       const Tensor<double> x = model.input(name);
       const int width = x.columns();
@@ -168,8 +171,11 @@ TEST(SequentialRules, AreSplitAtAnyToken) {
       std::copy(before->z.begin(), before->z.end(), model.input("z0").at(0));
     }
     model.graph().forward({});
-    const auto copied = [](const Tensor<double>& x) { return std::vector<double>(x.at(0), x.at(0) + x.size()); };
-    return Part{copied(model.output()), copied(model.states().at("S")->value), copied(model.states().at("z")->value)};
+    const auto copied = [](const Tensor<double>& x) {
+      return std::vector<double>(x.at(0), x.at(0) + x.size());
+    };
+    return Part{copied(model.output()), copied(model.states().at("S")->value),
+                copied(model.states().at("z")->value)};
   };
   const Part whole = run(0, T, nullptr);
   for (int at = 1; at < T; ++at) {
@@ -224,7 +230,8 @@ TEST(SequentialRules, AreRefusedWhereTheyLookAtTooMuch) {
   for (int i = 0; i < 30; ++i) law += fmt::format("; x{0} = token(V); S += x{0} tanh(S k)^T S", i);
   law += "; read S q";
   const Rule& rule = rule_of(law, {});
-  EXPECT_NE(rule.refused.find("values that tokens, queries and parameters make"), std::string::npos) << rule.refused;
+  EXPECT_NE(rule.refused.find("values that tokens, queries and parameters make"), std::string::npos)
+      << rule.refused;
   EXPECT_THROW(options_of(law), OptionError);
 }
 
@@ -232,9 +239,9 @@ class SequentialRuleOnCuda : public checks::CudaTest, public ::testing::WithPara
 
 TEST_P(SequentialRuleOnCuda, IsTheCpus) {
   if (rule_of(GetParam().law, {}).plan.reason.empty()) GTEST_SKIP() << "it is lowered";
-  for (const ApplySizes& sizes :
-       {ApplySizes{.B = 2, .T = 7, .H = 2, .K = 4, .V = 3}, ApplySizes{.B = 1, .T = 30, .H = 2, .K = 33, .V = 20},
-        ApplySizes{.B = 1, .T = 9, .H = 1, .K = 64, .V = 70}}) {
+  for (const ApplySizes& sizes : {ApplySizes{.B = 2, .T = 7, .H = 2, .K = 4, .V = 3},
+                                  ApplySizes{.B = 1, .T = 30, .H = 2, .K = 33, .V = 20},
+                                  ApplySizes{.B = 1, .T = 9, .H = 1, .K = 64, .V = 70}}) {
     const std::map<std::string, OptionValue> law = {{"law", GetParam().law}};
     const Numbers want = applied<double>("rule", law, sizes, {});
     const bool steep = std::any_of(want.begin(), want.end(), [](const auto& one) {
