@@ -102,6 +102,14 @@ void resolve_law(Options& options) {
   const std::vector<NamedNumber> numbers = numbers_of(options);
   const Rule& rule = rule_of(options);
   check_engine(rule);
+  if (!rule.plan.reason.empty() && options.has("memory.form")) {
+    const std::string& form = options.get_string("memory.form");
+    if (form != "automatic" && form != "recurrent")
+      throw OptionError("memory.form",
+                        fmt::format("memory.form = \"{}\" is of recurrences, and this law runs token "
+                                    "after token: {}; use \"automatic\" or \"recurrent\"",
+                                    form, rule.plan.reason));
+  }
   std::vector<Value> all = rule.law->roots();
   for (const LawState& one : rule.law->states) {
     if (one.start) all.push_back(one.start);

@@ -235,6 +235,20 @@ TEST(SequentialRules, AreRefusedWhereTheyLookAtTooMuch) {
   EXPECT_THROW(options_of(law), OptionError);
 }
 
+TEST(SequentialRules, HaveOneForm) {
+  const Memory& kind = *find_memory("rule");
+  for (const std::string form : {"automatic", "recurrent", "chunk", "parallel", "query"}) {
+    Options options = checks::memory_options(kind, 4, checks::kKeys, checks::kValues);
+    options.set("memory.law", std::string("S = tanh(S) + v k^T; read S q"));
+    options.set("memory.form", form);
+    if (form == "automatic" || form == "recurrent") {
+      EXPECT_NO_THROW(checks::resolved(kind, options)) << form;
+    } else {
+      EXPECT_THROW(checks::resolved(kind, options), OptionError) << form;
+    }
+  }
+}
+
 class SequentialRuleOnCuda : public checks::CudaTest, public ::testing::WithParamInterface<Example> {};
 
 TEST_P(SequentialRuleOnCuda, IsTheCpus) {
