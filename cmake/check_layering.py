@@ -38,7 +38,7 @@ ROOMS = {
     "kernels/loss": ["kernels/matmul", "kernels/linear", "kernels/norm"],
     "kernels/attention": ["kernels/matmul"],
     "kernels/recurrence": ["kernels/matmul"],
-    "kernels/law": [],
+    "kernels/law": ["kernels/elementwise"],
     "kernels/fused": [
         "kernels/embedding",
         "kernels/feature_map",
