@@ -53,7 +53,8 @@ TEST(RuleStudy, AnErrorOfALawNamesItsLineAndColumn) {
 }
 
 TEST(RuleStudy, ALawThatLooksAtTooMuchIsRefusedWithTheReason) {
-  EXPECT_EQ(parse_study(study_of("law = [\"S = tanh(S) + v k^T\", \"read S q\"]"), "mine.toml").runs.size(), 1u);
+  EXPECT_EQ(parse_study(study_of("law = [\"S = tanh(S) + v k^T\", \"read S q\"]"), "mine.toml").runs.size(),
+            1u);
   std::string law = "law = [";
   for (int i = 0; i < 30; ++i) law += "\"S += token(V) tanh(S k)^T S\", ";
   const std::string said = refusal(study_of(law + "\"read S q\"]"));
