@@ -56,7 +56,10 @@ TEST(RuleStudy, ALawThatLooksAtTooMuchIsRefusedWithTheReason) {
   EXPECT_EQ(parse_study(study_of("law = [\"S = tanh(S) + v k^T\", \"read S q\"]"), "mine.toml").runs.size(),
             1u);
   std::string law = "law = [";
-  for (int i = 0; i < 30; ++i) law += "\"S += token(V) tanh(S k)^T S\", ";
+  for (int i = 0; i < 30; ++i) {
+    const std::string x = "x" + std::to_string(i);
+    law += "\"" + x + " = token(V)\", \"S += " + x + " tanh(S k)^T S\", ";
+  }
   const std::string said = refusal(study_of(law + "\"read S q\"]"));
   EXPECT_EQ(said.substr(0, 14), "mine.toml:9:1:");
   EXPECT_NE(said.find("nothing can run this law"), std::string::npos) << said;
