@@ -7,6 +7,7 @@
 #include "kernels/conv/gated_conv.h"
 #include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
+#include "kernels/elementwise/delay.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/largest.h"
@@ -51,6 +52,7 @@
   X(Combine) \
   X(Constant) \
   X(CrossEntropy) \
+  X(Delay) \
   X(DiagonalRead) \
   X(Dropout) \
   X(Expand) \

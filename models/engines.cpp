@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
-#include "kernels/conv/short_conv.h"
+#include "kernels/elementwise/delay.h"
 #include "kernels/elementwise/largest.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
@@ -273,6 +273,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
 
 template <class Real>
 Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
+  if (!r.watched) return read_in_form(m, q, r, eps);
   if (r.decay) m.watch_decay(r.decay, false);
   if (r.log_decay) m.watch_decay(r.log_decay, true);
   if (r.value_log_decay) m.watch_decay(r.value_log_decay, true);
@@ -357,24 +358,11 @@ Var<Real> turned(Var<Real> x, Var<Real> angle) {
   return {x.graph, out(x.graph->add(op).y)};
 }
 
-// A convolution with the weights 1, 0. What comes before the first token is where such a delay of ones is 0.
 template <class Real>
-Var<Real> delayed(Mixer<Real>& m, Var<Real> x, Var<Real> start) {
-  const auto delay = [&](Var<Real> y) {
-    const int C = y.dim(2) * y.dim(3);
-    Constant<Real> taps;
-    taps.number[0] = 1;
-    taps.y.value = shaped<Real>(m.graph.replicas(), {1, 1, 1, 2});
-    const Var<Real> weights = expand(Var<Real>{&m.graph, out(m.graph.add(taps).y)}, {1, 1, C, 2});
-    ShortConv<Real> op;
-    op.x = in(m.graph.view(y.variable, {y.dim(0), y.dim(1), C}));
-    op.w = in(m.graph.view(weights.variable, {C, 2}));
-    return view(Var<Real>{&m.graph, out(m.graph.add(op).y)}, {y.dim(0), y.dim(1), y.dim(2), y.dim(3)});
-  };
-  const Var<Real> y = delay(x);
-  if (!start) return y;
-  const Var<Real> first = 1.0 - delay(ones(m, {m.B, m.T, m.H, 1}));
-  return y + first * view(start, {m.B, 1, m.H, x.dim(3)});
+Var<Real> delayed(Var<Real> x, Var<Real> start) {
+  Delay<Real> op;
+  op.x = in(x), op.start = in(start);
+  return {x.graph, out(x.graph->add(op).y)};
 }
 
 template <class Real>
@@ -437,7 +425,7 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
   template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);                        \
   template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
   template Var<Real> turned(Var<Real>, Var<Real>);                                                      \
-  template Var<Real> delayed(Mixer<Real>&, Var<Real>, Var<Real>);                                       \
+  template Var<Real> delayed(Var<Real>, Var<Real>);                                                     \
   template Var<Real> largest(Var<Real>, int, double);                                                   \
   template Var<Real> repeated_heads(Var<Real>, int);                                                    \
   template Var<Real> is_largest(Var<Real>, int);                                                        \

@@ -58,6 +58,7 @@ struct Recurrence {
   bool contracting = false;  ///< erasing never makes anything longer (e |k|^2 <= 2): less need be kept
   const char* state = "S";   ///< what the state is called at the end
   PartOfState<Real>* part = nullptr;  ///< instead of a state with a name
+  bool watched = true;                ///< whether the decay is one to look at (Mixer::watch_decay)
   bool between_tokens = false;        ///< q [B,T,H,K] stands at the tokens, wherever queries stand
 };
 
@@ -139,7 +140,7 @@ template <class Real>
 Var<Real> turned(Var<Real> x, Var<Real> angle);
 /// x [B,T,H,n] of the token before, `start` [B,H,n] or 0 before the first.
 template <class Real>
-Var<Real> delayed(Mixer<Real>& m, Var<Real> x, Var<Real> start = {});
+Var<Real> delayed(Var<Real> x, Var<Real> start = {});
 /// The `count` largest of every row of the last dimension, and `otherwise` in place of the others (kernels/elementwise/largest.h).
 template <class Real>
 Var<Real> largest(Var<Real> x, int count, double otherwise);
