@@ -40,7 +40,7 @@ Memory mom() {
                    .help = "states of a head",
                    .min = 1,
                    .max = 64,
-                   .tried = {2, 3}},
+                   .tried = {3, 4}},
                   {.name = "selected",
                    .default_value = std::int64_t{2},
                    .help = "memories that a token goes into",

@@ -39,7 +39,7 @@ Memory raven() {
                    .help = "slots that a token is written into (all where there are fewer)",
                    .min = 1,
                    .max = 4096,
-                   .tried = {1, 2}}},
+                   .tried = {1, 5}}},
       .inputs = {{.name = "log_decay", .symbol = "g", .open = Open{-0.1}, .range = {-1.5, -0.01, -20}},
                  {.name = "router", .per = Per::other, .shape = "[B,T,H,S]"},
                  {.name = "a0", .per = Per::other, .optional = true, .shape = "[B,H,S,K]"},
