@@ -33,10 +33,9 @@ OpCase make(const std::string& name, const Shape& s) {
           out.real["y"].push_back(x[c]);
           continue;
         }
-        const long double angle =
-            at * (s.angle != 0
-                      ? static_cast<long double>(s.angle)
-                      : std::pow(static_cast<long double>(s.base), -static_cast<long double>(pair) / s.K));
+        const long double angle = at * (s.angle != 0 ? static_cast<long double>(s.angle)
+                                                     : std::pow(static_cast<long double>(s.base),
+                                                                -static_cast<long double>(pair) / s.K));
         const auto z = std::complex<long double>(x[pair], x[pair + 1]) * std::polar(1.0L, angle);
         out.real["y"].push_back(static_cast<double>(c % 2 == 0 ? z.real() : z.imag()));
       }

@@ -33,8 +33,8 @@ OpCase make(const std::string& name, int B, int N, int H, int K, int A) {
 }
 
 std::vector<OpCase> cases() {
-  return {make("AllPairs", 2, 5, 2, 6, 3), make("SomePairs", 2, 5, 2, 7, 2), make("FewerPairs", 2, 3, 1, 3, 4), make("OnePair", 1, 1, 1, 2, 1),
-          make("Wide", 2, 37, 3, 130, 40)};
+  return {make("AllPairs", 2, 5, 2, 6, 3), make("SomePairs", 2, 5, 2, 7, 2),
+          make("FewerPairs", 2, 3, 1, 3, 4), make("OnePair", 1, 1, 1, 2, 1), make("Wide", 2, 37, 3, 130, 40)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Turn, OpCheck, ::testing::ValuesIn(cases()), case_name);
