@@ -21,7 +21,7 @@ Memory gated_oja() {
           "alpha_t = exp(-e^A softplus(W2 W1 token + b)), one a value channel, beta_t = beta_max "
           "sigmoid(w.token "
           "+ b')",
-      .source = "flash-linear-attention 2026, fla/ops/gated_oja_rule; Oja 1982",
+      .source = "fla-org/flash-linear-attention@bc3b101d fla/ops/gated_oja_rule; Oja 1982",
       .notes = "Values have length 1 (value_norm l2), as keys have in delta rules.",
       .bounded_by_rank = true,
       .flops = flops::formed_state<24>,

@@ -29,6 +29,7 @@ Memory h3() {
           "Steps start as log U(1e-3, 0.1), angles as those of S4D-Lin: pi n. Its first state space, a shift "
           "of keys, is "
           "model.short_conv.",
+      .bounded_by_rank = true,
       .flops = [](const Options&, double K, double V, double T, double) { return 6 * K * V * T * T; },
       .options = {{.name = "waves",
                    .default_value = std::int64_t{16},
@@ -42,7 +43,7 @@ Memory h3() {
                  {.name = "read_imag", .per = Per::other, .shape = "[H,W]", .open = Open{0}},
                  {.name = "skip", .per = Per::head, .open = Open{0}}},
       .states = {},
-      .keeps_keys = true,
+      .forms_state = true,
       .state = [](const Options& o, std::int64_t K, std::int64_t V,
                   std::int64_t) { return 2 * o.get_int("memory.waves") * K * V; },
       .letters = {{'W', "waves"}},

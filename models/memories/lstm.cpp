@@ -20,7 +20,7 @@ Memory lstm() {
           "h_t "
           "= sigmoid(o_t + U_o h_{t-1}) tanh(c_t), o = h",
       .laws = "i, f, o = W token + b, of the values' size; b of f starts at 1, U as U(-1/sqrt(V), 1/sqrt(V))",
-      .source = "Hochreiter and Schmidhuber 1997, Neural Computation 9(8); Gers, Schmidhuber, Cummins 2000",
+      .source = "Hochreiter and Schmidhuber 1997; Greff et al. 2015, arXiv 1503.04069",
       .notes =
           "Heads are blocks of U. There are no queries: beside the sequence h is read times sigmoid(R x), x "
           "the "

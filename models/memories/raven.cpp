@@ -20,7 +20,7 @@ Memory raven() {
           "over their "
           "sum",
       .laws = "g_t = -e^A softplus(w.token + b), router = W token + b",
-      .source = "flash-linear-attention 2026, fla/layers/raven.py",
+      .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/raven.py",
       .notes =
           "Products of slots and queries are not scaled. Without the Gumbel noise that its layer adds to the "
           "router "

@@ -13,7 +13,7 @@ Memory wall() {
       .family = Family::keeps,
       .equation = "o_t = sum_j softmax_j(sum_c q_tc k_jc exp(sum_{s=j+1..t} log f_sc) / sqrt(d)) v_j",
       .laws = "f_s = sigmoid(W token + b), b = 8 at the start",
-      .source = "flash-linear-attention 2026, fla/layers/wall_attn.py",
+      .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log f", .range = {-1.5, -0.01, -20}}},
       .states = {},
       .keeps_keys = true,
