@@ -1,4 +1,4 @@
-// cosFormer's pairs against their definition; what positions make of them is in models/testing/parts_test.cpp.
+// cosFormer's pairs against their definition.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
