@@ -5,16 +5,21 @@
 #include "kernels/attention/attend_mix.h"
 #include "kernels/attention/level_gain.h"
 #include "kernels/conv/gated_conv.h"
+#include "kernels/conv/long_conv.h"
 #include "kernels/conv/short_conv.h"
+#include "kernels/elementwise/delay.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/largest.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
+#include "kernels/elementwise/turn.h"
 #include "kernels/embedding/lookup.h"
 #include "kernels/feature_map/favor_features.h"
 #include "kernels/feature_map/feature_map.h"
 #include "kernels/fused/table_features.h"
 #include "kernels/fused/table_scores.h"
+#include "kernels/law/cell_read.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/fwm.h"
 #include "kernels/law/network_read.h"
@@ -44,9 +49,11 @@
 #define CROSSTALK_OPS(X) \
   X(Attend) \
   X(AttendMix) \
+  X(CellRead) \
   X(Combine) \
   X(Constant) \
   X(CrossEntropy) \
+  X(Delay) \
   X(DiagonalRead) \
   X(Dropout) \
   X(Expand) \
@@ -55,12 +62,15 @@
   X(GatedConv) \
   X(GatherValues) \
   X(JoinedLinear) \
+  X(Largest) \
   X(LevelGain) \
   X(Linear) \
   X(LogScan) \
+  X(LongConv) \
   X(Lookup) \
   X(Map) \
   X(MapFeatures) \
+  X(MarkLargest) \
   X(Maximum) \
   X(Mix) \
   X(NetworkRead) \
@@ -79,5 +89,6 @@
   X(SquaredLoss) \
   X(StateRead) \
   X(Swap) \
+  X(Turn) \
   X(WkvRead)
 // clang-format on

@@ -4,8 +4,11 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/elementwise/delay.h"
+#include "kernels/elementwise/largest.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/elementwise/rotate.h"
+#include "kernels/elementwise/turn.h"
 #include "kernels/law/fwm.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
@@ -24,7 +27,7 @@ Var<Real> ones(Mixer<Real>& m, std::initializer_list<int> dims) {
 template <class Real>
 Var<Real> full_log_decay(Mixer<Real>& m, const Recurrence<Real>& r) {
   const Var<Real> g = r.decay ? log(r.decay) : r.log_decay;
-  return g ? expand(g, {m.B, m.T, m.H, g.dim(3)}) : g;
+  return g ? expand(g, {m.B, m.T, r.key.dim(2), g.dim(3)}) : g;
 }
 
 template <class Real>
@@ -58,14 +61,21 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
   op.q = in(q), op.k = in(r.key), op.v = in(values);
   op.write_gain = in(r.gain), op.log_decay = in(log_decay);
   op.erase_read = in(r.erase_read), op.erase_write = in(r.erase_write), op.erase_gain = in(r.erase_gain);
-  if (const Var<Real> start = m.start(state)) op.start = in(view(start, {m.B, H, V, K}));
-  op.position = ids(m.position());
+  const bool is_part = r.part && state == r.state;
+  if (const Var<Real> start = is_part ? r.part->start : m.start(state))
+    op.start = in(view(start, {m.B, H, V, K}));
+  if (!r.between_tokens) op.position = ids(m.position());
   ends = ends && m.wants_end();
   if (ends) op.end.value = shaped<Real>(m.graph.replicas(), {m.B, H, V, K});
   const auto& added = m.graph.add(op);
   if (ends) {
     const Var<Real> end = view(Var<Real>{&m.graph, out(added.end)}, {m.B, m.H, H / m.H * V, K});
-    m.end(state, end_factor ? end * view(end_factor, {m.B, m.H, 1, end_factor.dim(3)}) : end);
+    const Var<Real> scaled = end_factor ? end * view(end_factor, {m.B, m.H, 1, end_factor.dim(3)}) : end;
+    if (is_part) {
+      r.part->end = scaled;
+    } else {
+      m.end(state, scaled);
+    }
   }
   return {&m.graph, out(added.o)};
 }
@@ -75,16 +85,18 @@ Var<Real> values_of(Mixer<Real>& m, const Recurrence<Real>& r) {
   return r.value ? r.value : m.values();
 }
 
+template <class Real>
+Var<Real> start_of(Mixer<Real>& m, const Recurrence<Real>& r) {
+  return r.part ? r.part->start : m.start(r.state);
+}
+
 // A row of the state that fades on its own is a head whose values are single numbers.
 template <class Real>
 Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrence<Real>& r) {
   const Var<Real> v = values_of(m, r);
   const int B = m.B, H = m.H, V = v.dim(3);
-  const auto repeated = [&](Var<Real> x) {
-    const int T = x.dim(1), n = x.dim(3);
-    return view(expand(view(x, {B * T, H, 1, n}), {B * T, H, V, n}), {B, T, H * V, n});
-  };
-  Recurrence<Real> rows = {.key = repeated(r.key), .before = r.before};
+  const auto repeated = [&](Var<Real> x) { return repeated_heads(x, V); };
+  Recurrence<Real> rows = {.key = repeated(r.key), .before = r.before, .state = r.state, .part = r.part};
   if (r.gain) rows.gain = repeated(r.gain);
   Var<Real> g = view(r.value_log_decay, {B, m.T, H * V, 1});
   if (const Var<Real> of_keys = full_log_decay(m, r)) g = g + repeated(of_keys);
@@ -145,6 +157,7 @@ bool covers(Form form, const RecurrenceKind& kind) {
 
 template <class Real>
 bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
+  if (r.key.dim(2) != m.H) return form == Form::recurrent || form == Form::chunk;
   return covers(form, {.channel_decay = r.log_decay && r.log_decay.dim(3) > 1,
                        .value_decay = static_cast<bool>(r.value_log_decay),
                        .several_writes = m.N > 1,
@@ -158,6 +171,7 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
     if (wanted != Form::automatic) return wanted;
   }
   if (r.value_log_decay) return Form::recurrent;  // a row has little that products could share
+  if (r.key.dim(2) != m.H) return m.graph.device() == Device::cpu ? Form::recurrent : Form::chunk;
   if (m.batch() || m.wants_weights()) return Form::query;
   if (m.graph.device() == Device::cpu) return Form::recurrent;
   // A weight of a read costs K + V, a token's step of the state K V.
@@ -201,7 +215,8 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
     if (*gate && gate->dim(1) * gate->dim(0) * gate->dim(2) < m.B * steps * m.H)
       *gate = expand(*gate, {m.B, steps, m.H, 1});
   }
-  const Form form = choose_form(m, r);
+  Form form = choose_form(m, r);
+  if (r.between_tokens && form != Form::recurrent) form = Form::chunk;
   if (!covers(form, m, r))
     throw OptionError(
         "memory.form",
@@ -235,7 +250,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   if (form == Form::query) {
     const Var<Real> weights = read_weights(m, q, r);
     carry(full_log_decay(m, r));
-    if (m.start(r.state)) return from_start(weights, {}, full_log_decay(m, r));
+    if (start_of(m, r)) return from_start(weights, {}, full_log_decay(m, r));
     // The sum rule divides where it gathers, the others before.
     if (!eps || (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay))
       return m.mix(weights, eps, {}, r.value);
@@ -245,7 +260,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   if (form == Form::parallel) {
     Var<Real> weights = parallel_weights(m, q, r, log_decay);
     carry(log_decay);
-    if (m.start(r.state)) return from_start(weights, r.gain, log_decay);
+    if (start_of(m, r)) return from_start(weights, r.gain, log_decay);
     if (eps && r.gain) weights = weights * view(swap(r.gain), {m.B, m.H, 1, m.T});
     return m.mix(weights, eps, eps ? Var<Real>{} : r.gain, r.value);
   }
@@ -258,6 +273,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
 
 template <class Real>
 Var<Real> read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r, std::optional<double> eps) {
+  if (!r.watched) return read_in_form(m, q, r, eps);
   if (r.decay) m.watch_decay(r.decay, false);
   if (r.log_decay) m.watch_decay(r.log_decay, true);
   if (r.value_log_decay) m.watch_decay(r.value_log_decay, true);
@@ -315,9 +331,9 @@ Var<Real> weighted(Var<Real> a, Var<Real> x) {
 }
 
 template <class Real>
-Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period) {
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period, double angle) {
   Rotate<Real> op;
-  op.base = base, op.period = period;
+  op.base = base, op.period = period, op.angle = angle;
   op.x = in(x);
   if (!keys) op.position = ids(m.position());
   return {&m.graph, out(m.graph.add(op).y)};
@@ -333,6 +349,42 @@ Var<Real> transported(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> w, Var
   const Var<Real> steps = solve(seen, attend(m, w, w, strict, {.between_tokens = true}), beta);
   const Var<Real> held = attend(m, w, k, strict, {.between_tokens = true});  // [B,H,T,T]
   return -swap(weighted(steps * view(swap(beta), {m.B, m.H, 1, m.T}), swap(held)));
+}
+
+template <class Real>
+Var<Real> turned(Var<Real> x, Var<Real> angle) {
+  Turn<Real> op;
+  op.x = in(x), op.angle = in(angle);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> delayed(Var<Real> x, Var<Real> start) {
+  Delay<Real> op;
+  op.x = in(x), op.start = in(start);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> largest(Var<Real> x, int count, double otherwise) {
+  Largest<Real> op;
+  op.count = count, op.otherwise = otherwise;
+  op.x = in(x);
+  return {x.graph, out(x.graph->add(op).y)};
+}
+
+template <class Real>
+Var<Real> repeated_heads(Var<Real> x, int times) {
+  const int B = x.dim(0), N = x.dim(1), H = x.dim(2), n = x.dim(3);
+  return view(expand(view(x, {B * N, H, 1, n}), {B * N, H, times, n}), {B, N, H * times, n});
+}
+
+template <class Real>
+Var<Real> is_largest(Var<Real> x, int count) {
+  MarkLargest<Real> op;
+  op.count = count;
+  op.x = in(x);
+  return {x.graph, out(x.graph->add(op).y)};
 }
 
 template <class Real>
@@ -370,8 +422,13 @@ Var<Real> fwm_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, Var<Real> beta) {
                             bool);                                                                      \
   template Var<Real> attend(Mixer<Real>&, Var<Real>, Var<Real>, const Attention&, const Terms<Real>&);  \
   template Var<Real> weighted(Var<Real>, Var<Real>);                                                    \
-  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int);                                \
+  template Var<Real> rotate(Mixer<Real>&, Var<Real>, double, bool, int, double);                        \
   template Var<Real> transported(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>);             \
+  template Var<Real> turned(Var<Real>, Var<Real>);                                                      \
+  template Var<Real> delayed(Var<Real>, Var<Real>);                                                     \
+  template Var<Real> largest(Var<Real>, int, double);                                                   \
+  template Var<Real> repeated_heads(Var<Real>, int);                                                    \
+  template Var<Real> is_largest(Var<Real>, int);                                                        \
   template Var<Real> fwm_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                           \
   template Var<Real> solve(Var<Real>, Var<Real>, Var<Real>);
 CROSSTALK_ENGINES(float)

@@ -35,11 +35,17 @@ const char* name_of(Form form);
 const std::vector<std::string>& form_names();
 Form form_of(const std::string& name);
 
+/// A state that only a part of a memory is: where it begins (absent: at 0), and where its end goes.
+template <class Real>
+struct PartOfState {
+  Var<Real> start = {}, end = {};
+};
+
 template <class Real>
 struct Recurrence {
-  Var<Real> key;                   ///< k [B,M,H,K]
-  Var<Real> value = {};            ///< v [B,M,H,any]; absent: the model's values
-  Var<Real> gain = {};             ///< w [B,M,H,1], or with dimensions of 1; absent: 1
+  Var<Real> key;         ///< k [B,M,H,K]; with a multiple of H heads, q and gates have as many: states alone
+  Var<Real> value = {};  ///< v [B,M,H,any]; absent: the model's values
+  Var<Real> gain = {};   ///< w [B,M,H,1], or with dimensions of 1; absent: 1
   Var<Real> log_decay = {};        ///< g, [B,T,H,1|K] or with dimensions of 1
   Var<Real> decay = {};            ///< e^g itself, [B,T,H,1] or with dimensions of 1, instead of log_decay
   Var<Real> value_log_decay = {};  ///< d [B,T,H,V], without an erase
@@ -51,6 +57,9 @@ struct Recurrence {
   bool before = false;       ///< a query at a token reads the state before that token
   bool contracting = false;  ///< erasing never makes anything longer (e |k|^2 <= 2): less need be kept
   const char* state = "S";   ///< what the state is called at the end
+  PartOfState<Real>* part = nullptr;  ///< instead of a state with a name
+  bool watched = true;                ///< whether the decay is one to look at (Mixer::watch_decay)
+  bool between_tokens = false;        ///< q [B,T,H,K] stands at the tokens, wherever queries stand
 };
 
 /// What decides which forms cover a recurrence:
@@ -122,9 +131,25 @@ Var<Real> solve(Var<Real> a, Var<Real> b, Var<Real> gain = {});
 template <class Real>
 Var<Real> weighted(Var<Real> a, Var<Real> x);
 /// x [B,Q,H,K] turned by the position of the token at which each row stands (kernels/elementwise/rotate.h): that of the query,
-/// or the row's own where x holds `keys`; counted modulo `period` where that is not 0.
+/// or the row's own where x holds `keys`; counted modulo `period` where that is not 0, every pair by `angle` a token where
+/// that is not 0.
 template <class Real>
-Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period = 0);
+Var<Real> rotate(Mixer<Real>& m, Var<Real> x, double base, bool keys, int period = 0, double angle = 0);
+/// x [B,N,H,K] with its pairs of channels turned by angles [B,N,H,A] (kernels/elementwise/turn.h).
+template <class Real>
+Var<Real> turned(Var<Real> x, Var<Real> angle);
+/// x [B,T,H,n] of the token before, `start` [B,H,n] or 0 before the first.
+template <class Real>
+Var<Real> delayed(Var<Real> x, Var<Real> start = {});
+/// The `count` largest of every row of the last dimension, and `otherwise` in place of the others (kernels/elementwise/largest.h).
+template <class Real>
+Var<Real> largest(Var<Real> x, int count, double otherwise);
+/// x [B,N,H,n], the rows of a head one after the other for each of `times` heads in its place: [B,N,H times,n].
+template <class Real>
+Var<Real> repeated_heads(Var<Real> x, int times);
+/// 1 where they are, 0 elsewhere; without a gradient.
+template <class Real>
+Var<Real> is_largest(Var<Real> x, int count);
 /// What reflections between a key and a query take from their product, [B,H,Q,T]:
 /// q_i H_i H_{i-1} .. H_{j+1} k_j - q_i k_j, with H_t = I - beta_t w_t w_t^T (PaTH: Yang et al. 2025, arXiv 2505.16381).
 template <class Real>

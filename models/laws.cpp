@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/laws.h"
 
+#include "kernels/conv/long_conv.h"
 #include "kernels/law/diagonal_read.h"
 #include "kernels/law/network_read.h"
 #include "kernels/law/ridge_read.h"
@@ -79,6 +80,35 @@ Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> b
 }
 
 template <class Real>
+Var<Real> cell_read(Mixer<Real>& m, Cell cell, const std::vector<Var<Real>>& x,
+                    const std::vector<Var<Real>>& u) {
+  CellRead<Real> op;
+  op.cell = cell;
+  In<Real>* tokens[] = {&op.x0, &op.x1, &op.x2, &op.x3};
+  In<Real>* weights[] = {&op.u0, &op.u1, &op.u2, &op.u3};
+  for (std::size_t g = 0; g < x.size(); ++g)
+    *tokens[g] = in(expand(x[g], {m.B, m.T, m.H, m.V})), *weights[g] = in(every_sequence(m, u[g]));
+  op.position = ids(m.position());
+  const char* second = cell == Cell::lstm ? "c" : "y";
+  carry(m, "h", op.start_h, op.end_h, 1, m.V);
+  if (op.parts() > 1) carry(m, second, op.start_c, op.end_c, 1, m.V);
+  if (op.parts() > 2) carry(m, "L", op.start_l, op.end_l, 1, m.V);
+  const auto& added = m.graph.add(op);
+  hand_on(m, "h", added.end_h);
+  if (op.parts() > 1) hand_on(m, second, added.end_c);
+  if (op.parts() > 2) hand_on(m, "L", added.end_l);
+  return {&m.graph, out(added.o)};
+}
+
+template <class Real>
+Var<Real> long_conv(Var<Real> x, Var<Real> h) {
+  const int C = x.dim(2) * x.dim(3);
+  LongConv<Real> op;
+  op.x = in(view(x, {x.dim(0), x.dim(1), C})), op.h = in(view(h, {h.dim(1), C}));
+  return view(Var<Real>{x.graph, out(x.graph->add(op).y)}, {x.dim(0), x.dim(1), x.dim(2), x.dim(3)});
+}
+
+template <class Real>
 Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLaw<Real>& law) {
   NetworkRead<Real> op;
   op.hidden = law.hidden, op.biases = law.biases, op.residual = law.residual, op.mini_batch = law.mini_batch;
@@ -109,6 +139,9 @@ Var<Real> network_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const NetworkLa
   template Var<Real> ridge_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>, Var<Real>, Var<Real>, int); \
   template Var<Real> diagonal_read(Mixer<Real>&, Var<Real>, Var<Real>, const DiagonalLaw<Real>&);          \
   template Var<Real> wkv_read(Mixer<Real>&, Var<Real>, Var<Real>, Var<Real>);                              \
+  template Var<Real> cell_read(Mixer<Real>&, Cell, const std::vector<Var<Real>>&,                          \
+                               const std::vector<Var<Real>>&);                                             \
+  template Var<Real> long_conv(Var<Real>, Var<Real>);                                                      \
   template Var<Real> network_read(Mixer<Real>&, Var<Real>, Var<Real>, const NetworkLaw<Real>&);
 CROSSTALK_LAWS(float)
 CROSSTALK_LAWS(double)

@@ -2,6 +2,9 @@
 // tokens.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <vector>
+
+#include "kernels/law/cell_read.h"
 #include "models/mixer.h"
 
 namespace crosstalk {
@@ -27,6 +30,16 @@ Var<Real> diagonal_read(Mixer<Real>& m, Var<Real> q, Var<Real> k, const Diagonal
 /// and bonus [1,1,H,V] or with dimensions of 1; bonus counts where queries stand at tokens. States y and L.
 template <class Real>
 Var<Real> wkv_read(Mixer<Real>& m, Var<Real> k, Var<Real> log_decay, Var<Real> bonus);
+
+/// A nonlinear recurrence over the values' channels (kernels/law/cell_read.h), its hidden state read, [B,Q,H,V]: what the
+/// gates are made of x[g] [B,T,H,V], weights of what was held u[g] [1,1,H,V*V]. States h, and c or y and L.
+template <class Real>
+Var<Real> cell_read(Mixer<Real>& m, Cell cell, const std::vector<Var<Real>>& x,
+                    const std::vector<Var<Real>>& u);
+
+/// y_t = sum_{s <= t} h_s x_{t-s}, channel by channel (kernels/conv/long_conv.h): x [B,T,H,n], h [1,T,H,n].
+template <class Real>
+Var<Real> long_conv(Var<Real> x, Var<Real> h);
 
 /// A network that is trained while it reads (kernels/law/network_read.h), [B,Q,H,V].
 template <class Real>

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "kernels/base/error.h"
@@ -251,6 +252,15 @@ struct Phi {
 
   /// `role` names what is learned: queries and keys are projected each in their way.
   Var<Real> operator()(Mixer<Real>& m, Var<Real> x, const std::string& role) const {
+    const bool polynomial = info.projection == maps::Projection::polynomial && m.learned();
+    Var<Real> y = mapped(m, polynomial ? projected(m, x, role, "square") : x, role);
+    if (polynomial) y = y + std::sqrt(0.5) * projected(m, x * x, role, "linear");
+    if (!info.turned) return y;
+    return rotate(m, y, 1e4, role != "query", 0, std::acos(-1.0) / (2.0 * m.T));
+  }
+
+ private:
+  Var<Real> mapped(Mixer<Real>& m, Var<Real> x, const std::string& role) const {
     Variable<Real>* rows = x.variable;
     if (info.unit_rows) rows = normalize(m.graph, RowNorm::l2, m.norm_eps(), rows);
     if (map == FeatureMap::favor) return {&m.graph, feature_map(m.graph, map, number, rows, omega)};
@@ -260,7 +270,12 @@ struct Phi {
     return {&m.graph, feature_map<Real>(m.graph, map, number, rows, nullptr)};
   }
 
- private:
+  // A x, A starting as N(0, 1/d), the same for all heads.
+  Var<Real> projected(Mixer<Real>& m, Var<Real> x, const std::string& role, const char* name) const {
+    const Var<Real> A = m.parameter(info.name + "." + role + "." + name, {m.d, m.d},
+                                    Init::normal(1 / std::sqrt(static_cast<double>(m.d))));
+    return {&m.graph, linear<Real>(m.graph, x.variable, m.graph.view(A.variable, {m.d, m.d}), nullptr)};
+  }
   // x + A x + b with A and b zero at first, the same for all heads: W = I + A starts as the identity.
   Var<Real> learned(Mixer<Real>& m, Var<Real> x, const std::string& role) const {
     const std::string name = info.name + "." + role;

@@ -34,7 +34,8 @@ enum class MapKind : int {
   reciprocal,
   softsign,
   gelu,
-  inverse
+  inverse,
+  sine
 };
 
 /// f(x). softplus is log(1 + e^x); it and log_sigmoid are exact in both tails; softsign is x / (1 + |x|),
@@ -44,7 +45,7 @@ enum class MapKind : int {
 /// inverse is 1 / x, but 0 at 0: what nothing divides is nothing.
 template <class Real>
 CT_HD inline Real mapped(MapKind map, Real x) {
-  using std::erfc, std::exp, std::log, std::log1p, std::tanh;
+  using std::erfc, std::exp, std::log, std::log1p, std::sin, std::tanh;
   switch (map) {
     case MapKind::affine:
       return x;
@@ -72,6 +73,8 @@ CT_HD inline Real mapped(MapKind map, Real x) {
       return x / 2 * erfc(-x * Real(0.70710678118654752440));
     case MapKind::inverse:
       return x == 0 ? Real(0) : 1 / x;
+    case MapKind::sine:
+      return sin(x);
   }
   return x;
 }
@@ -79,7 +82,7 @@ CT_HD inline Real mapped(MapKind map, Real x) {
 /// f'(x).
 template <class Real>
 CT_HD inline Real map_slope(MapKind map, Real x) {
-  using std::erfc, std::exp, std::tanh;
+  using std::cos, std::erfc, std::exp, std::tanh;
   switch (map) {
     case MapKind::affine:
       return 1;
@@ -115,6 +118,8 @@ CT_HD inline Real map_slope(MapKind map, Real x) {
       return erfc(-x * Real(0.70710678118654752440)) / 2 + x * exp(-x * x / 2) * Real(0.39894228040143267794);
     case MapKind::inverse:
       return x == 0 ? Real(0) : -1 / (x * x);
+    case MapKind::sine:
+      return cos(x);
   }
   return 1;
 }

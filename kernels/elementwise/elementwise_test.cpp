@@ -214,6 +214,7 @@ std::vector<OpCase> cases() {
           [](L x) { return 1 / x; }),
       inverse_of_zeros(),
       map_case("Gelu", MapKind::gelu, small, [](L x) { return x / 2 * (1 + std::erf(x / std::sqrt(L(2)))); }),
+      map_case("Sine", MapKind::sine, small, [](L x) { return std::sin(x); }),
       map_case("Softsign", MapKind::softsign, off_zero(), [](L x) { return x / (1 + std::abs(x)); }),
       combine_case("Add", CombineKind::add, {2, 3, 2, 5}, {2, 3, 2, 5}),
       combine_case("AddOfHeads", CombineKind::add, {2, 3, 2, 5}, {1, 1, 2, 1}),

@@ -14,7 +14,8 @@ namespace crosstalk {
 template <class Real>
 struct Rotate {
   double base = 10000;
-  int period = 0;  ///< positions are counted modulo it; 0: not
+  int period = 0;    ///< positions are counted modulo it; 0: not
+  double angle = 0;  ///< not 0: what every pair turns by from token to token, whatever its channel
 
   In<Real> x;    ///< [R,B,N,H,K]
   Ids position;  ///< int32 [R,B,N]: tokens that a row sees; it stands at the last of them. Absent: row n
@@ -42,7 +43,7 @@ CT_HD inline Turned turned(const Rotate<Real>& op, int r, std::int64_t row, int 
   double at = static_cast<double>(row % N);
   if (op.position) at = op.position.value.at(r)[row] - 1;
   if (op.period > 0) at = ::fmod(at, static_cast<double>(op.period));
-  const double angle = at * ::exp(-2.0 * c / K * ::log(op.base));
+  const double angle = at * (op.angle != 0 ? op.angle : ::exp(-2.0 * c / K * ::log(op.base)));
   return {::cos(angle), ::sin(angle)};
 }
 

@@ -12,7 +12,7 @@ namespace {
 struct Shape {
   int B = 2, N = 5, H = 2, K = 6;
   bool positions = false;
-  double base = 100;
+  double base = 100, angle = 0;
 };
 
 OpCase make(const std::string& name, const Shape& s) {
@@ -20,7 +20,7 @@ OpCase make(const std::string& name, const Shape& s) {
   op.input("x", {s.B, s.N, s.H, s.K}, normal());
   if (s.positions) op.integers("position", {s.B, s.N}, positions(40));
   op.output("y", {s.B, s.N, s.H, s.K});
-  call<Rotate>(op, [s](auto& o) { o.base = s.base; });
+  call<Rotate>(op, [s](auto& o) { o.base = s.base, o.angle = s.angle; });
   op.oracle([s](const Values& in) {
     Values out;
     for (int row = 0; row < s.B * s.N * s.H; ++row) {
@@ -33,8 +33,9 @@ OpCase make(const std::string& name, const Shape& s) {
           out.real["y"].push_back(x[c]);
           continue;
         }
-        const long double angle =
-            at * std::pow(static_cast<long double>(s.base), -static_cast<long double>(pair) / s.K);
+        const long double angle = at * (s.angle != 0 ? static_cast<long double>(s.angle)
+                                                     : std::pow(static_cast<long double>(s.base),
+                                                                -static_cast<long double>(pair) / s.K));
         const auto z = std::complex<long double>(x[pair], x[pair + 1]) * std::polar(1.0L, angle);
         out.real["y"].push_back(static_cast<double>(c % 2 == 0 ? z.real() : z.imag()));
       }
@@ -51,6 +52,7 @@ std::vector<OpCase> cases() {
           make("OddWidth", {2, 5, 2, 3, true, 10000}),
           make("OneChannel", {1, 2, 1, 1, false, 10}),
           make("Ones", {1, 1, 1, 2, true, 10}),
+          make("EqualAngles", {2, 5, 2, 6, true, 100, 0.3}),
           make("Wide", {2, 67, 3, 130, true, 10000})};
 }
 

@@ -72,7 +72,8 @@ std::vector<OpCase> tiles() {
       {M::favor, {64, 2, 512}}, {M::favor, {64, 1, 70}}, {M::favor_relu, {7, 4}}, {M::favor_relu, {130, 64}},
       {M::rfa, {1, 1}},         {M::rfa, {128, 1}},      {M::hedgehog, {5, 1}},   {M::hedgehog, {64, 1}},
       {M::hedgehog, {33, 0}},   {M::taylor, {1, 1}},     {M::taylor, {64, 1}},    {M::taylor, {33, 2}},
-      {M::taylor, {8, 4}},      {M::taylor, {2, 8}},     {M::power, {64, 2}},     {M::power, {7, 3}}};
+      {M::taylor, {8, 4}},      {M::taylor, {2, 8}},     {M::power, {64, 2}},     {M::power, {7, 3}},
+      {M::square, {33}},        {M::all_poly, {64}},     {M::cosformer, {1, 1}},  {M::cosformer, {33, 1}}};
   std::vector<OpCase> all;
   for (const auto& [map, s] : shapes) {
     for (const int N : {1, 32, 77, 200}) {

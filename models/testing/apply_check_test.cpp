@@ -77,7 +77,7 @@ TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
     SCOPED_TRACE(fmt::format("{} {}", one.memory, one.name));
     ApplyData data = apply_data(one, 7);
     for (double& x : data["log_decay"]) x = std::max(x, -2.0);  // differences see nothing of e^-20
-    ApplyModel<double> model(one.of(), one.options(), small, one.present, Device::cpu, true);
+    ApplyModel<double> model(one.of(), one.options(), one.sizes, one.present, Device::cpu, true);
     const ApplyResult analytic = apply<double>(one, "", data);
     const auto loss = [&] {
       model.graph().forward({});

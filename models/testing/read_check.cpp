@@ -49,6 +49,7 @@ void expect_memory_reads(const std::string& memory, const Sequence& s, const Mat
     const std::string name = key.substr(key.find('.') + 1);
     if (key.rfind("memory.", 0) == 0 && name != "feature_map" && name != "key_norm") given[name] = value;
   }
+  sizes = with_letters(kind, sizes, given);
   const auto rows_of = [&](const std::string& name) {
     return name == "q" ? s.q : name == "k" ? s.k : name == "v" ? s.v : s.has(name) ? s.input(name) : Matrix();
   };

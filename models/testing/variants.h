@@ -133,7 +133,11 @@ inline bool smooth(const Options& o) {
     return o.has(key) && std::any_of(values.begin(), values.end(),
                                      [&](const char* value) { return o.get_string(key) == value; });
   };
-  if (is("memory.feature_map", {"relu", "dpfp", "favor_relu"})) return false;
+  // A router into slots jumps where another of them becomes one of the largest.
+  if (o.has("memory.selected") && o.has("memory.slots") &&
+      o.get_int("memory.selected") < o.get_int("memory.slots"))
+    return false;
+  if (is("memory.feature_map", {"relu", "dpfp", "favor_relu", "cosformer"})) return false;
   for (const auto& [kernel, norm] :
        {std::pair{"memory.kernel", "memory.row_norm"}, std::pair{"memory.kappa1", "memory.row_norm1"},
         std::pair{"memory.kappa2", "memory.row_norm2"}}) {

@@ -73,6 +73,7 @@ enum class Projection {
   none,
   random,   ///< omega x, omega [m,d] drawn as ops/favor_features.h says
   learned,  ///< W x + b of queries and of keys, W the identity and b zero at first
+  polynomial,  ///< A x of queries and of keys, and B x^2 / sqrt(2) is added to phi; A and B are N(0, 1/d) at first
 };
 
 /// A study's options of a map, on their way to be resolved. Names are without "memory.".
@@ -117,6 +118,7 @@ struct MapInfo {
       nullptr;  ///< whether a positive map's features can all be 0 for keys of d numbers
   Projection projection = Projection::none;
   bool unit_rows = false;  ///< rows are divided by their length before anything else
+  bool turned = false;     ///< pairs of features are turned by pi t / (2 T) at token t of T
   std::vector<OptionSpec> options = {};
   /// Fills in what is derived and gives d_dot; throws OptionError.
   std::int64_t (*resolve)(MapSetting&) = same_width;

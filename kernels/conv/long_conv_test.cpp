@@ -1,0 +1,42 @@
+// Long convolutions against the products of two polynomials.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/conv/long_conv.h"
+
+#include "kernels/testing/op_fields.h"
+
+namespace crosstalk::checks {
+namespace {
+
+OpCase make(const std::string& name, int B, int T, int C, int L) {
+  OpCase op(name);
+  op.input("x", {B, T, C}, normal()).input("h", {L, C}, normal());
+  op.output("y", {B, T, C});
+  call<LongConv>(op, [](auto&) {});
+  op.oracle([=](const Values& in) {
+    std::vector<long double> y(static_cast<std::size_t>(B * T * C), 0);
+    for (int b = 0; b < B; ++b) {
+      for (int i = 0; i < T; ++i) {
+        for (int j = 0; i + j < T; ++j) {
+          for (int c = 0; c < C; ++c)
+            y[static_cast<std::size_t>((b * T + i + j) * C + c)] +=
+                static_cast<long double>(in["x"][static_cast<std::size_t>((b * T + i) * C + c)]) *
+                in["h"][static_cast<std::size_t>(j * C + c)];
+        }
+      }
+    }
+    Values out;
+    out.real["y"].assign(y.begin(), y.end());
+    return out;
+  });
+  return op.roundings(2.0 * B * T).condition(4).gradient_elements(60);
+}
+
+std::vector<OpCase> cases() {
+  return {make("Small", 2, 5, 3, 5), make("LongerFilter", 2, 4, 3, 7), make("OneToken", 3, 1, 2, 1),
+          make("Long", 2, 70, 5, 70), make("Wide", 1, 9, 130, 9)};
+}
+
+INSTANTIATE_TEST_SUITE_P(LongConv, OpCheck, ::testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,26 @@
+// The squares of all_poly against their definition.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/testing/map_oracle.h"
+
+namespace crosstalk::checks {
+namespace {
+
+/// u as it comes in.
+Numbers all_poly(const Numbers& u, int, const Numbers&) {
+  Numbers y;
+  for (const double e : u) y.push_back(e * e / std::sqrt(2.0));
+  return y;
+}
+CROSSTALK_MAP_ORACLE(all_poly, all_poly, {7}, {33});
+
+TEST(AllPoly, IsOfDegreeTwo) {
+  const Numbers u = normal_numbers(5, 3);
+  Numbers twice = u;
+  for (double& e : twice) e *= 2;
+  const Numbers y = features_of(FeatureMap::all_poly, 1, u, 5),
+                z = features_of(FeatureMap::all_poly, 1, twice, 5);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(z[i], 4 * y[i], 1e-14);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,55 @@
+// The gated Oja rule (fla/ops/gated_oja_rule): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/testing/gate_laws.h"
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// Row c of S fades by alpha_c; then every row takes beta v_c of what k has beyond the mean of the rows, weighed by v.
+Matrix gated_oja(const Sequence& s) {
+  Matrix state = start(s), o;
+  for (int t = 0; t < s.T; ++t) {
+    Vector v = s.value(t), beyond = s.key(t);
+    if (s.text("value_norm", "l2") == "l2") v = scaled(1 / std::sqrt(dot(v, v) + 1e-6), v);
+    for (std::size_t c = 0; c < state.size(); ++c) {
+      state[c] = scaled(std::exp(s.row("log_decay", t)[c]), state[c]);
+      beyond = plus(beyond, -v[c], state[c]);
+    }
+    for (std::size_t c = 0; c < state.size(); ++c)
+      state[c] = plus(state[c], s.number("beta", t) * v[c], beyond);
+    o.push_back(times(state, s.query(t)));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(gated_oja, gated_oja);
+CROSSTALK_GATE_LAW(gated_oja, log_decay, mamba_law(x));
+CROSSTALK_GATE_LAW(gated_oja, beta, x.option("beta_max") * sigmoid(x("beta")));
+CROSSTALK_HALF_LIFE(gated_oja, 13.265);
+
+Sequence ordinary(std::uint64_t seed) {
+  static const Options plain = option("value_norm", std::string("none"));
+  Sequence s = random_sequence(plain, 6, 4, 3, seed);
+  s.v = unit_rows(s.v);
+  s.in["log_decay"] = zeros(6, 3), s.in["beta"] = constant_rows(6, 1, 1);
+  return s;
+}
+
+// The delta rule forgets what a key held, this one what a value held.
+TEST(GatedOjaOracle, AValueThatIsWrittenAgainForgetsItsOldKey) {
+  Sequence s = ordinary(1);
+  s.v = Matrix(6, unit(3, 1));
+  const Matrix o = read("gated_oja", s);
+  for (std::size_t t = 0; t < 6; ++t) EXPECT_NEAR(o[t][1], dot(s.k[t], s.q[t]), 1e-12);
+}
+
+TEST(GatedOjaOracle, DistinctValuesAreASumRule) {
+  Sequence s = ordinary(2);
+  s.T = 3;
+  for (Matrix* rows : {&s.q, &s.k, &s.v, &s.in["log_decay"], &s.in["beta"]}) rows->resize(3);
+  for (int t = 0; t < 3; ++t) s.v[static_cast<std::size_t>(t)] = unit(3, t);
+  expect_close(read("gated_oja", s), read("linear_attention", with_options(s, no_options())));
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

@@ -1,0 +1,76 @@
+// Raven (fla/layers/raven.py): its oracle and its laws.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "models/testing/gate_laws.h"
+#include "models/testing/random_sequence.h"
+
+namespace crosstalk::checks {
+namespace {
+
+// Scores of the slots that a token goes into, divided by their sum: the others are struck out from the smallest on.
+Vector shares(const Vector& router, int selected) {
+  Vector scores;
+  for (const double x : router) scores.push_back(sigmoid(x));
+  for (int n = static_cast<int>(scores.size()); n > selected; --n) {
+    std::size_t smallest = scores.size();
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (scores[i] > 0 && (smallest == scores.size() || scores[i] <= scores[smallest])) smallest = i;
+    }
+    scores[smallest] = 0;
+  }
+  double sum = 1e-9;
+  for (const double x : scores) sum += x;
+  return scaled(1 / sum, scores);
+}
+
+Matrix raven(const Sequence& s) {
+  const std::size_t slots = s.row("router", 0).size();
+  Matrix keys(slots, Vector(static_cast<std::size_t>(s.K), 0)),
+      values(slots, Vector(static_cast<std::size_t>(s.V), 0)), o;
+  for (std::size_t i = 0; i < slots; ++i) {
+    for (std::size_t c = 0; s.has("a0") && c < keys[i].size(); ++c)
+      keys[i][c] = s.input("a0")[0][i * keys[i].size() + c];
+    for (std::size_t c = 0; s.has("c0") && c < values[i].size(); ++c)
+      values[i][c] = s.input("c0")[0][c * slots + i];
+  }
+  for (int t = 0; t < s.T; ++t) {
+    const Vector share = shares(s.row("router", t), s.integer("selected", 32));
+    Vector logits;
+    for (std::size_t i = 0; i < slots; ++i) {
+      const double alpha = std::exp(s.number("log_decay", t) * share[i]);
+      keys[i] = plus(scaled(alpha, keys[i]), 1 - alpha, s.key(t));
+      values[i] = plus(scaled(alpha, values[i]), 1 - alpha, s.value(t));
+      logits.push_back(dot(keys[i], s.query(t)));
+    }
+    o.push_back(softmax_average(logits, values, 0, s.V));
+  }
+  return o;
+}
+CROSSTALK_MEMORY_ORACLE(raven, raven);
+CROSSTALK_GATE_LAW(raven, log_decay, mamba_law(x));
+CROSSTALK_GATE_LAW(raven, router, x("router"));
+CROSSTALK_HALF_LIFE(raven, 14.161);
+
+// A decay of -800 replaces what a slot holds; a router that picks one slot a token fills them in turn.
+TEST(RavenOracle, ARouterOfOneSlotATokenIsSoftmaxAttention) {
+  const Options one = option("selected", std::int64_t{1}, option("slots", std::int64_t{5}));
+  Sequence s = random_sequence(one, 5, 4, 3, 1);
+  s.in["log_decay"] = constant_rows(5, 1, -800);
+  s.in["router"] = zeros(5, 5);
+  for (std::size_t t = 0; t < 5; ++t) s.in["router"][t][t] = 3;
+  const Matrix o = read("raven", s);
+  expect_close(o[4], read("softmax", random_sequence(no_options(), 5, 4, 3, 1))[4], 1e-8);
+}
+
+TEST(RavenOracle, SlotsThatAreNotPickedStayAsTheyAre) {
+  const Options one = option("selected", std::int64_t{1}, option("slots", std::int64_t{2}));
+  Sequence s = random_sequence(one, 4, 3, 2, 2);
+  s.in["log_decay"] = constant_rows(4, 1, -800);
+  s.in["router"] = {{1, 0}, {0, 1}, {0, 1}, {0, 1}};
+  s.k[0] = {50, 0, 0}, s.q[3] = {5, 0, 0}, s.k[3] = {0, 0, 0};
+  expect_close(read("raven", s)[3], s.v[0], 1e-8);
+}
+
+}  // namespace
+}  // namespace crosstalk::checks

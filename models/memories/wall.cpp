@@ -1,0 +1,39 @@
+// Wall attention: softmax attention whose products fade channel by channel, logits sum_c q_tc k_jc e^{P_tc - P_jc} / sqrt(d), P
+// the sum of log f up to a token (flash-linear-attention, fla/layers/wall_attn.py).
+// SPDX-License-Identifier: Apache-2.0
+#include "models/memories/memory_file.h"
+
+namespace crosstalk::memories {
+
+Memory wall() {
+  return {
+      .name = "wall",
+      .summary = "softmax attention whose products of query and key fade in every channel as the tokens say",
+      .does = "softmax attention with a data-dependent decay of each key channel inside the logits",
+      .family = Family::keeps,
+      .equation = "o_t = sum_j softmax_j(sum_c q_tc k_jc exp(sum_{s=j+1..t} log f_sc) / sqrt(d)) v_j",
+      .laws = "f_s = sigmoid(W token + b), b = 8 at the start",
+      .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
+      .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log f", .range = {-1.5, -0.01, -20}}},
+      .states = {},
+      .keeps_keys = true,
+      .projection_init = ProjectionInit::xavier,
+      .state = [](const Options&, std::int64_t K, std::int64_t V, std::int64_t T) { return T * (2 * K + V); },
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const auto g =
+                m.input("log_decay", [&] { return log_sigmoid(m.token("forget", m.K, Init::constant(8))); });
+            m.watch_decay(g, true);
+            const auto faded = read_weights(m, q, {.key = k, .log_decay = g});
+            return m.mix(attend(m, q, k, {.scale = 0}, {.extra = m.scale() * faded}));
+          },
+      .published =
+          {
+              .source = "fla-org/flash-linear-attention@bc3b101d fla/layers/wall_attn.py",
+              .set = {},
+              .parameters = 20544,
+          }};
+}
+
+}  // namespace crosstalk::memories
