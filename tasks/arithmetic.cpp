@@ -27,7 +27,8 @@ ArithmeticSpec spec_of(const Options& options, bool eval) {
 
 class Arithmetic final : public TokenTask {
  public:
-  explicit Arithmetic(const Options& options) : spec_(spec_of(options, false)), eval_(spec_of(options, true)) {}
+  explicit Arithmetic(const Options& options)
+      : spec_(spec_of(options, false)), eval_(spec_of(options, true)) {}
 
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.modulus, .second_key = false, .tokens = spec_.vocabulary()};
@@ -48,7 +49,8 @@ class Arithmetic final : public TokenTask {
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
     Reader reader{*this, sequence.tokens, 0, position};
-    if (spec_.form == ArithmeticForm::parity) return static_cast<std::int32_t>(std::count(sequence.tokens, sequence.tokens + position, 2) % 2);
+    if (spec_.form == ArithmeticForm::parity)
+      return static_cast<std::int32_t>(std::count(sequence.tokens, sequence.tokens + position, 2) % 2);
     const std::int64_t value = spec_.form == ArithmeticForm::flat ? reader.sum() : reader.expression();
     return static_cast<std::int32_t>((value % spec_.modulus + spec_.modulus) % spec_.modulus);
   }
@@ -64,7 +66,9 @@ class Arithmetic final : public TokenTask {
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
     const std::int32_t token = sequence.tokens[t];
-    return token == 0 ? "." : token <= spec_.modulus ? fmt::format("{}", token - 1) : std::string(1, sign_of(token));
+    return token == 0               ? "."
+           : token <= spec_.modulus ? fmt::format("{}", token - 1)
+                                    : std::string(1, sign_of(token));
   }
   int answers() const override { return spec_.modulus; }
 
@@ -119,7 +123,9 @@ class Arithmetic final : public TokenTask {
   };
 
   const ArithmeticSpec& of(Split split) const { return split == Split::train ? spec_ : eval_; }
-  void draw_cuda(const Exec& exec, const DrawArgs& args) const override { draw_on_cuda(of(args.split), exec, args); }
+  void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
+    draw_on_cuda(of(args.split), exec, args);
+  }
 
   ArithmeticSpec spec_, eval_;
 };
@@ -127,15 +133,17 @@ class Arithmetic final : public TokenTask {
 void resolve(Options& options) {
   for (const std::string prefix : {"", "eval_"}) {
     const std::string low = "task." + prefix + "shortest", high = "task." + prefix + "longest";
-    for (const auto& [key, from] : {std::pair{low, std::string("task.shortest")}, {high, std::string("task.longest")}})
+    for (const auto& [key, from] :
+         {std::pair{low, std::string("task.shortest")}, {high, std::string("task.longest")}})
       if (!prefix.empty() && options.get_int(key) == 0) options.set(key, options.get_int(from));
     if (options.get_int(low) > options.get_int(high))
-      throw OptionError(low, fmt::format("{} = {} is more than {} = {}; give at most that", low, options.get_int(low),
-                                         high, options.get_int(high)));
+      throw OptionError(low, fmt::format("{} = {} is more than {} = {}; give at most that", low,
+                                         options.get_int(low), high, options.get_int(high)));
   }
   if (options.get_string("task.form") == "brackets" && options.get_string("task.query_at") == "every")
-    throw OptionError("task.query_at",
-                      "task.query_at = \"every\": an open bracket has no value yet; form brackets is asked at the end");
+    throw OptionError(
+        "task.query_at",
+        "task.query_at = \"every\": an open bracket has no value yet; form brackets is asked at the end");
 }
 
 }  // namespace
@@ -144,19 +152,35 @@ TaskKind arithmetic_kind() {
   return {
       "arithmetic",
       "parity, and arithmetic modulo 5 without and with brackets",
-      "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits modulo "
-      "`modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = \"brackets\": "
-      "expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, operands, tokens) are "
-      "uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a sequence is blank. "
-      "query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far sooner than one "
-      "label a sequence: say which of the two a number belongs to. The languages are those of Deletang et al. 2023 "
-      "(arXiv 2207.02098), one label and training on sizes 3 .. 40, read at 40 .. 256, those of Grazzi et al. 2024 (arXiv "
-      "2411.12537, table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 without and "
-      "0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). times = false leaves * out. Guessing is right "
-      "once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, baseline_most_common_accuracy is more.",
-      {{"form", std::string("parity"), "parity, or arithmetic without or with brackets", {}, {}, {"parity", "flat", "brackets"}},
+      "form = \"parity\": bits, and the parity of all of them due at the last one. form = \"flat\": digits "
+      "modulo "
+      "`modulus` with + - * between and = at the end, where the value is due; * binds tighter. form = "
+      "\"brackets\": "
+      "expressions of digits, -d, (d), (-d) and (left op right), split at random. Sizes (bits, operands, "
+      "tokens) are "
+      "uniform in shortest .. longest, of evaluation in eval_shortest .. eval_longest; the rest of a "
+      "sequence is blank. "
+      "query_at = \"every\" asks at every bit or operand what the value is so far, which is learned far "
+      "sooner than one "
+      "label a sequence: say which of the two a number belongs to. The languages are those of Deletang et "
+      "al. 2023 "
+      "(arXiv 2207.02098), one label and training on sizes 3 .. 40, read at 40 .. 256, those of Grazzi et "
+      "al. 2024 (arXiv "
+      "2411.12537, table 3: scaled accuracy of DeltaNet with eigenvalues in [-1, 1] 1.000 on parity, 0.971 "
+      "without and "
+      "0.260 with brackets, with those in [0, 1] 0.017, 0.314 and 0.194). times = false leaves * out. "
+      "Guessing is right "
+      "once in `modulus` (chance_accuracy; parity 1/2), and as products are often 0, "
+      "baseline_most_common_accuracy is more.",
+      {{"form",
+        std::string("parity"),
+        "parity, or arithmetic without or with brackets",
+        {},
+        {},
+        {"parity", "flat", "brackets"}},
        {"modulus", std::int64_t{5}, "digits are 0 .. modulus - 1; of parity 2", 2, 1024},
-       {"shortest", std::int64_t{3}, "smallest size in training: bits, operands (flat), tokens (brackets)", 1, 1 << 20},
+       {"shortest", std::int64_t{3}, "smallest size in training: bits, operands (flat), tokens (brackets)", 1,
+        1 << 20},
        {"longest", std::int64_t{40}, "largest size in training", 1, 1 << 20},
        {"eval_shortest", std::int64_t{0}, "smallest size in evaluation; 0 means as in training", 0, 1 << 20},
        {"eval_longest", std::int64_t{0}, "largest size in evaluation; 0 means as in training", 0, 1 << 20},

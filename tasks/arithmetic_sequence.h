@@ -29,7 +29,9 @@ struct ArithmeticSpec {
     return 1 + modulus + (form == ArithmeticForm::parity ? 0 : form == ArithmeticForm::flat ? 4 : 6);
   }
   CT_HD std::int32_t tokens() const {
-    return form == ArithmeticForm::parity ? longest : form == ArithmeticForm::flat ? 2 * longest : longest + 1;
+    return form == ArithmeticForm::parity ? longest
+           : form == ArithmeticForm::flat ? 2 * longest
+                                          : longest + 1;
   }
 };
 
@@ -67,7 +69,8 @@ CT_HD inline std::int32_t write_brackets(RandomStream& random, const ArithmeticS
       if (inside) sign(close);
       values[known++] = negative ? (spec.modulus - value) % spec.modulus : value;
     } else {
-      const std::int32_t first = 1 + draw_below(random, item - 4), op = draw_below(random, spec.times ? 3 : 2);
+      const std::int32_t first = 1 + draw_below(random, item - 4),
+                         op = draw_below(random, spec.times ? 3 : 2);
       sign(open);
       todo[left++] = -11 - op;
       todo[left++] = item - 3 - first;
@@ -88,7 +91,8 @@ CT_HD inline std::int32_t arithmetic_scratch_size(const ArithmeticSpec& spec) {
 CT_HD inline void arithmetic_sequence(const ArithmeticSpec& spec, std::uint64_t data_seed, Split split,
                                       std::uint64_t n, const SequenceView& out, std::int32_t* labels) {
   RandomStream random = sequence_stream(data_seed, split, n);
-  const std::int32_t T = out.shape.T, size = spec.shortest + draw_below(random, spec.longest - spec.shortest + 1);
+  const std::int32_t T = out.shape.T,
+                     size = spec.shortest + draw_below(random, spec.longest - spec.shortest + 1);
   for (std::int32_t t = 0; t < T; ++t) out.tokens[t] = 0, labels[t] = -1;
   if (spec.form == ArithmeticForm::brackets) {
     labels[size] = arithmetic::write_brackets(random, spec, size, out.tokens, labels + T);

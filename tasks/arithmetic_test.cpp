@@ -21,16 +21,18 @@ using testing::whole;
 
 const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std::string("brackets")}};
 
-[[maybe_unused]] const bool pinned = testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
-                                                   {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
-                                                   {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu}});
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"arithmetic", "parity", {}, 0xe585b4d5eed88b52u, 0x824cbe3b92886694u},
+                  {"arithmetic", "flat", flat, 0x92625582d99f6f13u, 0x93c51d3204f6f835u},
+                  {"arithmetic", "brackets", brackets, 0x2c2c18cdaa5cf6c4u, 0xee357ef8b0ba0b5cu}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["arithmetic"] = [](Settings& settings) {
     for (const std::string prefix : {"", "eval_"}) {
       const auto low = testing::whole_of(settings, prefix + "shortest", 3);
       settings[prefix + "shortest"] = whole(static_cast<int>(low));
-      settings[prefix + "longest"] = whole(static_cast<int>(low + testing::whole_of(settings, prefix + "longest", 9)));
+      settings[prefix + "longest"] =
+          whole(static_cast<int>(low + testing::whole_of(settings, prefix + "longest", 9)));
     }
     settings["modulus"] = whole(2 + static_cast<int>(testing::whole_of(settings, "modulus", 5)) % 20);
   };
@@ -41,12 +43,14 @@ const Settings flat = {{"form", std::string("flat")}}, brackets = {{"form", std:
 std::string text(const SequenceView& s, int modulus) {
   std::string out;
   for (int t = 0; t < s.shape.T && s.tokens[t] != 0; ++t)
-    out += s.tokens[t] <= modulus ? static_cast<char>('0' + s.tokens[t] - 1) : "+-*=()"[s.tokens[t] - 1 - modulus];
+    out += s.tokens[t] <= modulus ? static_cast<char>('0' + s.tokens[t] - 1)
+                                  : "+-*=()"[s.tokens[t] - 1 - modulus];
   return out;
 }
 
 TEST(Arithmetic, SizesAndBitsAreUniformAndOneAnswerIsDueAtTheEnd) {
-  const auto task = make_task("arithmetic", {{"longest", whole(12)}, {"eval_shortest", whole(20)}, {"eval_longest", whole(24)}});
+  const auto task = make_task(
+      "arithmetic", {{"longest", whole(12)}, {"eval_shortest", whole(20)}, {"eval_longest", whole(24)}});
   EXPECT_EQ(task->vocabulary().tokens, 3);
   for (const auto& [split, low, high] : {std::tuple{Split::train, 3, 12}, {Split::eval, 20, 24}}) {
     EXPECT_EQ(task->shape(split), (SequenceShape{high, 1, 1}));
@@ -81,15 +85,20 @@ TEST(Arithmetic, TimesBindsTighterAndWhatStandsSoFarCanBeAsked) {
   for (std::uint64_t n = 0; n < 200; ++n) {
     const SequenceView drawn = buffer.draw(2, n);
     const int operands = static_cast<int>(text(drawn, 5).size()) / 2;
-    ASSERT_EQ(std::count_if(drawn.target, drawn.target + drawn.shape.Q, [](int x) { return x >= 0; }), operands + 1);
+    ASSERT_EQ(std::count_if(drawn.target, drawn.target + drawn.shape.Q, [](int x) { return x >= 0; }),
+              operands + 1);
     ASSERT_EQ(drawn.target[operands], drawn.target[operands - 1]);  // "=" changes nothing
   }
 }
 
 TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
-  const std::map<int, std::vector<std::string>> shapes = {
-      {1, {"d="}}, {2, {"-d="}}, {3, {"(d)="}}, {4, {"(-d)="}}, {5, {"(dod)="}}, {6, {"(-dod)=", "(do-d)="}},
-      {7, {"((d)od)=", "(-do-d)=", "(do(d))="}}};
+  const std::map<int, std::vector<std::string>> shapes = {{1, {"d="}},
+                                                          {2, {"-d="}},
+                                                          {3, {"(d)="}},
+                                                          {4, {"(-d)="}},
+                                                          {5, {"(dod)="}},
+                                                          {6, {"(-dod)=", "(do-d)="}},
+                                                          {7, {"((d)od)=", "(-do-d)=", "(do(d))="}}};
   for (const auto& [size, wanted] : shapes) {
     Settings settings = brackets;
     settings["shortest"] = settings["longest"] = whole(size);
@@ -101,7 +110,8 @@ TEST(Arithmetic, BracketsAreWhatTheirGrammarSays) {
       std::string shape = text(buffer.draw(2, n), 5);
       for (std::size_t i = 0; i < shape.size(); ++i) {
         char& c = shape[i];
-        const bool op = i > 0 && (shape[i - 1] == 'd' || shape[i - 1] == ')') && std::string("+-*").find(c) != std::string::npos;
+        const bool op = i > 0 && (shape[i - 1] == 'd' || shape[i - 1] == ')') &&
+                        std::string("+-*").find(c) != std::string::npos;
         if (op) ++signs[std::string("+-*").find(c)];
         c = op ? 'o' : c >= '0' && c <= '9' ? 'd' : c;
       }

@@ -93,8 +93,8 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
     if (channels.size() == 2 && !fs::exists(channel, ignored)) continue;
     channels.push_back(read_array(channel, 2, "[N,T]"));
     if (channels.back().shape != channels.front().shape)
-      refuse("{}: has the shape {}; it must be that of {}, {}", channel, shape_text(channels.back().shape), path,
-             shape_text(channels.front().shape));
+      refuse("{}: has the shape {}; it must be that of {}, {}", channel, shape_text(channels.back().shape),
+             path, shape_text(channels.front().shape));
   }
   NpyArray<std::int64_t> tokens{channels[0].shape, {}};
   tokens.shape.push_back(std::ssize(channels));
@@ -106,7 +106,8 @@ NpyArray<std::int64_t> read_channels(const std::string& folder, const std::strin
 std::vector<std::string> files_of(const std::string& folder, const std::string& split) {
   std::vector<std::string> files;
   if (!is_sampled(folder, split)) {
-    for (const char* array : {"tokens", "query", "position", "target"}) files.push_back(path_of(folder, split, array));
+    for (const char* array : {"tokens", "query", "position", "target"})
+      files.push_back(path_of(folder, split, array));
     return files;
   }
   std::error_code ignored;
@@ -140,13 +141,17 @@ FileData::Part FileData::read_part(const std::string& folder, const std::string&
   const auto path = [&](const std::string& array) {
     if (!sample) return path_of(folder, split, array);
     return sampled(folder, split,
-                   array == "tokens" ? "keys" : array == "position" ? "query_position" : array == "target" ? "answer" : array);
+                   array == "tokens"     ? "keys"
+                   : array == "position" ? "query_position"
+                   : array == "target"   ? "answer"
+                                         : array);
   };
   const NpyArray<std::int64_t> tokens =
-      sample ? read_channels(folder, split)
-             : read_array(path("tokens"), 3,
-                          "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and "
-                          "second key)");
+      sample
+          ? read_channels(folder, split)
+          : read_array(path("tokens"), 3,
+                       "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and "
+                       "second key)");
   const char* of_queries = "[N,Q] (N sequences of Q queries each)";
   const NpyArray<std::int64_t> query = read_array(path("query"), 2, of_queries),
                                position = read_array(path("position"), 2, of_queries),

@@ -112,7 +112,9 @@ inline ExampleTokens example_tokens(std::uint64_t seed, std::int64_t N, std::int
     for (std::int64_t t = 0, before = 0; t < T; ++t) {
       const std::int64_t token = random.below(7);
       files.inputs.data.push_back(token);
-      files.labels.data.push_back(t > 0 && (t % 3 == 1 || n % 2 == 1) ? (token + before) % 5 : n % 4 == 0 ? -1 : -100);
+      files.labels.data.push_back(t > 0 && (t % 3 == 1 || n % 2 == 1) ? (token + before) % 5
+                                  : n % 4 == 0                        ? -1
+                                                                      : -100);
       before = token;
     }
   return files;

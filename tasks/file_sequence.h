@@ -54,7 +54,8 @@ CT_HD inline void file_sequence(const FileSpec& spec, std::uint64_t data_seed, S
   const FilePart& part = spec.part[static_cast<std::uint32_t>(split)];
   const std::uint64_t epoch = n / part.N;
   auto row = static_cast<std::uint32_t>(n % part.N);
-  if (is_train(split) && spec.shuffled) row = shuffled_place(sequence_stream(data_seed, split, epoch), row, part.N);
+  if (is_train(split) && spec.shuffled)
+    row = shuffled_place(sequence_stream(data_seed, split, epoch), row, part.N);
   const std::int32_t* tokens = part.tokens + static_cast<std::int64_t>(row) * out.shape.T * out.shape.C;
   for (std::int32_t i = 0; i < out.shape.T * out.shape.C; ++i) out.tokens[i] = tokens[i];
   if (out.role)

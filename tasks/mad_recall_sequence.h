@@ -14,13 +14,13 @@
 namespace crosstalk {
 
 struct MadRecallSpec {
-  std::int32_t keys = 0;      ///< ids 0 .. keys - 1
-  std::int32_t values = 0;    ///< ids keys .. keys + values - 1; above them noise, and a blank where motif > 1
-  std::int32_t noises = 0;    ///< ids of noise
-  std::int32_t noise = 0;     ///< probability of noise in units of 2^-24
-  std::int32_t length = 0;    ///< tokens before the shift by one
-  std::int32_t motif = 1;     ///< largest number of tokens of a key or a value; at most 4
-  bool next = true;           ///< training labels every next token
+  std::int32_t keys = 0;    ///< ids 0 .. keys - 1
+  std::int32_t values = 0;  ///< ids keys .. keys + values - 1; above them noise, and a blank where motif > 1
+  std::int32_t noises = 0;  ///< ids of noise
+  std::int32_t noise = 0;   ///< probability of noise in units of 2^-24
+  std::int32_t length = 0;  ///< tokens before the shift by one
+  std::int32_t motif = 1;   ///< largest number of tokens of a key or a value; at most 4
+  bool next = true;         ///< training labels every next token
   std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
 
   CT_HD std::int32_t tokens() const { return motif == 1 ? length - 1 : length; }
@@ -54,7 +54,8 @@ CT_HD inline Motif draw_motif(RandomStream& random, std::int32_t size, std::int3
 
 /// What a sequence is made of while it is written: tokens, what each may be asked as, and the keys that were shown.
 struct Writer {
-  std::int32_t *stream, *asked, *codes, *places;  ///< asked: 1 where a value stands whose key was shown before
+  std::int32_t *stream, *asked, *codes,
+      *places;  ///< asked: 1 where a value stands whose key was shown before
   std::int32_t size = 0, known = 0;
 
   CT_HD void put(const Motif& motif, std::int32_t ask) {
@@ -131,7 +132,8 @@ CT_HD inline void write_motifs(RandomStream& random, const MadRecallSpec& spec, 
       out.put(v, 0);
       continue;
     }
-    for (std::int32_t i = out.places[at]; i < out.size && out.stream[i] >= spec.keys; ++i) {  // its value ends where a key begins
+    for (std::int32_t i = out.places[at]; i < out.size && out.stream[i] >= spec.keys;
+         ++i) {  // its value ends where a key begins
       out.stream[out.size] = out.stream[i];
       out.asked[out.size++] = 1;
     }

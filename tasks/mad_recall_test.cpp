@@ -23,9 +23,10 @@ using testing::whole;
 const Settings noisy = {{"vocabulary", whole(32)}, {"noise_vocabulary", whole(16)}, {"noise", 0.2}};
 const Settings fuzzy = {{"motif", whole(3)}};
 
-[[maybe_unused]] const bool pinned = testing::pin({{"mad_recall", "in_context", {}, 0x4f75baa649ecea65u, 0x1765f242ed0af265u},
-                                                   {"mad_recall", "noisy", noisy, 0x9364bf855591b8a1u, 0x1823a2bb3c2359fau},
-                                                   {"mad_recall", "fuzzy", fuzzy, 0x512ca8ab3f41f7f0u, 0xc21bb3bf9c4c3d5eu}});
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"mad_recall", "in_context", {}, 0x4f75baa649ecea65u, 0x1765f242ed0af265u},
+                  {"mad_recall", "noisy", noisy, 0x9364bf855591b8a1u, 0x1823a2bb3c2359fau},
+                  {"mad_recall", "fuzzy", fuzzy, 0x512ca8ab3f41f7f0u, 0xc21bb3bf9c4c3d5eu}});
 
 TEST(MadRecall, InContextPairsFollowTheLawAndValuesAreDueFromTheSecondShowingOn) {
   const auto task = make_task("mad_recall");
@@ -132,11 +133,12 @@ TEST(MadRecall, FuzzyMotifsAreOfDifferentTokensAndTheLastWasShown) {
         }
         ASSERT_EQ(std::count(value.begin(), value.end(), 15), 0);
         const bool end = t == 128;
-        if (end) value.push_back(s.target[split == Split::train ? 127 : [&] {
-          int q = 0;
-          while (q + 1 < 128 && s.target[q + 1] >= 0) ++q;
-          return q;
-        }()]);
+        if (end)
+          value.push_back(s.target[split == Split::train ? 127 : [&] {
+            int q = 0;
+            while (q + 1 < 128 && s.target[q + 1] >= 0) ++q;
+            return q;
+          }()]);
         if (split == Split::eval) {
           ASSERT_EQ(key.size(), 3u);
         }

@@ -13,8 +13,7 @@ namespace {
 
 class Memorise final : public TokenTask {
  public:
-  explicit Memorise(const Options& options)
-      : length_(int_option(options, "length")), eval_length_(length_) {
+  explicit Memorise(const Options& options) : length_(int_option(options, "length")), eval_length_(length_) {
     const int ids = int_option(options, "vocabulary") - 1;
     spec_ = {ids / 2, ids - ids / 2, static_cast<std::uint64_t>(options.get_int("task.map")),
              static_cast<std::uint64_t>(options.get_int("task.examples"))};
@@ -52,7 +51,9 @@ class Memorise final : public TokenTask {
   std::string word(const SequenceView& sequence, int t) const override {
     return sequence.tokens[t] == spec_.mark() ? "!" : fmt::format("k{}", sequence.tokens[t]);
   }
-  std::string answer_word(std::int32_t answer) const override { return fmt::format("v{}", answer - spec_.keys); }
+  std::string answer_word(std::int32_t answer) const override {
+    return fmt::format("v{}", answer - spec_.keys);
+  }
   int answers() const override { return spec_.values; }
   /// What the sequence shows says nothing.
   Shortcuts shortcuts(const SequenceView&, int) const override { return {}; }
@@ -74,20 +75,25 @@ void resolve(Options& options) {
 }  // namespace
 
 TaskKind memorise_kind() {
-  return {"memorise",
-          "a fixed map of keys to values that no sequence shows: what weights hold",
-          "A sequence is keys, drawn uniformly, each followed by a mark, and at the mark the key's value is due. Which value "
-          "that is follows from a fixed one-to-one map of the first half of the ids to the second, the same for all "
-          "sequences, seeds and splits (task.map names another), and no sequence shows it: it must be learned in the "
-          "weights, and mixing tokens does not help. The task memorisation of MAD (Poli et al. 2024, arXiv 2403.17844): "
-          "vocabulary 256 (512 to 8192), length 32, examples = 256. chance_accuracy is one among the values.",
-          {{"vocabulary", std::int64_t{256}, "token ids: keys, values and the mark", 3, 1 << 20},
-           {"length", std::int64_t{32}, "tokens of a sequence; even", 2, max_option_size},
-           {"map", std::int64_t{12345}, "names the map", 0, 4294967295.0},
-           {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
-            1099511627776.0}},
-          resolve,
-          [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Memorise>(options); }};
+  return {
+      "memorise",
+      "a fixed map of keys to values that no sequence shows: what weights hold",
+      "A sequence is keys, drawn uniformly, each followed by a mark, and at the mark the key's value is due. "
+      "Which value "
+      "that is follows from a fixed one-to-one map of the first half of the ids to the second, the same for "
+      "all "
+      "sequences, seeds and splits (task.map names another), and no sequence shows it: it must be learned in "
+      "the "
+      "weights, and mixing tokens does not help. The task memorisation of MAD (Poli et al. 2024, arXiv "
+      "2403.17844): "
+      "vocabulary 256 (512 to 8192), length 32, examples = 256. chance_accuracy is one among the values.",
+      {{"vocabulary", std::int64_t{256}, "token ids: keys, values and the mark", 3, 1 << 20},
+       {"length", std::int64_t{32}, "tokens of a sequence; even", 2, max_option_size},
+       {"map", std::int64_t{12345}, "names the map", 0, 4294967295.0},
+       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
+        1099511627776.0}},
+      resolve,
+      [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Memorise>(options); }};
 }
 
 }  // namespace crosstalk

@@ -11,10 +11,10 @@
 namespace crosstalk {
 
 struct MemoriseSpec {
-  std::int32_t keys = 0;        ///< ids 0 .. keys - 1
-  std::int32_t values = 0;      ///< ids keys .. keys + values - 1; the mark is the next one
-  std::uint64_t map = 0;        ///< names the map
-  std::uint64_t examples = 0;   ///< training has this many sequences; 0 = no end
+  std::int32_t keys = 0;       ///< ids 0 .. keys - 1
+  std::int32_t values = 0;     ///< ids keys .. keys + values - 1; the mark is the next one
+  std::uint64_t map = 0;       ///< names the map
+  std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
 
   CT_HD std::int32_t mark() const { return keys + values; }
 };
@@ -28,8 +28,8 @@ CT_HD inline std::int32_t memorised_value(const MemoriseSpec& spec, std::int32_t
                                                               static_cast<std::uint32_t>(spec.values)));
 }
 
-CT_HD inline void memorise_sequence(const MemoriseSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
-                                    const SequenceView& out, std::int32_t*) {
+CT_HD inline void memorise_sequence(const MemoriseSpec& spec, std::uint64_t data_seed, Split split,
+                                    std::uint64_t n, const SequenceView& out, std::int32_t*) {
   if (is_train(split) && spec.examples > 0) n %= spec.examples;
   RandomStream random = sequence_stream(data_seed, split, n);
   const std::int32_t pairs = out.shape.T / 2, Q = out.shape.Q;
@@ -47,7 +47,8 @@ CT_HD inline void memorise_sequence(const MemoriseSpec& spec, std::uint64_t data
     out.query_position[q] = 2 * i + 2;
     out.target[q] = memorised_value(spec, key);
     if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m) out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
+      for (std::int32_t m = 0; m < meta_count; ++m)
+        out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
     ++q;
   }
 }

@@ -18,7 +18,8 @@ using testing::make_task;
 using testing::uniformity_score;
 using testing::whole;
 
-[[maybe_unused]] const bool pinned = testing::pin({{"memorise", "standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"memorise", "standard", {}, 0x4a624ea85ae92a9bu, 0xcbc26d151b7502a9u}});
 
 TEST(Memorise, OneMapForAllSeedsAndSplitsAndNoValueIsShown) {
   const auto task = make_task("memorise", {{"vocabulary", whole(16)}});

@@ -57,7 +57,8 @@ CT_HD inline void selective_copy_sequence(const SelectiveCopySpec& spec, std::ui
     out.query_position[q] = t + 1;
     out.target[q] = data[i];
     if (out.meta)
-      for (std::int32_t m = 0; m < meta_count; ++m) out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
+      for (std::int32_t m = 0; m < meta_count; ++m)
+        out.meta[static_cast<std::int64_t>(q) * meta_count + m] = 0;
     ++q;
   }
 }

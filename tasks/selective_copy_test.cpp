@@ -20,8 +20,9 @@ using testing::whole;
 
 const Settings uniform = {{"places", std::string("uniform")}, {"length", whole(40)}, {"data", whole(5)}};
 
-[[maybe_unused]] const bool pinned = testing::pin({{"selective_copy", "mad", {}, 0x5ad656a171c31645u, 0xac6e0e23ef773449u},
-                                                   {"selective_copy", "uniform", uniform, 0xbb1817006a372745u, 0x3665891ceb8e0fc5u}});
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"selective_copy", "mad", {}, 0x5ad656a171c31645u, 0xac6e0e23ef773449u},
+                  {"selective_copy", "uniform", uniform, 0xbb1817006a372745u, 0x3665891ceb8e0fc5u}});
 
 [[maybe_unused]] const bool fitted = [] {
   testing::fit()["selective_copy"] = [](Settings& settings) {
@@ -64,9 +65,9 @@ TEST(SelectiveCopy, DataStandInOrderAndAreDueAtTheEnd) {
 // places out of five (uniform).
 TEST(SelectiveCopy, PlacesFollowTheirLaw) {
   for (const bool mad : {true, false}) {
-    const auto task = make_task("selective_copy", {{"length", whole(8)},
-                                                   {"data", whole(2)},
-                                                   {"places", std::string(mad ? "mad" : "uniform")}});
+    const auto task = make_task(
+        "selective_copy",
+        {{"length", whole(8)}, {"data", whole(2)}, {"places", std::string(mad ? "mad" : "uniform")}});
     SequenceBuffer buffer(*task, Split::eval);
     std::vector<int> before(4), choices(25);
     for (std::uint64_t n = 0; n < 8000; ++n) {

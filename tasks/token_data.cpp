@@ -73,7 +73,8 @@ std::unique_ptr<MappedIntegers> map(const std::string& path, std::size_t rank, c
 std::vector<std::int64_t> signature(const std::string& folder) {
   std::vector<std::int64_t> numbers;
   for (int split = 0; split < 3; ++split)
-    for (const char* name : {"inputs", "tokens", "labels", "targets", "target", "positions", "position", "segment"}) {
+    for (const char* name :
+         {"inputs", "tokens", "labels", "targets", "target", "positions", "position", "segment"}) {
       const std::string path = find(folder, split, {name});
       struct stat s = {};
       if (path.empty() || ::stat(path.c_str(), &s) != 0) {
@@ -94,7 +95,8 @@ std::vector<std::int64_t> signature(const std::string& folder) {
 MappedIntegers::MappedIntegers(const std::string& path) : path_(path) {
   const NpyLayout layout = npy_layout(path);
   const std::string& type = layout.type;
-  const bool whole = type.size() == 3 && (type[1] == 'i' || type[1] == 'u') && (type[0] == '<' || type[0] == '|');
+  const bool whole =
+      type.size() == 3 && (type[1] == 'i' || type[1] == 'u') && (type[0] == '<' || type[0] == '|');
   const int width = whole ? type[2] - '0' : 0;
   if (width != 1 && width != 2 && width != 4 && width != 8)
     throw std::runtime_error(fmt::format(
@@ -116,7 +118,8 @@ MappedIntegers::MappedIntegers(const std::string& path) : path_(path) {
   ::close(file);
   if (base_ == MAP_FAILED) {
     base_ = nullptr;
-    throw std::runtime_error(fmt::format("{}: cannot be mapped into memory ({})", path, std::strerror(error)));
+    throw std::runtime_error(
+        fmt::format("{}: cannot be mapped into memory ({})", path, std::strerror(error)));
   }
   const char* data = static_cast<const char*>(base_) + layout.offset;
   if (layout.offset % width != 0) {  // NumPy aligns them; others may not
@@ -137,22 +140,27 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
   if (tokens.empty()) {
     if (!find(folder, split, {"keys"}).empty())
       refuse("{}: holds keys and values, tokens of two numbers; task file reads those", folder);
-    refuse("{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
-           "{1} there ('crosstalk describe tokens')",
-           folder, name);
+    refuse(
+        "{0}: holds no {1}_inputs.npy, {1}_tokens.npy or {1}/tokens.npy; task tokens needs the sequences of "
+        "{1} there ('crosstalk describe tokens')",
+        folder, name);
   }
   part.tokens = map(tokens, 2, "[N,T] (N sequences of T tokens)");
   part.N = part.tokens->shape()[0], part.T = part.tokens->shape()[1];
-  if (part.T > largest_id) refuse("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
+  if (part.T > largest_id)
+    refuse("{}: sequences of {} tokens; at most {} are supported", tokens, part.T, largest_id);
   const std::string positions = find(folder, split, {"positions", "position"});
   const std::string labels = positions.empty() ? find(folder, split, {"labels", "targets", "target"})
                                                : find(folder, split, {"targets", "target"});
   if (labels.empty())
-    refuse("{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which token "
-           "of {2}",
-           folder, name, tokens);
-  part.targets = map(labels, 2, positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"
-                                                  : "[N,Q] (N sequences of Q answers each)");
+    refuse(
+        "{0}: holds no {1}_labels.npy (or {1}_positions.npy and {1}_targets.npy), what is right at which "
+        "token "
+        "of {2}",
+        folder, name, tokens);
+  part.targets = map(labels, 2,
+                     positions.empty() ? "[N,T] (a label for each token, -100 or -1: none)"
+                                       : "[N,Q] (N sequences of Q answers each)");
   part.slots = part.targets->shape()[1];
   if (positions.empty()) {
     if (part.targets->shape() != part.tokens->shape())
@@ -164,8 +172,8 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
       refuse("{}: has the shape {}; there are {} sequences in {}, so it must be [{}, Q]", labels,
              shape_text(part.targets->shape()), part.N, tokens, part.N);
     if (part.positions->shape() != part.targets->shape())
-      refuse("{}: has the shape {}; it must be that of {}, {}", positions, shape_text(part.positions->shape()),
-             labels, shape_text(part.targets->shape()));
+      refuse("{}: has the shape {}; it must be that of {}, {}", positions,
+             shape_text(part.positions->shape()), labels, shape_text(part.targets->shape()));
   }
   const std::string segment = find(folder, split, {"segment"});
   if (segment.empty() || split == 0) return;
@@ -185,7 +193,9 @@ void TokenData::open(Part& part, const std::string& folder, int split) {
 
 void TokenData::scan(Part& part, void* hash) {
   auto* state = static_cast<XXH3_state_t*>(hash);
-  const auto add = [&](const auto& data) { XXH3_128bits_update(state, data.data(), data.size() * sizeof(data[0])); };
+  const auto add = [&](const auto& data) {
+    XXH3_128bits_update(state, data.data(), data.size() * sizeof(data[0]));
+  };
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(part.T)), answers;
   const TokenNumbers &token = part.tokens->numbers(), &target = part.targets->numbers();
   add(std::array{part.N, part.T});
@@ -193,7 +203,8 @@ void TokenData::scan(Part& part, void* hash) {
     for (std::int64_t t = 0; t < part.T; ++t) {
       const std::int64_t id = token[row * part.T + t];
       if (id < 0 || id > largest_id)
-        refuse("{}: holds {} at [{}, {}]; a token must lie in 0 .. {}", part.tokens->path(), id, row, t, largest_id);
+        refuse("{}: holds {} at [{}, {}]; a token must lie in 0 .. {}", part.tokens->path(), id, row, t,
+               largest_id);
       tokens[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(id);
       tokens_ = std::max(tokens_, static_cast<int>(id) + 1);
     }
@@ -203,19 +214,20 @@ void TokenData::scan(Part& part, void* hash) {
       const std::int64_t label = target[row * part.slots + i];
       if (label == -1 || label == -100) continue;
       if (label < 0 || label > largest_id)
-        refuse("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)", part.targets->path(),
-               label, row, i, largest_id);
+        refuse("{}: holds {} at [{}, {}]; an answer must lie in 0 .. {} (-100 or -1: none)",
+               part.targets->path(), label, row, i, largest_id);
       const std::int64_t t = part.positions ? part.positions->numbers()[row * part.slots + i] : i;
       if (t < 0 || t >= part.T)
         refuse("{}: holds {} at [{}, {}]; the token at which an answer is due must lie in 0 .. {}",
                part.positions->path(), t, row, i, part.T - 1);
       if (t <= last)
-        refuse("{}: holds {} at [{}, {}] after {}; positions of a sequence must rise", part.positions->path(), t, row,
-               i, last);
+        refuse("{}: holds {} at [{}, {}] after {}; positions of a sequence must rise", part.positions->path(),
+               t, row, i, last);
       last = t;
       answers.push_back(static_cast<std::int32_t>(t));
       answers.push_back(static_cast<std::int32_t>(label));
-      if (label >= std::ssize(part.label_counts)) part.label_counts.resize(static_cast<std::size_t>(label) + 1);
+      if (label >= std::ssize(part.label_counts))
+        part.label_counts.resize(static_cast<std::size_t>(label) + 1);
       ++part.label_counts[static_cast<std::size_t>(label)];
     }
     if (answers.empty())
@@ -238,7 +250,8 @@ TokenData::TokenData(const std::string& folder) {
     open(part, folder, split);
     scan(part, &state);
     if (part.label_counts.size() > seen.size()) seen.resize(part.label_counts.size());
-    for (std::size_t label = 0; label < part.label_counts.size(); ++label) seen[label] += part.label_counts[label];
+    for (std::size_t label = 0; label < part.label_counts.size(); ++label)
+      seen[label] += part.label_counts[label];
   }
   labels_ = static_cast<int>(seen.size());
   different_labels_ = static_cast<int>(std::count_if(seen.begin(), seen.end(), [](auto n) { return n > 0; }));
@@ -248,8 +261,8 @@ TokenData::TokenData(const std::string& folder) {
   for (const int other : {1, 2})
     for (const auto& [kind, rows] : parts_[static_cast<std::size_t>(other)].rows)
       if (parts_[static_cast<std::size_t>(3 - other)].rows.count(kind) == 0)
-        refuse("{}: segment {} is in {} and not in {}; both need every segment", folder, kind, split_names[other],
-               split_names[3 - other]);
+        refuse("{}: segment {} is in {} and not in {}; both need every segment", folder, kind,
+               split_names[other], split_names[3 - other]);
   XXH128_canonical_t digest;
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&state));
   for (const unsigned char byte : digest.digest) content_ += fmt::format("{:02x}", byte);
@@ -265,9 +278,11 @@ std::shared_ptr<const TokenData> TokenData::of(const std::string& folder) {
   const std::lock_guard lock(mutex);
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
-    refuse("task.folder = \"{}\": {} is no folder; it must hold train_inputs.npy and train_labels.npy and the same "
-           "for eval and test, or what 'crosstalk sample --out' writes ('crosstalk describe tokens')",
-           folder, fs::absolute(folder, ignored).string());
+    refuse(
+        "task.folder = \"{}\": {} is no folder; it must hold train_inputs.npy and train_labels.npy and the "
+        "same "
+        "for eval and test, or what 'crosstalk sample --out' writes ('crosstalk describe tokens')",
+        folder, fs::absolute(folder, ignored).string());
   Entry& entry = known[folder];
   std::vector<std::int64_t> now = signature(folder);
   if (!entry.data || entry.signature != now) {

@@ -21,10 +21,11 @@ std::shared_ptr<const TokenData> data_of(const Options& options) {
   auto data = TokenData::of(folder);
   const std::string& wanted = options.get_string("task.content");
   if (!wanted.empty() && wanted != data->content())
-    throw OptionError("task.content",
-                      fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those "
-                                  "back, or leave out task.content, which makes runs of their own for the new ones",
-                                  folder, data->content(), wanted));
+    throw OptionError(
+        "task.content",
+        fmt::format("the files of {} hold other data (content {}) than this run's ({}): bring those "
+                    "back, or leave out task.content, which makes runs of their own for the new ones",
+                    folder, data->content(), wanted));
   return data;
 }
 
@@ -57,8 +58,8 @@ class Tokens final : public TokenTask {
     if (split == Split::train) return {};
     std::vector<TaskSegment> parts;
     for (const auto& kind : kinds_)
-      parts.push_back({fmt::format("segment={}", data_->segments()[static_cast<std::size_t>(kind->segment_)]), kind,
-                       kind->sequences(split)});
+      parts.push_back({fmt::format("segment={}", data_->segments()[static_cast<std::size_t>(kind->segment_)]),
+                       kind, kind->sequences(split)});
     return parts;
   }
 
@@ -74,9 +75,10 @@ class Tokens final : public TokenTask {
     if (factor > 1)
       throw OptionError(
           "eval.length_factors",
-          fmt::format("task tokens has no form {} times as long: its sequences are those of the files; use factor 1, "
-                      "and a folder of its own for each length, or test_segment.npy",
-                      factor));
+          fmt::format(
+              "task tokens has no form {} times as long: its sequences are those of the files; use factor 1, "
+              "and a folder of its own for each length, or test_segment.npy",
+              factor));
     return std::make_unique<Tokens>(*this);
   }
 
@@ -130,13 +132,15 @@ class Tokens final : public TokenTask {
 void resolve(Options& options) {
   const auto data = data_of(options);
   options.set("task.content", data->content());
-  const auto derive = [&](const std::string& key, std::int64_t least, std::int64_t standard, const char* what) {
+  const auto derive = [&](const std::string& key, std::int64_t least, std::int64_t standard,
+                          const char* what) {
     const std::int64_t given = options.get_int(key);
     if (given == 0) options.set(key, standard);
     if (given != 0 && given < least)
-      throw OptionError(key, fmt::format("{} = {}, but the files of {} hold the {} {}; give at least {}, or 0 for as "
-                                         "many as there are",
-                                         key, given, options.get_string("task.folder"), what, least - 1, least));
+      throw OptionError(
+          key, fmt::format("{} = {}, but the files of {} hold the {} {}; give at least {}, or 0 for as "
+                           "many as there are",
+                           key, given, options.get_string("task.folder"), what, least - 1, least));
   };
   const std::int64_t largest = std::max(data->tokens(), data->labels());
   derive("task.vocabulary", data->tokens(), largest, "token");
@@ -152,22 +156,35 @@ TaskKind tokens_kind() {
       .name = "tokens",
       .summary = "sequences of single tokens of your own, read from .npy files",
       .description =
-          "The folder holds, for each SPLIT of train, eval (validation: stops training, chooses rates) and test, "
-          "SPLIT_inputs.npy and SPLIT_labels.npy, whole numbers of any width of shape [N,T], as numpy.save writes them: "
-          "N sequences of T token ids, and beside each token the answer that is due there, -100 or -1 where none is. Or "
-          "SPLIT_tokens.npy [N,T], SPLIT_positions.npy and SPLIT_targets.npy [N,Q]: the tokens, counted from 0, at "
-          "which answers are due, in rising order, and the answers, -1 in an unused slot. Either may lie in a "
-          "folder SPLIT/ without the prefix, as 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' writes "
-          "them. The loss is the mean over all labelled tokens. SPLIT_segment.npy [N] of eval and test, where it is "
-          "there, names the kind of each sequence, and accuracy is said for each kind. N, T and Q may differ between "
+          "The folder holds, for each SPLIT of train, eval (validation: stops training, chooses rates) and "
+          "test, "
+          "SPLIT_inputs.npy and SPLIT_labels.npy, whole numbers of any width of shape [N,T], as numpy.save "
+          "writes them: "
+          "N sequences of T token ids, and beside each token the answer that is due there, -100 or -1 where "
+          "none is. Or "
+          "SPLIT_tokens.npy [N,T], SPLIT_positions.npy and SPLIT_targets.npy [N,Q]: the tokens, counted from "
+          "0, at "
+          "which answers are due, in rising order, and the answers, -1 in an unused slot. Either may lie in "
+          "a "
+          "folder SPLIT/ without the prefix, as 'crosstalk sample TASK --split SPLIT --out FOLDER/SPLIT' "
+          "writes "
+          "them. The loss is the mean over all labelled tokens. SPLIT_segment.npy [N] of eval and test, "
+          "where it is "
+          "there, names the kind of each sequence, and accuracy is said for each kind. N, T and Q may differ "
+          "between "
           "splits. Training goes through its N sequences epoch after epoch, each in an order of its own that "
-          "follows from the data seed (order = \"file\": as they stand); eval.sequences are taken from the start of eval "
-          "and test, of segments all. What the numbers are, not where they lie, is part of a run's identity; files are "
-          "mapped into memory, not read into it. A DataSegment of Zoology (Arora et al. 2023, arXiv 2312.04927) and a "
-          "data set of MAD (Poli et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the lines of "
+          "follows from the data seed (order = \"file\": as they stand); eval.sequences are taken from the "
+          "start of eval "
+          "and test, of segments all. What the numbers are, not where they lie, is part of a run's identity; "
+          "files are "
+          "mapped into memory, not read into it. A DataSegment of Zoology (Arora et al. 2023, arXiv "
+          "2312.04927) and a "
+          "data set of MAD (Poli et al. 2024, arXiv 2403.17844) are such arrays: docs/own_data.md has the "
+          "lines of "
           "numpy. chance_accuracy is one among the different labels in the files.",
       .options = {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
-                  {"content", std::string(), "hash of the numbers in the files; filled in, a study may pin it"},
+                  {"content", std::string(),
+                   "hash of the numbers in the files; filled in, a study may pin it"},
                   {"vocabulary", std::int64_t{0},
                    "token ids; 0 means 1 + the largest number among tokens and labels", 0, max_option_size},
                   {"answers", std::int64_t{0}, "labels; 0 means as many as token ids", 0, max_option_size},
@@ -177,10 +194,12 @@ TaskKind tokens_kind() {
                    {},
                    {},
                    {"shuffled", "file"}},
-                  {"load", std::int64_t{0}, "load on the axis of figures; 0 means tokens of an eval sequence", 0,
-                   max_option_size}},
+                  {"load", std::int64_t{0}, "load on the axis of figures; 0 means tokens of an eval sequence",
+                   0, max_option_size}},
       .resolve = resolve,
-      .make = [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Tokens>(options); },
+      .make = [](const Options& options) -> std::unique_ptr<Task> {
+        return std::make_unique<Tokens>(options);
+      },
       .drawn = false};
 }
 

@@ -14,13 +14,20 @@ struct TokenNumbers {
 
   CT_HD std::int64_t operator[](std::int64_t i) const {
     switch (is_signed ? bytes : -bytes) {
-      case 1: return static_cast<const std::int8_t*>(at)[i];
-      case 2: return static_cast<const std::int16_t*>(at)[i];
-      case 4: return static_cast<const std::int32_t*>(at)[i];
-      case -1: return static_cast<const std::uint8_t*>(at)[i];
-      case -2: return static_cast<const std::uint16_t*>(at)[i];
-      case -4: return static_cast<const std::uint32_t*>(at)[i];
-      default: return static_cast<const std::int64_t*>(at)[i];  // unsigned ones, too: they were checked to be small
+      case 1:
+        return static_cast<const std::int8_t*>(at)[i];
+      case 2:
+        return static_cast<const std::int16_t*>(at)[i];
+      case 4:
+        return static_cast<const std::int32_t*>(at)[i];
+      case -1:
+        return static_cast<const std::uint8_t*>(at)[i];
+      case -2:
+        return static_cast<const std::uint16_t*>(at)[i];
+      case -4:
+        return static_cast<const std::uint32_t*>(at)[i];
+      default:
+        return static_cast<const std::int64_t*>(at)[i];  // unsigned ones, too: they were checked to be small
     }
   }
 };
@@ -43,8 +50,8 @@ struct TokensSpec {
 
 CT_HD inline std::int32_t tokens_scratch_size(const TokensSpec&) { return 0; }
 
-CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_seed, Split split, std::uint64_t n,
-                                  const SequenceView& out, std::int32_t*) {
+CT_HD inline void tokens_sequence(const TokensSpec& spec, std::uint64_t data_seed, Split split,
+                                  std::uint64_t n, const SequenceView& out, std::int32_t*) {
   const TokensPart& part = spec.part[static_cast<std::uint32_t>(split)];
   auto number = static_cast<std::uint32_t>(n % part.N);
   if (is_train(split) && spec.shuffled)

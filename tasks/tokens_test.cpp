@@ -18,7 +18,8 @@ using testing::example_tokens;
 using testing::ExampleTokens;
 using testing::whole;
 
-[[maybe_unused]] const bool pinned = testing::pin({{"tokens", "example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"tokens", "example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
 
 constexpr const char* splits[] = {"train", "eval", "test"};
 
@@ -56,7 +57,8 @@ class Tokens : public ::testing::Test {
 };
 
 /// Arrays as `sample --out` writes them, of any task of single tokens.
-void write_sampled(const std::string& folder, const std::string& split_name, const Task& task, Split split, int N) {
+void write_sampled(const std::string& folder, const std::string& split_name, const Task& task, Split split,
+                   int N) {
   SequenceBuffer buffer(task, split, 0, false);
   const SequenceShape shape = task.shape(split);
   NpyArray<std::int64_t> tokens{{N, shape.T}, {}}, positions{{N, shape.Q}, {}}, targets{{N, shape.Q}, {}};
@@ -134,7 +136,8 @@ TEST_F(Tokens, ASequenceIsARowOfTheFileWithAnAnswerAtEachLabel) {
 
 TEST_F(Tokens, AnEpochHasEachSequenceOnceInAnOrderOfItsOwn) {
   ExampleTokens files = example_tokens(3, 50, 8);
-  for (std::size_t n = 0; n < 50; ++n) files.inputs.data[n * 8] = static_cast<std::int64_t>(n);  // a name of its own
+  for (std::size_t n = 0; n < 50; ++n)
+    files.inputs.data[n * 8] = static_cast<std::int64_t>(n);  // a name of its own
   put("train", files);
   const auto given = task();
   EXPECT_EQ(given->sequences(Split::train), 50);
@@ -187,7 +190,8 @@ TEST_F(Tokens, BothLayoutsAndAllWidthsAreTheSameContent) {
 TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
   const auto write = [&](const char* type, const std::string& data, std::int64_t count, int padding) {
     std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" +
-                         std::to_string(count) + ",), }" + std::string(static_cast<std::size_t>(padding), ' ') + "\n";
+                         std::to_string(count) + ",), }" +
+                         std::string(static_cast<std::size_t>(padding), ' ') + "\n";
     std::ofstream out(file("numbers.npy"), std::ios::binary);
     out << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size() & 0xff)
         << static_cast<char>(header.size() >> 8) << header << data;
@@ -198,7 +202,8 @@ TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
             std::ssize(numbers), padding);
       const MappedIntegers array(file("numbers.npy"));
       for (std::size_t i = 0; i < numbers.size(); ++i)
-        EXPECT_EQ(array.numbers()[static_cast<std::int64_t>(i)], static_cast<std::int64_t>(numbers[i])) << type;
+        EXPECT_EQ(array.numbers()[static_cast<std::int64_t>(i)], static_cast<std::int64_t>(numbers[i]))
+            << type;
     }
   };
   expect("|i1", std::vector<std::int8_t>{-100, 5, 127});
@@ -213,7 +218,8 @@ TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
 
 TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
   NpyArray<std::int64_t> eval{{20}, {}}, test{{20}, {}};
-  for (std::int64_t n = 0; n < 20; ++n) eval.data.push_back(n % 3 == 0 ? 8 : 64), test.data.push_back(n < 5 ? 64 : 8);
+  for (std::int64_t n = 0; n < 20; ++n)
+    eval.data.push_back(n % 3 == 0 ? 8 : 64), test.data.push_back(n < 5 ? 64 : 8);
   write_npy(file("eval_segment.npy"), eval);
   write_npy(file("test_segment.npy"), test);
   const auto given = task();
@@ -232,13 +238,15 @@ TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
       for (std::size_t row = 0; row < 20; ++row) {
         if (kinds->data[row] != kind) continue;
         const SequenceView s = buffer.draw(0, n++);
-        EXPECT_TRUE(std::equal(s.tokens, s.tokens + 8, files.inputs.data.begin() + static_cast<std::ptrdiff_t>(row) * 8));
+        EXPECT_TRUE(std::equal(s.tokens, s.tokens + 8,
+                               files.inputs.data.begin() + static_cast<std::ptrdiff_t>(row) * 8));
       }
     }
   }
   test.data.assign(20, 8);
   write_npy(file("test_segment.npy"), test);
-  EXPECT_NE(refusal().find("segment 64 is in eval and not in test; both need every segment"), std::string::npos);
+  EXPECT_NE(refusal().find("segment 64 is in eval and not in test; both need every segment"),
+            std::string::npos);
 }
 
 TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
@@ -260,8 +268,8 @@ TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
   for (std::size_t i = 0; i < files.labels.data.size(); ++i)
     if (const std::int64_t label = files.labels.data[i]; label >= 0)
       ++counts[static_cast<std::size_t>(label)], ++labels, recent += label == files.inputs.data[i];
-  EXPECT_NEAR(numbers.at("baseline_most_common_accuracy"), *std::max_element(counts.begin(), counts.end()) / labels,
-              1e-12);
+  EXPECT_NEAR(numbers.at("baseline_most_common_accuracy"),
+              *std::max_element(counts.begin(), counts.end()) / labels, 1e-12);
   EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), recent / labels, 1e-12);
 }
 
@@ -300,12 +308,14 @@ TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
   expect_refused("eval_inputs.npy", "holds -1 at [1, 1]; a token must lie in 0 .. 16777215");
   bad = good, bad.labels.data[10] = -2;
   put("test", bad);
-  expect_refused("test_labels.npy", "holds -2 at [1, 2]; an answer must lie in 0 .. 16777215 (-100 or -1: none)");
+  expect_refused("test_labels.npy",
+                 "holds -2 at [1, 2]; an answer must lie in 0 .. 16777215 (-100 or -1: none)");
   bad = good, std::fill_n(bad.labels.data.begin() + 16, 8, -100);
   put("train", bad);
   expect_refused("train_labels.npy", "sequence 2 asks nothing");
-  for (const auto& [second, why] : {std::pair<std::int64_t, const char*>{2, "holds 2 at [0, 1] after 2; positions"},
-                                    {8, "holds 8 at [0, 1]; the token at which an answer is due must lie in 0 .. 7"}}) {
+  for (const auto& [second, why] :
+       {std::pair<std::int64_t, const char*>{2, "holds 2 at [0, 1] after 2; positions"},
+        {8, "holds 8 at [0, 1]; the token at which an answer is due must lie in 0 .. 7"}}) {
     write_npy<std::int64_t>(file("eval_positions.npy"), {{20, 2}, std::vector<std::int64_t>(40, second)});
     std::vector<std::int64_t> positions;
     for (int n = 0; n < 20; ++n) positions.insert(positions.end(), {2, second});

@@ -22,10 +22,12 @@ std::string task_text(const Options& options) {
 }
 
 std::vector<Run> study(const std::string& task, bool tokens) {
-  const std::string text = task + fmt::format(
-      "\ntrain.max_steps = {}\neval.every = 4\ntrain.batch = {}\ntrain.stop_loss = 0\neval.sequences = {}"
-      "\ntrain.learning_rate = 0.01\ninit_seed = 1\ndata_seed = 3",
-      kSteps, kBatch, kSequences);
+  const std::string text =
+      task +
+      fmt::format(
+          "\ntrain.max_steps = {}\neval.every = 4\ntrain.batch = {}\ntrain.stop_loss = 0\neval.sequences = {}"
+          "\ntrain.learning_rate = 0.01\ninit_seed = 1\ndata_seed = 3",
+          kSteps, kBatch, kSequences);
   return tokens ? token_runs_of(text, "name = \"delta\"") : runs_of(text, "name = \"delta\"");
 }
 
@@ -50,11 +52,13 @@ TEST(TokensStudy, ASampleOfAnyTaskTrainsAsTheTask) {
     const Vocabulary vocabulary = task->vocabulary();
     const std::string from_files =
         fmt::format("task.folder = \"{}\"\ntask.order = \"file\"\n", folder.path()) +
-        (tokens ? fmt::format("task.name = \"tokens\"\ntask.vocabulary = {}\ntask.answers = {}", vocabulary.tokens,
-                              vocabulary.values)
-                : fmt::format("task.name = \"file\"\ntask.associations = 20\ntask.keys = {}\ntask.values = {}",
-                              vocabulary.keys, vocabulary.values));
-    const Record drawn = train_one(study(task_text(options), tokens)), read = train_one(study(from_files, tokens));
+        (tokens
+             ? fmt::format("task.name = \"tokens\"\ntask.vocabulary = {}\ntask.answers = {}",
+                           vocabulary.tokens, vocabulary.values)
+             : fmt::format("task.name = \"file\"\ntask.associations = 20\ntask.keys = {}\ntask.values = {}",
+                           vocabulary.keys, vocabulary.values));
+    const Record drawn = train_one(study(task_text(options), tokens)),
+                 read = train_one(study(from_files, tokens));
     ASSERT_EQ(drawn.status, RunStatus::done) << drawn.message;
     ASSERT_EQ(read.status, RunStatus::done) << read.message;
     EXPECT_EQ(drawn.eval_loss, read.eval_loss);

@@ -254,10 +254,10 @@ const Template& template_of(const std::string& task) {
     names.emplace_back(one.task);
   }
   if (const TaskKind* kind = find_task(task); kind != nullptr && !kind->drawn)
-    throw UsageError(
-        fmt::format("new: --task {0}: its arrays must be there first; start from another task, and write task.name = "
-                    "\"{0}\" and task.folder ('crosstalk describe {0}' says which arrays)",
-                    task));
+    throw UsageError(fmt::format(
+        "new: --task {0}: its arrays must be there first; start from another task, and write task.name = "
+        "\"{0}\" and task.folder ('crosstalk describe {0}' says which arrays)",
+        task));
   const std::string near = nearest_name(task, names);
   throw UsageError(fmt::format("new: --task {}: there are studies of {}{}", task, join(names, ", ", " and "),
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));

@@ -359,8 +359,10 @@ std::string token_task(const TaskKind& kind) {
                                                            {"words", "task.group = \"S3\"\ntask.length = 8"},
                                                            {"induction", "task.length = 16"}};
   const auto found = small.find(kind.name);
-  std::string text = fmt::format("task.name = \"{}\"\n{}", kind.name, found == small.end() ? "" : found->second);
-  for (const auto& [key, value] : testing::needs()[kind.name] ? testing::needs()[kind.name]() : testing::Settings())
+  std::string text =
+      fmt::format("task.name = \"{}\"\n{}", kind.name, found == small.end() ? "" : found->second);
+  for (const auto& [key, value] :
+       testing::needs()[kind.name] ? testing::needs()[kind.name]() : testing::Settings())
     text += fmt::format("\ntask.{} = {}", key, to_text(value));
   return text;
 }
