@@ -89,7 +89,7 @@ TaskKind memorise_kind() {
       "vocabulary 256 (512 to 8192), length 32, examples = 256. chance_accuracy is one among the values.",
       {{"vocabulary", std::int64_t{256}, "token ids: keys, values and the mark", 3, 1 << 20},
        {"length", std::int64_t{32}, "tokens of a sequence; even", 2, max_option_size},
-       {"map", std::int64_t{12345}, "names the map", 0, 4294967295.0},
+       {"map", std::int64_t{12345}, "names the map", 0, 2147483647.0},
        {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
         1099511627776.0}},
       resolve,
