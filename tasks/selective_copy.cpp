@@ -98,33 +98,34 @@ void resolve(Options& options) {
 }  // namespace
 
 TaskKind selective_copy_kind() {
-  return {"selective_copy",
-          "data tokens among blanks, then say them in their order",
-          "`data` tokens, drawn uniformly with replacement from 0 .. vocabulary - 3, stand in order among "
-          "blanks, id "
-          "vocabulary - 2; then comes the copy token, id vocabulary - 1, and as many blanks as there are "
-          "data tokens, at which "
-          "those are due, one after the other. A memory has to keep what matters and count. places = \"mad\" "
-          "is the law of "
-          "mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, length 256, 16 data tokens, and 32, "
-          "64, 96 of "
-          "them): each blank goes in front of a data token that is drawn uniformly, so that none stands "
-          "behind the last "
-          "(a known shortcut, and the published generator takes blanks from numpy's global state, which no "
-          "seed fixes); "
-          "places = \"uniform\" chooses all places uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: "
-          "length "
-          "4096, 16 data tokens, vocabulary 16). chance_accuracy is one among the data tokens' ids.",
-          {{"vocabulary", std::int64_t{16}, "token ids: data, blank and copy", 3, 1 << 20},
-           {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size},
-           {"data", std::int64_t{16}, "tokens to copy", 1, 1 << 16},
-           {"places", std::string("mad"), "law of the places of data tokens", {}, {}, {"mad", "uniform"}},
-           {"examples", std::int64_t{0},
-            "sequences of an epoch of training, the same in each; 0 means no end", 0, 1099511627776.0}},
-          resolve,
-          [](const Options& options) -> std::unique_ptr<Task> {
-            return std::make_unique<SelectiveCopy>(options);
-          }};
+  return {
+      "selective_copy",
+      "data tokens among blanks, then say them in their order",
+      "`data` tokens, drawn uniformly with replacement from 0 .. vocabulary - 3, stand in order among "
+      "blanks, id "
+      "vocabulary - 2; then comes the copy token, id vocabulary - 1, and as many blanks as there are "
+      "data tokens, at which "
+      "those are due, one after the other. A memory has to keep what matters and count. places = \"before\" "
+      "is the law of "
+      "mad-lab (Poli et al. 2024, arXiv 2403.17844; vocabulary 16, length 256, 16 data tokens, and 32, "
+      "64, 96 of "
+      "them): each blank goes in front of a data token that is drawn uniformly, so that none stands "
+      "behind the last "
+      "(a known shortcut, and the published generator takes blanks from numpy's global state, which no "
+      "seed fixes); "
+      "places = \"uniform\" chooses all places uniformly, as Gu and Dao 2023 (arXiv 2312.00752, table 1: "
+      "length "
+      "4096, 16 data tokens, vocabulary 16). chance_accuracy is one among the data tokens' ids.",
+      {{"vocabulary", std::int64_t{16}, "token ids: data, blank and copy", 3, 1 << 20},
+       {"length", std::int64_t{256}, "tokens of a sequence", 3, max_option_size},
+       {"data", std::int64_t{16}, "tokens to copy", 1, 1 << 16},
+       {"places", std::string("before"), "law of the places of data tokens", {}, {}, {"before", "uniform"}},
+       {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
+        1099511627776.0}},
+      resolve,
+      [](const Options& options) -> std::unique_ptr<Task> {
+        return std::make_unique<SelectiveCopy>(options);
+      }};
 }
 
 }  // namespace crosstalk

@@ -2,8 +2,8 @@
 // al. 2024, arXiv 2403.17844).
 //
 // T = length: L = T - n - 1 tokens with n data tokens among blanks, a copy token, n blanks at which the data tokens are due.
-// places = mad:      each of the L - n blanks stands before a data token that is drawn uniformly; none comes after the last.
-// places = uniform:  the n places are a uniform choice out of L.
+// places = before:  each of the L - n blanks stands before a data token that is drawn uniformly; none comes after the last.
+// places = uniform: the n places are a uniform choice out of L.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/sequence_common.h"

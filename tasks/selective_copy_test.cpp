@@ -67,7 +67,7 @@ TEST(SelectiveCopy, PlacesFollowTheirLaw) {
   for (const bool mad : {true, false}) {
     const auto task = make_task(
         "selective_copy",
-        {{"length", whole(8)}, {"data", whole(2)}, {"places", std::string(mad ? "mad" : "uniform")}});
+        {{"length", whole(8)}, {"data", whole(2)}, {"places", std::string(mad ? "before" : "uniform")}});
     SequenceBuffer buffer(*task, Split::eval);
     std::vector<int> before(4), choices(25);
     for (std::uint64_t n = 0; n < 8000; ++n) {

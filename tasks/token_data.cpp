@@ -134,6 +134,10 @@ MappedIntegers::~MappedIntegers() {
   if (base_ != nullptr) ::munmap(base_, mapped_);
 }
 
+void MappedIntegers::let_go() const {
+  if (base_ != nullptr) ::madvise(base_, mapped_, MADV_DONTNEED);
+}
+
 void TokenData::open(Part& part, const std::string& folder, int split) {
   const std::string name = split_names[split];
   const std::string tokens = find(folder, split, {"inputs", "tokens"});
@@ -238,6 +242,9 @@ void TokenData::scan(Part& part, void* hash) {
     add(std::array{std::ssize(answers)});
     add(answers);
     if (part.segment) add(std::array{part.segment->numbers()[row]});
+    if (row % 65536 == 65535 || row + 1 == part.N)
+      for (const auto* array : {&part.tokens, &part.targets, &part.positions})
+        if (*array) (*array)->let_go();
   }
 }
 

@@ -27,6 +27,8 @@ class MappedIntegers {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   const TokenNumbers& numbers() const { return numbers_; }
   std::size_t bytes() const { return bytes_; }
+  /// Pages that were read need not be kept; they are read again when they are touched.
+  void let_go() const;
 
  private:
   std::string path_;
