@@ -2,6 +2,7 @@
 """Whether README.md is true: runs its commands and its Python examples in order, in an empty folder.
 
     check-readme.py SOURCE CROSSTALK             the commands, pandas and numpy
+    check-readme.py --page PAGE SOURCE CROSSTALK the commands and Python examples of another page
     check-readme.py --pytorch SOURCE CROSSTALK   docs/own_model.py, whose results go beside ours
 
 The commands stand as they do in README, but every run is cut to some steps. The first block, which sets the project up, is
@@ -56,7 +57,7 @@ class Folder:
         done = subprocess.run(command, cwd=self.path, env=self.environment, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
-            sys.exit(f"README.md: this ended with {done.returncode}:\n{what}\n{done.stdout}")
+            sys.exit(f"this ended with {done.returncode}:\n{what}\n{done.stdout}")
         print(f"{time.monotonic() - start:5.1f} s  {what.splitlines()[0]}", flush=True)
         return done.stdout
 
@@ -73,10 +74,11 @@ def set_up_commands(source):
     return commands
 
 
-def check_readme(folder, source):
+def run_page(folder, source, page):
+    """Runs the blocks of a page; the packages that are missing, and how many blocks there are of each language."""
     skipped = []
     ran = {"sh": 0, "python": 0, "toml": 0}
-    for language, name, text in blocks((source / "README.md").read_text()):
+    for language, name, text in blocks((source / page).read_text()):
         ran[language] = ran.get(language, 0) + 1
         if language == "sh" and SET_UP in text:
             for command in set_up_commands(source):
@@ -92,8 +94,23 @@ def check_readme(folder, source):
                 folder.run([sys.executable, "-c", text], text)
         elif language == "toml":
             if not name:
-                sys.exit(f"README.md: which file is this?\n{text}")
+                sys.exit(f"{page}: which file is this?\n{text}")
             (folder.path / name).write_text(text)
+    return skipped, ran
+
+
+def check_page(page):
+    def check(folder, source):
+        skipped, ran = run_page(folder, source, page)
+        for language, count in ran.items():
+            if count < 1:
+                sys.exit(f"{page} has no block of {language}: they were lost")
+        return skipped
+    return check
+
+
+def check_readme(folder, source):
+    skipped, ran = run_page(folder, source, "README.md")
     for language in ("sh", "python", "toml"):
         if ran[language] < 2:
             sys.exit(f"README.md has {ran[language]} blocks of {language}: they were lost")
@@ -127,6 +144,8 @@ def main():
     check = check_readme
     if arguments[:1] == ["--pytorch"]:
         check, arguments = check_pytorch, arguments[1:]
+    elif arguments[:1] == ["--page"]:
+        check, arguments = check_page(arguments[1]), arguments[2:]
     if len(arguments) != 2:
         sys.exit(__doc__)
     source, crosstalk = (Path(argument).resolve() for argument in arguments)

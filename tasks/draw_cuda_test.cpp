@@ -96,7 +96,13 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
         {"power", 1.0},
         {"examples", whole(20)}}},
       {"mqar",
-       {{"vocabulary", whole(12)}, {"length", whole(60000)}, {"pairs", whole(5)}}}};  // beyond shared memory
+       {{"vocabulary", whole(12)}, {"length", whole(60000)}, {"pairs", whole(5)}}},  // beyond shared memory
+      {"mad_recall", {{"vocabulary", whole(32)}, {"noise_vocabulary", whole(16)}, {"noise", 0.2}}},
+      {"mad_recall", {{"motif", whole(3)}, {"train_labels", std::string("due")}}},
+      {"selective_copy", {{"places", std::string("uniform")}, {"examples", whole(20)}}},
+      {"arithmetic", {{"form", std::string("flat")}, {"query_at", std::string("every")}}},
+      {"arithmetic", {{"form", std::string("brackets")}, {"eval_longest", whole(256)}}},
+      {"tokens", {{"order", std::string("file")}}}};
   for (const TaskKind& kind : task_kinds()) tasks.push_back({kind.name, {}});
   for (const auto& [name, settings] : tasks) {
     const auto task = make_task(name, settings);

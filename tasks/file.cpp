@@ -39,7 +39,8 @@ class File final : public FusedTask {
       : data_(data_of(options)),
         vocabulary_{int_option(options, "keys"), int_option(options, "values"),
                     data_->channels() > channel_second_key},
-        associations_(int_option(options, "associations")) {}
+        associations_(int_option(options, "associations")),
+        shuffled_(options.get_string("task.order") == "shuffled") {}
 
   Vocabulary vocabulary() const override { return vocabulary_; }
 
@@ -51,7 +52,9 @@ class File final : public FusedTask {
   void sequence(std::uint64_t data_seed, Split split, std::uint64_t n, const SequenceView& out,
                 std::int32_t* scratch) const override {
     check_shape(split, out);
-    file_sequence(data_->spec(), data_seed, split, n, out, scratch);
+    FileSpec spec = data_->spec();
+    spec.shuffled = shuffled_;
+    file_sequence(spec, data_seed, split, n, out, scratch);
   }
 
   int scratch_size() const override { return file_scratch_size(data_->spec()); }
@@ -75,12 +78,15 @@ class File final : public FusedTask {
 
  private:
   void draw_cuda(const Exec& exec, const DrawArgs& args) const override {
-    draw_on_cuda(data_->uploaded(), exec, args);
+    FileSpec spec = data_->uploaded();
+    spec.shuffled = shuffled_;
+    draw_on_cuda(spec, exec, args);
   }
 
   std::shared_ptr<const FileData> data_;
   Vocabulary vocabulary_;
   int associations_;
+  bool shuffled_;
 };
 
 void resolve(Options& options) {
@@ -124,6 +130,11 @@ TaskKind file_kind() {
           "each in an "
           "order of its own that follows from the data seed; eval.sequences are taken from the start of eval "
           "and test. "
+          "order = \"file\" takes them as they stand. A folder SPLIT/ with what 'crosstalk sample TASK "
+          "--split SPLIT "
+          "--out FOLDER/SPLIT' writes of a task of keys and values stands for the four files; single tokens "
+          "are read by "
+          "task tokens. "
           "What the numbers are, not where they lie, is part of a run's identity: changed files make other "
           "runs. "
           "README, \"Your own task\", makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) "
@@ -136,7 +147,13 @@ TaskKind file_kind() {
            {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means 1 + the largest key in the files",
             0, max_option_size},
            {"values", std::int64_t{0},
-            "size of the value vocabulary; 0 means 1 + the largest value in the files", 0, max_option_size}},
+            "size of the value vocabulary; 0 means 1 + the largest value in the files", 0, max_option_size},
+           {"order",
+            std::string("shuffled"),
+            "training in an order of its own in each epoch, or as the file stands",
+            {},
+            {},
+            {"shuffled", "file"}}},
       .resolve = resolve,
       .make = [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<File>(options); },
       .drawn = false};

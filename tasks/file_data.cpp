@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* split_names[] = {"train", "eval", "test"};  // by Split
-constexpr const char* array_names[] = {"tokens", "query", "position", "target"};
 
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> message, Arguments&&... arguments) {
@@ -39,6 +38,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
   for (const std::int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
   return fmt::format("[{}]", text);
+}
+
+/// What `crosstalk sample --out FOLDER/SPLIT` writes, in place of the four files.
+std::string sampled(const std::string& folder, const std::string& split, const std::string& array) {
+  return (fs::path(folder) / split / (array + ".npy")).string();
+}
+bool is_sampled(const std::string& folder, const std::string& split) {
+  std::error_code ignored;
+  return fs::exists(sampled(folder, split, "keys"), ignored);
 }
 
 NpyArray<std::int64_t> read_array(const std::string& path, std::size_t rank, const char* shape) {
@@ -75,13 +83,48 @@ void check_range(const std::string& path, const NpyArray<std::int64_t>& array, s
 
 constexpr std::int64_t largest_id = static_cast<std::int64_t>(max_option_size) - 1;
 
+/// tokens [N,T,C] of the channels of a sample.
+NpyArray<std::int64_t> read_channels(const std::string& folder, const std::string& split) {
+  const std::string path = sampled(folder, split, "keys");
+  std::vector<NpyArray<std::int64_t>> channels;
+  std::error_code ignored;
+  for (const char* name : {"keys", "values", "second_keys"}) {
+    const std::string channel = sampled(folder, split, name);
+    if (channels.size() == 2 && !fs::exists(channel, ignored)) continue;
+    channels.push_back(read_array(channel, 2, "[N,T]"));
+    if (channels.back().shape != channels.front().shape)
+      refuse("{}: has the shape {}; it must be that of {}, {}", channel, shape_text(channels.back().shape),
+             path, shape_text(channels.front().shape));
+  }
+  NpyArray<std::int64_t> tokens{channels[0].shape, {}};
+  tokens.shape.push_back(std::ssize(channels));
+  for (std::size_t i = 0; i < channels[0].data.size(); ++i)
+    for (const auto& channel : channels) tokens.data.push_back(channel.data[i]);
+  return tokens;
+}
+
+std::vector<std::string> files_of(const std::string& folder, const std::string& split) {
+  std::vector<std::string> files;
+  if (!is_sampled(folder, split)) {
+    for (const char* array : {"tokens", "query", "position", "target"})
+      files.push_back(path_of(folder, split, array));
+    return files;
+  }
+  std::error_code ignored;
+  for (const char* array : {"keys", "values", "query", "query_position", "answer"})
+    files.push_back(sampled(folder, split, array));
+  if (const std::string second = sampled(folder, split, "second_keys"); fs::exists(second, ignored))
+    files.push_back(second);
+  return files;
+}
+
 /// Device and inode, size and time of each file: as long as they stay, so does what was read.
 std::vector<std::int64_t> signature(const std::string& folder) {
   std::vector<std::int64_t> numbers;
   for (const char* split : split_names)
-    for (const char* array : array_names) {
+    for (const std::string& path : files_of(folder, split)) {
       struct stat s = {};
-      if (::stat(path_of(folder, split, array).c_str(), &s) != 0) return {};  // reading says what is missing
+      if (::stat(path.c_str(), &s) != 0) return {};  // reading says what is missing
       for (const auto number :
            {static_cast<std::int64_t>(s.st_dev), static_cast<std::int64_t>(s.st_ino),
             static_cast<std::int64_t>(s.st_size), static_cast<std::int64_t>(s.st_mtim.tv_sec),
@@ -94,10 +137,21 @@ std::vector<std::int64_t> signature(const std::string& folder) {
 }  // namespace
 
 FileData::Part FileData::read_part(const std::string& folder, const std::string& split) {
-  const auto path = [&](const char* array) { return path_of(folder, split, array); };
-  const NpyArray<std::int64_t> tokens = read_array(
-      path("tokens"), 3,
-      "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and second key)");
+  const bool sample = is_sampled(folder, split);
+  const auto path = [&](const std::string& array) {
+    if (!sample) return path_of(folder, split, array);
+    return sampled(folder, split,
+                   array == "tokens"     ? "keys"
+                   : array == "position" ? "query_position"
+                   : array == "target"   ? "answer"
+                                         : array);
+  };
+  const NpyArray<std::int64_t> tokens =
+      sample
+          ? read_channels(folder, split)
+          : read_array(path("tokens"), 3,
+                       "[N,T,C] (N sequences of T tokens of C numbers each: key and value, or key, value and "
+                       "second key)");
   const char* of_queries = "[N,Q] (N sequences of Q queries each)";
   const NpyArray<std::int64_t> query = read_array(path("query"), 2, of_queries),
                                position = read_array(path("position"), 2, of_queries),

@@ -1,4 +1,5 @@
-// A folder of files for task `file`, for the tests: writes, swaps and identities, read in between and at the end.
+// Folders of files for the tests: for task `file` writes, swaps and identities, read in between and at the end; for task
+// `tokens` sequences of single tokens with labels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <unistd.h>
@@ -99,8 +100,44 @@ inline const std::string& example_folder() {
   return folder.path();
 }
 
+/// Labels of one split for task `tokens`: N sequences of T tokens below 7; from the second token on the label of every third
+/// token, and of every token of odd sequences, is the sum with the token before modulo 5.
+struct ExampleTokens {
+  NpyArray<std::int64_t> inputs, labels;
+};
+inline ExampleTokens example_tokens(std::uint64_t seed, std::int64_t N, std::int64_t T) {
+  ExampleTokens files{{{N, T}, {}}, {{N, T}, {}}};
+  RandomStream random(seed, RandomDomain::task_train, 0);
+  for (std::int64_t n = 0; n < N; ++n)
+    for (std::int64_t t = 0, before = 0; t < T; ++t) {
+      const std::int64_t token = random.below(7);
+      files.inputs.data.push_back(token);
+      files.labels.data.push_back(t > 0 && (t % 3 == 1 || n % 2 == 1) ? (token + before) % 5
+                                  : n % 4 == 0                        ? -1
+                                                                      : -100);
+      before = token;
+    }
+  return files;
+}
+inline void write_example(const std::string& folder, const std::string& split, const ExampleTokens& files) {
+  write_npy(folder + "/" + split + "_inputs.npy", files.inputs);
+  write_npy(folder + "/" + split + "_labels.npy", files.labels);
+}
+inline const std::string& example_token_folder() {
+  static const ExampleFolder folder;
+  static const bool written = [] {
+    write_example(folder.path(), "train", example_tokens(1, 96, 12));
+    write_example(folder.path(), "eval", example_tokens(2, 64, 16));
+    write_example(folder.path(), "test", example_tokens(3, 64, 16));
+    return true;
+  }();
+  static_cast<void>(written);
+  return folder.path();
+}
+
 [[maybe_unused]] inline const bool file_has_its_example = [] {
   needs()["file"] = [] { return Settings{{"folder", example_folder()}}; };
+  needs()["tokens"] = [] { return Settings{{"folder", example_token_folder()}}; };
   return true;
 }();
 

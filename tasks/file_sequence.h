@@ -1,5 +1,5 @@
 // file: sequences that somebody made, read from files. Training goes through them epoch after epoch, each in an order of its
-// own; validation and test take them as they stand.
+// own or as they stand; validation and test take them as they stand.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "tasks/sequence_common.h"
@@ -18,6 +18,7 @@ struct FilePart {
 
 struct FileSpec {
   FilePart part[3];  ///< by Split
+  bool shuffled = true;
 };
 
 CT_HD inline std::int32_t file_scratch_size(const FileSpec&) { return 0; }
@@ -53,7 +54,8 @@ CT_HD inline void file_sequence(const FileSpec& spec, std::uint64_t data_seed, S
   const FilePart& part = spec.part[static_cast<std::uint32_t>(split)];
   const std::uint64_t epoch = n / part.N;
   auto row = static_cast<std::uint32_t>(n % part.N);
-  if (is_train(split)) row = shuffled_place(sequence_stream(data_seed, split, epoch), row, part.N);
+  if (is_train(split) && spec.shuffled)
+    row = shuffled_place(sequence_stream(data_seed, split, epoch), row, part.N);
   const std::int32_t* tokens = part.tokens + static_cast<std::int64_t>(row) * out.shape.T * out.shape.C;
   for (std::int32_t i = 0; i < out.shape.T * out.shape.C; ++i) out.tokens[i] = tokens[i];
   if (out.role)

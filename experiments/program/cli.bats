@@ -125,7 +125,7 @@ wait_for_start() { # wait_for_start STORE
   refused '[-][-]set train.batch=VALUE' "$crosstalk" run tiny.toml --batch-size 64
   run -0 "$crosstalk" describe DeltaNet  # in any case
   refused "crosstalk export STORE" "$crosstalk" describe python
-  refused 'task.name = "file"' "$crosstalk" describe mad
+  refused 'mad_recall .*experiments/mad.toml.* tokens' "$crosstalk" describe mad
   refused "crosstalk run tiny.toml" "$crosstalk" tiny.toml
   refused "'crosstalk describe delta' explains it" "$crosstalk" delta
   refused "did you mean 'run'" "$crosstalk" train tiny.toml

@@ -413,8 +413,9 @@ std::string answer_to(const std::string& name) {
            "results "
            "come in";
   if (name == "mad" || name == "mad-lab")
-    return "in-context recall of MAD is made with task.name = \"file\": README, \"Your own task\", and "
-           "'crosstalk describe file'; 'crosstalk describe mqar' is the task of Zoology";
+    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy and "
+           "memorise, all in "
+           "experiments/mad.toml; its own arrays are read by task tokens (docs/own_data.md)";
   return "";
 }
 

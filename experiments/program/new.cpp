@@ -16,6 +16,7 @@
 #include "kernels/base/options.h"
 #include "results/files.h"
 #include "results/store.h"
+#include "tasks/task.h"
 
 namespace crosstalk::program {
 namespace {
@@ -252,10 +253,11 @@ const Template& template_of(const std::string& task) {
     if (one.task == task) return one;
     names.emplace_back(one.task);
   }
-  if (task == "file")
-    throw UsageError(
-        "new: --task file: its arrays must be there first; start from another task, and write task.name = "
-        "\"file\" and task.folder ('crosstalk describe file' says which arrays)");
+  if (const TaskKind* kind = find_task(task); kind != nullptr && !kind->drawn)
+    throw UsageError(fmt::format(
+        "new: --task {0}: its arrays must be there first; start from another task, and write task.name = "
+        "\"{0}\" and task.folder ('crosstalk describe {0}' says which arrays)",
+        task));
   const std::string near = nearest_name(task, names);
   throw UsageError(fmt::format("new: --task {}: there are studies of {}{}", task, join(names, ", ", " and "),
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));

@@ -87,6 +87,11 @@ const std::vector<Synonym>& synonyms() {
       {"words", {"statetracking", "wordproblem", "groups", "parity"}},
       {"induction", {"inductionhead", "inductionheads"}},
       {"file", {"custom", "npy", "numpy", "owntask"}},
+      {"tokens", {"arrays", "datasegment", "tokenfile", "tokenfiles"}},
+      {"mad_recall", {"incontextrecall", "noisyrecall", "fuzzyrecall"}},
+      {"selective_copy", {"selectivecopying", "copying"}},
+      {"memorise", {"memorize", "memorisation", "memorization"}},
+      {"arithmetic", {"modulararithmetic", "modarithmetic"}},
       // Feature maps.
       {"elu1", {"elu", "eluplusone", "eluplus1"}},
       {"favor", {"performer", "favorplus"}},

@@ -219,6 +219,13 @@ std::string npy_type(const std::string& bytes, const std::string& name) {
   return type.size() > 2 ? type.substr(1, type.size() - 2) : type;
 }
 
+NpyLayout npy_layout(const std::string& path) {
+  const OpenNpy npy = open_npy(path);
+  NpyLayout layout{npy.type, npy.shape, npy.stream->tellg(), npy.bytes};
+  if (layout.type.size() > 2) layout.type = layout.type.substr(1, layout.type.size() - 2);
+  return layout;
+}
+
 NpyArray<std::int64_t> read_npy_integers(const std::string& path) {
   OpenNpy npy = open_npy(path);
   if (npy.type == "'|i1'") return widened<std::int8_t>(path, npy);

@@ -26,6 +26,15 @@ NpyArray<T> read_npy(const std::string& path);
 /// The same for whole numbers of any width, signed or not.
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
+/// Where the elements of a regular file of C order lie, for those who map it into memory.
+struct NpyLayout {
+  std::string type;  ///< "<i4", ...
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;  ///< of the first element, in bytes
+  std::int64_t bytes = 0;   ///< that follow
+};
+NpyLayout npy_layout(const std::string& path);
+
 /// The bytes of such a file, and what bytes hold; `name` is for messages. npy_type: "<f4", ...
 template <typename T>
 std::string npy_bytes(const NpyArray<T>& array, const std::string& name);

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "kernels/base/error.h"
+#include "tasks/file_example.h"
+#include "tasks/golden.h"
+#include "tasks/sequence_buffer.h"
+#include "tasks/token_data.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::example_tokens;
+using testing::ExampleTokens;
+using testing::whole;
+
+[[maybe_unused]] const bool pinned =
+    testing::pin({{"tokens", "example", {}, 0xf5f6c075a4b8e570u, 0x6939196d0334bb53u}});
+
+constexpr const char* splits[] = {"train", "eval", "test"};
+
+class Tokens : public ::testing::Test {
+ protected:
+  void SetUp() override { put_all(); }
+  void put(const std::string& split, const ExampleTokens& files) const {
+    testing::write_example(folder_.path(), split, files);
+  }
+  void put_all() const {
+    for (const char* split : splits) put(split, example_tokens(7, 20, 8));
+  }
+  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string refusal() const {
+    try {
+      TokenData data(folder_.path());
+    } catch (const OptionError& error) {
+      EXPECT_EQ(error.key, "task.folder");
+      return error.what();
+    }
+    return "read";
+  }
+  void expect_refused(const std::string& file_name, const std::string& why) const {
+    const std::string message = refusal();
+    EXPECT_NE(message.find(file(file_name)), std::string::npos) << message;
+    EXPECT_NE(message.find(why), std::string::npos) << message;
+    put_all();
+    EXPECT_EQ(refusal(), "read");
+  }
+  std::unique_ptr<Task> task(testing::Settings settings = {}) const {
+    settings["folder"] = folder_.path();
+    return testing::make_task("tokens", settings);
+  }
+  testing::ExampleFolder folder_;
+};
+
+/// Arrays as `sample --out` writes them, of any task of single tokens.
+void write_sampled(const std::string& folder, const std::string& split_name, const Task& task, Split split,
+                   int N) {
+  SequenceBuffer buffer(task, split, 0, false);
+  const SequenceShape shape = task.shape(split);
+  NpyArray<std::int64_t> tokens{{N, shape.T}, {}}, positions{{N, shape.Q}, {}}, targets{{N, shape.Q}, {}};
+  for (int n = 0; n < N; ++n) {
+    const SequenceView s = buffer.draw(4, static_cast<std::uint64_t>(n));
+    tokens.data.insert(tokens.data.end(), s.tokens, s.tokens + shape.T);
+    for (int q = 0; q < shape.Q; ++q) positions.data.push_back(s.query_position[q] - 1);
+    targets.data.insert(targets.data.end(), s.target, s.target + shape.Q);
+  }
+  std::filesystem::create_directories(folder + "/" + split_name);
+  write_npy(folder + "/" + split_name + "/tokens.npy", tokens);
+  write_npy(folder + "/" + split_name + "/positions.npy", positions);
+  write_npy(folder + "/" + split_name + "/targets.npy", targets);
+}
+
+TEST(TokensOfTasks, EveryTaskOfSingleTokensIsDrawnFromItsSampleAsByItsGenerator) {
+  int tasks = 0;
+  for (const TaskKind& kind : task_kinds()) {
+    const auto generator = testing::make_task(kind.name);
+    if (generator->vocabulary().tokens == 0 || kind.name == "tokens") continue;
+    SCOPED_TRACE(kind.name);
+    ++tasks;
+    const testing::ExampleFolder folder;
+    for (const Split split : {Split::train, Split::eval, Split::test})
+      write_sampled(folder.path(), splits[static_cast<int>(split)], *generator, split, 12);
+    const Vocabulary vocabulary = generator->vocabulary();
+    const auto file = testing::make_task("tokens", {{"folder", folder.path()},
+                                                    {"order", std::string("file")},
+                                                    {"vocabulary", whole(vocabulary.tokens)},
+                                                    {"answers", whole(vocabulary.values)}});
+    EXPECT_EQ(file->vocabulary().tokens, vocabulary.tokens);
+    EXPECT_EQ(file->vocabulary().values, vocabulary.values);
+    for (const Split split : {Split::train, Split::eval, Split::test}) {
+      SequenceBuffer a(*generator, split, 0, false), b(*file, split, 0, false);
+      for (std::uint64_t n = 0; n < 12; ++n) {
+        const SequenceView x = a.draw(4, n), y = b.draw(9, n);
+        ASSERT_EQ(x.shape.T, y.shape.T);
+        ASSERT_TRUE(std::equal(x.tokens, x.tokens + x.shape.T, y.tokens));
+        for (int q = 0; q < x.shape.Q; ++q) {
+          if (x.target[q] < 0) continue;
+          ASSERT_LT(q, y.shape.Q);
+          ASSERT_EQ(x.target[q], y.target[q]);
+          ASSERT_EQ(x.query_position[q], y.query_position[q]);
+          ASSERT_EQ(x.query[q], y.query[q]);
+        }
+      }
+    }
+  }
+  EXPECT_GE(tasks, 3);
+}
+
+TEST_F(Tokens, ASequenceIsARowOfTheFileWithAnAnswerAtEachLabel) {
+  const auto files = example_tokens(7, 20, 8);
+  const auto given = task({{"order", std::string("file")}});
+  for (const Split split : {Split::train, Split::eval}) {
+    SequenceBuffer buffer(*given, split);
+    for (std::uint64_t n = 0; n < 40; ++n) {
+      const SequenceView s = buffer.draw(5, n);
+      const auto row = static_cast<std::size_t>(n % 20 * 8);
+      std::size_t q = 0;
+      for (std::size_t t = 0; t < 8; ++t) {
+        ASSERT_EQ(s.tokens[t], files.inputs.data[row + t]);
+        const std::int64_t label = files.labels.data[row + t];
+        EXPECT_EQ(s.role[t], static_cast<int>(label >= 0 ? Role::ask : Role::pad));
+        if (label < 0) continue;
+        ASSERT_EQ(s.target[q], label);
+        ASSERT_EQ(s.query_position[q], static_cast<int>(t) + 1);
+        ++q;
+      }
+      ASSERT_TRUE(q == 7 || q == 3);
+      for (; q < 7; ++q) ASSERT_EQ(s.target[q], -1);
+    }
+  }
+}
+
+TEST_F(Tokens, AnEpochHasEachSequenceOnceInAnOrderOfItsOwn) {
+  ExampleTokens files = example_tokens(3, 50, 8);
+  for (std::size_t n = 0; n < 50; ++n)
+    files.inputs.data[n * 8] = static_cast<std::int64_t>(n);  // a name of its own
+  put("train", files);
+  const auto given = task();
+  EXPECT_EQ(given->sequences(Split::train), 50);
+  SequenceBuffer buffer(*given, Split::train, 0, false);
+  std::set<std::vector<int>> orders;
+  for (const std::uint64_t seed : {1, 2})
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int> order;
+      for (std::uint64_t i = 0; i < 50; ++i) order.push_back(buffer.draw(seed, epoch * 50 + i).tokens[0]);
+      orders.insert(order);
+      std::sort(order.begin(), order.end());
+      for (int i = 0; i < 50; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+    }
+  EXPECT_EQ(orders.size(), 6u);
+}
+
+TEST_F(Tokens, BothLayoutsAndAllWidthsAreTheSameContent) {
+  const std::string content = TokenData(folder_.path()).content();
+  const ExampleTokens files = example_tokens(7, 20, 8);
+  const testing::ExampleFolder other;
+  for (const char* split : splits) {
+    NpyArray<std::int32_t> tokens{{20, 8}, {files.inputs.data.begin(), files.inputs.data.end()}};
+    NpyArray<std::int64_t> positions{{20, 9}, {}}, targets{{20, 9}, {}};
+    for (std::size_t n = 0; n < 20; ++n)
+      for (std::size_t t = 0; t < 9; ++t) {
+        const std::int64_t label = t < 8 ? files.labels.data[n * 8 + t] : -1;
+        positions.data.push_back(label < 0 ? -1 : static_cast<std::int64_t>(t));
+        targets.data.push_back(label < 0 ? -1 : label);
+      }
+    write_npy(other.path() + "/" + split + "_tokens.npy", tokens);
+    write_npy(other.path() + "/" + split + "_positions.npy", positions);
+    write_npy(other.path() + "/" + split + "_targets.npy", targets);
+  }
+  EXPECT_EQ(TokenData(other.path()).content(), content);
+  std::set<std::string> contents = {content};
+  for (const char* split : splits)
+    for (auto array : {&ExampleTokens::inputs, &ExampleTokens::labels}) {
+      ExampleTokens changed = files;
+      auto& number = (changed.*array).data[9];
+      number = number == 1 ? 2 : 1;
+      put(split, changed);
+      EXPECT_TRUE(contents.insert(TokenData(folder_.path()).content()).second) << split;
+      put(split, files);
+    }
+  write_npy<std::int64_t>(file("eval_segment.npy"), {{20}, std::vector<std::int64_t>(20, 3)});
+  write_npy<std::int64_t>(file("test_segment.npy"), {{20}, std::vector<std::int64_t>(20, 3)});
+  EXPECT_TRUE(contents.insert(TokenData(folder_.path()).content()).second);
+}
+
+TEST_F(Tokens, IntegersOfEveryWidthAreMapped) {
+  const auto write = [&](const char* type, const std::string& data, std::int64_t count, int padding) {
+    std::string header = "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" +
+                         std::to_string(count) + ",), }" +
+                         std::string(static_cast<std::size_t>(padding), ' ') + "\n";
+    std::ofstream out(file("numbers.npy"), std::ios::binary);
+    out << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size() & 0xff)
+        << static_cast<char>(header.size() >> 8) << header << data;
+  };
+  const auto expect = [&]<class Integer>(const char* type, std::vector<Integer> numbers) {
+    for (int padding = 0; padding < 8; ++padding) {  // wherever they begin
+      write(type, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Integer)},
+            std::ssize(numbers), padding);
+      const MappedIntegers array(file("numbers.npy"));
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        EXPECT_EQ(array.numbers()[static_cast<std::int64_t>(i)], static_cast<std::int64_t>(numbers[i]))
+            << type;
+    }
+  };
+  expect("|i1", std::vector<std::int8_t>{-100, 5, 127});
+  expect("|u1", std::vector<std::uint8_t>{0, 200});
+  expect("<i2", std::vector<std::int16_t>{-100, 30000});
+  expect("<u2", std::vector<std::uint16_t>{60000, 1});
+  expect("<i4", std::vector<std::int32_t>{-1, 1 << 30});
+  expect("<u4", std::vector<std::uint32_t>{3000000000u, 1});
+  expect("<i8", std::vector<std::int64_t>{-1, std::int64_t{1} << 40});
+  expect("<u8", std::vector<std::uint64_t>{7, 1});
+}
+
+TEST_F(Tokens, SegmentsAreTheRowsOfAKind) {
+  NpyArray<std::int64_t> eval{{20}, {}}, test{{20}, {}};
+  for (std::int64_t n = 0; n < 20; ++n)
+    eval.data.push_back(n % 3 == 0 ? 8 : 64), test.data.push_back(n < 5 ? 64 : 8);
+  write_npy(file("eval_segment.npy"), eval);
+  write_npy(file("test_segment.npy"), test);
+  const auto given = task();
+  EXPECT_TRUE(given->segments(Split::train).empty());
+  const auto files = example_tokens(7, 20, 8);
+  for (const auto& [split, kinds] : {std::pair{Split::eval, &eval}, {Split::test, &test}}) {
+    const auto parts = given->segments(split);
+    ASSERT_EQ(parts.size(), 2u);
+    EXPECT_EQ(parts[0].name, "segment=8");
+    EXPECT_EQ(parts[1].name, "segment=64");
+    for (const TaskSegment& part : parts) {
+      const std::int64_t kind = part.name == "segment=8" ? 8 : 64;
+      EXPECT_EQ(part.sequences, std::count(kinds->data.begin(), kinds->data.end(), kind));
+      SequenceBuffer buffer(*part.task, split);
+      std::uint64_t n = 0;
+      for (std::size_t row = 0; row < 20; ++row) {
+        if (kinds->data[row] != kind) continue;
+        const SequenceView s = buffer.draw(0, n++);
+        EXPECT_TRUE(std::equal(s.tokens, s.tokens + 8,
+                               files.inputs.data.begin() + static_cast<std::ptrdiff_t>(row) * 8));
+      }
+    }
+  }
+  test.data.assign(20, 8);
+  write_npy(file("test_segment.npy"), test);
+  EXPECT_NE(refusal().find("segment 64 is in eval and not in test; both need every segment"),
+            std::string::npos);
+}
+
+TEST_F(Tokens, SizesFollowFromTheFilesAndBaselinesAreCounted) {
+  const TaskKind& kind = *find_task("tokens");
+  const Options options = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  EXPECT_EQ(options.get_int("task.vocabulary"), 7);
+  EXPECT_EQ(options.get_int("task.answers"), 7);
+  EXPECT_EQ(options.get_int("task.load"), 8);
+  EXPECT_EQ(kind.make(options)->shape(Split::train), (SequenceShape{8, 1, 7}));
+  EXPECT_EQ(task({{"vocabulary", whole(30)}})->vocabulary().values, 30);
+  EXPECT_EQ(task({{"answers", whole(5)}})->vocabulary().values, 5);
+  EXPECT_THROW(task({{"answers", whole(4)}}), OptionError);
+  EXPECT_THROW(task({{"vocabulary", whole(6)}}), OptionError);
+  const auto numbers = task()->baselines();
+  EXPECT_DOUBLE_EQ(numbers.at("chance_accuracy"), 1.0 / 5);
+  const ExampleTokens files = example_tokens(7, 20, 8);
+  std::vector<int> counts(5);
+  double labels = 0, recent = 0;
+  for (std::size_t i = 0; i < files.labels.data.size(); ++i)
+    if (const std::int64_t label = files.labels.data[i]; label >= 0)
+      ++counts[static_cast<std::size_t>(label)], ++labels, recent += label == files.inputs.data[i];
+  EXPECT_NEAR(numbers.at("baseline_most_common_accuracy"),
+              *std::max_element(counts.begin(), counts.end()) / labels, 1e-12);
+  EXPECT_NEAR(numbers.at("baseline_most_recent_accuracy"), recent / labels, 1e-12);
+}
+
+TEST_F(Tokens, ChangedFilesAreSeenByTheSameProcess) {
+  const TaskKind& kind = *find_task("tokens");
+  const Options before = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  EXPECT_EQ(TokenData::of(folder_.path()), TokenData::of(folder_.path()));  // read once
+  put("test", example_tokens(8, 30, 8));
+  const Options after = testing::resolved_options(kind, {{"folder", folder_.path()}});
+  EXPECT_NE(before.get_string("task.content"), after.get_string("task.content"));
+  EXPECT_THROW(kind.make(before), OptionError);
+}
+
+TEST_F(Tokens, WhatIsWrongIsNamedWithItsFileAndPlace) {
+  const ExampleTokens good = example_tokens(7, 20, 8);
+  std::filesystem::remove(file("eval_inputs.npy"));
+  EXPECT_NE(refusal().find("holds no eval_inputs.npy, eval_tokens.npy or eval/tokens.npy"), std::string::npos)
+      << refusal();
+  put_all();
+  std::filesystem::remove(file("test_labels.npy"));
+  EXPECT_NE(refusal().find("holds no test_labels.npy"), std::string::npos) << refusal();
+  put_all();
+  write_npy<double>(file("train_labels.npy"), {{20, 8}, std::vector<double>(160, 1)});
+  expect_refused("train_labels.npy", "'<f8', not whole numbers; save array.astype('int64')");
+  std::ofstream(file("train_labels.npy")) << "no array";
+  expect_refused("train_labels.npy", "is not an .npy file");
+  ExampleTokens bad = good;
+  bad.inputs.shape = {160};
+  put("train", bad);
+  expect_refused("train_inputs.npy", "has the shape [160]; it must be [N,T] (N sequences of T tokens)");
+  bad = good, bad.labels.shape = {16, 10};
+  put("eval", bad);
+  expect_refused("eval_labels.npy", "has the shape [16, 10]; labels stand beside the tokens");
+  bad = good, bad.inputs.data[9] = -1;
+  put("eval", bad);
+  expect_refused("eval_inputs.npy", "holds -1 at [1, 1]; a token must lie in 0 .. 16777215");
+  bad = good, bad.labels.data[10] = -2;
+  put("test", bad);
+  expect_refused("test_labels.npy",
+                 "holds -2 at [1, 2]; an answer must lie in 0 .. 16777215 (-100 or -1: none)");
+  bad = good, std::fill_n(bad.labels.data.begin() + 16, 8, -100);
+  put("train", bad);
+  expect_refused("train_labels.npy", "sequence 2 asks nothing");
+  for (const auto& [second, why] :
+       {std::pair<std::int64_t, const char*>{2, "holds 2 at [0, 1] after 2; positions"},
+        {8, "holds 8 at [0, 1]; the token at which an answer is due must lie in 0 .. 7"}}) {
+    write_npy<std::int64_t>(file("eval_positions.npy"), {{20, 2}, std::vector<std::int64_t>(40, second)});
+    std::vector<std::int64_t> positions;
+    for (int n = 0; n < 20; ++n) positions.insert(positions.end(), {2, second});
+    write_npy<std::int64_t>(file("eval_positions.npy"), {{20, 2}, positions});
+    write_npy<std::int64_t>(file("eval_targets.npy"), {{20, 2}, std::vector<std::int64_t>(40, 1)});
+    EXPECT_NE(refusal().find(why), std::string::npos) << refusal();
+    std::filesystem::remove(file("eval_positions.npy"));
+    std::filesystem::remove(file("eval_targets.npy"));
+  }
+  EXPECT_EQ(refusal(), "read");
+}
+
+TEST_F(Tokens, ASampleOfAnotherKindSaysWhoReadsIt) {
+  std::filesystem::remove(file("train_inputs.npy"));
+  std::filesystem::create_directories(file("train"));
+  write_npy<std::int64_t>(file("train/keys.npy"), {{1, 1}, {0}});
+  EXPECT_NE(refusal().find("task file reads those"), std::string::npos) << refusal();
+}
+
+}  // namespace
+}  // namespace crosstalk
