@@ -32,7 +32,7 @@ except ImportError as _error:
     raise ImportError(f"{_error}: OpenMP's library is missing; apt install libgomp1, or import torch first") from None
 
 from ._core import ConfigError, DeviceError, OptionError, OutOfMemory, StoreError
-from .memories import Description, apply, describe, memories, release, set_threads
+from .memories import Description, _limit_threads, apply, describe, memories, release, set_threads
 from .studies import Plan, Result, plan, run, table
 from .stores import read, weights
 from .tasks import Batch, Task, task, tasks
@@ -80,11 +80,5 @@ def __getattr__(name: str) -> object:
     raise AttributeError(f"module 'crosstalk' has no attribute {name!r}")
 
 
-def _one_thread() -> None:
-    # A child forked after its parent had used OpenMP's threads hangs where it asks for more than one.
-    from . import memories as module
-
-    module._limit_threads()
-
-
-_os.register_at_fork(after_in_child=_one_thread)
+# A child forked after its parent had used OpenMP's threads hangs where it asks for more than one.
+_os.register_at_fork(after_in_child=_limit_threads)

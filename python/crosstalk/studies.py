@@ -215,6 +215,11 @@ def table(kind: str, paths: Any, *, best: Any = None, by: Any = None, where: Any
         words += ["--metric", metric]
     rows = list(csv.reader(io.StringIO(_call([*words, "--format", "csv"]))))
     frame = pandas.DataFrame(rows[1:], columns=rows[0])
+    for name in frame:
+        try:
+            frame[name] = pandas.to_numeric(frame[name])
+        except ValueError:
+            pass  # a column of texts
     frame.attrs["latex"] = _call([*words, "--format", "latex"])
     frame.attrs["call"] = shlex.join(["crosstalk", *words])
     return frame
