@@ -163,7 +163,7 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     return is_foreign(run.config) && state_of(run, before) == "missing";
   });
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size()) - foreign;
-  if (foreign > 0)
+  if (foreign > 0 && !arguments.has("quiet"))
     print_note(console, fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
                                     "crosstalk train {} --out {}",
                                     plural(foreign, "run"), shell_quote(arguments.positional.at(0)),

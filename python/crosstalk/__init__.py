@@ -36,6 +36,7 @@ from .memories import Description, _limit_threads, apply, describe, memories, re
 from .studies import Plan, Result, plan, run, table
 from .stores import read, weights
 from .tasks import Batch, Task, task, tasks
+from . import sources, stores, studies
 
 __version__: str = _core.version
 
@@ -63,6 +64,7 @@ __all__ = [
     "task",
     "tasks",
     "train",
+    "verify",
     "weights",
 ]
 
@@ -73,6 +75,10 @@ def __getattr__(name: str) -> object:
         from .training import train
 
         return train
+    if name == "verify":
+        from .verifying import verify
+
+        return verify
     if name == "plot":
         from .plots import plot
 
