@@ -145,7 +145,8 @@ std::vector<int> state_dims(const Memory& memory, const ApplySizes& sizes, const
   std::vector<int> shape = dims;
   if (state == "z" || state == "n") shape = {dims[0], dims[1], dims[3]};  // a row of the state, [B,H,K]
   if (state == "m") shape = {dims[0], dims[2]};                           // a number, [B,H]
-  for (const ApplyInput& input : apply_inputs(memory, sizes))  // as its start, unless a map has made keys wider
+  for (const ApplyInput& input :
+       apply_inputs(memory, sizes))  // as its start, unless a map has made keys wider
     if (input.name == start_name(state) && size(input.dims) == size(dims)) shape = input.dims;
   return shape;
 }

@@ -155,8 +155,9 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     return found != before.records.end() && again.count(id) == 0 &&
            (which == Which::missing || found->second.status != RunStatus::failed);
   });
-  const bool all = which == Which::missing && before.records.empty() &&
-                   std::none_of(named.begin(), named.end(), [](const Run& run) { return is_foreign(run.config); });
+  const bool all =
+      which == Which::missing && before.records.empty() &&
+      std::none_of(named.begin(), named.end(), [](const Run& run) { return is_foreign(run.config); });
   const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
   const std::vector<Run>& runs = all ? named : selected;
   const auto foreign = std::count_if(named.begin(), named.end(), [&](const Run& run) {
@@ -164,10 +165,11 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   });
   const auto recorded = static_cast<std::int64_t>(named.size() - runs.size()) - foreign;
   if (foreign > 0 && !arguments.has("quiet"))
-    print_note(console, fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
-                                    "crosstalk train {} --out {}",
-                                    plural(foreign, "run"), shell_quote(arguments.positional.at(0)),
-                                    shell_quote(store.string())));
+    print_note(console,
+               fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
+                           "crosstalk train {} --out {}",
+                           plural(foreign, "run"), shell_quote(arguments.positional.at(0)),
+                           shell_quote(store.string())));
 
   SessionResult result;
   options.started = start;

@@ -49,7 +49,8 @@ Schema registries() {
       return LawRefusal{error->step, error->column, error->what()};
     };
   }
-  schema.memories.push_back({.name = kForeignMemory, .options = foreign_options(), .resolve = resolve_foreign});
+  schema.memories.push_back(
+      {.name = kForeignMemory, .options = foreign_options(), .resolve = resolve_foreign});
   schema.model = model_options();
   schema.train = train_options();
   schema.eval = eval_options();

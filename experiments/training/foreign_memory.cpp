@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
-#define XXH_VECTOR \
-  0  // scalar: sources are short, and g++ 12 warns about its own AVX-512 headers
+#define XXH_VECTOR 0  // scalar: sources are short, and g++ 12 warns about its own AVX-512 headers
 #include <xxhash.h>
 
 #include <sstream>
@@ -22,7 +21,8 @@ std::string text_of(const std::string& path, const char* key) {
   try {
     return read_file(FileSystem::real(), path, kMostBytes);
   } catch (const StoreError& error) {
-    throw OptionError(key, fmt::format("{} (a path from the folder in which crosstalk is called)", error.what()));
+    throw OptionError(key,
+                      fmt::format("{} (a path from the folder in which crosstalk is called)", error.what()));
   }
 }
 
@@ -64,18 +64,20 @@ void resolve_foreign(Options& options) {
   }
   const auto colon = source.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == source.size())
-    throw OptionError("memory.source",
-                      fmt::format("memory.source = \"{}\" must be FILE:CLASS, for example \"mine.py:Mine\"", source));
+    throw OptionError(
+        "memory.source",
+        fmt::format("memory.source = \"{}\" must be FILE:CLASS, for example \"mine.py:Mine\"", source));
   std::vector<std::string> texts = {text_of(source.substr(0, colon), "memory.source")};
   std::istringstream files(options.get_string("memory.files"));
   for (std::string file; files >> file;) texts.push_back(text_of(file, "memory.files"));
   texts.push_back(source.substr(colon + 1));  // another class of the same file is another model
   const std::string digest = source_digest(texts);
   if (!given.empty() && given != digest)
-    throw OptionError("memory.digest",
-                      fmt::format("the files of memory.source hold another text (digest {}) than this run's ({}): bring "
-                                  "that back, or leave out memory.digest, which makes runs of their own",
-                                  digest, given));
+    throw OptionError(
+        "memory.digest",
+        fmt::format("the files of memory.source hold another text (digest {}) than this run's ({}): bring "
+                    "that back, or leave out memory.digest, which makes runs of their own",
+                    digest, given));
   options.set("memory.digest", digest);
 }
 

@@ -66,9 +66,9 @@ std::vector<int> tested_lengths(const Options& config) {
   return factors;
 }
 
-void add_length(Record& record, const Options& config, const Task& task, int factor, const EvalSummary& summary,
-                const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
-                const std::vector<QueryFacts>& facts) {
+void add_length(Record& record, const Options& config, const Task& task, int factor,
+                const EvalSummary& summary, const std::vector<ExamPart>& parts,
+                const std::vector<QueryResults>& results, const std::vector<QueryFacts>& facts) {
   const bool by_length = !length_factors(config.get_string("eval.length_factors")).empty(),
              by_operations = config.has("task.operations"), is_mixture = !parts[0].name.empty();
   const auto point = [&](const char* name, double y) {
@@ -90,8 +90,9 @@ void add_length(Record& record, const Options& config, const Task& task, int fac
   }
 }
 
-void add_token_test(Record& record, const Task& task, const EvalSummary& test, const std::vector<ExamPart>& parts,
-                    const std::vector<QueryResults>& results, const std::vector<QueryFacts>& facts) {
+void add_token_test(Record& record, const Task& task, const EvalSummary& test,
+                    const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
+                    const std::vector<QueryFacts>& facts) {
   record.metrics["test_exact"] = test.exact;
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;

@@ -27,7 +27,8 @@ class Plan {
  public:
   virtual ~Plan() = default;
   virtual nb::object input(const std::string& name, nb::handle owner) = 0;
-  virtual nb::object gradient(const std::string& name, nb::handle owner) = 0;  ///< None: o does not depend on it
+  virtual nb::object gradient(const std::string& name,
+                              nb::handle owner) = 0;  ///< None: o does not depend on it
   virtual nb::object output(nb::handle owner) = 0;
   virtual nb::object cotangent(nb::handle owner) = 0;
   virtual nb::dict states(nb::handle owner) = 0;
@@ -40,7 +41,9 @@ class PlanOf : public Plan {
  public:
   PlanOf(const Memory& memory, const Options& options, const ApplySizes& sizes,
          const std::vector<std::string>& present, bool backward, Precision products)
-      : memory_(memory), sizes_(sizes), model_(memory, options, sizes, present, Device::cpu, backward, products) {
+      : memory_(memory),
+        sizes_(sizes),
+        model_(memory, options, sizes, present, Device::cpu, backward, products) {
     for (const ApplyInput& input : apply_inputs(memory, sizes)) shapes_[input.name] = input.dims;
   }
   nb::object input(const std::string& name, nb::handle owner) override {
@@ -75,7 +78,8 @@ class PlanOf : public Plan {
   std::vector<int> read_dims() const { return {sizes_.B, sizes_.T, sizes_.H, sizes_.V}; }
   static nb::object show(const Tensor<Real>& tensor, const std::vector<int>& dims, nb::handle owner) {
     const std::vector<std::size_t> shape(dims.begin(), dims.end());
-    return nb::cast(nb::ndarray<nb::numpy, Real, nb::c_contig>(tensor.at(0), shape.size(), shape.data(), owner));
+    return nb::cast(
+        nb::ndarray<nb::numpy, Real, nb::c_contig>(tensor.at(0), shape.size(), shape.data(), owner));
   }
   const Memory& memory_;
   const ApplySizes sizes_;
@@ -95,7 +99,8 @@ class Pool {
   }
   std::unique_ptr<Plan> take(const std::string& key) {
     const std::lock_guard lock(mutex_);
-    const auto at = std::find_if(idle_.begin(), idle_.end(), [&](const auto& one) { return one.first == key; });
+    const auto at =
+        std::find_if(idle_.begin(), idle_.end(), [&](const auto& one) { return one.first == key; });
     if (at == idle_.end()) return nullptr;
     std::unique_ptr<Plan> plan = std::move(at->second);
     idle_.erase(at);
@@ -173,7 +178,8 @@ class Call {
       if (forms.size() > 1) settings["form"] = form;
     }
     const ApplySizes with = sizes_of(memory, sizes, settings);
-    key_ = fmt::format("{} {} {} {} {}", name, fmt::join(sizes, " "), precision, backward, fmt::join(present, " "));
+    key_ = fmt::format("{} {} {} {} {}", name, fmt::join(sizes, " "), precision, backward,
+                       fmt::join(present, " "));
     for (const auto& [option, value] : settings) key_ += fmt::format(" {}={}", option, to_text(value));
     plan_ = Pool::instance().take(key_);
     if (plan_) return;
@@ -243,17 +249,23 @@ void bind_apply(nb::module_& m) {
     return nb::make_tuple(plans, bytes);
   });
   nb::class_<Call>(m, "Call")
-      .def(nb::init<const std::string&, const std::vector<int>&, const std::vector<std::string>&, const nb::dict&,
-                    const std::string&, const std::string&, bool>(),
+      .def(nb::init<const std::string&, const std::vector<int>&, const std::vector<std::string>&,
+                    const nb::dict&, const std::string&, const std::string&, bool>(),
            "memory"_a, "sizes"_a, "present"_a, "options"_a, "form"_a, "precision"_a, "backward"_a)
-      .def("input", [](nb::handle self, const std::string& n) { return call_of(self).plan().input(n, self); }, "name"_a)
-      .def("gradient", [](nb::handle self, const std::string& n) { return call_of(self).plan().gradient(n, self); },
-           "name"_a)
+      .def(
+          "input", [](nb::handle self, const std::string& n) { return call_of(self).plan().input(n, self); },
+          "name"_a)
+      .def(
+          "gradient",
+          [](nb::handle self, const std::string& n) { return call_of(self).plan().gradient(n, self); },
+          "name"_a)
       .def("output", [](nb::handle self) { return call_of(self).plan().output(self); })
       .def("cotangent", [](nb::handle self) { return call_of(self).plan().cotangent(self); })
       .def("states", [](nb::handle self) { return call_of(self).plan().states(self); })
-      .def("forward", [](Call& call, int threads) { call.pass(threads, false); }, "threads"_a)
-      .def("backward", [](Call& call, int threads) { call.pass(threads, true); }, "threads"_a)
+      .def(
+          "forward", [](Call& call, int threads) { call.pass(threads, false); }, "threads"_a)
+      .def(
+          "backward", [](Call& call, int threads) { call.pass(threads, true); }, "threads"_a)
       .def_prop_ro("bytes", [](const Call& call) { return call.plan().bytes(); });
 }
 

@@ -15,6 +15,7 @@
 #include "experiments/training/record_of.h"
 #include "experiments/training/rhythm.h"
 #include "experiments/training/test_reader.h"
+#include "kernels/base/narrow.h"
 #include "python/core/stream.h"
 #include "results/claims.h"
 #include "results/record_io.h"
@@ -34,8 +35,10 @@ std::vector<QueryResults> results_of(const std::vector<std::pair<Losses, Hits>>&
   for (const auto& [loss, hit] : read) {
     if (loss.ndim() != 2 || hit.ndim() != 2 || loss.shape(0) != hit.shape(0) || loss.shape(1) != hit.shape(1))
       throw nb::value_error("losses and hits are [sequences,Q] each");
-    all.push_back({static_cast<int>(loss.shape(0)), static_cast<int>(loss.shape(1)),
-                   {loss.data(), loss.data() + loss.size()}, {hit.data(), hit.data() + hit.size()}});
+    all.push_back({static_cast<int>(loss.shape(0)),
+                   static_cast<int>(loss.shape(1)),
+                   {loss.data(), loss.data() + loss.size()},
+                   {hit.data(), hit.data() + hit.size()}});
   }
   return all;
 }
@@ -97,7 +100,8 @@ class Course {
   std::vector<int> lengths() const { return tested_lengths(run_.config); }
 
   /// Takes an evaluation into account that stands `steps` steps after the last: "on", "promoted", "done" or "diverged".
-  std::string evaluated(std::int64_t steps, const std::vector<std::pair<Losses, Hits>>& read, double train_loss) {
+  std::string evaluated(std::int64_t steps, const std::vector<std::pair<Losses, Hits>>& read,
+                        double train_loss) {
     slot_.steps += steps;
     slot_.evaluated(summary(parts_of(*stage_task(), "eval"), results_of(read)));
     if (steps > 0) slot_.add_point("train_loss", train_loss);
@@ -166,9 +170,12 @@ class Course {
     json curves = json::object();
     for (const auto& [name, series] : slot_.curves) curves[name] = {series.x, series.y};
     const auto number = [](double x) { return std::isfinite(x) ? json(x) : json(nullptr); };
-    return json{{"steps", slot_.steps}, {"strikes", slot_.strikes}, {"best", number(slot_.best)},
+    return json{{"steps", slot_.steps},
+                {"strikes", slot_.strikes},
+                {"best", number(slot_.best)},
                 {"last", {number(slot_.last.loss), number(slot_.last.accuracy), number(slot_.last.exact)}},
-                {"curves", curves}, {"promotions", slot_.promotions}}
+                {"curves", curves},
+                {"promotions", slot_.promotions}}
         .dump();
   }
   void restore(const std::string& text) {
@@ -189,15 +196,16 @@ class Course {
  private:
   Shared stage_task() const { return is_last_stage() ? task_ : stages_[slot_.promotions.size()].task; }
   void enter_stage() {
-    epoch_ = std::make_unique<Epoch>(*stage_task(), static_cast<int>(run_.config.get_int("train.batch")));
+    epoch_ = std::make_unique<Epoch>(*stage_task(), narrow<int>(run_.config, "train.batch"));
     schedule_ = schedule_of(run_.config, epoch_->steps());
     rhythm_ = std::make_unique<Rhythm>(run_.config, *epoch_);
   }
   std::vector<ExamPart> parts_of(const Task& task, const std::string& split) const {
-    return exam_parts(task, split_of(split), static_cast<int>(run_.config.get_int("eval.sequences")));
+    return exam_parts(task, split_of(split), narrow<int>(run_.config, "eval.sequences"));
   }
   static EvalSummary summary(const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results) {
-    if (parts.size() != results.size()) throw nb::value_error("there must be losses of every part of the exam");
+    if (parts.size() != results.size())
+      throw nb::value_error("there must be losses of every part of the exam");
     return parts[0].name.empty() ? summarise(results[0]) : summarise_mixture(results);
   }
   Shared lengthened(int factor) {
@@ -230,8 +238,9 @@ class Store {
   }
   void keep_study(const std::string& name, const std::string& text) { writer_.keep_study(name, text); }
   /// (label, title, ids of its runs) of each label, as the study's latest version.
-  void keep_labels(const std::string& study, const std::string& title,
-                   const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>& labels) {
+  void keep_labels(
+      const std::string& study, const std::string& title,
+      const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>& labels) {
     Asked asked;
     asked.study = study, asked.title = title;
     for (const auto& [label, shown, runs] : labels) asked.labels.push_back({label, shown, runs});
@@ -289,12 +298,15 @@ void bind_course(nb::module_& m) {
   m.def("foreign_records", &foreign_records, "store"_a);
   m.def("same_records", &same_records, "a"_a, "b"_a);
   m.def("source_digest", &source_digest, "texts"_a);
-  m.def("process_provenance", [](const std::string& command, const std::string& device, int threads) {
-    return program::process_provenance(command, device, threads).dump();
-  }, "command"_a, "device"_a, "threads"_a);
+  m.def(
+      "process_provenance",
+      [](const std::string& command, const std::string& device, int threads) {
+        return program::process_provenance(command, device, threads).dump();
+      },
+      "command"_a, "device"_a, "threads"_a);
   nb::class_<Course>(m, "Course")
-      .def(nb::init<const std::string&, const std::string&, std::int64_t, const nb::dict&>(), "id"_a, "label"_a,
-           "seed"_a, "config"_a)
+      .def(nb::init<const std::string&, const std::string&, std::int64_t, const nb::dict&>(), "id"_a,
+           "label"_a, "seed"_a, "config"_a)
       .def_prop_ro("id", &Course::id)
       .def_prop_ro("steps", &Course::steps)
       .def_prop_ro("has_stages", &Course::has_stages)
@@ -315,8 +327,10 @@ void bind_course(nb::module_& m) {
       .def("whole_task", &Course::whole_task, "read"_a)
       .def("tested", &Course::tested, "factor"_a, "read"_a)
       .def("failed", &Course::failed, "study"_a, "message"_a)
-      .def("record", [](Course& course, const std::string& provenance) { return to_line(course.record(provenance)); },
-           "provenance"_a)
+      .def(
+          "record",
+          [](Course& course, const std::string& provenance) { return to_line(course.record(provenance)); },
+          "provenance"_a)
       .def("state", &Course::state)
       .def("restore", &Course::restore, "text"_a);
   nb::class_<Store>(m, "Store")

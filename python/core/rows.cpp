@@ -43,9 +43,11 @@ class Column {
                       : value.is_number_integer() ? Type::integer
                       : value.is_number()         ? Type::number
                                                   : Type::text;
-    if (type_ == Type::none) type_ = type;
+    if (type_ == Type::none)
+      type_ = type;
     else if (type != type_)
-      widen((type == Type::integer && type_ == Type::number) || (type == Type::number && type_ == Type::integer)
+      widen((type == Type::integer && type_ == Type::number) ||
+                    (type == Type::number && type_ == Type::integer)
                 ? Type::number
                 : Type::text);
     fill(row);
@@ -100,11 +102,14 @@ class Column {
     if (type == type_) return;
     for (std::size_t i = 0; i < there_.size(); ++i) {
       const double number = type_ == Type::number ? numbers_[i] : 0;
-      if (type == Type::number) numbers_.push_back(there_[i] ? static_cast<double>(integers_[i]) : std::nan(""));
-      else if (!there_[i]) texts_.skip();
-      else texts_.add(type_ == Type::boolean ? json(integers_[i] != 0).dump()
-                      : type_ == Type::number ? json(number).dump()
-                                              : json(integers_[i]).dump());
+      if (type == Type::number)
+        numbers_.push_back(there_[i] ? static_cast<double>(integers_[i]) : std::nan(""));
+      else if (!there_[i])
+        texts_.skip();
+      else
+        texts_.add(type_ == Type::boolean  ? json(integers_[i] != 0).dump()
+                   : type_ == Type::number ? json(number).dump()
+                                           : json(integers_[i]).dump());
     }
     if (type_ == Type::number) numbers_.clear();
     integers_.clear();
@@ -136,7 +141,8 @@ struct Request {
 
 /// (columns in the order of `crosstalk export`, rows, warnings).
 nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<std::string>& where,
-                     const std::vector<std::string>& set, const std::optional<std::string>& store, bool provenance) {
+                     const std::vector<std::string>& set, const std::optional<std::string>& store,
+                     bool provenance) {
   Request request(names, where, set, store);
   std::size_t rows = 0;
   std::map<std::string, Column> config, metrics, origin;
@@ -165,10 +171,12 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
         for (const auto& [name, value] : record.config.items()) config[name].add(rows, value);
       d_dot.add(rows, json(record.d_dot)), state_size.add(rows, json(record.state_size));
       steps.add(rows, json(record.steps));
-      loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss), accuracy.add(rows, record.eval_accuracy);
+      loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss),
+          accuracy.add(rows, record.eval_accuracy);
       for (const auto& [name, value] : record.metrics) metrics[name].add(rows, value);
       if (provenance && record.provenance.is_object())
-        for (const auto& [name, value] : record.provenance.items()) origin["provenance." + name].add(rows, value);
+        for (const auto& [name, value] : record.provenance.items())
+          origin["provenance." + name].add(rows, value);
       ++rows;
     }
   }
@@ -219,7 +227,9 @@ nb::tuple curves_of(const std::vector<std::string>& names, const std::vector<std
     return nb::make_tuple("float", array_of(std::move(values)), array_of(std::vector<std::uint8_t>(there)));
   };
   nb::list all;
-  const auto add = [&](const char* name, nb::object column) { all.append(nb::make_tuple(name, std::move(column))); };
+  const auto add = [&](const char* name, nb::object column) {
+    all.append(nb::make_tuple(name, std::move(column)));
+  };
   add("id", id.take()), add("label", label.take());
   add("seed", nb::make_tuple("int", array_of(std::move(seed)), array_of(std::vector<std::uint8_t>(there))));
   add("step", number(std::move(step))), add("metric", metric.take()), add("value", number(std::move(value)));

@@ -31,9 +31,9 @@ class Stream {
   /// (steps of an epoch, [(first step, steps) of each part]); 0 and one part where the sequences have no end.
   nb::tuple epoch(int batch) const;
   /// Sequences first .. first + B - 1 of a split for each of the seeds: tokens [R,B,T,C]; query, position, target [R,B,Q].
-  void draw(const std::string& split, const std::vector<std::uint64_t>& seeds, std::int64_t first, int max_queries,
-            int threads, const Integers& tokens, const Integers& query, const Integers& position,
-            const Integers& target) const;
+  void draw(const std::string& split, const std::vector<std::uint64_t>& seeds, std::int64_t first,
+            int max_queries, int threads, const Integers& tokens, const Integers& query,
+            const Integers& position, const Integers& target) const;
 
  private:
   std::shared_ptr<const Task> task_;

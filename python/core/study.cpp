@@ -16,7 +16,8 @@ nb::dict study_of(const std::string& path, const std::vector<std::string>& set) 
     return program::study_named(path, {.set = set});
   }();
   nb::dict all;
-  all["name"] = study.name, all["title"] = study.title, all["text"] = study.text, all["product"] = study.product;
+  all["name"] = study.name, all["title"] = study.title, all["text"] = study.text,
+  all["product"] = study.product;
   nb::list labels, runs;
   for (const StudyLabel& label : study.labels) labels.append(nb::make_tuple(label.label, label.title));
   for (const Run& run : study.runs) {
@@ -34,7 +35,8 @@ nb::dict study_of(const std::string& path, const std::vector<std::string>& set) 
 
 void bind_study(nb::module_& m) {
   m.def("study", &study_of, "path"_a, "set"_a);
-  m.def("run_id", [](const nb::dict& config) { return run_id(options_of(config)); }, "config"_a);
+  m.def(
+      "run_id", [](const nb::dict& config) { return run_id(options_of(config)); }, "config"_a);
 }
 
 }  // namespace crosstalk::python

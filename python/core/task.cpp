@@ -15,14 +15,16 @@ namespace {
 
 Tensor<std::int32_t> rows(std::int32_t* data, std::int64_t R, std::int64_t row) {
   Tensor<std::int32_t> t;
-  t.data = data, t.R = static_cast<int>(R), t.replica_stride = row, t.rank = 1, t.dims[0] = static_cast<int>(row);
+  t.data = data, t.R = static_cast<int>(R), t.replica_stride = row, t.rank = 1,
+  t.dims[0] = static_cast<int>(row);
   return t;
 }
 
 std::shared_ptr<const Task> made(const std::string& name, const nb::dict& given) {
   const TaskKind& kind = named_task(name);
   Options options;
-  for (const auto& [key, value] : checked(given, kind.options, "task", name)) options.set("task." + key, value);
+  for (const auto& [key, value] : checked(given, kind.options, "task", name))
+    options.set("task." + key, value);
   options.set("task.name", name);
   const nb::gil_scoped_release release;
   fill_defaults(options, "task", kind.options);
@@ -80,9 +82,9 @@ nb::tuple Stream::epoch(int batch) const {
   return nb::make_tuple(epoch.steps(), parts);
 }
 
-void Stream::draw(const std::string& split, const std::vector<std::uint64_t>& seeds, std::int64_t first, int max_queries,
-                  int threads, const Integers& tokens, const Integers& query, const Integers& position,
-          const Integers& target) const {
+void Stream::draw(const std::string& split, const std::vector<std::uint64_t>& seeds, std::int64_t first,
+                  int max_queries, int threads, const Integers& tokens, const Integers& query,
+                  const Integers& position, const Integers& target) const {
   DrawArgs a;
   a.split = split_of(split);
   a.shape = task_->shape(a.split, max_queries);
@@ -92,7 +94,8 @@ void Stream::draw(const std::string& split, const std::vector<std::uint64_t>& se
   a.B = static_cast<int>(tokens.shape(1));
   const auto bind = [&](const Integers& array, std::int64_t row, const char* what) {
     if (static_cast<std::int64_t>(array.size()) != R * a.B * row)
-      throw nb::value_error(fmt::format("{} has {} numbers; expected {}", what, array.size(), R * a.B * row).c_str());
+      throw nb::value_error(
+          fmt::format("{} has {} numbers; expected {}", what, array.size(), R * a.B * row).c_str());
     return rows(array.data(), R, a.B * row);
   };
   a.tokens = bind(tokens, static_cast<std::int64_t>(a.shape.T) * a.shape.C, "tokens");

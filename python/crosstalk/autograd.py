@@ -42,6 +42,10 @@ class _Apply(torch.autograd.Function):
         return (None, None, None, *(torch.from_numpy(gradients[n]) if n in gradients else None for n in ctx.names))
 
 
+def _tensors(all: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: torch.from_numpy(x) for name, x in all.items()}
+
+
 def apply_torch(
     memory: str,
     inputs: Mapping[str, Any],
@@ -60,8 +64,8 @@ def apply_torch(
         if cotangent.shape != o.shape:
             raise ValueError(f"d_o has shape {list(cotangent.shape)}; expected [B,T,H,V] = {list(o.shape)}")
         _check_values("d_o", cotangent)
-        as_torch = lambda all: {name: torch.from_numpy(x) for name, x in all.items()}  # noqa: E731
-        return torch.from_numpy(o), as_torch(state), as_torch(call.backward(cotangent, list(arrays)))
+        gradients = call.backward(cotangent, list(arrays))
+        return torch.from_numpy(o), _tensors(state), _tensors(gradients)
     ends: list[str] = []
     o, *states = _Apply.apply(settings, tuple(inputs), ends, *inputs.values())
     return o, dict(zip(ends, states))

@@ -98,7 +98,7 @@ def _is_torch(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def _sizes_of(memory: str, options: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> list[int]:
+def _sizes_of(memory: str, options: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> list[int]:
     """(B,T,H,K,V,N) from the shapes of q or k, and v."""
     known = {name: letters for name, _, letters, _ in _core.inputs(memory, options, [1] * 6)}
     sizes = dict.fromkeys("BTHKVN", 1)
@@ -119,7 +119,7 @@ def _sizes_of(memory: str, options: Mapping[str, Any], shapes: Mapping[str, Sequ
 
 
 def _check_shapes(
-    memory: str, options: Mapping[str, Any], sizes: list[int], shapes: Mapping[str, Sequence[int]]
+    memory: str, options: dict[str, Any], sizes: list[int], shapes: Mapping[str, Sequence[int]]
 ) -> list[str]:
     """Names and shapes of what is given; the optional inputs among it."""
     known = {n: (dims, letters, optional) for n, dims, letters, optional in _core.inputs(memory, options, sizes)}

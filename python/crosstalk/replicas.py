@@ -41,7 +41,8 @@ class _Answering(torch.nn.Module):
         self.model = model
 
     def forward(self, *x: Any) -> Any:
-        return self.model.answer(*x) if hasattr(self.model, "answer") else self.model(*x)
+        call: Any = self.model.answer if hasattr(self.model, "answer") else self.model
+        return call(*x)
 
 
 class Replicas:
@@ -54,7 +55,7 @@ class Replicas:
         double = config["train.precision"] == "fp64"
         self.autocast = config["train.precision"] == "bf16"
         models = [_Answering(m.double() if double else m).to(self.device).train() for m in models]
-        self.params, self.buffers = stack_module_state(models)  # type: ignore[arg-type]
+        self.params, self.buffers = stack_module_state(models)
         self.params = {n: p.detach().clone() for n, p in self.params.items()}
         self.trained = {n for n, p in models[0].named_parameters() if p.requires_grad}
         self.model = models[0] if not together else models[0].to("meta")

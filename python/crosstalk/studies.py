@@ -83,7 +83,8 @@ class Plan:
     @property
     def seconds(self) -> float | None:
         """What training the rest would take here, about; None where that cannot be told."""
-        return self._told["time"]["seconds"]  # type: ignore[no-any-return]
+        seconds: float | None = self._told["time"]["seconds"]
+        return seconds
 
     @property
     def runs(self) -> Any:
@@ -135,7 +136,7 @@ class _Progress:
 
             text = {"text/plain": line}
             if self.handle is None:
-                self.handle = display(text, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+                self.handle = display(text, raw=True, display_id=True)
             else:
                 self.handle.update(text, raw=True)
         else:

@@ -48,7 +48,10 @@ class Batch:
 
     def copy(self) -> Batch:
         """A batch that stays as it is when the stream goes on."""
-        new = lambda x: x.clone() if hasattr(x, "clone") else x.copy()  # noqa: E731
+
+        def new(x: Any) -> Any:
+            return x.clone() if hasattr(x, "clone") else x.copy()
+
         return dataclasses.replace(
             self, tokens=new(self.tokens), query=new(self.query), position=new(self.position), target=new(self.target)
         )
@@ -61,7 +64,7 @@ class Batch:
         if self.tokens.ndim != self.target.ndim:
             raise ValueError("labels are of tasks whose positions are single tokens; this one has channels")
         if isinstance(self.tokens, np.ndarray):
-            labels = np.full(self.tokens.shape, -100, np.int64)
+            labels: Any = np.full(self.tokens.shape, -100, np.int64)
             *row, _ = np.nonzero(self.target >= 0)
             used = self.target >= 0
             labels[(*row, self.position[used] - 1)] = self.target[used]
@@ -226,7 +229,7 @@ class _Ring:
                 if torch.device(device).type != "cpu":
                     raise _core.DeviceError(f"batches are drawn on the CPU; device={device!r}: use batch.tokens.to(...)")
                 shown = [torch.from_numpy(x) for x in shown]
-            self.ring.append((arrays, Batch(*shown, segment=core.name)))
+            self.ring.append((arrays, Batch(shown[0], shown[1], shown[2], shown[3], segment=core.name)))
 
     def draw(self, number: int, threads: int) -> Batch:
         arrays, batch = self.ring[self.next]
