@@ -49,8 +49,10 @@ Schema registries() {
       return LawRefusal{error->step, error->column, error->what()};
     };
   }
-  schema.memories.push_back(
-      {.name = kForeignMemory, .options = foreign_options(), .resolve = resolve_foreign});
+  schema.memories.push_back({.name = kForeignMemory,
+                             .options = foreign_options(),
+                             .resolve = resolve_foreign,
+                             .only_by_name = true});
   schema.model = model_options();
   schema.train = train_options();
   schema.eval = eval_options();

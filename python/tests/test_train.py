@@ -175,7 +175,7 @@ def test_a_killed_process_loses_what_was_not_saved_and_no_more(folder):
              "--replicas", "1"]
     child = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not ct._core.statuses("killed"):
+    while time.monotonic() < deadline and not ((folder / "killed" / "store.json").exists() and ct._core.statuses("killed")):
         time.sleep(0.1)
     child.kill()
     child.wait()
