@@ -3,6 +3,7 @@ option(CROSSTALK_TESTS "Build the tests" ON)
 option(CROSSTALK_LINEINFO "Kernels that profilers and sanitizers can name the lines of" OFF)
 option(CROSSTALK_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 option(CROSSTALK_PORTABLE "Link all but the C library into the program, for machines without the build's libraries" OFF)
+option(CROSSTALK_PYTHON_MODULE "Build the Python package's module (needs nanobind; pip install . sets it)" OFF)
 set(CROSSTALK_ARCH "native" CACHE STRING "Value of -march; empty for the compiler's default")
 
 # Warnings are errors with the compilers that the project is developed with. A newer one may know warnings that
@@ -20,6 +21,11 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# One tree for the program and for the Python module: objects of position-dependent code with thread_local do not link
+# into a shared library. Hidden symbols keep calls within a library direct, so that nothing gets slower.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)  # an installed program finds cuBLAS where the build found it
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)

@@ -6,7 +6,7 @@ if(TARGET crosstalk)
   # `crosstalk list studies` looks at ../share/crosstalk/experiments of wherever the program lies: the folder may be moved.
   install(FILES ${crosstalk_studies} DESTINATION share/crosstalk/experiments)
   install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/crosstalk)
-  install(FILES docs/apply.md docs/cluster.md docs/install.md docs/own_model.py docs/reference.md docs/rules.md DESTINATION share/doc/crosstalk/docs)
+  install(FILES docs/apply.md docs/cluster.md docs/install.md docs/own_model.py docs/python.md docs/reference.md docs/rules.md DESTINATION share/doc/crosstalk/docs)
   # What the program writes about itself.
   install(CODE "set(crosstalk_program \"$<TARGET_FILE:crosstalk>\")")
   install(CODE [[

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: kernels <- models, tasks <- experiments; results <- plots <- experiments; and the rooms
+"""Checks who includes whom: kernels <- models, tasks <- experiments <- python; results <- plots <- experiments; and the rooms
 of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look.
 
     check_layering.py ROOT          checks the sources under ROOT
@@ -21,6 +21,7 @@ ALLOWED = {
     "results": ["results/", "kernels/base/names.h"],
     "plots": ["results/", "plots/"],
     "experiments": ["kernels/", "models/", "tasks/", "results/", "experiments/", "plots/figure.h"],
+    "python": ["kernels/", "models/", "tasks/", "results/", "experiments/", "python/"],
 }
 # Room -> the other rooms that its files may include; kernels/base and experiments/study may be included everywhere.
 # Tests may include any room: some hold two ops of different rooms against each other. Files that stand in no room
@@ -156,6 +157,9 @@ def self_test():
         ("experiments/a.cpp", '#include "models/b.h"', True),
         ("experiments/a.cpp", '#include "models/missing.h"', False),
         ("experiments/a.cpp", '#include "b.h"', False),
+        ("python/a.cpp", '#include "experiments/b.h"', True),
+        ("python/a.cpp", '#include "plots/b.h"', False),
+        ("experiments/a.cpp", '#include "python/b.h"', False),
         ("experiments/a.cpp", "#include <vector>", True),
         ("experiments/a.cpp", "#include <toml++/toml.h>", False),
         ("experiments/study/toml_reader.cpp", "#include <toml++/toml.h>", True),

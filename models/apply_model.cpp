@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
@@ -133,6 +135,20 @@ std::vector<OptionSpec> apply_extra_options(const Memory& memory) {
   if (memory.states.empty())
     options.push_back({"strict", false, "a token does not see itself (row 0 reads 0)"});
   return options;
+}
+
+std::vector<int> state_dims(const Memory& memory, const ApplySizes& sizes, const std::string& state,
+                            const std::vector<int>& dims) {
+  const auto size = [](const std::vector<int>& all) {
+    return std::accumulate(all.begin(), all.end(), std::int64_t{1}, std::multiplies<>());
+  };
+  std::vector<int> shape = dims;
+  if (state == "z" || state == "n") shape = {dims[0], dims[1], dims[3]};  // a row of the state, [B,H,K]
+  if (state == "m") shape = {dims[0], dims[2]};                           // a number, [B,H]
+  for (const ApplyInput& input :
+       apply_inputs(memory, sizes))  // as its start, unless a map has made keys wider
+    if (input.name == start_name(state) && size(input.dims) == size(dims)) shape = input.dims;
+  return shape;
 }
 
 Options apply_options(const Memory& kind, const ApplySizes& sizes,

@@ -39,6 +39,11 @@ struct ApplyInput {
 /// Everything that a memory reads, q, k, v and the states before the first token among it.
 std::vector<ApplyInput> apply_inputs(const Memory& memory, const ApplySizes& sizes);
 
+/// The shape in which a state is shown whose tensor has these dimensions: that of its start, where it has one, and sums of
+/// keys and numbers a head without dimensions of size 1.
+std::vector<int> state_dims(const Memory& memory, const ApplySizes& sizes, const std::string& state,
+                            const std::vector<int>& dims);
+
 /// Options of a memory as `apply` starts from: identity feature map, no normalisation, eps 0, then `given`
 /// on top; resolved.
 /// Throws OptionError for what the memory refuses.

@@ -43,6 +43,27 @@ figure_python() {
   return 1
 }
 
+# Prints a Python that can build and test the Python package, in an environment of its own under build/; fails, and says why,
+# where there is none: no headers, or no packages to be had.
+module_python() {
+  local python=$root/build/python-venv/bin/python base
+  local can='import nanobind, numpy, pytest, sysconfig, os, sys
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))'
+  if ! "$python" -c "$can" >/dev/null 2>&1; then
+    for base in python3 /usr/bin/python3; do
+      rm -rf "$root/build/python-venv"
+      if "$base" -m venv "$root/build/python-venv" >&2 &&
+        "$python" -m pip install --quiet --disable-pip-version-check --retries 2 \
+          nanobind numpy pytest pandas matplotlib >&2 && "$python" -c "$can" >/dev/null 2>&1; then break; fi
+    done
+  fi
+  if ! "$python" -c "$can" >/dev/null 2>&1; then
+    say "no Python here has its headers (python3-dev) and can install nanobind, numpy and pytest"
+    return 1
+  fi
+  echo "$python"
+}
+
 # Prints nvcc's path; looks where cmake/CrosstalkCuda.cmake looks. Fails where there is none.
 find_nvcc() {
   local candidate

@@ -78,7 +78,11 @@ script_check() { (cd "$root" && shellcheck -x --source-path=SCRIPTDIR scripts/*.
 
 warnings=()
 if [ "${CI:-}" = true ]; then warnings=(-DCROSSTALK_WERROR=ON); fi
-build_everything() { configure "$1" -DCROSSTALK_TESTS=ON ${warnings[@]+"${warnings[@]}"} && build "$1"; }
+build_everything() { # build_everything PRESET [-DOPTION=VALUE ...]
+  local preset=$1
+  shift
+  configure "$preset" -DCROSSTALK_TESTS=ON ${warnings[@]+"${warnings[@]}"} "$@" && build "$preset"
+}
 
 build_portable() { configure portable && build portable; }
 
@@ -90,9 +94,16 @@ if $faults; then
   exec python3 "$root/scripts/fault_test.py" --build "$root/build/cpu" ${seed[@]+"${seed[@]}"}
 fi
 
+if module=$(module_python); then
+  python_module=(-DCROSSTALK_PYTHON_MODULE=ON "-DPython_EXECUTABLE=$module")
+else
+  python_module=(-DCROSSTALK_PYTHON_MODULE=OFF)
+  record skipped "Python package" "no Python has headers, nanobind, numpy and pytest"
+fi
+
 test_preset=cpu ctest_line=""
 if $slow; then test_preset=all; fi
-if check "build (preset cpu)" build_everything cpu; then
+if check "build (preset cpu)" build_everything cpu "${python_module[@]}"; then
   check "tests (preset $test_preset)" suite $test_preset || true
   ctest_line=$detail
 else

@@ -12,8 +12,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <numeric>
 #include <optional>
 
 #include "experiments/common/command.h"
@@ -272,15 +270,8 @@ std::map<std::string, Array> compute(const Memory& kind, const Options& options,
   results["o"] = array_of(model.output(), {s.B, s.T, s.H, s.V}, device);
   for (const auto& [name, state] : model.states()) {
     const Tensor<Real>& t = state->value;
-    std::vector<std::int64_t> shape(t.dims, t.dims + t.rank);
-    if (name == "z" || name == "n") shape = {t.dims[0], t.dims[1], t.dims[3]};  // a row of the state, [B,H,K]
-    if (name == "m") shape = {t.dims[0], t.dims[2]};                            // a number, [B,H]
-    for (const ApplyInput& input : apply_inputs(kind, s)) {  // as its start, unless a map has made keys wider
-      const std::int64_t size =
-          std::accumulate(input.dims.begin(), input.dims.end(), std::int64_t{1}, std::multiplies<>());
-      if (input.name == start_name(name) && size == t.size()) shape = wide(input.dims);
-    }
-    results["state_" + name] = array_of(t, shape, device);
+    const std::vector<int> dims(t.dims, t.dims + t.rank);
+    results["state_" + name] = array_of(t, wide(state_dims(kind, s, name, dims)), device);
   }
   for (const auto& [name, array] : inputs.arrays) {
     if (!train) continue;

@@ -13,6 +13,7 @@
 #include "experiments/common/text.h"
 #include "experiments/program/estimate.h"
 #include "experiments/sharing/forecast.h"
+#include "experiments/training/foreign_memory.h"
 #include "kernels/base/error.h"
 
 namespace crosstalk::program {
@@ -49,10 +50,11 @@ std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
   return rows;
 }
 
+/// What the program would train: PyTorch models are trained elsewhere.
 std::vector<const Run*> missing_of(const Study& study, const StoreContents& contents) {
   std::vector<const Run*> missing;
   for (const Run& run : study.runs)
-    if (state_of(run, contents) == "missing") missing.push_back(&run);
+    if (!is_foreign(run.config) && state_of(run, contents) == "missing") missing.push_back(&run);
   return missing;
 }
 

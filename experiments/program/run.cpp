@@ -20,6 +20,7 @@
 #include "experiments/sharing/shares.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
+#include "experiments/training/foreign_memory.h"
 #include "results/checkpoint.h"
 
 namespace crosstalk::program {
@@ -64,7 +65,8 @@ std::vector<Run> select(const std::vector<Run>& runs, const StoreContents& conte
   const std::string wanted = which == Which::missing ? "missing" : "failed";
   std::vector<Run> selected;
   for (const Run& run : runs)
-    if (state_of(run, contents) == wanted || again.count(run.id) != 0) selected.push_back(run);
+    if (!is_foreign(run.config) && (state_of(run, contents) == wanted || again.count(run.id) != 0))
+      selected.push_back(run);
   return selected;
 }
 
@@ -153,10 +155,21 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
     return found != before.records.end() && again.count(id) == 0 &&
            (which == Which::missing || found->second.status != RunStatus::failed);
   });
-  const bool all = which == Which::missing && before.records.empty();
+  const bool all =
+      which == Which::missing && before.records.empty() &&
+      std::none_of(named.begin(), named.end(), [](const Run& run) { return is_foreign(run.config); });
   const std::vector<Run> selected = all ? std::vector<Run>() : select(named, before, which, again);
   const std::vector<Run>& runs = all ? named : selected;
-  const auto recorded = static_cast<std::int64_t>(named.size() - runs.size());
+  const auto foreign = std::count_if(named.begin(), named.end(), [&](const Run& run) {
+    return is_foreign(run.config) && state_of(run, before) == "missing";
+  });
+  const auto recorded = static_cast<std::int64_t>(named.size() - runs.size()) - foreign;
+  if (foreign > 0 && !arguments.has("quiet"))
+    print_note(console,
+               fmt::format("{} of PyTorch models are left out, which the Python package trains: python -m "
+                           "crosstalk train {} --out {}",
+                           plural(foreign, "run"), shell_quote(arguments.positional.at(0)),
+                           shell_quote(store.string())));
 
   SessionResult result;
   options.started = start;

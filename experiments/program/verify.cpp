@@ -14,6 +14,7 @@
 #include "experiments/common/text.h"
 #include "experiments/common/version.h"
 #include "experiments/study/schema.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
 #include "results/record_io.h"
 
@@ -73,6 +74,8 @@ void train_again(std::vector<Check>& checks, const TrainingOptions& training, Co
   std::map<std::string, Check*> by_id;
   for (Check& check : checks) {
     try {
+      if (text_at(check.recorded->config, "memory.name") == kForeignMemory)
+        throw std::runtime_error("a PyTorch model: 'python -m crosstalk verify STORE' trains it again");
       runs.push_back(run_of(*check.recorded));
       by_id[check.recorded->id] = &check;
     } catch (const std::exception& error) {

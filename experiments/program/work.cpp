@@ -18,6 +18,7 @@
 #include "experiments/sharing/shares.h"
 #include "experiments/sharing/signals.h"
 #include "experiments/sharing/workers.h"
+#include "experiments/training/foreign_memory.h"
 #include "kernels/base/error.h"
 #include "results/checkpoint.h"
 #include "results/printable.h"
@@ -73,6 +74,7 @@ Left read_left(const fs::path& store) {
   });
   for (const Run& run : left.study.runs) {
     const std::string state = state_of(run, contents);
+    if (is_foreign(run.config)) continue;
     if (state == "missing" || left.again.count(run.id) != 0) left.runs.push_back(run);
     if (state == "failed") ++left.failed;
   }

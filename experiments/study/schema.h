@@ -52,6 +52,7 @@ struct SchemaMemory {
   std::function<void(Options&, const std::vector<std::string>&)> publish = {};
   /// Of a memory whose option `law` is a list of steps; one string has all steps. Empty for others.
   std::function<std::optional<LawRefusal>(const std::vector<std::string>&)> refused_law = {};
+  bool only_by_name = false;  ///< not one of "every memory": it needs more than its name
 };
 
 struct Schema {

@@ -238,10 +238,10 @@ class Reader {
   void add_other_memories(Position at) {
     std::set<std::string> named;
     for (const MemoryTable& memory : file_.memories) named.insert({memory.name, memory.label});
-    for (const std::string& name : schema_.memory_names()) {
-      if (named.count(name) != 0) continue;
+    for (const SchemaMemory& kind : schema_.memories) {
+      if (kind.only_by_name || named.count(kind.name) != 0) continue;
       MemoryTable memory;
-      memory.label = memory.name = name;
+      memory.label = memory.name = kind.name;
       memory.at = memory.name_at = at;
       file_.memories.push_back(memory);
     }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/study/schema.h"
 #include "experiments/study/study.h"
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/training.h"
 #include "models/language_options.h"
 #include "models/memory.h"
@@ -48,6 +49,10 @@ Schema registries() {
       return LawRefusal{error->step, error->column, error->what()};
     };
   }
+  schema.memories.push_back({.name = kForeignMemory,
+                             .options = foreign_options(),
+                             .resolve = resolve_foreign,
+                             .only_by_name = true});
   schema.model = model_options();
   schema.train = train_options();
   schema.eval = eval_options();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "experiments/training/foreign_memory.h"
 #include "experiments/training/pack.h"
 #include "experiments/training/run_state.h"
 #include "models/memory.h"
@@ -69,7 +70,7 @@ double work_of_step(const Run& run) {
   const double d = static_cast<double>(run.config.get_int("model.d_key"));
   const double p = std::max<double>(d, static_cast<double>(run.d_dot));
   const double batch = static_cast<double>(run.config.get_int(probe ? "eval.sequences" : "train.batch"));
-  const double state = memory_of(run.config).forms_state ? values : 1;
+  const double state = !is_foreign(run.config) && memory_of(run.config).forms_state ? values : 1;
   if (probe && state > 1)
     return 40 * batch * shape.T * p * d;  // its values have d numbers, and the state is formed once
   const double tables = 6 * keys * static_cast<double>(run.config.get_int("model.embedding")) * d;

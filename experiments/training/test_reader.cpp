@@ -39,52 +39,67 @@ std::vector<int> replicas_of(const std::vector<TestedRun>& runs) {
   return active;
 }
 
-/// Other lengths at which runs of this configuration are read; 1 where all that is asked for is operations.
-std::vector<int> lengths_of(const Options& config) {
-  std::vector<int> factors = length_factors(config.get_string("eval.length_factors"));
-  if (factors.empty() && config.has("task.operations")) factors = {1};
-  return factors;
-}
-
 /// The trained memory read at other lengths, and by the number of operations before a read.
 template <class Real>
 void read_lengths(const Options& config, const Task& task, Replicas<Real>& replicas,
                   const std::vector<TestedRun>& runs) {
-  const std::vector<int> factors = lengths_of(config);
-  const bool by_length = !length_factors(config.get_string("eval.length_factors")).empty(),
-             by_operations = config.has("task.operations");
   const std::vector<int> active = replicas_of(runs);
-  for (const int factor : factors) {
+  for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
     Exam<Real> exam(config, *lengthened, Split::test, replicas);
     Facts facts(exam.parts());
     const auto results = exam.read(active);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Record& record = *runs[i].record;
-      const auto point = [&](const char* name, double y) {
-        record.profiles[name].x.push_back(factor);
-        record.profiles[name].y.push_back(y);
-      };
-      if (by_length) {
-        const EvalSummary summary = exam.summary(results[i]);
-        point("loss_by_length", summary.loss);
-        point("accuracy_by_length", summary.accuracy);
-        point("exact_by_length", summary.exact);
-      }
-      if (by_length && lengthened->vocabulary().tokens > 0 && !exam.is_mixture())
-        point("scaled_accuracy_by_length",
-              scaled_accuracy_last_quarter(results[i][0], facts.of(*runs[i].run)[0],
-                                           lengthened->shape(Split::test).T, chance_of(record)));
-      if (factor == factors.back() && by_operations && !exam.is_mixture()) {
-        const KeyProfile profile = by_key(results[i][0], facts.of(*runs[i].run)[0].column(meta_operations));
-        record.profiles["accuracy_by_operations"] = profile.accuracy;
-        record.profiles["exact_by_operations"] = profile.exact;
-      }
+      const bool asks = lengthened->vocabulary().tokens > 0 || config.has("task.operations");
+      add_length(record, config, *lengthened, factor, exam.summary(results[i]), exam.parts(), results[i],
+                 asks ? facts.of(*runs[i].run) : std::vector<QueryFacts>());
     }
   }
 }
 
 }  // namespace
+
+std::vector<int> tested_lengths(const Options& config) {
+  std::vector<int> factors = length_factors(config.get_string("eval.length_factors"));
+  if (factors.empty() && config.has("task.operations")) factors = {1};
+  return factors;
+}
+
+void add_length(Record& record, const Options& config, const Task& task, int factor,
+                const EvalSummary& summary, const std::vector<ExamPart>& parts,
+                const std::vector<QueryResults>& results, const std::vector<QueryFacts>& facts) {
+  const bool by_length = !length_factors(config.get_string("eval.length_factors")).empty(),
+             by_operations = config.has("task.operations"), is_mixture = !parts[0].name.empty();
+  const auto point = [&](const char* name, double y) {
+    record.profiles[name].x.push_back(factor);
+    record.profiles[name].y.push_back(y);
+  };
+  if (by_length) {
+    point("loss_by_length", summary.loss);
+    point("accuracy_by_length", summary.accuracy);
+    point("exact_by_length", summary.exact);
+  }
+  if (by_length && task.vocabulary().tokens > 0 && !is_mixture)
+    point("scaled_accuracy_by_length",
+          scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record)));
+  if (factor == tested_lengths(config).back() && by_operations && !is_mixture) {
+    const KeyProfile profile = by_key(results[0], facts[0].column(meta_operations));
+    record.profiles["accuracy_by_operations"] = profile.accuracy;
+    record.profiles["exact_by_operations"] = profile.exact;
+  }
+}
+
+void add_token_test(Record& record, const Task& task, const EvalSummary& test,
+                    const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
+                    const std::vector<QueryFacts>& facts) {
+  record.metrics["test_exact"] = test.exact;
+  add_token_profiles(record, results, facts);
+  if (!parts[0].name.empty()) return;
+  const double scaled =
+      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record));
+  if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
+}
 
 template <class Real>
 void read_test(const Options& config, const Task& task, Replicas<Real>& replicas,
@@ -105,12 +120,7 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
       }
       if (exam.is_mixture()) add_segment_profiles(record, exam.parts(), results[i]);
       if (task.vocabulary().tokens == 0) continue;
-      record.metrics["test_exact"] = test.exact;
-      add_token_profiles(record, results[i], facts.of(*runs[i].run));
-      if (exam.is_mixture()) continue;
-      const double scaled = scaled_accuracy_last_quarter(results[i][0], facts.of(*runs[i].run)[0],
-                                                         task.shape(Split::test).T, chance_of(record));
-      if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
+      add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));
     }
   }
   read_lengths(config, task, replicas, runs);
@@ -119,7 +129,7 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
 template <class Real>
 void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
   { const Exam<Real> exam(config, task, Split::test, replicas); }
-  for (const int factor : lengths_of(config)) {
+  for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
     const Exam<Real> exam(config, *lengthened, Split::test, replicas);
   }

@@ -153,7 +153,7 @@ def write_names(ax, labels):
                                     relpos=(0, 0.5)))
 
 
-def main():
+def figure():
     plt.rcParams.update(STYLE)
     panels, data = FIGURE.get("panels") or [["", ""]], read_csv()
     fig, grid = panel_grid(panels)
@@ -170,7 +170,11 @@ def main():
              AXES_HEIGHT if len(grid) == 1 else 0.7 * AXES_HEIGHT, [name for _, _, name in ends])
     if ends:
         write_names(grid[0, 0], ends)
-    save(fig)
+    return fig
+
+
+def main():
+    save(figure())
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def draw(ax, points, inches):
     return handles
 
 
-def main():
+def figure():
     plt.rcParams.update(STYLE)
     panels, data = FIGURE.get("panels") or [["", ""]], read_csv()
     fig, grid = panel_grid(panels)
@@ -133,7 +133,11 @@ def main():
             handles.setdefault(handle.get_label(), handle)
     set_page(fig, grid, [name for _, name in panels], [FIGURE["ylabel"]], list(handles.values()),
              AXES_HEIGHT if len(grid) == 1 else 0.7 * AXES_HEIGHT)
-    save(fig)
+    return fig
+
+
+def main():
+    save(figure())
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def draw(ax, series, log, limits):
             ax.plot(*series[label][:2], color=colour, linestyle=(0, (4, 2)), linewidth=0.9, zorder=3)
 
 
-def main():
+def figure():
     plt.rcParams.update(STYLE)
     panels, rows, data = FIGURE["panels"], FIGURE["rows"], read_csv()
     fig, grid = plt.subplots(len(rows), len(panels), squeeze=False, sharex=True, sharey="row", figsize=(WIDTH, 3))
@@ -84,7 +84,11 @@ def main():
     handles += [Line2D([], [], label=words, **look) for words, look in looks.items()]
     names = [name for _, name in panels] if len(panels) > 1 else [panels[0][1], ""]
     set_page(fig, grid, names, [ylabel for _, ylabel, _, _ in rows], handles, PANEL_HEIGHT)
-    save(fig)
+    return fig
+
+
+def main():
+    save(figure())
 
 
 if __name__ == "__main__":

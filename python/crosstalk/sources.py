@@ -1,0 +1,107 @@
+"""Models of one's own: the class, the text that identifies it, and what its constructor is told."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import sys
+import warnings
+from typing import Any, Callable, Iterator
+
+from . import _core
+
+
+class Config(dict[str, Any]):
+    """Every key of a run's configuration ("model.width", "train.batch"), "task.vocabulary" among them; `arguments`: the study's
+    `arguments = "gate = true, window = 8"` as a dict."""
+
+    def __init__(self, config: dict[str, Any], vocabulary: int):
+        super().__init__(config)
+        self["task.vocabulary"] = vocabulary
+        self.vocabulary = vocabulary
+        self.arguments = arguments_of(config.get("memory.arguments", ""))
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """"gate = true, window = 8" as a dict: whole numbers, numbers, true and false, else texts."""
+    all: dict[str, Any] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not name.isidentifier():
+            raise _core.OptionError(f'memory.arguments = "{text}": {part!r} is not NAME = VALUE')
+        all[name] = _value(value)
+    return all
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text.strip("\"'")
+
+
+@contextlib.contextmanager
+def _on_path(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def load(source: str, files: str) -> Callable[[Config], Any]:
+    """The class that "FILE.py:CLASS" names. Warns of modules beside it that it imports and `files` does not name."""
+    path, _, name = source.rpartition(":")
+    folder = os.path.abspath(os.path.dirname(path))
+    known = {os.path.abspath(p) for p in (path, *files.split())}
+    before = set(sys.modules)
+    spec = importlib.util.spec_from_file_location(f"crosstalk_model_{abs(hash(os.path.abspath(path)))}", path)
+    if spec is None or spec.loader is None:
+        raise _core.OptionError(f'memory.source = "{source}": {path} is no Python file')
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickle look it up
+    with _on_path(folder):
+        spec.loader.exec_module(module)
+    beside = [
+        file
+        for file in (getattr(sys.modules[m], "__file__", None) for m in set(sys.modules) - before - {spec.name})
+        if file and os.path.isfile(file) and os.path.abspath(file).startswith(folder + os.sep)
+        and os.path.abspath(file) not in known
+    ]
+    if beside:
+        warnings.warn(
+            f"{path} imports {', '.join(sorted(map(os.path.basename, beside)))}, which memory.files does not name: "
+            "a change there makes no new run",
+            stacklevel=3,
+        )
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise _core.OptionError(f'memory.source = "{source}": {path} has no class {name}')
+    return found  # type: ignore[no-any-return]
+
+
+def text_of(model: Any) -> str:
+    """The source text of a class: its file, or its own lines where it was typed into a notebook or a console."""
+    module = inspect.getmodule(model)
+    path = getattr(module, "__file__", None)
+    if path and pathlib.Path(path).is_file():
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    try:
+        return inspect.getsource(model)
+    except (OSError, TypeError):
+        raise ValueError(
+            f"the source text of {getattr(model, '__name__', model)} cannot be found, and it identifies the run: write the "
+            'class into a file and name it in the study, source = "mine.py:Mine"'
+        ) from None
+
+
+def digest_of(model: Any) -> tuple[str, str]:
+    """(digest, text) of a class that is given as an object."""
+    text = text_of(model)
+    return _core.source_digest([text, model.__qualname__]), text

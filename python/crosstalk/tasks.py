@@ -1,0 +1,243 @@
+"""Tasks as streams of batches: the very sequences that a run with that data seed sees."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from . import _core
+from .memories import _plain, _threads_of
+
+SPLITS = ("train", "eval", "test")
+
+
+class Vocabulary(NamedTuple):
+    """Where tokens > 0 a position is a token 0 .. tokens-1; else it has channels: key 0 .. keys-1, value 0 .. values-1."""
+
+    tokens: int
+    keys: int
+    values: int
+    second_key: bool
+
+
+class Shape(NamedTuple):
+    """Of a sequence: T positions of C channels, Q query slots."""
+
+    T: int
+    C: int
+    Q: int
+
+
+@dataclasses.dataclass
+class Batch:
+    """Sequences and what is right, int32; numpy, or torch where that was asked for.
+
+    tokens `[B,T]`, or `[B,T,C]` of several channels; query, position, target `[B,Q]`; all with `[R,...]` in front where there
+    are several seeds. position: how many tokens the answer may look at, so that of single tokens it is due at token
+    position - 1. target: -1 where a slot is not used.
+    """
+
+    tokens: Any
+    query: Any
+    position: Any
+    target: Any
+    first: int = 0  #: number of its first sequence
+    segment: str = ""  #: of a mixture: the part that it is of
+
+    def copy(self) -> Batch:
+        """A batch that stays as it is when the stream goes on."""
+
+        def new(x: Any) -> Any:
+            return x.clone() if hasattr(x, "clone") else x.copy()
+
+        return dataclasses.replace(
+            self, tokens=new(self.tokens), query=new(self.query), position=new(self.position), target=new(self.target)
+        )
+
+    clone = copy
+
+    @property
+    def labels(self) -> Any:
+        """`[B,T]`: the right answer at each token where one is due, -100 elsewhere (torch's ignore_index)."""
+        if self.tokens.ndim != self.target.ndim:
+            raise ValueError("labels are of tasks whose positions are single tokens; this one has channels")
+        if isinstance(self.tokens, np.ndarray):
+            labels: Any = np.full(self.tokens.shape, -100, np.int64)
+            *row, _ = np.nonzero(self.target >= 0)
+            used = self.target >= 0
+            labels[(*row, self.position[used] - 1)] = self.target[used]
+            return labels
+        import torch
+
+        labels = torch.full(self.tokens.shape, -100, dtype=torch.int64, device=self.tokens.device)
+        used = self.target >= 0
+        *row, _ = used.nonzero(as_tuple=True)
+        labels[(*row, self.position[used].long() - 1)] = self.target[used].long()
+        return labels
+
+    def answers(self, logits: Any) -> Any:
+        """Logits `[...,Q,V]` where answers are due, of logits `[...,T,V]` at all tokens (torch)."""
+        at = (self.position - 1).clamp(min=0).long()
+        return logits.gather(-2, at[..., None].expand(*at.shape, logits.shape[-1]))
+
+    def cross_entropy(self, logits: Any) -> Any:
+        """Mean cross-entropy of the answers that are due; logits `[...,T,V]`, or `[...,Q,V]` at the queries (torch)."""
+        import torch
+
+        at = self.answers(logits) if logits.shape[-2] == self.tokens.shape[-1] else logits
+        target = torch.where(self.target >= 0, self.target, -100).long()
+        return torch.nn.functional.cross_entropy(at.flatten(0, -2), target.flatten(), ignore_index=-100)
+
+    def accuracy(self, logits: Any) -> float:
+        """Share of right answers; logits as in cross_entropy."""
+        at = self.answers(logits) if logits.shape[-2] == self.tokens.shape[-1] else logits
+        used = self.target >= 0
+        return float(((at.argmax(-1) == self.target) & used).sum() / used.sum())
+
+
+def tasks() -> list[str]:
+    """Names of all tasks."""
+    return list(_core.tasks())
+
+
+class Task:
+    """A task with its options. Sequence i of a split is a pure function of (options, data seed, split, i)."""
+
+    def __init__(self, name: str, **options: Any):
+        self.name = name
+        self.options = options
+        self._core = _core.Stream(name, {n: _plain(value) for n, value in options.items()})
+
+    @classmethod
+    def _of(cls, name: str, options: dict[str, Any], core: Any) -> Task:
+        task = cls.__new__(cls)
+        task.name, task.options, task._core = name, options, core
+        return task
+
+    def __repr__(self) -> str:
+        return f"crosstalk.task({', '.join([repr(self.name)] + [f'{n}={x!r}' for n, x in self.options.items()])})"
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(**self._core.vocabulary)
+
+    def shape(self, split: str = "train") -> Shape:
+        return Shape(*self._core.shape(split))
+
+    def segments(self, split: str = "train") -> dict[str, Task]:
+        """What a mixture is made of, each a task of its own; empty where there is one kind of sequence."""
+        return {part.name: Task._of(self.name, self.options, part) for part in self._core.segments(split)}
+
+    def baselines(self) -> dict[str, float]:
+        """Numbers to hold results against: chance, shortcuts, theory."""
+        return dict(self._core.baselines())
+
+    def text(self, n: int = 1, split: str = "train", seed: int = 0) -> str:
+        """Sequences for people to read, as `crosstalk sample` shows them."""
+        return str(self._core.text(split, seed, n))
+
+    def batches(
+        self,
+        split: str = "train",
+        batch: int = 32,
+        seed: int | Sequence[int] = 1,
+        *,
+        first: int = 0,
+        buffers: int = 2,
+        device: Any = None,
+        threads: int = 1,
+    ) -> Iterator[Batch]:
+        """Batches without end, in the order of training; batch i holds sequences `first + batch i` and on.
+
+        numpy arrays, or torch tensors where `device` says so ("cpu"). Several seeds make replicas, `[R,B,...]`. A batch lies in
+        a ring of `buffers` arrays and is overwritten after so many further ones: `.copy()` keeps it.
+        """
+        if split not in SPLITS:
+            raise ValueError(f"split {split!r}; there are train, eval and test")
+        if batch < 1 or buffers < 1 or first < 0:
+            raise ValueError("batch and buffers must be at least 1, and first 0 or more")
+        several = not isinstance(seed, (int, np.integer))
+        seeds = [int(s) for s in seed] if several else [int(seed)]  # type: ignore[union-attr, arg-type]
+        if not seeds or min(seeds) < 0:
+            raise ValueError("a seed is 0 or more, and there must be one")
+        return self._stream(split, batch, seeds, several, first, buffers, device, threads)
+
+    def _stream(
+        self,
+        split: str,
+        batch: int,
+        seeds: list[int],
+        several: bool,
+        first: int,
+        buffers: int,
+        device: Any,
+        threads: int,
+    ) -> Iterator[Batch]:
+        segments = self._core.segments(split)
+        if segments and first:
+            raise ValueError("first is of tasks with one kind of sequence; segments(split) are such")
+        rings = [_Ring(part, split, batch, seeds, several, buffers, device) for part in segments or [self._core]]
+        if not segments:
+            number = first
+            while True:
+                yield rings[0].draw(number, _threads_of(threads, 1))
+                number += batch
+        epoch, parts = (
+            self._core.epoch(batch) if split == "train" else _in_turn([-(-s.sequences // batch) for s in segments])
+        )
+        step = 0
+        while True:
+            within = step % epoch
+            at = max(i for i, (start, _) in enumerate(parts) if start <= within)
+            start, steps = parts[at]
+            number = (step // epoch * steps + within - start) * batch
+            yield rings[at].draw(number, _threads_of(threads, 1))
+            step += 1
+
+    def dataset(self, n: int, split: str = "test", seed: int = 1) -> tuple[Any, Any]:
+        """Sequences 0 .. n-1 of single tokens as (inputs, labels) `[n,T]` int64, labels -100 where no answer is due."""
+        batch = next(self.batches(split, n, seed, buffers=1))
+        return batch.tokens.astype(np.int64), batch.labels
+
+
+def _in_turn(steps: list[int]) -> tuple[int, list[tuple[int, int]]]:
+    parts, start = [], 0
+    for n in steps:
+        parts.append((start, max(1, n)))
+        start += max(1, n)
+    return start, parts
+
+
+class _Ring:
+    """Arrays of one shape that take turns."""
+
+    def __init__(self, core: Any, split: str, batch: int, seeds: list[int], several: bool, buffers: int, device: Any):
+        T, C, Q = core.shape(split)
+        R = len(seeds)
+        self.core, self.split, self.seeds, self.next = core, split, seeds, 0
+        self.ring: list[tuple[list[Any], Batch]] = []
+        for _ in range(buffers):
+            arrays = [np.empty((R, batch, T, C), np.int32)] + [np.empty((R, batch, Q), np.int32) for _ in range(3)]
+            shown: list[Any] = [arrays[0][..., 0] if C == 1 else arrays[0], *arrays[1:]]
+            if not several:
+                shown = [x[0] for x in shown]
+            if device is not None:
+                import torch
+
+                if torch.device(device).type != "cpu":
+                    raise _core.DeviceError(f"batches are drawn on the CPU; device={device!r}: use batch.tokens.to(...)")
+                shown = [torch.from_numpy(x) for x in shown]
+            self.ring.append((arrays, Batch(shown[0], shown[1], shown[2], shown[3], segment=core.name)))
+
+    def draw(self, number: int, threads: int) -> Batch:
+        arrays, batch = self.ring[self.next]
+        self.next = (self.next + 1) % len(self.ring)
+        self.core.draw(self.split, self.seeds, number, 0, threads, *arrays)
+        return dataclasses.replace(batch, first=number)
+
+
+def task(name: str, **options: Any) -> Task:
+    """A task by its name, with options as `describe(name)` lists them."""
+    return Task(name, **options)

@@ -1,0 +1,180 @@
+"""apply: the program's bits for every memory, states, pooled plans, and what wrong calls are told."""
+# SPDX-License-Identifier: Apache-2.0
+import subprocess
+
+import numpy as np
+import pytest
+
+import crosstalk as ct
+from conftest import OPTIONS, call, inputs_of
+
+
+def by_program(folder, memory, inputs, d_o, precision, options, form="automatic"):
+    (folder / "in").mkdir()
+    for name, x in {**inputs, "d_o": d_o}.items():
+        np.save(folder / "in" / f"{name}.npy", x)
+    sets = [w for name, value in options.items() for w in ("--set", f"{name}={value}")]
+    call("apply", memory, "--in", folder / "in", "--out", folder / "out", "--precision", precision, "--form", form, *sets)
+    return {path.stem: np.load(path) for path in (folder / "out").glob("*.npy")}
+
+
+@pytest.mark.parametrize("memory", ct.memories())
+def test_every_memory_gives_the_bits_of_the_program(memory, tmp_path):
+    options = OPTIONS.get(memory, {})
+    for precision, dtype in (("fp64", np.float64), ("fp32", np.float32)):
+        x = inputs_of(memory, dtype, **options)
+        o, state, d = None, None, None
+        d_o = np.random.default_rng(1).normal(size=ct.apply(memory, **x, **options)[0].shape).astype(dtype)
+        o, state, d = ct.apply(memory, d_o=d_o, **x, **options)
+        got = {"o": o, **{f"state_{n}": s for n, s in state.items()}, **{f"d_{n}": g for n, g in d.items()}}
+        folder = tmp_path / precision
+        folder.mkdir()
+        want = by_program(folder, memory, x, d_o, precision, options)
+        assert got.keys() == want.keys()
+        for name in want:
+            assert got[name].shape == want[name].shape, name
+            assert got[name].dtype == dtype
+            np.testing.assert_array_equal(got[name], want[name], err_msg=f"{memory} {precision} {name}")
+        assert np.abs(o).max() > 0
+
+
+@pytest.mark.parametrize("options", [{"form": "chunk"}, {"predict": "undecayed", "key_norm": "l2"}, {"precision": "bf16"}])
+def test_options_forms_and_precisions_are_the_programs(options, tmp_path):
+    x = inputs_of("gated_delta", np.float32, T=70)
+    d_o = np.random.default_rng(1).normal(size=x["v"].shape).astype(np.float32)
+    o, state, d = ct.apply("gated_delta", d_o=d_o, **x, **options)
+    rest = {n: v for n, v in options.items() if n not in ("form", "precision")}
+    want = by_program(tmp_path, "gated_delta", x, d_o, options.get("precision", "fp32"), rest, options.get("form", "automatic"))
+    np.testing.assert_array_equal(o, want["o"])
+    np.testing.assert_array_equal(state["S"], want["state_S"])
+    np.testing.assert_array_equal(d["k"], want["d_k"])
+
+
+@pytest.mark.parametrize("memory", ["delta", "gated_delta", "gla", "rwkv7", "mesa", "retnet"])
+def test_a_sequence_goes_on_from_its_state(memory):
+    x = inputs_of(memory, T=12)
+    o, end = ct.apply(memory, **x)
+    letters = {name: shape for name, (shape, _) in ct.describe(memory).inputs.items()}
+    cut = lambda a, part: {n: y[:, part] if letters[n].startswith("[B,T") else y for n, y in a.items()}  # noqa: E731
+    first, state = ct.apply(memory, **cut(x, slice(0, 5)))
+    starts = {f"{name.lower()}0" if len(name) == 1 else f"{name.lower()}_0": s for name, s in state.items()}
+    second, last = ct.apply(memory, **cut(x, slice(5, 12)), **starts)
+    np.testing.assert_allclose(np.concatenate([first, second], 1), o, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(last["S"], end["S"], rtol=1e-12, atol=1e-12)
+
+
+def test_results_stay_when_plans_are_used_again():
+    x = inputs_of("delta")
+    o, state = ct.apply("delta", **x)
+    kept, kept_state = o.copy(), state["S"].copy()
+    other, _ = ct.apply("delta", **{n: y * 0.5 for n, y in x.items()})
+    assert not np.array_equal(other, o)
+    np.testing.assert_array_equal(o, kept)
+    np.testing.assert_array_equal(state["S"], kept_state)
+    ct.release()
+    assert ct._core.pooled() == (0, 0)
+    ct.apply("delta", **x)
+    ct.apply("delta", **x)
+    assert ct._core.pooled()[0] == 1
+
+
+def test_the_pool_is_bounded():
+    ct.release()
+    for T in range(64, 80):
+        ct.apply("softmax", **inputs_of("softmax", np.float32, B=8, T=8 * T, H=4, K=16, V=16))
+    plans, bytes = ct._core.pooled()
+    assert plans < 16 and bytes <= 1 << 30
+    ct.release()
+
+
+def test_threads_decide_no_bit():
+    x = inputs_of("gated_delta", np.float32, B=4, T=100)
+    np.testing.assert_array_equal(ct.apply("gated_delta", threads=1, **x)[0], ct.apply("gated_delta", threads=2, **x)[0])
+
+
+def test_arrays_of_any_layout_are_read_right():
+    x = inputs_of("delta", np.float32)
+    o, _ = ct.apply("delta", **x)
+    turned = {n: np.asfortranarray(y) for n, y in x.items()}
+    np.testing.assert_array_equal(ct.apply("delta", **turned)[0], o)
+    wide = {n: np.repeat(y, 2, axis=1)[:, ::2] for n, y in x.items()}
+    np.testing.assert_array_equal(ct.apply("delta", **wide)[0], o)
+
+
+def test_a_law_as_text_is_the_memory_that_it_writes_down():
+    x = inputs_of("delta")
+    law = OPTIONS["rule"]["law"]
+    np.testing.assert_allclose(ct.apply("rule", law=law, **x)[0], ct.apply("delta", **x)[0], rtol=1e-12, atol=1e-12)
+
+
+WRONG = [
+    (TypeError, "delta needs beta of shape \\[B,T,H\\]", lambda x: x.pop("beta")),
+    (ValueError, "beta has shape \\[2, 5, 2\\]; expected \\[B,T,H\\] = \\[2, 9, 2\\]", lambda x: x.update(beta=x["beta"][:, :5])),
+    (ValueError, "v has shape", lambda x: x.update(v=x["v"][0])),
+    (ValueError, "every size must be at least 1", lambda x: x.update(v=x["v"][:, :0])),
+    (TypeError, "beta is a float", lambda x: x.update(beta=0.5)),
+    (TypeError, "delta has no input gamma", lambda x: x.update(gamma=x["beta"])),
+    (TypeError, "several types", lambda x: x.update(beta=x["beta"].astype(np.float32))),
+    (TypeError, "must be float32 or float64", lambda x: x.update({n: y.astype(np.int64) for n, y in x.items()})),
+    (ValueError, "beta holds nan", lambda x: x.update(beta=x["beta"] * np.nan)),
+    (ct.OptionError, "did you mean key_norm", lambda x: x.update(key_nor="l2")),
+    (ct.OptionError, "is not known; it can be", lambda x: x.update(key_norm="l3")),
+    (ct.OptionError, "form 'sideways'", lambda x: x.update(form="sideways")),
+    (ValueError, "precision 'bf16' wants float32", lambda x: x.update(precision="bf16")),
+    (ValueError, "d_o has shape", lambda x: x.update(d_o=x["q"][:1])),
+]
+
+
+@pytest.mark.parametrize("error, told, spoil", WRONG)
+def test_wrong_calls_are_told_what_would_be_right(error, told, spoil):
+    x = inputs_of("delta")
+    spoil(x)
+    with pytest.raises(error, match=told):
+        ct.apply("delta", **x)
+
+
+def test_a_growing_decay_is_refused():
+    x = inputs_of("gated_delta")
+    with pytest.raises(ValueError, match="a decay is given by its logarithm"):
+        ct.apply("gated_delta", **{**x, "log_decay": -x["log_decay"]})
+
+
+def test_unknown_memories_and_keys_of_errors():
+    with pytest.raises(ValueError, match="did you mean gated_delta"):
+        ct.apply("gated_dela", **inputs_of("delta"))
+    with pytest.raises(ct.OptionError) as told:
+        ct.apply("delta", **inputs_of("delta"), key_norm="l3")
+    assert told.value.key == "memory.key_norm"
+    assert issubclass(ct.OptionError, ValueError) and issubclass(ct.OutOfMemory, RuntimeError)
+
+
+def test_random_wrong_calls_never_crash():
+    random = np.random.default_rng(0)
+    names = ["q", "k", "v", "beta", "s0", "d_o", "foo", "scale", "key_norm", "form", "precision", "nu"]
+    values = [None, 1, -1, "l2", 2.5, "", [], {}, True, np.zeros(()), np.zeros((2, 9, 2, 4)), np.zeros((0, 9, 2, 4)),
+              np.zeros((2, 9, 2)), np.zeros((2, 9, 2, 4), np.float16), np.zeros((2, 9, 2, 4), object), 1 << 70, b"x"]
+    refused = 0
+    for _ in range(500):
+        x = inputs_of("delta")
+        for _ in range(random.integers(1, 4)):
+            x[names[random.integers(len(names))]] = values[random.integers(len(values))]
+        try:
+            ct.apply("delta", **x)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            assert str(error)
+            refused += 1
+    assert refused > 300
+
+
+def test_descriptions_are_those_of_the_registry():
+    listed = [line.split()[0] for line in call("list", "memories").splitlines()[1:] if line.strip()]
+    assert ct.memories() == listed
+    for name in ct.memories():
+        about = ct.describe(name)
+        assert about.equation and about.summary in repr(about)
+        assert "v" in about.inputs
+    assert ct.describe("gated_delta").options["predict"]["choices"] == ["decayed", "undecayed"]
+    for name in ct.tasks():
+        assert ct.describe(name).summary
+    with pytest.raises(ValueError, match="unknown memory"):
+        ct.describe("nothing_like_it")

@@ -1,0 +1,44 @@
+"""docs/python.md: its examples, run in order in an empty folder."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import SOURCE
+from crosstalk import studies
+
+for package in ("torch", "pandas", "matplotlib"):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+
+
+def blocks(text):
+    """(language, name of the file that it is, content, line) of every fenced block."""
+    pattern = r"(?:<!-- file: (\S+) -->\n)?^```(\w*)\n(.*?)^```"
+    return [(m[2], m[1], m[3], text[: m.start(3)].count("\n")) for m in re.finditer(pattern, text, re.S | re.M)]
+
+
+def test_the_examples_of_the_page(tmp_path, monkeypatch):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(SOURCE / "experiments")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "crosstalk").symlink_to(studies.program())
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    page, names, ran = SOURCE / "docs" / "python.md", {"__name__": "page"}, []
+    for language, name, text, line in blocks(page.read_text()):
+        if name:
+            (tmp_path / name).write_text(text)
+        elif language == "python":
+            exec(compile("\n" * line + text, str(page), "exec"), names)
+        elif language == "sh" and "pip install" not in text:
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True)
+            assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+        ran.append(name or language)
+    assert ran.count("python") >= 6 and "mine.py" in ran and "own.toml" in ran

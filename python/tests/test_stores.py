@@ -1,0 +1,116 @@
+"""Studies and stores: plan, run, and frames with the types of options."""
+# SPDX-License-Identifier: Apache-2.0
+import csv
+import io
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import crosstalk as ct
+from conftest import SOURCE, call
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+
+
+def test_columns_are_those_of_export(store):
+    frame = ct.read(store)
+    rows = list(csv.reader(io.StringIO(call("export", store))))
+    assert list(frame.columns) == rows[0]
+    assert len(frame) == len(rows) - 1 == 12
+    for name, column in zip(rows[0], zip(*rows[1:])):
+        for value, text in zip(frame[name], column):
+            if text == "":
+                assert pandas.isna(value) or value == "", name
+            elif isinstance(value, str):
+                assert value == text, name
+            elif isinstance(value, (bool, np.bool_)):
+                assert str(value).lower() == text, name
+            else:
+                assert float(value) == float(text), name
+
+
+def test_types_are_those_of_options(store):
+    frame = ct.read(store)
+    assert str(frame["task.pairs"].dtype) == "Int64"
+    assert str(frame["train.learning_rate"].dtype) == "float64"
+    assert str(frame["label"].dtype) == "category"
+    assert str(frame["model.bias"].dtype) == "boolean"
+    lacking = [n for n in frame if n.startswith("memory.") and frame[n].isna().any()]
+    assert any(str(frame[n].dtype) == "Int64" for n in lacking)
+
+
+def test_rows_are_chosen(store):
+    assert set(ct.read(store, where={"label": "delta*"}).label) == {"deltanet"}
+    assert len(ct.read(store, where={"task.pairs": [4], "seed": 1})) == 3
+    with pytest.raises(ValueError, match="did you mean"):
+        ct.read(store, where={"task.pair": 4})
+    with pytest.raises((ct.StoreError, ValueError)):
+        ct.read(store / "nothing")
+
+
+def test_curves_in_long_form(store):
+    curves = ct.read(store, curves=True)
+    assert list(curves.columns) == ["id", "label", "seed", "step", "metric", "value"]
+    exported = pandas.read_csv(io.StringIO(call("export", store, "--curves")))
+    assert len(exported) == len(curves)
+    losses = curves[curves.metric == "eval_loss"]
+    assert sorted(losses.step.unique()) == [10, 20]
+
+
+def test_other_frames(store):
+    columns = ct.read(store, lib="numpy")
+    assert columns["seed"].dtype == np.int64 and set(columns["label"]) == {"attention", "linear", "deltanet"}
+    with pytest.raises(ValueError, match="there are pandas, polars and numpy"):
+        ct.read(store, lib="excel")
+    with_places = ct.read(store, provenance=True)
+    assert "provenance.device" in with_places.columns
+
+
+def test_weights(store):
+    id = ct.read(store).id[0]
+    weights = ct.weights(store, id)
+    assert all(np.isfinite(w).all() for w in weights.values()) and len(weights) > 5
+    with pytest.raises(FileNotFoundError, match="12 runs have"):
+        ct.weights(store, "ct-0")
+    with pytest.raises(ValueError):
+        ct.weights(store, "../x")
+
+
+def test_a_plan_is_the_programs(store):
+    sets = {"seeds": [1, 2], "train.max_steps": 20, "eval.every": 10, "task.length": 64, "task.pairs": [4, 8]}
+    plan = ct.plan(SOURCE / "experiments" / "mqar.toml", set=sets, out=store)
+    assert len(plan) == 12 and plan.name == "mqar" and "12 runs" in plan.product
+    runs = plan.runs
+    assert set(runs.state) == {"done"} and set(runs.id) == set(ct.read(store).id)
+    assert str(runs["task.pairs"].dtype) == "Int64"
+    assert ct._core.run_id(plan.configs[0]["config"]) == plan.configs[0]["id"]
+
+
+def test_errors_of_studies(tmp_path):
+    (tmp_path / "bad.toml").write_text('[study]\nname = "bad"\n[base]\ntask.nme = "mqar"\n')
+    with pytest.raises(ct.ConfigError, match="bad.toml:4:"):
+        ct.plan(tmp_path / "bad.toml")
+    with pytest.raises(ct.ConfigError):
+        ct.plan(tmp_path / "none.toml")
+    with pytest.raises(ct.ConfigError, match="train.max_stps"):
+        ct.run(SOURCE / "experiments" / "mqar.toml", set={"train.max_stps": 1}, out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_an_interrupted_run_is_saved_and_goes_on(tmp_path):
+    sets = {"seeds": [1], "train.max_steps": 200000, "eval.every": 50, "task.length": 64, "task.pairs": 8,
+            "train.stop_accuracy": 0, "train.stop_loss": 0, "train.patience": 1000000}
+    threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+        ct.run(SOURCE / "experiments" / "mqar.toml", set=sets, out=tmp_path / "s", quiet=True)
+    assert list((tmp_path / "s").rglob("*")), "nothing was saved"
+    assert any("checkpoint" in str(p) or p.suffix in (".state", ".ckpt") for p in (tmp_path / "s").rglob("*"))
+
+
+def test_tables(store):
+    table = ct.table("final", store, metric="test_accuracy")
+    assert "label" in table and len(table) >= 3
+    assert "\\toprule" in table.attrs["latex"]

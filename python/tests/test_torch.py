@@ -1,0 +1,150 @@
+"""PyTorch: gradients of apply, batches as tensors, one OpenMP runtime."""
+# SPDX-License-Identifier: Apache-2.0
+import gc
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import crosstalk as ct
+from conftest import OPTIONS, inputs_of
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def tensors(memory, dtype=np.float64, **sizes):
+    return {n: torch.from_numpy(x).requires_grad_() for n, x in inputs_of(memory, dtype, **sizes).items()}
+
+
+@pytest.mark.parametrize("memory", ct.memories())
+def test_gradients_of_every_memory(memory):
+    options = OPTIONS.get(memory, {})
+    x = tensors(memory, B=1, T=4, H=1, K=3, V=2, **options)
+    names = list(x)
+    f = lambda *given: ct.apply(memory, **dict(zip(names, given)), **options)[0]  # noqa: E731
+    assert torch.autograd.gradcheck(f, tuple(x.values()), atol=1e-6, rtol=1e-4, fast_mode=True)
+
+
+def test_against_a_loop_in_torch():
+    x = tensors("gated_delta", np.float64, B=2, T=30, H=2, K=8, V=6)
+    x["s0"] = torch.randn(2, 2, 6, 8, dtype=torch.float64).requires_grad_()
+
+    def loop(q, k, v, log_decay, beta, s0):
+        S, o = s0, []
+        for t in range(q.shape[1]):
+            S = S * log_decay[:, t].exp()[..., None, None]
+            u = beta[:, t][..., None] * (v[:, t] - torch.einsum("bhvk,bhk->bhv", S, k[:, t]))
+            S = S + u[..., None] * k[:, t][:, :, None, :]
+            o.append(torch.einsum("bhvk,bhk->bhv", S, q[:, t]))
+        return torch.stack(o, 1), S
+
+    want, end = loop(**x)
+    got, state = ct.apply("gated_delta", **x)
+    weight = torch.randn_like(want)
+    ours = torch.autograd.grad((got * weight).sum(), list(x.values()))
+    theirs = torch.autograd.grad((want * weight).sum(), list(x.values()))
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(state["S"], end.detach())
+    for name, a, b in zip(x, ours, theirs):
+        torch.testing.assert_close(a, b, msg=name)
+
+
+def test_two_calls_before_one_backward_and_a_backward_twice():
+    x = tensors("delta")
+    one, _ = ct.apply("delta", **x)
+    two, _ = ct.apply("delta", **{n: y * 0.5 for n, y in x.items()})
+    both = torch.autograd.grad(one.sum() + two.sum(), x["k"], retain_graph=True)[0]
+    again = torch.autograd.grad(one.sum() + two.sum(), x["k"])[0]
+    alone = torch.autograd.grad(ct.apply("delta", **x)[0].sum(), x["k"])[0]
+    assert torch.equal(both, again) and not torch.equal(both, alone)
+
+
+def test_outputs_may_be_changed_in_place():
+    x = tensors("linear_attention")
+    o, _ = ct.apply("linear_attention", **x)
+    want = torch.autograd.grad(ct.apply("linear_attention", **x)[0].sum(), x["k"])[0]
+    o.mul_(2)
+    assert torch.allclose(torch.autograd.grad(o.sum(), x["k"])[0], 2 * want)
+
+
+def test_plans_come_back_to_the_pool():
+    ct.release()
+    x = tensors("delta")
+    for _ in range(20):
+        ct.apply("delta", **x)[0].sum().backward()
+    gc.collect()
+    assert ct._core.pooled()[0] == 1
+    assert all(y.grad is not None for y in x.values())
+
+
+def test_states_are_detached_and_types_are_said():
+    x = tensors("delta")
+    o, state = ct.apply("delta", **x)
+    assert o.requires_grad and not state["S"].requires_grad
+    with torch.no_grad():
+        assert not ct.apply("delta", **x)[0].requires_grad
+    with pytest.raises(TypeError, match=r"q is bfloat16; convert it first, for example q.float\(\)"):
+        ct.apply("delta", **{n: y.detach().bfloat16() for n, y in x.items()})
+    with pytest.raises(TypeError, match="all inputs must be torch tensors"):
+        ct.apply("delta", **{**x, "beta": x["beta"].detach().numpy()})
+    with pytest.raises(ValueError, match="beta has shape"):
+        ct.apply("delta", **{**x, "beta": x["beta"][:, :3]})
+    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad|twice"):
+        g = torch.autograd.grad(o.sum(), x["k"], create_graph=True)[0]
+        torch.autograd.grad(g.sum(), x["q"])
+
+
+def test_gradients_given_a_cotangent():
+    x = {n: y.detach() for n, y in tensors("delta").items()}
+    d_o = torch.randn_like(x["v"])
+    o, state, d = ct.apply("delta", d_o=d_o, **x)
+    want = ct.apply("delta", d_o=d_o.numpy(), **{n: y.numpy() for n, y in x.items()})
+    np.testing.assert_array_equal(o.numpy(), want[0])
+    np.testing.assert_array_equal(d["beta"].numpy(), want[2]["beta"])
+
+
+def test_batches_as_tensors():
+    task = ct.task("mqar", length=64, pairs=8)
+    batch = next(task.batches(batch=8, device="cpu"))
+    same = next(task.batches(batch=8))
+    assert batch.tokens.dtype == torch.int32
+    np.testing.assert_array_equal(batch.tokens.numpy(), same.tokens)
+    np.testing.assert_array_equal(batch.labels.numpy(), same.labels)
+    logits = torch.randn(8, 64, 8192)
+    want = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-100)
+    torch.testing.assert_close(batch.cross_entropy(logits), want)
+    perfect = torch.nn.functional.one_hot(batch.labels.clamp(min=0), 8192).float()
+    assert batch.accuracy(perfect) == 1.0
+    kept = batch.clone()
+    assert torch.equal(kept.tokens, batch.tokens) and kept.tokens.data_ptr() != batch.tokens.data_ptr()
+
+
+@pytest.mark.parametrize("first, second", [("torch", "crosstalk"), ("crosstalk", "torch")])
+def test_one_openmp_runtime(first, second):
+    code = f"import {first}, {second}; print(open('/proc/self/maps').read())"
+    maps = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert len({line.split()[-1] for line in maps.splitlines() if re.search(r"lib(gomp|iomp5|omp)[-.]", line)}) == 1
+
+
+def test_a_loop_of_ones_own_learns():
+    torch.manual_seed(0)
+    task = ct.task("mqar", vocabulary=32, length=16, pairs=2)
+    embed, head = torch.nn.Embedding(32, 32), torch.nn.Linear(32, 32)
+    project = torch.nn.Linear(64, 3 * 32)
+    parameters = [*embed.parameters(), *head.parameters(), *project.parameters()]
+    optimizer, losses = torch.optim.Adam(parameters, 1e-2), []
+    for step, batch in enumerate(task.batches(batch=32, device="cpu")):
+        x = embed(batch.tokens)
+        x = torch.cat([x, torch.nn.functional.pad(x, (0, 0, 1, 0))[:, :-1]], -1)
+        q, k, v = (y.unflatten(-1, (1, 32)) for y in project(x).chunk(3, -1))
+        o, _ = ct.apply("linear_attention", q=q, k=k, v=v)
+        loss = batch.cross_entropy(head(o.flatten(-2)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if step == 60:
+            break
+    assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:5])

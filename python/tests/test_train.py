@@ -1,0 +1,328 @@
+"""train: a PyTorch model as a label of a study: records, replicas, resuming, identity, verify."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import crosstalk as ct
+from conftest import call
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("pandas", reason="pandas is not installed")
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STUDY = """
+[study]
+name  = "own"
+seeds = { range = [1, 2] }
+
+[base]
+task.name = "mqar"
+task.vocabulary = 32
+task.length = 16
+task.pairs = 2
+model.name = "language"
+model.width = 16
+train.max_steps = 40
+train.batch = 8
+train.optimizer = "adamw"
+train.weight_decay = 0.1
+train.clip_norm = 1.0
+train.schedule = "cosine"
+train.warmup_steps = 5
+train.precision = "PRECISION"
+eval.every = 20
+eval.sequences = 32
+EXTRA
+
+[memories.mine]
+name = "python"
+source = "own_model.py:CLASS"
+arguments = "ARGUMENTS"
+title = "Mine"
+
+[memories.delta]
+name = "deltanet"
+
+[[grid]]
+"train.learning_rate" = [3e-3, 1e-2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    shutil.copy(os.path.join(HERE, "own_model.py"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder, model="Model", arguments="", precision="fp32", extra="", name="study.toml"):
+    text = STUDY.replace("CLASS", model).replace("ARGUMENTS", arguments).replace("PRECISION", precision)
+    (folder / name).write_text(text.replace("EXTRA", extra))
+    return name
+
+
+def records(store):
+    return {r["id"]: r for r in map(json.loads, ct._core.foreign_records(str(store)))}
+
+
+def results(store):
+    """What may not depend on how runs were packed or stopped."""
+    names = ("status", "steps", "eval_loss", "best_eval_loss", "eval_accuracy", "metrics", "curves", "profiles", "config")
+    return {id: {name: r[name] for name in names} for id, r in records(store).items()}
+
+
+def test_records_stand_beside_those_of_built_in_memories(folder):
+    study = write(folder)
+    assert "4 runs of PyTorch models" in subprocess.run(
+        [ct.studies.program(), "run", study, "--out", "s"], capture_output=True, text=True, check=True).stderr
+    result = ct.train(study, out="s", quiet=True)
+    assert (result.done, result.missing, result.failed) == (4, 0, 0)
+    frame = ct.read("s")
+    assert frame.groupby("label", observed=True).size().to_dict() == {"mine": 4, "delta": 4}
+    mine, theirs = (frame[frame.label == label] for label in ("mine", "delta"))
+    assert set(mine["memory.name"]) == {"python"} and set(mine["state_size"]) == {256}
+    # A record says all that one of a built-in memory says, of the same task and splits.
+    one, other = next(iter(records("s").values())), None
+    for line in call("export", "s", "--where", "label=delta", "--format", "jsonl").splitlines()[:1]:
+        other = json.loads(line)
+    assert {"test_loss", "test_accuracy", "test_exact", "parameters", "chance_accuracy"} <= set(one["metrics"])
+    assert {n for n in other if n.startswith(("test_", "baseline_", "chance_"))} <= set(one["metrics"])
+    curves = ct.read("s", curves=True)
+    by_label = curves.groupby("label", observed=True).metric.unique()
+    assert set(by_label["mine"]) == set(by_label["delta"])
+    assert theirs["parameters"].iloc[0] > 0
+    # Every command takes it as a label.
+    table = ct.table("final", "s", best="train.learning_rate", metric="test_accuracy")
+    assert set(table["label"]) == {"mine", "delta"} and "Mine" in table.attrs["latex"]
+    plan = ct.plan(study, out="s")
+    assert set(plan.runs.state) == {"done"} and set(plan.runs.id) == set(frame.id)
+    assert "mine" in call("status", "s")
+    again = ct.train(study, out="s", quiet=True)
+    assert again.done == 4 and len(ct.read("s")) == 8
+
+
+def test_replicas_are_runs_alone_and_those_of_torch(folder):
+    study = write(folder, precision="fp64")
+    ct.train(study, out="together", quiet=True)
+    ct.train(study, out="alone", replicas=1, quiet=True)
+    a, b = results("together"), results("alone")
+    assert a.keys() == b.keys() and len(a) == 4
+    for id in a:
+        for curve in ("train_loss", "eval_loss"):
+            np.testing.assert_allclose(a[id]["curves"][curve]["y"], b[id]["curves"][curve]["y"], rtol=1e-9)
+    # The same by hand with torch's own AdamW, clipping and schedule.
+    sys.path.insert(0, str(folder))
+    import own_model
+
+    run = next(r for r in ct.plan(study).configs if r["label"] == "mine" and r["seed"] == 2)
+    config = ct.sources.Config(run["config"], 32)
+    torch.manual_seed(config["init_seed"])
+    model = own_model.Model(config).double()
+    rate, steps = config["train.learning_rate"], config["train.max_steps"]
+    optimizer = torch.optim.AdamW(
+        model.parameters(), rate, betas=(config["train.beta1"], config["train.beta2"]), weight_decay=0.1)
+    course = ct._core.Course(run["id"], "mine", 2, run["config"])
+    losses = []
+    task = ct.task("mqar", vocabulary=32, length=16, pairs=2)
+    for step, batch in zip(range(1, steps + 1), task.batches(batch=8, seed=config["data_seed"], device="cpu")):
+        optimizer.param_groups[0]["lr"] = course.rate(step)
+        loss = batch.cross_entropy(model(batch.tokens))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    assert course.rate(1) == pytest.approx(rate / 5) and course.rate(steps) < 0.01 * rate
+    want = [np.mean(losses[:20]), np.mean(losses[20:])]
+    np.testing.assert_allclose(a[run["id"]]["curves"]["train_loss"]["y"], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("arguments", ["", "dropout = 0.1"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_record(folder, arguments, monkeypatch):
+    study = write(folder, arguments=arguments)
+    ct.train(study, out="whole", quiet=True)
+    from crosstalk import replicas
+
+    steps, step = [0], replicas.Replicas.step
+
+    def stopping(self, *given):
+        steps[0] += 1
+        if steps[0] == 27:  # between two evaluations
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *given)
+
+    monkeypatch.setattr(replicas.Replicas, "step", stopping)
+    with pytest.raises(KeyboardInterrupt, match="the same call goes on from there"):
+        ct.train(study, out="stopped", quiet=True)
+    assert list((folder / "stopped" / "python").glob("*.pt"))
+    ct.train(study, out="stopped", quiet=True)
+    assert not list((folder / "stopped" / "python").glob("*.pt"))
+    assert results("stopped") == results("whole")
+
+
+def test_a_killed_process_loses_what_was_not_saved_and_no_more(folder):
+    study = write(folder, extra="train.patience = 1000000")
+    words = [sys.executable, "-m", "crosstalk", "train", study, "--out", "killed", "--set", "train.max_steps=300",
+             "--replicas", "1"]
+    child = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not ((folder / "killed" / "store.json").exists() and ct._core.statuses("killed")):
+        time.sleep(0.1)
+    child.kill()
+    child.wait()
+    before = ct._core.statuses("killed")
+    assert 1 <= len(before)
+    sets = {"train.max_steps": 300, "seeds": [1]}
+    ct.train(study, set=sets, out="killed", replicas=1, quiet=True)
+    ct.train(study, set=sets, out="whole", replicas=1, quiet=True)
+    whole = results("whole")
+    assert {id: r for id, r in results("killed").items() if id in whole} == whole
+
+
+def test_models_that_vmap_refuses_are_trained_one_by_one(folder, capfd):
+    study = write(folder, arguments="reads = true")
+    ct.train(study, out="s")
+    assert "one run after the other, since vmap refuses" in capfd.readouterr().err
+    plain = write(folder, name="plain.toml")
+    ct.train(plain, out="p", quiet=True)
+    a = sorted(r["eval_loss"] for r in records("s").values())
+    b = sorted(r["eval_loss"] for r in records("p").values())
+    np.testing.assert_allclose(a, b, rtol=1e-4)
+    assert all(r["provenance"]["pack"] == 1 for r in records("s").values())
+    assert any(r["provenance"]["pack"] == 4 for r in records("p").values())
+
+
+def test_a_model_may_be_asked_where_answers_are_due(folder):
+    ct.train(write(folder), out="a", quiet=True)
+    ct.train(write(folder, model="Answers"), out="b", quiet=True)
+    a, b = (sorted(r["eval_loss"] for r in records(s).values()) for s in "ab")
+    np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert not set(records("a")) & set(records("b"))
+
+
+def test_identity_is_the_text(folder):
+    study = write(folder)
+    ids = {r["id"] for r in ct.plan(study).configs if r["label"] == "mine"}
+    assert ids == {r["id"] for r in ct.plan(study).configs if r["label"] == "mine"}
+    moved = folder / "elsewhere"
+    moved.mkdir()
+    shutil.copy(folder / "own_model.py", moved)
+    (folder / "moved.toml").write_text((folder / study).read_text().replace('"own_model.py:', '"elsewhere/own_model.py:'))
+    assert {r["id"] for r in ct.plan("moved.toml").configs if r["label"] == "mine"} == ids
+    with open(folder / "own_model.py", "a") as file:
+        file.write("# another text\n")
+    assert not {r["id"] for r in ct.plan(study).configs if r["label"] == "mine"} & ids
+    (folder / "none.toml").write_text((folder / study).read_text().replace("own_model.py", "none.py"))
+    with pytest.raises(ct.ConfigError, match="none.py"):
+        ct.plan("none.toml")
+    (folder / "bad.toml").write_text((folder / study).read_text().replace("own_model.py:Model", "own_model.py"))
+    with pytest.raises(ct.ConfigError, match="must be FILE:CLASS"):
+        ct.plan("bad.toml")
+
+
+def test_further_files_are_part_of_it(folder):
+    (folder / "layers.py").write_text("SCALE = 1.0\n")
+    (folder / "with_layers.py").write_text(
+        "from layers import SCALE\nfrom own_model import Model\nclass Mine(Model):\n    pass\n")
+    study = write(folder)
+    text = (folder / study).read_text().replace("own_model.py:Model", "with_layers.py:Mine")
+    (folder / study).write_text(text)
+    sets = {"train.max_steps": 2, "seeds": [1], "train.learning_rate": 1e-3}
+    with pytest.warns(UserWarning, match="imports layers.py"):
+        ct.train(study, set=sets, out="s", quiet=True)
+    (folder / study).write_text(text.replace("arguments =", 'files = "layers.py own_model.py"\narguments ='))
+    first = ct.plan(study, set=sets).configs[0]["id"]
+    (folder / "layers.py").write_text("SCALE = 2.0\n")
+    assert ct.plan(study, set=sets).configs[0]["id"] != first
+
+
+def test_a_class_without_a_file_of_the_study(folder):
+    study = write(folder)
+    text = (folder / study).read_text().replace('source = "own_model.py:Model"\n', "")
+    (folder / study).write_text(text)
+    with pytest.raises(ct.ConfigError, match="has no source"):
+        ct.train(study, out="s", quiet=True)
+    sys.path.insert(0, str(folder))
+    import own_model
+
+    sets = {"train.max_steps": 4, "seeds": [1], "train.learning_rate": 1e-3}
+    assert ct.train(study, own_model.Model, set=sets, out="s", quiet=True).done == 1
+    assert ct.train(study, {"mine": own_model.Answers}, set=sets, out="s", quiet=True).done == 1
+    assert len(records("s")) == 2 and len(list((folder / "s" / "python").glob("*.py"))) == 2
+    assert ct.verify("s", quiet=True)
+    with pytest.raises(ValueError, match="no PyTorch model 'yours'"):
+        ct.train(study, {"yours": own_model.Model}, out="s")
+
+
+def test_verify_trains_again(folder, capsys):
+    study = write(folder)
+    ct.train(study, set={"seeds": [1]}, out="s", replicas=1, quiet=True)
+    assert ct.verify("s")
+    assert capsys.readouterr().out.count("identical") == 2
+    told = subprocess.run([ct.studies.program(), "verify", "s"], capture_output=True, text=True).stdout
+    assert "python -m crosstalk verify" in told
+    with open("own_model.py", "a") as file:
+        file.write("# another text\n")
+    with pytest.raises(ct.ConfigError, match="holds another text"):
+        ct.verify("s", quiet=True)
+
+
+def test_a_mixture_and_a_curriculum(folder):
+    mixture = 'task.segments = "16:2:40 32:4:20"'
+    text = (folder / write(folder, extra=mixture)).read_text()
+    text = text.replace("task.length = 16\n", "").replace("task.pairs = 2\n", "")
+    (folder / "mixture.toml").write_text(text)
+    sets = {"seeds": [1], "train.learning_rate": 1e-3}
+    ct.run("mixture.toml", set=sets, out="m", quiet=True)
+    ct.train("mixture.toml", set=sets, out="m", quiet=True)
+    frame = ct.read("m")
+    ours = {m for r in records("m").values() for m in r["metrics"] if m.startswith("test_accuracy_")}
+    assert len(ours) == 2 and frame[sorted(ours)].notna().all().all()
+
+
+def test_a_curriculum_leaves_its_stages(folder):
+    text = (folder / write(folder, extra='task.curriculum = "2 4"\ntrain.promote_accuracy = 0.01')).read_text()
+    lines = [x for x in text.splitlines() if not x.startswith(("task.length", "task.pairs", "task.vocabulary"))]
+    (folder / "words.toml").write_text("\n".join(lines).replace('"mqar"', '"words"'))
+    sets = {"seeds": [1], "train.learning_rate": 1e-3, "train.promote": ["accuracy"]}
+    ct.run("words.toml", set=sets, out="c", quiet=True)
+    ct.train("words.toml", set=sets, out="c", quiet=True)
+    (record,) = records("c").values()
+    assert record["metrics"]["stage"] == 2 and record["profiles"]["steps_by_stage"]["x"] == [1, 2]
+
+
+def test_precisions_and_what_is_refused(folder):
+    sets = {"seeds": [1], "train.learning_rate": 1e-3, "train.max_steps": 4}
+    assert ct.train(write(folder, precision="bf16"), set=sets, out="b", quiet=True).done == 1
+    with pytest.raises(ct.ConfigError, match="wants a GPU"):
+        ct.train(write(folder, precision="tf32"), set=sets, out="t", quiet=True)
+    text = (folder / write(folder)).read_text().replace('[memories.mine]\nname = "python"', '[memories.mine]\nname = "fox"')
+    (folder / "plain.toml").write_text("\n".join(x for x in text.splitlines() if not x.startswith(("source", "arguments"))))
+    with pytest.raises(ct.ConfigError, match="has no PyTorch model"):
+        ct.train("plain.toml")
+
+
+def test_arguments_and_diverging_runs(folder):
+    assert ct.sources.arguments_of('a = 1, b = 2.5, c = true, d = "x"') == {"a": 1, "b": 2.5, "c": True, "d": "x"}
+    with pytest.raises(ct.OptionError, match="is not NAME = VALUE"):
+        ct.sources.arguments_of("a b")
+    result = ct.train(write(folder, model="Explodes"), out="e", quiet=True)
+    assert result.diverged == 4
+    assert all(r["status"] == "diverged" for r in records("e").values())
+
+
+def test_weights_are_kept(folder):
+    sets = {"seeds": [1], "train.learning_rate": 1e-3, "train.max_steps": 4, "train.keep_weights": True}
+    ct.train(write(folder), set=sets, out="s", quiet=True)
+    (id,) = records("s")
+    weights = ct.weights("s", id)
+    assert weights["embed.weight"].shape == (32, 16)
