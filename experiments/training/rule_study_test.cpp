@@ -1,5 +1,6 @@
 // Studies of the memory `rule`: what is wrong with a law is said where it stands, and numbers of a law are swept.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -57,8 +58,7 @@ TEST(RuleStudy, ALawThatLooksAtTooMuchIsRefusedWithTheReason) {
             1u);
   std::string law = "law = [";
   for (int i = 0; i < 30; ++i) {
-    const std::string x = "x" + std::to_string(i);
-    law += "\"" + x + " = token(V)\", \"S += " + x + " tanh(S k)^T S\", ";
+    law += fmt::format("\"x{0} = token(V)\", \"S += x{0} tanh(S k)^T S\", ", i);
   }
   const std::string said = refusal(study_of(law + "\"read S q\"]"));
   EXPECT_EQ(said.substr(0, 14), "mine.toml:9:1:");
