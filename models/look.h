@@ -22,6 +22,7 @@ struct Look {
   std::vector<Tensor> tensors;                    ///< in the order of their making; each variable once
   std::map<std::string, Variable<Real>*> states;  ///< after the last token: S [1,H,V,K], z [1,H,1,K], ...
   Variable<Real>* weights = nullptr;              ///< [1,H,Q,M]: of every write in every read; or none
+  int reads = 0;                                  ///< how often weights were noted
   std::optional<double> eps;                      ///< weights are yet to be divided by (their sum + eps)
 
   /// x of any shape under this name; the first name of a variable stays, of two variables of a name the last.
@@ -40,8 +41,12 @@ struct Look {
     x.graph->keep(x.variable);
     tensors.push_back({name, x.variable});
   }
-  /// Weights [1,H,Q,M], still to be divided where eps is given.
+  /// Weights [1,H,Q,M], still to be divided where eps is given. A sum of several reads has no weights of its own.
   void note_weights(Var<Real> x, std::optional<double> divided_by) {
+    if (++reads > 1) {
+      weights = nullptr;
+      return;
+    }
     x.graph->keep(x.variable);
     weights = x.variable, eps = divided_by;
   }

@@ -22,16 +22,32 @@ inline int available_cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+/// A function that has one copy in the program. Two copies of the same C++ may differ in their last bits, because the
+/// compiler chooses anew in each which product a fused multiply-add takes in.
+#if defined(__clang__)
+#define CROSSTALK_COMPILED_ONCE __attribute__((noinline))
+#else
+#define CROSSTALK_COMPILED_ONCE __attribute__((noinline, noclone))
+#endif
+
+/// Calls f(r, item) for the pairs of replica and item in [begin, end).
+template <class F>
+CROSSTALK_COMPILED_ONCE void items_in_range(const Exec& exec, std::int64_t items, std::int64_t begin,
+                                       std::int64_t end, F& f) {
+  for (std::int64_t i = begin; i < end; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
+}
+
 /// Calls f(r, item) for every replica to compute and every item in [0, items).
 template <class F>
 void parallel_items(const Exec& exec, int R, std::int64_t items, F&& f) {
   const std::int64_t total = items * exec.count(R);
   if (exec.threads <= 1 || total <= 1) {
-    for (std::int64_t i = 0; i < total; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
+    items_in_range(exec, items, 0, total, f);
     return;
   }
 #pragma omp parallel for schedule(static) num_threads(exec.threads)
-  for (std::int64_t i = 0; i < total; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
+  for (int t = 0; t < exec.threads; ++t)
+    items_in_range(exec, items, total * t / exec.threads, total * (t + 1) / exec.threads, f);
 }
 
 /// Calls f(r, begin, end) over fixed blocks of [0, n).

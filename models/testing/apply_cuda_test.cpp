@@ -19,12 +19,17 @@ std::vector<ApplySizes> sizes_of(const std::string& memory) {
           {.B = 1, .T = 130, .H = 1, .K = 64, .V = 64, .N = writes}};
 }
 
-/// Keys and queries about as long as 1 however wide they are, as memories in use have them.
+/// Keys and queries about as long as 1 however wide they are, as memories in use have them, and matrices that a state goes
+/// through at every token about as large as the identity: others let gradients grow without bound.
 ApplyData data_of(const ApplyCase& one) {
   ApplyData data = apply_data(one, 3);
   if (one.sizes.K <= 3) return data;
   for (double& x : data["k"]) x *= 2 / std::sqrt(one.sizes.K);
   for (double& x : data["q"]) x /= std::sqrt(one.sizes.K);
+  for (const MemoryInput& input : find_memory(one.memory)->inputs) {
+    if (input.shape != "[H,V,V]") continue;
+    for (double& x : data[input.name]) x /= std::sqrt(one.sizes.V);
+  }
   return data;
 }
 
