@@ -33,7 +33,7 @@ inline int available_cores() {
 /// Calls f(r, item) for the pairs of replica and item in [begin, end).
 template <class F>
 CROSSTALK_COMPILED_ONCE void items_in_range(const Exec& exec, std::int64_t items, std::int64_t begin,
-                                       std::int64_t end, F& f) {
+                                            std::int64_t end, F& f) {
   for (std::int64_t i = begin; i < end; ++i) f(exec.replica(static_cast<int>(i / items)), i % items);
 }
 
