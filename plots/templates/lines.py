@@ -143,7 +143,7 @@ def write_names(ax, labels):
         while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
             (a, n), (b, m) = blocks[-2:]
             blocks[-2:] = [[(a * n + b * m) / (n + m), n + m]]
-    least, most = (len(ends) - 1) * step - 0.05, 1.05
+    least, most = (len(ends) - 1) * step - 0.05, 0.98  # there is no room above the frame
     places = [max(least, min(place, most)) for place, names in blocks for _ in range(names)]
     places = [place - i * step for i, place in enumerate(places)]
     for (x, y, colour, text), place in zip(ends, places):
