@@ -428,6 +428,7 @@ class Reader {
     if (!a->shape.number())
       throw ShapeRefused("grad wants a number to descend on, not " + shape_text(a->shape));
     const Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
+    if (found) law_->gradients.push_back({found, a, b});
     return found ? found : g_.fill(g_.number(0), b->shape);
   }
 

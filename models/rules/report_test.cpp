@@ -33,8 +33,9 @@ TEST(LawReport, NamesEveryTypeAndWhatRuns) {
              "recurrence: key k, value v, gain 2 * sigmoid(beta), erases along the key, by the gain; forms "
              "query, parallel, chunk, recurrent"},
             {"read", "asks S with q"}}));
-  EXPECT_GT(got.with_state, 0);
-  EXPECT_EQ(got.without_state, 2);
+  // S k, v - S k, its multiple, the outer product, the sum; z + k; S q, z^T q, the quotient.
+  EXPECT_EQ(got.with_state, "6 V K + 3 V + 3 K");
+  EXPECT_EQ(got.without_state, "2");
 }
 
 TEST(LawReport, SaysWhyItRunsTokenAfterToken) {
