@@ -219,17 +219,19 @@ TEST(PublishedPage, LawsOfTheStudyFileAreThoseOfTheirExport) {
     for (const int load : loads) out.push_back(fmt::format("{:.{}f}", median(runs[{task, load}]), digits));
     return fmt::format("{}", fmt::join(out, ", "));
   };
-  const std::map<std::string, std::string> names = {
-      {"tanh_delta", "tanh of the error, beta in (0, 1)"}, {"tanh_delta2", "tanh of the error, beta in (0, 2)"},
-      {"oja_decay", "Oja, a decay a channel"},             {"momentum", "delta rule with momentum"},
-      {"delta", "delta rule, beta in (0, 1)"},             {"delta2", "delta rule, beta in (0, 2)"},
-      {"sum", "linear attention"}};
+  const std::map<std::string, std::string> names = {{"tanh_delta", "tanh of the error, beta in (0, 1)"},
+                                                    {"tanh_delta2", "tanh of the error, beta in (0, 2)"},
+                                                    {"oja_decay", "Oja, a decay a channel"},
+                                                    {"momentum", "delta rule with momentum"},
+                                                    {"delta", "delta rule, beta in (0, 1)"},
+                                                    {"delta2", "delta rule, beta in (0, 2)"},
+                                                    {"sum", "linear attention"}};
   ASSERT_EQ(losses.size(), names.size());
   for (auto& [label, of] : losses) {
-    const std::string row = fmt::format(
-        "| {} | {} | {} | {} | {} |\n", names.at(label), medians(of, "recall", {8, 16, 24}, 4),
-        medians(of, "reassign", {8, 16, 24}, 4), medians(accuracies[label], "swap", {4, 8, 12}, 3),
-        medians(of, "swap", {4, 8, 12}, 4));
+    const std::string row =
+        fmt::format("| {} | {} | {} | {} | {} |\n", names.at(label), medians(of, "recall", {8, 16, 24}, 4),
+                    medians(of, "reassign", {8, 16, 24}, 4),
+                    medians(accuracies[label], "swap", {4, 8, 12}, 3), medians(of, "swap", {4, 8, 12}, 4));
     EXPECT_NE(page().find(row), std::string::npos) << row;
     for (const double loss : of[{"recall", 24}]) EXPECT_GT(loss, 0.1) << label;
     for (const int load : {8, 16}) {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -21,16 +22,17 @@ struct Text {
 
 bool is_greek(const std::string& name) {
   static const std::set<std::string> kNames = {
-      "alpha", "beta", "gamma", "delta", "epsilon", "zeta",  "eta", "theta", "iota", "kappa",
-      "lambda", "mu",  "nu",    "xi",    "pi",      "rho",   "sigma", "tau", "upsilon", "phi",
-      "chi",   "psi",  "omega", "Gamma", "Delta",   "Theta", "Lambda", "Xi", "Pi", "Sigma",
-      "Phi",   "Psi",  "Omega"};
+      "alpha", "beta",  "gamma", "delta", "epsilon", "zeta",  "eta", "theta",   "iota", "kappa", "lambda",
+      "mu",    "nu",    "xi",    "pi",    "rho",     "sigma", "tau", "upsilon", "phi",  "chi",   "psi",
+      "omega", "Gamma", "Delta", "Theta", "Lambda",  "Xi",    "Pi",  "Sigma",   "Phi",  "Psi",   "Omega"};
   return kNames.count(name) != 0;
 }
 
 std::string plain(const std::string& name) {
   if (is_greek(name)) return "\\" + name;
-  return name.size() == 1 ? name : fmt::format("\\mathrm{{{}}}", name);
+  return name.size() == 1 || std::isdigit(static_cast<unsigned char>(name[0])) != 0
+             ? name
+             : fmt::format("\\mathrm{{{}}}", name);
 }
 
 /// beta_2 of a number: \beta_{2}; with an index: \beta_{2,t}. Vectors and matrices are bold.
@@ -115,6 +117,14 @@ class Equations {
       return std::string("\\hat{\\mathbf{v}}");
     };
     read_ = free({"o", "y"}), token_ = free({"x", "u"});
+    for (const char* letter : {"z", "x", "a", "u"}) {
+      const bool clear = std::none_of(taken.begin(), taken.end(), [&](const std::string& name) {
+        return name[0] == *letter &&
+               (name.size() == 1 || name[1] == '_' || (name[1] >= '0' && name[1] <= '9'));
+      });
+      if (repeated_.empty() && clear) repeated_ = letter;
+    }
+    if (repeated_.empty()) repeated_ = "part";
     for (const LawGradient& one : law.gradients) {
       if (!one.of->is_leaf()) gradients_.emplace(one.gradient, &one);
     }
@@ -139,15 +149,42 @@ class Equations {
 
  private:
   void equation(const std::string& left, Value right) {
+    name_what_repeats(right);
     out_.push_back(left + " &= " + spelled(right).tex);
   }
   void reading() { equation(read_ + "_t", law_.read); }
 
+  /// What is long and stands in several places has an equation of its own.
+  void name_what_repeats(Value root) {
+    std::map<Value, int> long_;
+    for (Value node : in_order(behind_ ? std::vector<Value>{law_.read} : law_.roots())) {
+      for (Value a : shown(node)) uses_[behind_][a].insert(node);
+    }
+    for (Value node : in_order({root})) {
+      int length = node->is_leaf() || node->kind == Kind::transpose ? 0 : 1;
+      for (Value a : shown(node)) length = std::min(kLong, length + long_[a]);
+      const bool known = names_.count(node) != 0 || gradients_.count(node) != 0 || is_step(node);
+      long_[node] = known ? 0 : length;
+      if (known || length < kLong || node == root || uses_[behind_][node].size() < 2) continue;
+      const std::string tex = symbol(fmt::format("{}{}", repeated_, ++last_), node->shape, "t");
+      out_.push_back(tex + " &= " + spelled(node).tex);
+      names_.emplace(node, tex);
+      long_[node] = 0;
+    }
+  }
+  bool is_step(Value node) const {
+    return !behind_ && !node->is_leaf() &&
+           std::any_of(law_.states.begin(), law_.states.end(),
+                       [&](const LawState& one) { return one.step == node; });
+  }
+
   /// Values in the order of the text: what only the reading needs stands in front of it.
   void values(bool of_reading) {
     std::set<Value> before, after;
-    for (const LawState& one : law_.states) reached(one.step, before);
-    reached(law_.read, after);
+    std::vector<Value> steps;
+    for (const LawState& one : law_.states) steps.push_back(one.step);
+    for (Value node : in_order(steps)) before.insert(node);
+    for (Value node : in_order({law_.read})) after.insert(node);
     for (const auto& [name, value] : law_.values) {
       const bool parameter = value->kind == Kind::parameter;
       const bool leaf = value->is_leaf() && !is_learned_kind(value->kind);
@@ -159,18 +196,35 @@ class Equations {
     }
   }
 
-  /// What an equation shows: of a gradient, what it is of.
-  void reached(Value root, std::set<Value>& seen) const {
-    std::vector<Value> stack = {root};
+  /// The values whose text stands in that of a node: of a gradient, what it is of.
+  std::vector<Value> shown(Value node) const {
+    if (const auto it = gradients_.find(node); it != gradients_.end())
+      return {it->second->of, it->second->by};
+    if (const Value a = mean_of(node)) return {a};
+    if (const Value a = square_of(node)) return {a};
+    if (const Value a = centred_of(node)) return {a};
+    if (const Value a = rms_of(node)) return centred_of(a) ? shown(a) : std::vector<Value>{a};
+    if (is_map_of(node, "sqrt") && square_of(node->args[0])) return shown(node->args[0]);
+    return node->args;
+  }
+  /// All of them, parts first.
+  std::vector<Value> in_order(const std::vector<Value>& roots) const {
+    std::set<Value> done;
+    std::vector<Value> out;
+    std::vector<std::pair<Value, bool>> stack;
+    for (auto root = roots.rbegin(); root != roots.rend(); ++root) stack.push_back({*root, false});
     while (!stack.empty()) {
-      const Value node = stack.back();
+      const auto [node, opened] = stack.back();
       stack.pop_back();
-      if (!seen.insert(node).second) continue;
-      const auto it = gradients_.find(node);
-      const std::vector<Value> parts =
-          it == gradients_.end() ? node->args : std::vector<Value>{it->second->of, it->second->by};
-      stack.insert(stack.end(), parts.begin(), parts.end());
+      if (opened) {
+        out.push_back(node);
+      } else if (done.insert(node).second) {
+        stack.push_back({node, true});
+        const std::vector<Value> parts = shown(node);
+        for (auto a = parts.rbegin(); a != parts.rend(); ++a) stack.push_back({*a, false});
+      }
     }
+    return out;
   }
 
   /// Whether it is another one at every token.
@@ -219,7 +273,10 @@ class Equations {
   std::map<Value, std::string> names_;
   std::map<Value, const LawGradient*> gradients_;
   std::set<std::string> said_;
-  std::string read_, token_;
+  std::map<bool, std::map<Value, std::set<Value>>> uses_;  ///< by whether behind the steps
+  std::string read_, token_, repeated_;
+  static constexpr int kLong = 5;  ///< operations
+  int last_ = 0;
   bool behind_ = false;
 };
 
@@ -227,9 +284,10 @@ Text Equations::learned(Value node) const {
   const Learned& one = law_.quantity(node->name);
   const std::string of = symbol(one.name, {});
   if (one.kind == Kind::parameter)
-    return {fmt::format("{}_{{{}}}", node->shape.number()    ? "\\theta"
-                                     : node->shape.vector() ? "\\boldsymbol{\\theta}"
-                                                            : "\\boldsymbol{\\Theta}",
+    return {fmt::format("{}_{{{}}}",
+                        node->shape.number()   ? "\\theta"
+                        : node->shape.vector() ? "\\boldsymbol{\\theta}"
+                                               : "\\boldsymbol{\\Theta}",
                         of),
             level_atom};
   const std::string x = token_ + (one.kind == Kind::token ? "_t" : "^{\\mathrm{q}}_t");

@@ -13,7 +13,8 @@ using Rows = std::vector<std::vector<std::string>>;
 struct LawReport {
   Rows names;    ///< name, type, where it comes from; of states too
   Rows engines;  ///< state or `read`, and what runs it or why nothing does
-  std::string without_state, with_state;  ///< operations of a token: those for all tokens at once, and the others
+  std::string without_state,
+      with_state;  ///< operations of a token: those for all tokens at once, and the others
 };
 
 /// Additions, products and functions of numbers that one value after the other takes, as "4 V K + 2 V + 3".
