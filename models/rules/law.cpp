@@ -380,9 +380,10 @@ class Reader {
     if (std::any_of(tree.names.begin(), tree.names.end(), [](const std::string& n) { return !n.empty(); }))
       fail(tree.column, tree.name + " takes no named arguments");
     if (tree.parts.size() < low || tree.parts.size() > high)
-      fail(tree.column, fmt::format("{} takes {} argument{}, and here are {}", tree.name,
-                                    low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high),
-                                    high > 1 ? "s" : "", tree.parts.size()));
+      fail(tree.column,
+           fmt::format("{} takes {} argument{}, and here {} {}", tree.name,
+                       low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high),
+                       high > 1 ? "s" : "", tree.parts.size() == 1 ? "is" : "are", tree.parts.size()));
   }
 
   Value call(const Tree& tree) {
@@ -399,7 +400,8 @@ class Reader {
       if (tree.parts.size() > first + 1) shape.columns = size(*tree.parts[first + 1]);
       if (name == "ones") return g_.ones(shape);
       const Meaning a = value(*tree.parts[0]);
-      if (a.is_identity() || !a.value->shape.number()) fail(tree.column, "fill wants a number");
+      if (a.is_identity() || !a.value->shape.number())
+        fail(tree.column, "fill wants a number, then a size or two: fill(0.1, V, K)");
       return g_.fill(a.value, shape);
     }
     std::vector<Value> parts;
@@ -409,7 +411,8 @@ class Reader {
     if (name == "max" || name == "min") return g_.extreme(name == "max" ? Kind::max : Kind::min, a, b);
     if (name == "dot") {
       if (a->shape != b->shape)
-        throw ShapeRefused(fmt::format("dot of {} and {}", shape_text(a->shape), shape_text(b->shape)));
+        throw ShapeRefused(
+            fmt::format("dot of {} and {}; both have one shape", shape_text(a->shape), shape_text(b->shape)));
       return a->shape.columns == 1 ? g_.product(g_.transpose(a), b) : g_.sum(g_.mul(a, b));
     }
     if (name == "outer") return g_.product(a, g_.transpose(b));

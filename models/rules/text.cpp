@@ -55,6 +55,22 @@ std::size_t number_length(std::string_view text, std::size_t at) {
   return i - at;
 }
 
+/// What stands first in the text and is no token, as a message: a letter of another alphabet by itself, not by its bytes.
+std::string unknown_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+  bool whole = length > 1 && first < 0xF8 && text.size() >= length;
+  for (std::size_t i = 1; whole && i < length; ++i) whole = (byte(i) & 0xC0) == 0x80;
+  if (whole)
+    return fmt::format(
+        "'{}' means nothing here; names have the letters a to z, A to Z and _, and there are + - * / ^ ^T",
+        text.substr(0, length));
+  const std::string shown =
+      first >= 0x20 && first < 0x7F ? std::string(1, text[0]) : fmt::format("byte {}", first);
+  return fmt::format("'{}' means nothing here; there are + - * / ^ ( ) [ ] , and names", shown);
+}
+
 std::vector<Token> tokens_of(std::string_view text, int step) {
   if (text.size() > static_cast<std::size_t>(kLongestStep))
     throw LawError(step, kLongestStep,
@@ -93,10 +109,7 @@ std::vector<Token> tokens_of(std::string_view text, int step) {
     } else if (std::string_view("-+*/^()[],='").find(c) != std::string_view::npos) {
       sign(1);
     } else {
-      const std::string shown =
-          c >= 0x20 && c < 0x7F ? std::string(1, c) : fmt::format("byte {}", static_cast<unsigned char>(c));
-      throw LawError(step, column,
-                     fmt::format("'{}' means nothing here; there are + - * / ^ ( ) [ ] , and names", shown));
+      throw LawError(step, column, unknown_character(text.substr(at)));
     }
     end = at;
   }
