@@ -1,6 +1,7 @@
 // Laws that say what a built-in memory does, in whole models: the same graph and, step after step, the same bits. And
 // gradients of every law that is lowered against differences.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,6 +72,17 @@ const std::vector<Pair>& pairs() {
        Pair::Same::nodes,
        true,
        {{"read_norm", std::string("none")}}},
+      {"linear_attention",
+       "state z[K]; S += v k^T; z += k; read S q / (z^T q + 0.000001)",
+       {{"key_norm", "none"}, {"feature_map", "elu1"}}},
+      // It divides its keys by sqrt(K), and keeps what is read finite whatever its gates are.
+      {"mlstm",
+       "forget_gate = 3 + token(bias = constant(0)); input_gate = token(bias = normal(0.1)); h = k / "
+       "sqrt(sum(ones(K))); "
+       "state n[K]; S = sigmoid(forget_gate) S + exp(input_gate) v h^T; "
+       "n = sigmoid(forget_gate) n + exp(input_gate) h; read S q / max(abs(n^T q), 1)",
+       {{"key_norm", "none"}},
+       Pair::Same::numbers},
       {"mamba2",
        "step = softplus(token(bias = inverse_softplus(0.001, 0.1))); A_log = parameter(log_uniform(1, 16)); "
        "S = exp(-(exp(A_log) step)) S + step v k^T; read S q",
@@ -231,7 +243,7 @@ TEST_P(RuleOfBuiltIn, DoesSoInALanguageModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memories, RuleOfBuiltIn, ::testing::ValuesIn(pairs()),
-                         [](const auto& one) { return one.param.memory; });
+                         [](const auto& one) { return fmt::format("{}_{}", one.param.memory, one.index); });
 
 class RuleGradient : public ::testing::TestWithParam<rules::Example> {};
 

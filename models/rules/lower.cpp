@@ -2,6 +2,7 @@
 #include "models/rules/lower.h"
 
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "models/parts.h"
@@ -15,27 +16,34 @@ template <class Real>
 class Lowering {
  public:
   Lowering(Mixer<Real>& m, const Law& law, const Plan& plan) : m_(m), law_(law), plan_(plan), hoist_(m, law) {
-    std::vector<Value> all;
+    bool carried = m.wants_end();
+    for (const LawState& one : law.states) carried = carried || m.start(one.name);
+    divided_ = plan.divided && !carried;
+    std::vector<Value> all, scans;
     for (const StatePlan& one : plan.states) {
-      if (one.scan) all.push_back(one.scan->factor), add(all, one.scan->addend);
+      if (one.scan) scans.push_back(one.scan->factor), add(scans, one.scan->addend);
       if (!one.recurrence) continue;
       const RecurrencePlan& r = *one.recurrence;
       for (Value x : {r.key, r.value, r.gain, r.log_decay, r.decay, r.value_log_decay, r.sign, r.erase_read,
                       r.erase_write, r.erase_gain})
         add(all, x);
     }
-    for (const Asked& one : plan.asked) all.push_back(query_of(one));
+    for (const Asked& one : asked()) all.push_back(query_of(one)), add(all, one.log_gain);
     all.push_back(after());
+    for (Value node : order(all)) {
+      if (node->kind == Kind::input) wanted_.insert(node->name);
+    }
+    all.insert(all.begin(), scans.begin(), scans.end());
     hoist_.count(all);
   }
 
   Var<Real> read() {
     for (const StatePlan& one : plan_.states) {
-      if (one.scan) scan_state(one);
+      if (one.scan && (!divided_ || wanted_.count(now_name(one.name)) != 0)) scan_state(one);
     }
-    for (const Asked& one : plan_.asked)
+    for (const Asked& one : asked())
       hoist_.set(one.name, Place::query,
-                 of_state(one.state, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
+                 of_state(one, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
     return hoist_.at_queries(after(), m_.V);
   }
 
@@ -43,7 +51,10 @@ class Lowering {
   /// Queries beside the sequence see all that was written before they ask.
   bool beside() const { return law_.before && !m_.at_tokens(); }
   Value query_of(const Asked& one) const { return beside() ? one.query_beside : one.query; }
-  Value after() const { return beside() ? plan_.after_beside : plan_.after; }
+  Value after() const {
+    return divided_ ? plan_.divided->after : beside() ? plan_.after_beside : plan_.after;
+  }
+  const std::vector<Asked>& asked() const { return divided_ ? plan_.divided->asked : plan_.asked; }
 
   static void add(std::vector<Value>& to, Value x) {
     if (x) to.push_back(x);
@@ -69,7 +80,8 @@ class Lowering {
     hoist_.set(now_name(one.name), Place::token, h);
   }
 
-  Var<Real> of_state(const std::string& name, Var<Real> q) {
+  Var<Real> of_state(const Asked& asked, Var<Real> q) {
+    const std::string& name = asked.state;
     const StatePlan* plan = nullptr;
     for (const StatePlan& one : plan_.states) {
       if (one.name == name) plan = &one;
@@ -82,7 +94,8 @@ class Lowering {
     Recurrence<Real> out;
     out.key = wide(r.key, K);
     if (r.value && !(r.value->kind == Kind::given && r.value->name == "v")) out.value = wide(r.value, V);
-    out.gain = optional(r.gain);
+    const bool stabilised = !asked.sum.empty() && !asked.eps;
+    if (!stabilised) out.gain = optional(r.gain);
     out.log_decay = optional(r.log_decay), out.decay = optional(r.decay);
     out.value_log_decay = wide(r.value_log_decay, V), out.sign = optional(r.sign);
     out.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
@@ -95,13 +108,19 @@ class Lowering {
     out.before = law_.before && m_.at_tokens();
     out.contracting = r.contracting && normalised(m_);
     out.state = plan->name.c_str();
-    return crosstalk::read(m_, q, out);
+    if (stabilised) {
+      out.log_decay = hoist_.at_tokens(r.log_decay, 1);
+      return stabilised_read(m_, q, out, hoist_.at_tokens(asked.log_gain, 1), asked.sum.c_str());
+    }
+    return asked.sum.empty() ? crosstalk::read(m_, q, out) : crosstalk::read(m_, q, out, asked.eps);
   }
 
   Mixer<Real>& m_;
   const Law& law_;
   const Plan& plan_;
   Hoist<Real> hoist_;
+  bool divided_ = false;          ///< quotients are one read
+  std::set<std::string> wanted_;  ///< inputs that what is read or kept looks at
 };
 
 }  // namespace

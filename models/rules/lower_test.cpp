@@ -75,5 +75,46 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
   EXPECT_EQ(reasons, wanted);
 }
 
+struct Divided {
+  std::string law, sum;  ///< sum: "" where quotients are no read of the engines
+  bool stabilised = false;
+};
+
+TEST(LoweredRules, QuotientsThatEnginesRead) {
+  const std::string gates = "i = exp(token); f = sigmoid(token); state n[K]; S = f S + i v k^T; ";
+  const std::string sums = "state z[K]; S += v k^T; z += k; ";
+  const std::vector<Divided> all = {
+      {sums + "read S q / (z^T q + 0.000001)", "z"},
+      {sums + "read S q / (c + q^T z)", "z"},
+      {sums + "read S q / (z^T q)", "z"},
+      {sums + "read layernorm(S q / (z^T q)) + v", "z"},
+      {gates + "n = f n + i k; read S q / max(abs(n^T q), 1)", "n", true},
+      {gates + "n = f n + k i; read S q / max(1, abs(q^T n))", "n", true},
+      {gates + "n = f n + i k; read S q / (n^T q + 1)", "n"},
+      // Of another query, with another gate or key, at least something else, behind an erase, or without gates that have
+      // logarithms.
+      {sums + "read S q / (z^T k)", ""},
+      {"state z[K]; S += 2 v k^T; z += k; read S q / (z^T q)", ""},
+      {"state z[K]; S = 0.5 S + v k^T; z += k; read S q / (z^T q)", ""},
+      {gates + "n = f n + k; read S q / max(abs(n^T q), 1)", ""},
+      {gates + "n = i n + i k; read S q / max(abs(n^T q), 1)", ""},
+      {gates + "n = f n + i k; read S q / max(abs(n^T q), 2)", ""},
+      {gates + "n = f n + i k; read S q / max(n^T q, 1)", ""},
+      {"state z[K]; S += (v - S k) k^T; z += k; read S q / (z^T q)", ""},
+      {sums + "read S q / max(abs(z^T q), 1)", ""},
+  };
+  for (const Divided& one : all) {
+    SCOPED_TRACE(one.law);
+    const Rule& rule = rule_of(one.law, {{"c", 0.5}});
+    ASSERT_EQ(rule.plan.reason, "");
+    ASSERT_EQ(rule.plan.divided.has_value(), !one.sum.empty());
+    if (one.sum.empty()) continue;
+    ASSERT_EQ(rule.plan.divided->asked.size(), 1u);
+    EXPECT_EQ(rule.plan.divided->asked[0].sum, one.sum);
+    EXPECT_EQ(!rule.plan.divided->asked[0].eps.has_value(), one.stabilised);
+    EXPECT_EQ(rule.plan.asked.size(), 1u);  // as it stands, where states come in or go out
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk::rules

@@ -193,6 +193,9 @@ class Recogniser {
   Value negated(Value c);
   void decays(RecurrencePlan& out, Value decay, Value rows);
   RecurrencePlan fields(Value step);
+  std::string summed(Value product, Value query) const;
+  std::optional<Asked> quotient(const Plan& plan, Value node) const;
+  Reading asked(const Plan& plan, bool divide);
   void reading(Plan& out);
 
   Law& law_;
@@ -556,6 +559,7 @@ RecurrencePlan Recogniser::fields(Value step) {
     }
   }
   if (one(out.gain)) out.gain = nullptr;
+  if (decay && !one(decay)) out.kept = decay;
   const Bounds gain = out.gain ? rules::bounds_of(out.gain) : Bounds{1, 1};
   out.contracting = out.erase == RecurrencePlan::Erase::delta && gain.low >= 0 && gain.high <= 2 &&
                     out.key == g_.leaf(Kind::given, "k", {kK, 1});
@@ -566,10 +570,72 @@ RecurrencePlan Recogniser::fields(Value step) {
   return out;
 }
 
+/// z of a vector's product z^T q with this q, or "".
+std::string Recogniser::summed(Value product, Value query) const {
+  if (product->kind != Kind::matmul) return "";
+  for (const std::size_t i : {0u, 1u}) {
+    const Value row = product->args[0], column = product->args[1];
+    if (row->kind != Kind::transpose) return "";
+    const Value state = i == 0 ? row->args[0] : column, other = i == 0 ? column : row->args[0];
+    if (state->kind == Kind::state && scans_.count(state->name) != 0 && other == query) return state->name;
+  }
+  return "";
+}
+
+/// S q / (z^T q + eps) and S q / max(|z^T q|, 1), where z is what S is with values of 1.
+std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
+  if (node->kind != Kind::div || law_.before) return {};
+  const Value above = node->args[0], below = node->args[1];
+  if (above->kind != Kind::matmul || above->args[0]->kind != Kind::state || has_state(above->args[1]))
+    return {};
+  Asked out{"", above->args[0]->name, above->args[1]};
+  const auto number = [](Value x) { return x->kind == Kind::number; };
+  if (below->kind == Kind::max) {
+    const bool first = number(below->args[0]);
+    const Value least = below->args[first ? 0 : 1], size = below->args[first ? 1 : 0];
+    if (!one(least) || size->kind != Kind::map || size->name != "abs") return {};
+    out.sum = summed(size->args[0], out.query);
+  } else if (below->kind == Kind::add && (number(below->args[0]) || number(below->args[1]))) {
+    const bool first = number(below->args[0]);
+    out.sum = summed(below->args[first ? 1 : 0], out.query);
+    out.eps = below->args[first ? 0 : 1]->value;
+  } else {
+    out.sum = summed(below, out.query), out.eps = 0;
+  }
+  const StatePlan *S = nullptr, *z = nullptr;
+  for (const StatePlan& one : plan.states) {
+    if (one.name == out.state) S = &one;
+    if (one.name == out.sum) z = &one;
+  }
+  if (!S || !z || !S->recurrence) return {};
+  const RecurrencePlan& r = *S->recurrence;
+  if (r.erase != RecurrencePlan::Erase::none || r.value_log_decay || r.sign || !r.key || !z->scan->addend)
+    return {};
+  const Value written = r.gain ? g_.mul(r.gain, r.key) : r.key;
+  const Value kept = r.kept ? r.kept : g_.number(1);
+  if (!same(z->scan->addend, written) || !same(z->scan->factor, kept)) return {};
+  if (out.eps) return out;
+  // i = e^x, or a number times that.
+  if (!r.gain || !r.log_decay || !r.log_decay->shape.number()) return {};
+  double scale = 1;
+  Value gate = r.gain;
+  while (gate->kind == Kind::mul && gate->args[0]->kind == Kind::number)
+    scale *= gate->args[0]->value, gate = gate->args[1];
+  if (gate->kind != Kind::map || gate->name != "exp" || !(scale > 0)) return {};
+  out.log_gain = scale == 1 ? gate->args[0] : g_.add(g_.number(std::log(scale)), gate->args[0]);
+  return out;
+}
+
 /// Products of states with what holds none, or with what an earlier such product gave.
-void Recogniser::reading(Plan& out) {
+Reading Recogniser::asked(const Plan& plan, bool divide) {
+  Reading out;
   const Value root = now(law_.read);
   std::map<Value, Value> made;
+  const auto leaf = [&](Asked asked, Shape shape) {
+    asked.name = fmt::format("read.{}", out.asked.size());
+    out.asked.push_back(asked);
+    return g_.leaf(Kind::input, asked.name, shape);
+  };
   for (Value node : order({root})) {
     std::vector<Value> args;
     for (Value a : node->args) args.push_back(made.at(a));
@@ -577,17 +643,38 @@ void Recogniser::reading(Plan& out) {
     if (node->kind == Kind::state && scans_.count(node->name) != 0) {
       if (law_.before) throw NotSuch(fmt::format("{} is read before its step", node->name));
       made[node] = g_.leaf(Kind::input, now_name(node->name), node->shape);
+    } else if (const auto one = divide ? quotient(plan, node) : std::nullopt) {
+      made[node] = leaf(*one, node->shape);
     } else if (node->kind == Kind::matmul && node->args[0]->kind == Kind::state &&
                node->args[0]->shape.columns != 1 && !has_state(args[1]) && args[1]->shape.columns == 1) {
-      const std::string name = fmt::format("read.{}", out.asked.size());
-      out.asked.push_back({name, node->args[0]->name, args[1]});
-      made[node] = g_.leaf(Kind::input, name, node->shape);
+      made[node] = leaf({"", node->args[0]->name, args[1]}, node->shape);
     }
   }
   out.after = made.at(root);
   if (has_state(out.after)) throw NotSuch("the reading looks at the state otherwise than by S x");
+  // What only stands in a quotient that is one read is not asked for.
+  std::vector<Asked> needed;
+  for (auto one = out.asked.rbegin(); one != out.asked.rend(); ++one) {
+    std::vector<Value> roots = {out.after};
+    for (const Asked& other : needed) roots.push_back(other.query);
+    const bool there = std::any_of(roots.begin(), roots.end(), [&](Value needs) {
+      return holds(needs, [&](Value n) { return n->kind == Kind::input && n->name == one->name; });
+    });
+    if (there) needed.insert(needed.begin(), *one);
+  }
+  out.asked = needed;
   for (const Asked& one : out.asked) hoistable(one.query);
   hoistable(out.after);
+  return out;
+}
+
+void Recogniser::reading(Plan& out) {
+  const Reading plain = asked(out, false);
+  out.asked = plain.asked, out.after = plain.after;
+  Reading divided = asked(out, true);
+  if (std::any_of(divided.asked.begin(), divided.asked.end(),
+                  [](const Asked& one) { return !one.sum.empty(); }))
+    out.divided = divided;
   if (!law_.before) return;
   std::vector<Value> all = {out.after};
   for (const Asked& one : out.asked) all.push_back(one.query);

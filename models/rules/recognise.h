@@ -29,6 +29,7 @@ struct ScanPlan {
 struct RecurrencePlan {
   enum class Erase { none, delta, tied, free } erase = Erase::none;
   Value key = nullptr, value = nullptr, gain = nullptr;
+  Value kept = nullptr;  ///< the decay as the law has it
   Value log_decay = nullptr, decay = nullptr, value_log_decay = nullptr, sign = nullptr;
   Value erase_read = nullptr, erase_write = nullptr, erase_gain = nullptr;
   bool decayed = true;
@@ -48,6 +49,16 @@ struct Asked {
   std::string name, state;
   Value query;
   Value query_beside = nullptr;
+  /// With the state z of a sum: divided by z.q + eps, or by max(|z.q|, 1) where there is no eps.
+  std::string sum = {};
+  std::optional<double> eps = {};
+  Value log_gain = nullptr;  ///< where there is no eps
+};
+
+/// What of states is asked, and the reading over that.
+struct Reading {
+  std::vector<Asked> asked;
+  Value after = nullptr;
 };
 
 struct Plan {
@@ -56,6 +67,9 @@ struct Plan {
   Value after = nullptr;  ///< the reading over what was asked for
   /// Of a reading before the step, where queries stand beside the sequence: they have no token, k, v and token are 0.
   Value after_beside = nullptr;
+  /// The same with quotients as one read, which engines have for a recurrence and the sum of its keys: for graphs in which
+  /// states neither come in nor go out.
+  std::optional<Reading> divided;
   std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 

@@ -83,8 +83,14 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
     out.engines.push_back({"read", "token after token"});
   } else if (!plan.asked.empty()) {
     std::vector<std::string> asked;
-    for (const Asked& one : plan.asked)
-      asked.push_back(fmt::format("{} with {}", one.state, expression_text(law, one.query)));
+    for (const Asked& one : plan.divided ? plan.divided->asked : plan.asked) {
+      std::string text = fmt::format("{} with {}", one.state, expression_text(law, one.query));
+      if (!one.sum.empty() && one.eps)
+        text += fmt::format(", divided by {} with it + {}", one.sum, number_text(*one.eps));
+      if (!one.sum.empty() && !one.eps)
+        text += fmt::format(", divided by the size of {} with it, at least 1 (stabilised)", one.sum);
+      asked.push_back(text);
+    }
     out.engines.push_back({"read", fmt::format("asks {}{}", fmt::join(asked, ", "),
                                                law.before ? ", before the token is written" : "")});
   }
