@@ -47,6 +47,16 @@ const std::vector<Pair>& pairs() {
        with("K, rank = d, ",
             "S = S diag(exp(-(exp(A_log) softplus(decay)))); S += beta (v - S k) k^T; read S q"),
        {{"key_norm", "l2"}}},
+      {"kda",
+       "beta = sigmoid(token); A_log = parameter(log_uniform(1, 16)); "
+       "decay = token(K, rank = d, bias = inverse_softplus(0.001, 0.1)); state H[K, V]; "
+       "H = (I - beta k k^T) diag(exp(-(exp(A_log) softplus(decay)))) H + beta k v^T; read H^T q",
+       {{"key_norm", "l2"}}},
+      {"gla",
+       "state H[K, V]; decay = token(K, rank = 16); H = diag(exp(0.0625 log_sigmoid(decay))) H + k v^T; "
+       "read (q^T H)^T",
+       {{"key_norm", "none"}},
+       Pair::Same::bits},
       // 1/16 and the logarithm are one node here and two there; a power of two rounds nowhere.
       {"gla",
        "decay = token(K, rank = 16); S = S diag(exp(0.0625 log_sigmoid(decay))) + v k^T; read S q",

@@ -87,7 +87,7 @@ class Lowering {
       if (one.name == name) plan = &one;
     }
     const RecurrencePlan& r = *plan->recurrence;
-    const Shape shape = law_.state(name).shape;
+    const Shape kept = law_.state(name).shape, shape = plan->transposed ? kept.transposed() : kept;
     const auto optional = [&](Value x) { return x ? hoist_.value(x) : Var<Real>{}; };
     const auto wide = [&](Value x, int n) { return x ? hoist_.at_tokens(x, n) : Var<Real>{}; };
     const int K = hoist_.size(shape.columns), V = hoist_.size(shape.rows);

@@ -64,7 +64,6 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
   const std::map<std::string, std::string> wanted = {
       {"delta_product", "S: it has 2 erases and 2 writes along different directions"},
       {"fwm", "S: it is not linear in S: S is divided by what depends on S"},
-      {"kda_transposed", "H: H is multiplied from the left"},
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
       {"nonsense", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"oja", "S: it is not linear in S: rows are scaled by what depends on S"},

@@ -108,8 +108,10 @@ class Recogniser {
       StatePlan plan{one.name};
       try {
         if (one.start) throw NotSuch("it starts elsewhere than at 0");
-        S_ = g_.leaf(Kind::state, one.name, one.shape);
-        plan.recurrence = fields(now(one.step));
+        plan.transposed = read_transposed(one);
+        out.transposed = out.transposed || plan.transposed;
+        S_ = g_.leaf(Kind::state, one.name, plan.transposed ? one.shape.transposed() : one.shape);
+        plan.recurrence = fields(now(plan.transposed ? upright(one, g_.transpose(one.step)) : one.step));
       } catch (const NotSuch& why) {
         plan.reason = why.what();
         if (out.reason.empty()) out.reason = fmt::format("{}: {}", one.name, why.what());
@@ -143,6 +145,18 @@ class Recogniser {
     }
   }
 
+  /// The reading asks H^T: H is kept as S = H^T.
+  bool read_transposed(const LawState& one) const {
+    const Value H = g_.leaf(Kind::state, one.name, one.shape);
+    return one.shape.rows != 1 && one.shape.columns != 1 &&
+           holds(law_.read, [&](Value n) { return n->kind == Kind::transpose && n->args[0] == H; });
+  }
+  /// A node with S in place of H^T, where H is left nowhere.
+  Value upright(const LawState& one, Value node) const {
+    const Value H = g_.leaf(Kind::state, one.name, one.shape);
+    const Value S = g_.leaf(Kind::state, one.name, one.shape.transposed());
+    return g_.replaced(node, {{g_.transpose(H), S}, {H, g_.make(Kind::transpose, {S}, one.shape)}});
+  }
   /// The node with what scans give at this token as leaves.
   Value now(Value root) {
     std::map<Value, Value> made;
@@ -629,7 +643,10 @@ std::optional<Asked> Recogniser::quotient(const Plan& plan, Value node) const {
 /// Products of states with what holds none, or with what an earlier such product gave.
 Reading Recogniser::asked(const Plan& plan, bool divide) {
   Reading out;
-  const Value root = now(law_.read);
+  Value root = now(law_.read);
+  for (const StatePlan& one : plan.states) {
+    if (one.transposed) root = upright(law_.state(one.name), root);
+  }
   std::map<Value, Value> made;
   const auto leaf = [&](Asked asked, Shape shape) {
     asked.name = fmt::format("read.{}", out.asked.size());

@@ -40,6 +40,7 @@ struct StatePlan {
   std::string name;
   std::optional<ScanPlan> scan = {};
   std::optional<RecurrencePlan> recurrence = {};
+  bool transposed = false;  ///< the recurrence is that of its transpose, which the reading asks
   std::string reason = {};  ///< why it is neither
 };
 
@@ -70,6 +71,8 @@ struct Plan {
   /// The same with quotients as one read, which engines have for a recurrence and the sum of its keys: for graphs in which
   /// states neither come in nor go out.
   std::optional<Reading> divided;
+  /// A state is the transpose of what the engines keep: where states come in or go out, the law runs token after token.
+  bool transposed = false;
   std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 
