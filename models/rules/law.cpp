@@ -21,6 +21,7 @@ bool has_meaning(const std::string& name) {
 /// The name at an edit distance of at most 1 + length / 3, or "".
 std::string closest(const std::string& name, const std::set<std::string>& names) {
   std::string best;
+  if (name.size() == 1) return "";
   std::size_t least = 1 + name.size() / 3;
   bool found = false;
   for (const std::string& other : names) {
@@ -283,7 +284,8 @@ class Reader {
     const Value node = meaning.value;
     if (node->shape.number() && !shape.number() && node->kind == Kind::number) return g_.fill(node, shape);
     if (node->shape != shape)
-      fail(column, fmt::format("this is {}, and {} is wanted", shape_text(node->shape), shape_text(shape)));
+      fail(column, fmt::format("this is {}, and {} is wanted{}", shape_text(node->shape), shape_text(shape),
+                               node->shape.transposed() == shape ? "; is a transpose ^T missing?" : ""));
     return node;
   }
 
@@ -312,9 +314,10 @@ class Reader {
       for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.insert(name);
       all.insert(function_names().begin(), function_names().end());
       const std::string near = closest(tree.name, all);
-      fail(tree.column,
-           fmt::format("unknown name {}; {}", tree.name,
-                       near.empty() ? "so far there are " + list : "did you mean " + near + "?"));
+      fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
+                                    near.empty() ? "so far there are " + list +
+                                                       ", and what is learned is token(...) or parameter(...)"
+                                                 : "did you mean " + near + "?"));
     }
     if (!it->second)
       fail(tree.column,

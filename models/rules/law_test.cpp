@@ -149,7 +149,9 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "2:12: I may be added, subtracted and multiplied; diag(x) has other entries"},
       {{"S += v k^T", "read exp(I) v"},
        "2:6: I may be added, subtracted and multiplied; diag(x) has other entries"},
-      {{"S += zebra v k^T", "read S q"}, "1:6: unknown name zebra; so far there are S, k, q, v"},
+      {{"S += zebra v k^T", "read S q"},
+       "1:6: unknown name zebra; so far there are S, k, q, v, and what is learned is token(...) or "
+       "parameter(...)"},
       {{"S += exp(x = 1) v k^T", "read S q"}, "1:6: exp takes no named arguments"},
       {{"S += rms() k^T", "read S q"}, "1:6: rms takes 1 to 2 arguments, and here are 0"},
       {{"S += exp(v, k) k^T", "read S q"}, "1:6: exp takes 1 argument, and here are 2"},
@@ -210,6 +212,34 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
        "/ ^ ^T"},
       {{"S += v \xCE k^T", "read S q"},
        "1:8: 'byte 206' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
+      // What papers and programs write otherwise.
+      {{"beta = sigmoid(W x)", "S += v k^T", "read S q"},
+       "1:16: unknown name W; so far there are S, k, q, v, and what is learned is token(...) or "
+       "parameter(...)"},
+      {{"S = S_{t-1} + v k^T", "read S q"},
+       "1:7: '{' means nothing here; names have no indices: on the right of its step, S is what it was "
+       "before"},
+      {{"S = S @ S", "read S q"},
+       "1:7: '@' means nothing here; A B is the product of matrices, a b^T an outer product"},
+      {{"S <- S + v k^T", "read S q"},
+       "1:3: '<' means nothing here; a step says NAME = ..., and positive(x) is 1 where x > 0"},
+      {{"S += v k.T", "read S q"},
+       "1:9: '.' means nothing here; the transpose is x^T; numbers begin with a digit or a point and a "
+       "digit"},
+      {{"S += v \xE2\x8A\x97 k", "read S q"},
+       "1:8: '\xE2\x8A\x97' means nothing here; an outer product is a b^T"},
+      {{"S = S \xE2\x88\x92 v k^T", "read S q"}, "1:7: '\xE2\x88\x92' means nothing here; the minus is -"},
+      {{"S += v k^T", "return S q"}, "2:8: what is read stands behind read: read S q"},
+      {{"S += v k^T", "read S q norm(v)**2"}, "2:18: a power is x^2; the root is sqrt(x)"},
+      {{"S = clip(S, -1, 1) + v k^T", "read S q"}, "1:5: clip is no function; docs/rules.md lists them"},
+      {{"S = token(K) S + v k^T", "read S q"},
+       "1:14: product of a vector over K and a V x K matrix; B diag(a) scales the columns of B"},
+      {{"S = token(V) S + v k^T", "read S q"},
+       "1:14: product of a vector over V and a V x K matrix; diag(a) B scales the rows of B"},
+      {{"S += k v^T", "read S q"},
+       "1:1: this is a K x V matrix, and a V x K matrix is wanted; is a transpose ^T missing?"},
+      {{"S += v k^T", "read q^T S^T"},
+       "2:1: this is a row over V, and a vector over V is wanted; is a transpose ^T missing?"},
       {{""}, "1:1: a name, state or read is wanted here, not the end"},
   };
   for (const Refused& one : all) EXPECT_EQ(refusal(one.law), one.message) << one.law[0].substr(0, 60);

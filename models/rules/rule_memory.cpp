@@ -69,8 +69,15 @@ Var<Real> build(Mixer<Real>& m) {
   check_engine(rule);
   bool carried = m.wants_end();
   for (const LawState& one : rule.law->states) carried = carried || m.start(one.name);
-  if (rule.plan.reason.empty() && !(carried && rule.plan.transposed))
-    return read_law(m, *rule.law, rule.plan);
+  const bool turned = carried && rule.plan.transposed;
+  if (turned && rule.plan.reason.empty() && m.has("form") && m.text("form") != "automatic" &&
+      m.text("form") != "recurrent")
+    throw OptionError(
+        "memory.form",
+        fmt::format("memory.form = \"{}\" of a law whose state is the transpose of what engines keep "
+                    "gives no states; write it for S = H^T, or use \"automatic\" or \"recurrent\"",
+                    m.text("form")));
+  if (rule.plan.reason.empty() && !turned) return read_law(m, *rule.law, rule.plan);
   // A law of its own: the adjoint adds nodes to it, and others may build at the same time.
   const std::unique_ptr<Law> law = parse_law(steps_of(rule.text), numbers_of(m.options));
   return read_sequentially(m, *law);
