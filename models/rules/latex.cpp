@@ -187,7 +187,8 @@ class Equations {
     for (Value node : in_order({law_.read})) after.insert(node);
     for (const auto& [name, value] : law_.values) {
       const bool parameter = value->kind == Kind::parameter;
-      const bool leaf = value->is_leaf() && !is_learned_kind(value->kind);
+      const bool turned = value->kind == Kind::transpose && value->args[0]->is_leaf();
+      const bool leaf = turned || is_step(value) || (value->is_leaf() && !is_learned_kind(value->kind));
       const bool needed = of_reading ? after.count(value) != 0 : law_.before || before.count(value) != 0;
       if (leaf || !needed || names_.count(value) != 0 || !said_.insert(name).second) continue;
       const std::string tex = symbol(name, value->shape, parameter || !moves(value) ? "" : "t");
@@ -329,13 +330,15 @@ Text Equations::product(Value a, Value b, Level of_right) const {
 
 /// Entry by entry.
 Text Equations::pair(Value node) const {
-  const auto unfilled = [&](Value x) {
+  const auto unfilled = [&](Value x) {  // a number that is repeated is that number
     return x->kind == Kind::fill && node->kind == Kind::mul ? x->args[0] : x;
   };
   const Value a = unfilled(node->args[0]), b = unfilled(node->args[1]);
   const bool number_a = a->shape.number(), number_b = b->shape.number();
   if (node->kind == Kind::mul) {
     if (a == b && number_a) return {text(a, level_atom) + "^{2}", level_power};
+    const auto is_one = [](Value x) { return x->kind == Kind::number && x->name.empty() && x->value == 1; };
+    if (is_one(a) || is_one(b)) return named(is_one(a) ? b : a);
     if (number_a || number_b) {
       return product(number_a ? a : b, number_a ? b : a, level_product);
     }
@@ -373,6 +376,7 @@ Text Equations::spelled(Value node) const {
                           node->shape.columns == 1 ? "" : "\\mathbf{1}^{\\top}"),
               level_product};
     case Kind::add:
+      if (node->args[0] == node->args[1]) return {"2 " + arg(0, level_product), level_product};
       return {arg(0, level_sum) + " + " + arg(1, level_entries), level_sum};
     case Kind::sub:
       if (const Value a = centred_of(node)) return operation("centre", a);

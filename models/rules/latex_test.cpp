@@ -80,6 +80,19 @@ TEST(RuleLatex, WhatIsLongAndRepeatsHasAnEquationOfItsOwn) {
   EXPECT_LT(all, 30000u);
 }
 
+// As it is kept, a law has names only where something is needed twice.
+TEST(RuleLatex, OfACanonicalTextIsShortToo) {
+  EXPECT_EQ(
+      equations(accept_law(steps_of("eta = sigmoid(token); state M[V, K]; loss = sum((S k - v)^2); "
+                                    "M = eta M - grad(loss, S); S += M; read S q"))
+                    .text),
+      (Lines{R"(\eta_t &= \mathbf{w}_{\eta}^{\top} \mathbf{x}_t)",
+             R"(\mathbf{x}_{1,t} &= \mathbf{S}_{t-1} \mathbf{k}_t - \mathbf{v}_t)",
+             R"(\mathbf{M}_t &= \sigma(\eta_t) \mathbf{M}_{t-1} - 2 \mathbf{x}_{1,t} \mathbf{k}_t^{\top})",
+             R"(\mathbf{S}_t &= \mathbf{S}_{t-1} + \mathbf{M}_t)",
+             R"(\mathbf{o}_t &= \mathbf{S}_t \mathbf{q}_t)"}));
+}
+
 TEST(RuleLatex, FunctionsAndOrderOfOperations) {
   const auto read = [](const std::string& value) { return equations("S += v k^T; read " + value).back(); };
   EXPECT_EQ(

@@ -208,8 +208,7 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += v k^T", "read (S q"}, "2:10: the ) of the parenthesis is wanted here, not the end"},
       {{"S += v k^T", "y = S q"}, "2:8: nothing is read; end with a step such as: read S q"},
       {{"S += \xCE\xB2 v k^T", "read S q"},
-       "1:6: '\xCE\xB2' means nothing here; names have the letters a to z, A to Z and _, and there are + - * "
-       "/ ^ ^T"},
+       "1:6: '\xCE\xB2' means nothing here; names have the letters a to z, A to Z and _"},
       {{"S += v \xCE k^T", "read S q"},
        "1:8: 'byte 206' means nothing here; there are + - * / ^ ( ) [ ] , and names"},
       // What papers and programs write otherwise.
