@@ -27,6 +27,7 @@ class Lowering {
       for (Value x : {r.key, r.value, r.gain, r.log_decay, r.decay, r.value_log_decay, r.sign, r.erase_read,
                       r.erase_write, r.erase_gain})
         add(all, x);
+      for (const auto& write : r.more) add(all, write.key), add(all, write.value), add(all, write.gain);
     }
     for (const Asked& one : asked()) all.push_back(query_of(one)), add(all, one.log_gain);
     all.push_back(after());
@@ -80,6 +81,27 @@ class Lowering {
     hoist_.set(now_name(one.name), Place::token, h);
   }
 
+  Var<Real> gain_of(Value x) {
+    if (x) return hoist_.at_tokens(x, 1);
+    return expand(m_.constant([](int) { return 1.0; }), {m_.B, m_.T, m_.H, 1});
+  }
+  /// [B,T,H,n] each, one after the other at every token: [B,TN,H,n].
+  Var<Real> in_turn(const std::vector<Var<Real>>& parts) {
+    const int N = static_cast<int>(parts.size()), n = parts[0].dim(3);
+    Var<Real> all;
+    for (int i = 0; i < N; ++i) {
+      Constant<Real> op;
+      op.y.value = shaped<Real>(m_.graph.replicas(), {1, 1, N, 1});
+      op.number[i] = 1;
+      const Var<Real> here{&m_.graph, out(m_.graph.add(op).y)};
+      const auto part = static_cast<std::size_t>(i);
+      const Var<Real> x =
+          here * expand(view(parts[part], {m_.B, m_.T, 1, m_.H * n}), {m_.B, m_.T, N, m_.H * n});
+      all = i == 0 ? x : all + x;
+    }
+    return view(all, {m_.B, m_.T * N, m_.H, n});
+  }
+
   Var<Real> of_state(const Asked& asked, Var<Real> q) {
     const std::string& name = asked.state;
     const StatePlan* plan = nullptr;
@@ -91,28 +113,39 @@ class Lowering {
     const auto optional = [&](Value x) { return x ? hoist_.value(x) : Var<Real>{}; };
     const auto wide = [&](Value x, int n) { return x ? hoist_.at_tokens(x, n) : Var<Real>{}; };
     const int K = hoist_.size(shape.columns), V = hoist_.size(shape.rows);
-    Recurrence<Real> out;
-    out.key = wide(r.key, K);
-    if (r.value && !(r.value->kind == Kind::given && r.value->name == "v")) out.value = wide(r.value, V);
+    Recurrence<Real> recurrence;
+    recurrence.key = wide(r.key, K);
+    if (r.value && !(r.value->kind == Kind::given && r.value->name == "v"))
+      recurrence.value = wide(r.value, V);
     const bool stabilised = !asked.sum.empty() && !asked.eps;
-    if (!stabilised) out.gain = optional(r.gain);
-    out.log_decay = optional(r.log_decay), out.decay = optional(r.decay);
-    out.value_log_decay = wide(r.value_log_decay, V), out.sign = optional(r.sign);
-    out.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
-                : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
-                : r.erase == RecurrencePlan::Erase::free ? Erase::free
-                                                         : Erase::none;
-    out.erase_read = wide(r.erase_read, K), out.erase_write = wide(r.erase_write, K);
-    out.erase_gain = optional(r.erase_gain);
-    out.decayed = r.decayed;
-    out.before = law_.before && m_.at_tokens();
-    out.contracting = r.contracting && normalised(m_);
-    out.state = plan->name.c_str();
-    if (stabilised) {
-      out.log_decay = hoist_.at_tokens(r.log_decay, 1);
-      return stabilised_read(m_, q, out, hoist_.at_tokens(asked.log_gain, 1), asked.sum.c_str());
+    if (!stabilised) recurrence.gain = optional(r.gain);
+    recurrence.log_decay = optional(r.log_decay), recurrence.decay = optional(r.decay);
+    recurrence.value_log_decay = wide(r.value_log_decay, V), recurrence.sign = optional(r.sign);
+    recurrence.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
+                       : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
+                       : r.erase == RecurrencePlan::Erase::free ? Erase::free
+                                                                : Erase::none;
+    recurrence.erase_read = wide(r.erase_read, K), recurrence.erase_write = wide(r.erase_write, K);
+    recurrence.erase_gain = optional(r.erase_gain);
+    if (!r.more.empty()) {
+      std::vector<Var<Real>> keys = {recurrence.key}, values = {wide(r.value, V)}, gains = {gain_of(r.gain)};
+      for (const auto& write : r.more) {
+        keys.push_back(wide(write.key, K)), values.push_back(wide(write.value, V));
+        gains.push_back(gain_of(write.gain));
+      }
+      recurrence.writes = static_cast<int>(keys.size());
+      recurrence.key = in_turn(keys), recurrence.value = in_turn(values), recurrence.gain = in_turn(gains);
     }
-    return asked.sum.empty() ? crosstalk::read(m_, q, out) : crosstalk::read(m_, q, out, asked.eps);
+    recurrence.decayed = r.decayed;
+    recurrence.before = law_.before && m_.at_tokens();
+    recurrence.contracting = r.contracting && normalised(m_);
+    recurrence.state = plan->name.c_str();
+    if (stabilised) {
+      recurrence.log_decay = hoist_.at_tokens(r.log_decay, 1);
+      return stabilised_read(m_, q, recurrence, hoist_.at_tokens(asked.log_gain, 1), asked.sum.c_str());
+    }
+    return asked.sum.empty() ? crosstalk::read(m_, q, recurrence)
+                             : crosstalk::read(m_, q, recurrence, asked.eps);
   }
 
   Mixer<Real>& m_;

@@ -62,7 +62,6 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       reasons[one.name] = reason;
   }
   const std::map<std::string, std::string> wanted = {
-      {"delta_product", "S: it has 2 erases and 2 writes along different directions"},
       {"fwm", "S: it is not linear in S: S is divided by what depends on S"},
       {"m2rnn", "S: it is not linear in S: tanh() of the state"},
       {"nonsense", "z: it is a vector, and its step is no a * z + b entry by entry"},

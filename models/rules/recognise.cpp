@@ -32,7 +32,7 @@ Plan Recogniser::plan() {
       plan.transposed = read_transposed(one);
       out.transposed = out.transposed || plan.transposed;
       S_ = g_.leaf(Kind::state, one.name, plan.transposed ? one.shape.transposed() : one.shape);
-      plan.recurrence = fields(now(plan.transposed ? upright(one, g_.transpose(one.step)) : one.step));
+      plan.recurrence = several(now(plan.transposed ? upright(one, g_.transpose(one.step)) : one.step));
     } catch (const NotSuch& why) {
       plan.reason = why.what();
       if (out.reason.empty()) out.reason = fmt::format("{}: {}", one.name, why.what());

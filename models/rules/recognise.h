@@ -32,6 +32,11 @@ struct RecurrencePlan {
   Value kept = nullptr;  ///< the decay as the law has it
   Value log_decay = nullptr, decay = nullptr, value_log_decay = nullptr, sign = nullptr;
   Value erase_read = nullptr, erase_write = nullptr, erase_gain = nullptr;
+  /// Further writes of a token, each of which erases along its key by its gain as the first does.
+  struct Write {
+    Value key = nullptr, value = nullptr, gain = nullptr;
+  };
+  std::vector<Write> more = {};
   bool decayed = true;
   bool contracting = false;  ///< where keys are normalised
 };

@@ -374,4 +374,35 @@ RecurrencePlan Recogniser::fields(Value step) {
   return out;
 }
 
+/// Delta rules one after the other: the step of P is one without a decay, and P is a step of S.
+RecurrencePlan Recogniser::several(Value step) {
+  try {
+    return fields(step);
+  } catch (const NotSuch&) {
+    using Erases = RecurrencePlan::Erase;
+    const Value S = S_, P = g_.leaf(Kind::state, S->name + "'", S->shape);
+    const std::vector<Value> nodes = order({step});
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      if ((*node)->shape != S->shape || *node == step || *node == S || !holds_S(*node)) continue;
+      const Value last = g_.replaced(step, {{*node, P}});
+      if (holds_S(last)) continue;
+      try {
+        S_ = P;
+        const RecurrencePlan write = fields(last);
+        S_ = S;
+        RecurrencePlan out = several(*node);
+        if (write.erase != Erases::delta || write.kept || write.value_log_decay ||
+            out.erase != Erases::delta || out.value_log_decay || out.sign || !out.decayed)
+          continue;
+        out.more.push_back({write.key, write.value, write.gain});
+        out.contracting = out.contracting && write.contracting;
+        return out;
+      } catch (const NotSuch&) {
+        S_ = S;
+      }
+    }
+    throw;
+  }
+}
+
 }  // namespace crosstalk::rules

@@ -62,6 +62,7 @@ class Recogniser {
   Value negated(Value c);
   void decays(RecurrencePlan& out, Value decay, Value rows);
   RecurrencePlan fields(Value step);
+  RecurrencePlan several(Value step);
   std::string summed(Value product, Value query) const;
   std::optional<Asked> quotient(const Plan& plan, Value node) const;
   Reading asked(const Plan& plan, bool divide);

@@ -34,10 +34,12 @@ std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
   field("erase gain", plan.erase_gain);
   if (plan.erase != Erases::none && !plan.decayed)
     fields.emplace_back("erase sees the state before its decay");
+  for (const auto& write : plan.more)
+    field("then, as the first, key", write.key), field("value", write.value), field("gain", write.gain);
   const auto wide = [](Value x) { return x && !x->shape.number(); };
   const RecurrenceKind kind{.channel_decay = wide(plan.log_decay) || wide(plan.decay),
                             .value_decay = plan.value_log_decay != nullptr,
-                            .several_writes = false,
+                            .several_writes = !plan.more.empty(),
                             .erase = plan.erase == Erases::none    ? Erase::none
                                      : plan.erase == Erases::delta ? Erase::delta
                                      : plan.erase == Erases::tied  ? Erase::tied
