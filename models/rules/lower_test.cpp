@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/lower.h"
 
+#include <chrono>
+
 #include "models/rules/law_walked.h"
 
 namespace crosstalk::rules {
@@ -71,6 +73,29 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       {"titans_linear", "S: it starts elsewhere than at 0"},
       {"ttt_linear", "b: it is a vector, and its step is no a * z + b entry by entry"}};
   EXPECT_EQ(reasons, wanted);
+}
+
+// Whatever a law is, what runs it is known soon.
+TEST(LoweredRules, LargeLawsAreRecognisedOrNotInNoTime) {
+  const auto repeated = [](const std::string& step, int times) {
+    std::string law;
+    for (int i = 0; i < times; ++i) law += step;
+    return law;
+  };
+  const std::vector<std::string> laws = {
+      repeated("S = S + S; ", 40) + "S += v k^T; read S q",
+      repeated("S = 0.5 S + 0.25 S diag(k); ", 40) + "S += v k^T; read S q",
+      repeated("S += 0.5 (v - S k) k^T; ", 60) + "read S q",
+      "state b[K]; " + repeated("b = b + b; ", 60) + "b += k; read v sum(b)",
+      "S = tanh(S); " + repeated("S += (v - S k) k^T; ", 60) + "read S q",
+      repeated("S = S (I - k k^T); ", 60) + "S += v k^T; read S q",
+  };
+  for (const std::string& law : laws) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_NO_THROW(rule_of(law, {})) << law.substr(0, 60);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 2000) << law.substr(0, 60);
+  }
 }
 
 struct Divided {

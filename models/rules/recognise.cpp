@@ -22,6 +22,7 @@ Plan Recogniser::plan() {
       scans_.insert(one.name);
       out.states.push_back({one.name, plan});
     } catch (const NotSuch&) {
+    } catch (const ShapeRefused&) {  // too large
     }
   }
   for (const LawState& one : law_.states) {
@@ -36,12 +37,17 @@ Plan Recogniser::plan() {
     } catch (const NotSuch& why) {
       plan.reason = why.what();
       if (out.reason.empty()) out.reason = fmt::format("{}: {}", one.name, why.what());
+    } catch (const ShapeRefused& why) {
+      plan.reason = why.what();
+      if (out.reason.empty()) out.reason = fmt::format("{}: {}", one.name, why.what());
     }
     out.states.push_back(plan);
   }
   try {
     reading(out);
   } catch (const NotSuch& why) {
+    if (out.reason.empty()) out.reason = fmt::format("read: {}", why.what());
+  } catch (const ShapeRefused& why) {
     if (out.reason.empty()) out.reason = fmt::format("read: {}", why.what());
   }
   return out;

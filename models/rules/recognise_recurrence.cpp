@@ -34,6 +34,8 @@ std::vector<Term> Recogniser::terms(Value node) {
         if (node->kind == Kind::sub) t.c = negative(t.c);
         out.push_back(t);
       }
+      if (out.size() > kMostTerms)
+        throw NotSuch(fmt::format("it is a sum of more than {} terms", kMostTerms));
       return out;
     }
     case Kind::neg: {
@@ -375,33 +377,38 @@ RecurrencePlan Recogniser::fields(Value step) {
 }
 
 /// Delta rules one after the other: the step of P is one without a decay, and P is a step of S.
-RecurrencePlan Recogniser::several(Value step) {
+RecurrencePlan Recogniser::several(Value step, int writes) {
   try {
     return fields(step);
   } catch (const NotSuch&) {
+    if (writes >= kMostWrites) throw;
     using Erases = RecurrencePlan::Erase;
     const Value S = S_, P = g_.leaf(Kind::state, S->name + "'", S->shape);
     const std::vector<Value> nodes = order({step});
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      if ((*node)->shape != S->shape || *node == step || *node == S || !holds_S(*node)) continue;
+    Value first = nullptr;
+    RecurrencePlan write;
+    int tried = 0;
+    for (auto node = nodes.rbegin(); node != nodes.rend() && !first && tried < kMostWrites; ++node) {
+      const bool sum = (*node)->kind == Kind::add || (*node)->kind == Kind::sub ||
+                       (*node)->kind == Kind::columns || (*node)->kind == Kind::mul;
+      if ((*node)->shape != S->shape || !sum || *node == step || !holds_S(*node)) continue;
+      ++tried;
       const Value last = g_.replaced(step, {{*node, P}});
       if (holds_S(last)) continue;
+      S_ = P;
       try {
-        S_ = P;
-        const RecurrencePlan write = fields(last);
-        S_ = S;
-        RecurrencePlan out = several(*node);
-        if (write.erase != Erases::delta || write.kept || write.value_log_decay ||
-            out.erase != Erases::delta || out.value_log_decay || out.sign || !out.decayed)
-          continue;
-        out.more.push_back({write.key, write.value, write.gain});
-        out.contracting = out.contracting && write.contracting;
-        return out;
+        write = fields(last);
+        if (write.erase == Erases::delta && !write.kept && !write.value_log_decay) first = *node;
       } catch (const NotSuch&) {
-        S_ = S;
       }
+      S_ = S;
     }
-    throw;
+    if (!first) throw;
+    RecurrencePlan out = several(first, writes + 1);
+    if (out.erase != Erases::delta || out.value_log_decay || out.sign || !out.decayed) throw;
+    out.more.push_back({write.key, write.value, write.gain});
+    out.contracting = out.contracting && write.contracting;
+    return out;
   }
 }
 

@@ -27,6 +27,10 @@ struct RankOne {
   Value c, x, y;
 };
 
+/// Most terms of a step, and most writes of a token.
+inline constexpr std::size_t kMostTerms = 200;
+inline constexpr int kMostWrites = 16;
+
 class Recogniser {
  public:
   explicit Recogniser(Law& law) : law_(law), g_(law.graph) {}
@@ -62,7 +66,7 @@ class Recogniser {
   Value negated(Value c);
   void decays(RecurrencePlan& out, Value decay, Value rows);
   RecurrencePlan fields(Value step);
-  RecurrencePlan several(Value step);
+  RecurrencePlan several(Value step, int writes = 1);
   std::string summed(Value product, Value query) const;
   std::optional<Asked> quotient(const Plan& plan, Value node) const;
   Reading asked(const Plan& plan, bool divide);

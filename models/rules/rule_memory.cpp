@@ -187,7 +187,8 @@ const Rule& rule_of(const std::string& text, const std::vector<NamedNumber>& num
   rule->text = accept_law(steps_of(text), numbers).text;
   rule->law = parse_law(steps_of(rule->text), numbers);
   rule->plan = recognise(*rule->law);
-  if (!rule->plan.reason.empty() || rule->plan.transposed) rule->refused = refused_by_program(*rule->law);
+  if (!rule->plan.reason.empty() || rule->plan.transposed)
+    rule->refused = refused_by_program(*parse_law(steps_of(rule->text), numbers));
   rule->memory = completed(memory_with(*rule));
   const std::lock_guard lock(mutex);
   return *known.try_emplace(key, std::move(rule)).first->second;
