@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/rules/lower.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 
 #include "models/rules/law_walked.h"
+#include "models/rules/report.h"
 
 namespace crosstalk::rules {
 namespace {
@@ -82,6 +85,11 @@ TEST(LoweredRules, LargeLawsAreRecognisedOrNotInNoTime) {
     for (int i = 0; i < times; ++i) law += step;
     return law;
   };
+  const auto doubled = [](const std::string& start) {
+    std::string law = "g0 = " + start;
+    for (int i = 1; i <= 40; ++i) law += fmt::format("; g{0} = g{1} + g{1}", i, i - 1);
+    return law + "; S += 0.0000000000001 g40 v k^T; read S q";
+  };
   const std::vector<std::string> laws = {
       repeated("S = S + S; ", 40) + "S += v k^T; read S q",
       repeated("S = 0.5 S + 0.25 S diag(k); ", 40) + "S += v k^T; read S q",
@@ -89,12 +97,21 @@ TEST(LoweredRules, LargeLawsAreRecognisedOrNotInNoTime) {
       "state b[K]; " + repeated("b = b + b; ", 60) + "b += k; read v sum(b)",
       "S = tanh(S); " + repeated("S += (v - S k) k^T; ", 60) + "read S q",
       repeated("S = S (I - k k^T); ", 60) + "S += v k^T; read S q",
+      doubled("sigmoid(token)"),
+      doubled("2"),
   };
   for (const std::string& law : laws) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_NO_THROW(rule_of(law, {})) << law.substr(0, 60);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     EXPECT_LT(took.count(), 2000) << law.substr(0, 60);
+    const Rule& rule = rule_of(law, {});
+    EXPECT_GE(report(*rule.law, *rule.law, rule.plan).engines.size(), 1u);
+    if (!rule.refused.empty()) continue;
+    const ApplySizes sizes{.B = 1, .T = 2, .H = 1, .K = 2, .V = 2};
+    const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
+    EXPECT_NO_THROW(ApplyModel<double>(rule.memory, options, sizes, {}, Device::cpu, false))
+        << law.substr(0, 60);
   }
 }
 
