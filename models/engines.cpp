@@ -19,6 +19,11 @@ namespace crosstalk {
 namespace {
 
 template <class Real>
+int writes_a_token(const Mixer<Real>& m, const Recurrence<Real>& r) {
+  return r.writes > 0 ? r.writes : m.N;
+}
+
+template <class Real>
 Var<Real> ones(Mixer<Real>& m, std::initializer_list<int> dims) {
   return expand(m.constant([](int) { return 1.0; }), dims);
 }
@@ -55,7 +60,7 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
   op.form = form;
   op.products = m.graph.products();
   op.erase = r.erase;
-  op.writes = m.N;
+  op.writes = writes_a_token(m, r);
   op.decayed = r.decayed;
   op.before = r.before;
   op.q = in(q), op.k = in(r.key), op.v = in(values);
@@ -100,7 +105,8 @@ Var<Real> read_rows(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurrenc
   if (r.gain) rows.gain = repeated(r.gain);
   Var<Real> g = view(r.value_log_decay, {B, m.T, H * V, 1});
   if (const Var<Real> of_keys = full_log_decay(m, r)) g = g + repeated(of_keys);
-  const Var<Real> o = state_read(m, form, repeated(q), rows, g, view(v, {B, m.writes(), H * V, 1}), r.state);
+  const Var<Real> o =
+      state_read(m, form, repeated(q), rows, g, view(v, {B, m.T * writes_a_token(m, r), H * V, 1}), r.state);
   return view(o, {B, m.Q, H, V});
 }
 
@@ -122,7 +128,7 @@ Var<Real> parallel_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& 
 // whose keys and queries are multiplied by P. The product at the last token gives the state its signs back.
 template <class Real>
 Recurrence<Real> without_signs(Mixer<Real>& m, Var<Real>& q, Recurrence<Real> r, Var<Real>& last) {
-  if (m.N > 1 || !r.decayed || r.before)
+  if (writes_a_token(m, r) > 1 || !r.decayed || r.before)
     throw std::logic_error(
         "[engines] signs of decays want one write a token, and reads of the decayed state");
   Signs<Real> op;
@@ -160,7 +166,7 @@ bool covers(Form form, const Mixer<Real>& m, const Recurrence<Real>& r) {
   if (r.key.dim(2) != m.H) return form == Form::recurrent || form == Form::chunk;
   return covers(form, {.channel_decay = r.log_decay && r.log_decay.dim(3) > 1,
                        .value_decay = static_cast<bool>(r.value_log_decay),
-                       .several_writes = m.N > 1,
+                       .several_writes = writes_a_token(m, r) > 1,
                        .erase = r.erase});
 }
 
@@ -184,12 +190,13 @@ Form choose_form(const Mixer<Real>& m, const Recurrence<Real>& r) {
 
 template <class Real>
 Var<Real> read_weights(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r) {
-  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay && m.N == 1)  // the sum rule
+  if (r.erase == Erase::none && !r.gain && !r.decay && !r.log_decay &&
+      writes_a_token(m, r) == 1)  // the sum rule
     return weights_of(m, q, r.key, {.kernel = Kernel::identity, .normalised = false, .before = r.before}, {});
   ReadWeights<Real> op;
   op.device = m.graph.device();
   op.erase = r.erase;
-  op.writes = m.N;
+  op.writes = writes_a_token(m, r);
   op.decayed = r.decayed;
   op.before = r.before;
   op.contracting = r.contracting;
@@ -211,7 +218,9 @@ template <class Real>
 Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& given,
                        std::optional<double> eps = {}, Var<Real> end_factor = {}) {
   Recurrence<Real> r = given.sign ? without_signs(m, q, given, end_factor) : given;
-  for (auto [gate, steps] : {std::pair{&r.gain, m.writes()}, {&r.erase_gain, m.writes()}, {&r.decay, m.T}}) {
+  for (auto [gate, steps] : {std::pair{&r.gain, m.T * writes_a_token(m, r)},
+                             {&r.erase_gain, m.T * writes_a_token(m, r)},
+                             {&r.decay, m.T}}) {
     if (*gate && gate->dim(1) * gate->dim(0) * gate->dim(2) < m.B * steps * m.H)
       *gate = expand(*gate, {m.B, steps, m.H, 1});
   }
@@ -225,7 +234,7 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
             "times a token, or it erases what it does not write; use \"recurrent\" or \"chunk\"");
   const StateForm walk = form == Form::chunk ? StateForm::chunkwise : StateForm::recurrent;
   if (r.value_log_decay) return read_rows(m, walk, q, r);
-  const auto value_of_one = [&] { return ones(m, {m.B, m.writes(), m.H, 1}); };
+  const auto value_of_one = [&] { return ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1}); };
   const std::initializer_list<std::pair<const char*, Var<Real>>> named = {
       {"write_key", r.key},        {"write_gain", r.gain},       {"log_decay", r.log_decay},
       {"decay", r.decay},          {"erase_read", r.erase_read}, {"erase_write", r.erase_write},
@@ -241,10 +250,11 @@ Var<Real> read_in_form(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& give
   // What a state before the first token adds to reads, which are linear in it, and what divides both.
   const auto from_start = [&](Var<Real> weights, Var<Real> gain, Var<Real> log_decay) {
     Var<Real> o = m.mix(weights, {}, gain, r.value);
-    const Var<Real> nothing = expand(m.constant([](int) { return 0.0; }), {m.B, m.writes(), m.H, o.dim(3)});
+    const Var<Real> nothing =
+        expand(m.constant([](int) { return 0.0; }), {m.B, m.T * writes_a_token(m, r), m.H, o.dim(3)});
     o = o + state_read(m, StateForm::recurrent, q, r, log_decay, nothing, r.state, false);
     if (!eps) return o;
-    if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.writes()});
+    if (gain) weights = weights * view(swap(gain), {m.B, m.H, 1, m.T * writes_a_token(m, r)});
     return o * map(MapKind::reciprocal, *eps + swap(fold(weights, {m.B, m.H, m.Q, 1})));
   };
   if (form == Form::query) {
@@ -290,7 +300,7 @@ Var<Real> stabilised_read(Mixer<Real>& m, Var<Real> q, const Recurrence<Real>& r
   kept.decay = 1.0 - kept.gain;  // e^{log_decay_t + top_{t-1} - top_t}
   kept.log_decay = {};
   Recurrence<Real> of_ones = kept;
-  of_ones.value = ones(m, {m.B, m.writes(), m.H, 1});
+  of_ones.value = ones(m, {m.B, m.T * writes_a_token(m, r), m.H, 1});
   of_ones.state = sum;
   Var<Real> end_factor;
   if (m.wants_end()) {  // as the paper keeps them: times e^{-m}, m the largest and not the sum

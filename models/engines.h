@@ -59,6 +59,7 @@ struct Recurrence {
   const char* state = "S";   ///< what the state is called at the end
   PartOfState<Real>* part = nullptr;  ///< instead of a state with a name
   bool watched = true;                ///< whether the decay is one to look at (Mixer::watch_decay)
+  int writes = 0;                     ///< a token (N); 0: as many as the model says (Mixer::N)
   bool between_tokens = false;        ///< q [B,T,H,K] stands at the tokens, wherever queries stand
 };
 

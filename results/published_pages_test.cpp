@@ -199,6 +199,65 @@ TEST(PublishedPage, TheSentenceOnEqualDDotIsThatOfTheSweep) {
   EXPECT_NE(page().find(sentence), std::string::npos) << sentence;
 }
 
+// Laws of the study file: the table, and what the sentences under it say of all runs.
+TEST(PublishedPage, LawsOfTheStudyFileAreThoseOfTheirExport) {
+  using Runs = std::map<std::pair<std::string, std::int64_t>, std::vector<double>>;
+  std::map<std::string, Runs> losses, accuracies;
+  each_row("rules.csv", [&](const CsvRow& row) {
+    const std::pair of{row.text("task.name", "runs"), row.integer("task.associations", "runs")};
+    const std::string label = row.text("label", "runs");
+    losses[label][of].push_back(row.number("eval_loss", "runs"));
+    accuracies[label][of].push_back(row.number("eval_accuracy", "runs"));
+  });
+  const auto median = [](std::vector<double> x) {
+    EXPECT_EQ(x.size(), 3u);
+    std::sort(x.begin(), x.end());
+    return x.at(1);
+  };
+  const auto medians = [&](Runs& runs, const char* task, std::initializer_list<int> loads, int digits) {
+    std::vector<std::string> out;
+    for (const int load : loads) out.push_back(fmt::format("{:.{}f}", median(runs[{task, load}]), digits));
+    return fmt::format("{}", fmt::join(out, ", "));
+  };
+  const std::map<std::string, std::string> names = {{"tanh_delta", "tanh of the error, beta in (0, 1)"},
+                                                    {"tanh_delta2", "tanh of the error, beta in (0, 2)"},
+                                                    {"oja_decay", "Oja, a decay a channel"},
+                                                    {"momentum", "delta rule with momentum"},
+                                                    {"delta", "delta rule, beta in (0, 1)"},
+                                                    {"delta2", "delta rule, beta in (0, 2)"},
+                                                    {"sum", "linear attention"}};
+  ASSERT_EQ(losses.size(), names.size());
+  for (auto& [label, of] : losses) {
+    const std::string row =
+        fmt::format("| {} | {} | {} | {} | {} |\n", names.at(label), medians(of, "recall", {8, 16, 24}, 4),
+                    medians(of, "reassign", {8, 16, 24}, 4),
+                    medians(accuracies[label], "swap", {4, 8, 12}, 3), medians(of, "swap", {4, 8, 12}, 4));
+    EXPECT_NE(page().find(row), std::string::npos) << row;
+    for (const double loss : of[{"recall", 24}]) EXPECT_GT(loss, 0.1) << label;
+    for (const int load : {8, 16}) {
+      EXPECT_EQ(median(of[{"recall", load}]) <= 0.002, label != "tanh_delta") << label;
+      const bool replaces = label != "tanh_delta" && label != "oja_decay" && label != "sum";
+      EXPECT_EQ(median(of[{"reassign", load}]) <= 0.002, replaces) << label;
+    }
+  }
+  const double lost = 0.5 * std::pow(1 - std::tanh(1), 2);
+  EXPECT_NE(page().find(fmt::format("{:.4f} on `recall`; that is where it stays", lost)), std::string::npos);
+  for (const int load : {8, 16}) {
+    for (const double loss : losses["tanh_delta"][{"recall", load}]) EXPECT_NEAR(loss, lost, 2e-4);
+    const double oja = median(losses["oja_decay"][{"reassign", load}]);
+    EXPECT_TRUE(median(losses["delta"][{"reassign", load}]) < oja &&
+                oja < median(losses["sum"][{"reassign", load}]));
+  }
+  for (const int keys : {4, 8, 12}) {
+    for (const double right : accuracies["tanh_delta2"][{"swap", keys}]) EXPECT_GT(right, 0.9995);
+    const auto& momentum = accuracies["momentum"][{"swap", keys}];
+    const auto& delta = accuracies["delta"][{"swap", keys}];
+    const bool more = *std::min_element(momentum.begin(), momentum.end()) >
+                      *std::max_element(delta.begin(), delta.end()) + 0.1;
+    EXPECT_EQ(more, keys != 4);
+  }
+}
+
 TEST(PublishedPage, ZoologysFigureNamesItsSevenMixers) {
   const std::string study = text_of(folder() / ".." / ".." / "experiments" / "zoology2023_fig2.toml");
   const std::string head = study.substr(0, study.find("[study]"));

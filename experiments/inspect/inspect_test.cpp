@@ -17,11 +17,11 @@ namespace {
 
 constexpr double kTolerance = 1e-10;
 
-Options config_of(const std::string& memory, const std::string& base = "",
-                  const std::string& task = "recall") {
+Options config_of(const std::string& memory, const std::string& base = "", const std::string& task = "recall",
+                  const std::string& options = "") {
   return parse_study("[study]\nname = \"t\"\nseeds = [3]\n[base]\ntask.name = \"" + task +
                          "\"\ntask.associations = 6\nmodel.d_key = 4\n" + base + "\n[memories.m]\nname = \"" +
-                         memory + "\"\n",
+                         memory + "\"\n" + options,
                      "t.toml")
       .runs.at(0)
       .config;
@@ -175,6 +175,40 @@ INSTANTIATE_TEST_SUITE_P(Registry, InspectMemory, testing::ValuesIn([] {
                            return names;
                          }()),
                          [](const auto& one) { return one.param; });
+
+// What a law calls its learned quantities and states is what arrays are called.
+TEST(Inspect, ShowsALawByItsNames) {
+  const auto law = [](const std::string& steps) {
+    return config_of("rule", "model.heads = 2", "recall", "law = \"" + steps + "\"\n");
+  };
+  const struct {
+    std::string law;
+    std::vector<std::string> arrays;
+    bool is_product;  ///< what is read is S q
+  } all[] = {
+      {"beta = sigmoid(token); S += beta (v - S k) k^T; read S q", {"beta", "state_S", "read_weights"}, true},
+      {"rate = token; alpha = sigmoid(token(K)); S = tanh(S diag(alpha)) + rate v k^T; read S q",
+       {"rate", "alpha", "state_S", "singular_values"},
+       true},
+      {"m = sigmoid(token); state P[V, K]; P = m P + (v - S k) k^T; S += P; read S q",
+       {"m", "state_S", "state_P"},
+       true},
+      {"state z[K]; z += k; S += v k^T; read S q / (z^T q + 1)", {"state_S", "state_z"}, false},
+      {"state H[K, V]; b = token; H = (I - b k k^T) H + b k v^T; read H^T q", {"b", "state_H"}, false},
+  };
+  for (const auto& one : all) {
+    SCOPED_TRACE(one.law);
+    const Options config = law(one.law);
+    const Inspection seen = look(config, {1, 4, 6});
+    for (const std::string& name : one.arrays) EXPECT_NE(seen.find(name), nullptr) << name;
+    for (const InspectArray& array : seen.arrays) {
+      EXPECT_EQ(size_of(array.dims), std::ssize(array.data)) << array.name;
+      EXPECT_FALSE(array.meaning.empty()) << array.name;
+    }
+    expect_near(need(seen, "output").data, plain_output(config, seen), "output");
+    if (one.is_product) expect_near(output_of_state(seen), need(seen, "output").data, "state times query");
+  }
+}
 
 /// Memories whose read is the state times the query after phi, and nothing else.
 TEST(Inspect, StatesAreThoseThatAreRead) {

@@ -10,6 +10,7 @@
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
 #include "kernels/base/names.h"
+#include "models/rules/latex.h"
 #include "models/rules/report.h"
 #include "models/rules/rule_memory.h"
 
@@ -96,9 +97,10 @@ int run_check(const Arguments& arguments, Console& console) {
   out << table(names) << "\nlaw\n";
   for (const std::string& step : rules::steps_of(rule->text)) out << "  " << trimmed(step) << "\n";
   out << "\nengine\n" << two_columns(report.engines, 8, 100);
-  out << fmt::format("\noperations a token: {} for all tokens at once, {} with the state\n",
-                     report.without_state, report.with_state);
+  out << fmt::format("\noperations a token: {} with the state, {} before, for all tokens at once\n",
+                     report.with_state, report.without_state);
   if (state_size > 0) out << fmt::format("state: {} numbers a sequence\n", state_size);
+  out << "\nLaTeX\n" << rules::latex(*written) << "\n";
   if (rule->refused.empty()) return exit_done;
   throw UsageError(fmt::format("check: nothing can run this law: {}", rule->refused));
 }
@@ -112,7 +114,9 @@ const Command check_command = {
     "\"LAW\" | STUDY.toml [LABEL]",
     "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
     "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
-    "exit code is 2. Of a study, the law of LABEL, with its canonical names.\n\n"
+    "exit code is 2. Operations are additions, products and functions of numbers; projections of the\n"
+    "token are not among them. At the end the law's equations, for a paper (LaTeX, package amsmath).\n"
+    "Of a study, the law of LABEL, with its canonical names.\n\n"
     "Examples:\n"
     "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
     "  crosstalk check mine.toml\n",

@@ -754,6 +754,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 --separate-stderr "$crosstalk" check "b = 2 sigmoid(token); e = v - S k; S += b e k^T; read S q"
   [[ $output == *"b     a number"*"learned, token"* && $output == *"e     a vector over V"* ]]
   [[ $output == *"  S = S + (2 * sigmoid(b) * (v - S k)) k^T"* && $output == *"recurrence: key k, value v"* ]]
+  [[ $output == *"operations a token: 6 V K + 2 V with the state, 2 before"* ]]
+  [[ $output == *"\\mathbf{S}_t &= \\mathbf{S}_{t-1} + b_t \\mathbf{e}_t \\mathbf{k}_t^{\\top} \\\\"* ]]
   [ -z "$stderr" ]
   refused 'step 1, column 10: product of a vector over V and a vector over K' "$crosstalk" check "S += (v) k; read S q"
   run -2 --separate-stderr "$crosstalk" check "S += v k^T;  read S x"

@@ -240,6 +240,14 @@ std::vector<std::string> canonical(const Law& law) { return Writer(law).steps();
 
 std::string expression_text(const Law& law, Value root) {
   Writer writer(law);
+  constexpr int kLongest = 300;
+  std::map<Value, int> lengths;  // written out, what is shared stands in every place
+  for (Value node : order({root})) {
+    int length = 1;
+    for (Value a : node->args) length = std::min(kLongest, length + lengths.at(a));
+    lengths[node] = length;
+  }
+  if (lengths.at(root) >= kLongest) return "(a long expression)";
   for (Value node : order({root})) {
     if (is_learned_kind(node->kind)) writer.names_[node] = node->name;
   }

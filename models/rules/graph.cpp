@@ -191,6 +191,8 @@ Value LawGraph::product(Value a, Value b) {
     if (x.columns == 1 && y.columns == 1) {
       hint = x.rows == y.rows ? "; a^T b is a number, a b^T their outer product, a * b goes entry by entry"
                               : "; a b^T is their outer product";
+    } else if (x.columns == 1 && y.columns != 1 && y.rows != 1 && (x.rows == y.rows || x.rows == y.columns)) {
+      hint = x.rows == y.rows ? "; diag(a) B scales the rows of B" : "; B diag(a) scales the columns of B";
     } else if (x.rows == y.rows || x.columns == y.columns) {
       hint = "; is a transpose ^T missing?";
     }

@@ -11,13 +11,15 @@
 namespace crosstalk::rules {
 namespace {
 
-/// What is made of numbers alone.
-std::optional<double> number_of(Value x) {
+/// What is made of numbers alone; `known`, so that what is shared is worked out once.
+std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>& known);
+
+std::optional<double> worked_out(Value x, std::map<Value, std::optional<double>>& known) {
   if (x->kind == Kind::number) return x->value;
   if (!x->shape.number()) return {};
   std::vector<double> a;
   for (Value arg : x->args) {
-    const auto one = number_of(arg);
+    const auto one = number_of(arg, known);
     if (!one) return {};
     a.push_back(*one);
   }
@@ -35,6 +37,11 @@ std::optional<double> number_of(Value x) {
     default:
       return {};
   }
+}
+
+std::optional<double> number_of(Value x, std::map<Value, std::optional<double>>& known) {
+  const auto it = known.find(x);
+  return it != known.end() ? it->second : known[x] = worked_out(x, known);
 }
 
 }  // namespace
@@ -166,7 +173,7 @@ typename Hoist<Real>::Made Hoist<Real>::made(Value node) {
 template <class Real>
 typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
   const auto& args = node->args;
-  if (const auto number = number_of(node)) return {Place::head, constant(*number)};
+  if (const auto number = number_of(node, numbers_)) return {Place::head, constant(*number)};
   const auto length = [&](Value x) { return std::max(size(x->shape.rows), size(x->shape.columns)); };
   const auto both = [&](auto f) {
     Var<Real> x, y;
@@ -174,7 +181,7 @@ typename Hoist<Real>::Made Hoist<Real>::make(Value node) {
     return Made{place, f(x, y)};
   };
   std::optional<double> first, second;
-  if (args.size() == 2) first = number_of(args[0]), second = number_of(args[1]);
+  if (args.size() == 2) first = number_of(args[0], numbers_), second = number_of(args[1], numbers_);
   switch (node->kind) {
     case Kind::ones: {
       const int n = length(node);

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class Hoist {
   std::map<std::string, Made> inputs_, given_;
   std::map<Value, Made> made_;
   std::map<Value, int> uses_;
+  std::map<Value, std::optional<double>> numbers_;
 };
 
 }  // namespace crosstalk::rules

@@ -21,6 +21,7 @@ bool has_meaning(const std::string& name) {
 /// The name at an edit distance of at most 1 + length / 3, or "".
 std::string closest(const std::string& name, const std::set<std::string>& names) {
   std::string best;
+  if (name.size() == 1) return "";
   std::size_t least = 1 + name.size() / 3;
   bool found = false;
   for (const std::string& other : names) {
@@ -283,7 +284,8 @@ class Reader {
     const Value node = meaning.value;
     if (node->shape.number() && !shape.number() && node->kind == Kind::number) return g_.fill(node, shape);
     if (node->shape != shape)
-      fail(column, fmt::format("this is {}, and {} is wanted", shape_text(node->shape), shape_text(shape)));
+      fail(column, fmt::format("this is {}, and {} is wanted{}", shape_text(node->shape), shape_text(shape),
+                               node->shape.transposed() == shape ? "; is a transpose ^T missing?" : ""));
     return node;
   }
 
@@ -312,9 +314,10 @@ class Reader {
       for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.insert(name);
       all.insert(function_names().begin(), function_names().end());
       const std::string near = closest(tree.name, all);
-      fail(tree.column,
-           fmt::format("unknown name {}; {}", tree.name,
-                       near.empty() ? "so far there are " + list : "did you mean " + near + "?"));
+      fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
+                                    near.empty() ? "so far there are " + list +
+                                                       ", and what is learned is token(...) or parameter(...)"
+                                                 : "did you mean " + near + "?"));
     }
     if (!it->second)
       fail(tree.column,
@@ -380,9 +383,10 @@ class Reader {
     if (std::any_of(tree.names.begin(), tree.names.end(), [](const std::string& n) { return !n.empty(); }))
       fail(tree.column, tree.name + " takes no named arguments");
     if (tree.parts.size() < low || tree.parts.size() > high)
-      fail(tree.column, fmt::format("{} takes {} argument{}, and here are {}", tree.name,
-                                    low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high),
-                                    high > 1 ? "s" : "", tree.parts.size()));
+      fail(tree.column,
+           fmt::format("{} takes {} argument{}, and here {} {}", tree.name,
+                       low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high),
+                       high > 1 ? "s" : "", tree.parts.size() == 1 ? "is" : "are", tree.parts.size()));
   }
 
   Value call(const Tree& tree) {
@@ -399,7 +403,8 @@ class Reader {
       if (tree.parts.size() > first + 1) shape.columns = size(*tree.parts[first + 1]);
       if (name == "ones") return g_.ones(shape);
       const Meaning a = value(*tree.parts[0]);
-      if (a.is_identity() || !a.value->shape.number()) fail(tree.column, "fill wants a number");
+      if (a.is_identity() || !a.value->shape.number())
+        fail(tree.column, "fill wants a number, then a size or two: fill(0.1, V, K)");
       return g_.fill(a.value, shape);
     }
     std::vector<Value> parts;
@@ -409,7 +414,8 @@ class Reader {
     if (name == "max" || name == "min") return g_.extreme(name == "max" ? Kind::max : Kind::min, a, b);
     if (name == "dot") {
       if (a->shape != b->shape)
-        throw ShapeRefused(fmt::format("dot of {} and {}", shape_text(a->shape), shape_text(b->shape)));
+        throw ShapeRefused(
+            fmt::format("dot of {} and {}; both have one shape", shape_text(a->shape), shape_text(b->shape)));
       return a->shape.columns == 1 ? g_.product(g_.transpose(a), b) : g_.sum(g_.mul(a, b));
     }
     if (name == "outer") return g_.product(a, g_.transpose(b));
@@ -428,6 +434,7 @@ class Reader {
     if (!a->shape.number())
       throw ShapeRefused("grad wants a number to descend on, not " + shape_text(a->shape));
     const Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
+    if (found) law_->gradients.push_back({found, a, b});
     return found ? found : g_.fill(g_.number(0), b->shape);
   }
 

@@ -37,11 +37,17 @@ struct NamedNumber {
   double value;
 };
 
+/// What grad() in the text stands for.
+struct LawGradient {
+  Value gradient, of, by;
+};
+
 struct Law {
   LawGraph graph;
   std::vector<LawState> states;
   std::vector<Learned> learned;
   std::vector<std::pair<std::string, Value>> values;  ///< what steps gave a name, as the text has it
+  std::vector<LawGradient> gradients;
   Value read = nullptr;
   bool before = false;  ///< read before the token is written
   const LawState& state(const std::string& name) const;

@@ -136,6 +136,16 @@ inline const std::vector<Example>& examples() {
        "S += beta (v - S k) k^T; "
        "S += beta_2 (v_2 - S k_2) k_2^T; "
        "read S q"},
+      {"three_writes",
+       "k_2 = unit(token(K)); "
+       "k_3 = unit(token(K)); "
+       "v_2 = token(V); "
+       "alpha = sigmoid(token(K)); "
+       "S = S diag(alpha); "
+       "S = S (I - k k^T) + v k^T; "
+       "S += sigmoid(parameter) (v_2 - S k_2) k_2^T; "
+       "S += 2 sigmoid(token) (v - S k_3) k_3^T; "
+       "read S q"},
       {"rwkv6",
        "bonus = parameter(K, uniform(0.5)); "
        "decay = token(K); "

@@ -2,6 +2,7 @@
 #include "models/rules/lower.h"
 
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include "models/parts.h"
@@ -15,27 +16,35 @@ template <class Real>
 class Lowering {
  public:
   Lowering(Mixer<Real>& m, const Law& law, const Plan& plan) : m_(m), law_(law), plan_(plan), hoist_(m, law) {
-    std::vector<Value> all;
+    bool carried = m.wants_end();
+    for (const LawState& one : law.states) carried = carried || m.start(one.name);
+    divided_ = plan.divided && !carried;
+    std::vector<Value> all, scans;
     for (const StatePlan& one : plan.states) {
-      if (one.scan) all.push_back(one.scan->factor), add(all, one.scan->addend);
+      if (one.scan) scans.push_back(one.scan->factor), add(scans, one.scan->addend);
       if (!one.recurrence) continue;
       const RecurrencePlan& r = *one.recurrence;
       for (Value x : {r.key, r.value, r.gain, r.log_decay, r.decay, r.value_log_decay, r.sign, r.erase_read,
                       r.erase_write, r.erase_gain})
         add(all, x);
+      for (const auto& write : r.more) add(all, write.key), add(all, write.value), add(all, write.gain);
     }
-    for (const Asked& one : plan.asked) all.push_back(query_of(one));
+    for (const Asked& one : asked()) all.push_back(query_of(one)), add(all, one.log_gain);
     all.push_back(after());
+    for (Value node : order(all)) {
+      if (node->kind == Kind::input) wanted_.insert(node->name);
+    }
+    all.insert(all.begin(), scans.begin(), scans.end());
     hoist_.count(all);
   }
 
   Var<Real> read() {
     for (const StatePlan& one : plan_.states) {
-      if (one.scan) scan_state(one);
+      if (one.scan && (!divided_ || wanted_.count(now_name(one.name)) != 0)) scan_state(one);
     }
-    for (const Asked& one : plan_.asked)
+    for (const Asked& one : asked())
       hoist_.set(one.name, Place::query,
-                 of_state(one.state, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
+                 of_state(one, hoist_.at_queries(query_of(one), hoist_.size(one.query->shape.rows))));
     return hoist_.at_queries(after(), m_.V);
   }
 
@@ -43,7 +52,10 @@ class Lowering {
   /// Queries beside the sequence see all that was written before they ask.
   bool beside() const { return law_.before && !m_.at_tokens(); }
   Value query_of(const Asked& one) const { return beside() ? one.query_beside : one.query; }
-  Value after() const { return beside() ? plan_.after_beside : plan_.after; }
+  Value after() const {
+    return divided_ ? plan_.divided->after : beside() ? plan_.after_beside : plan_.after;
+  }
+  const std::vector<Asked>& asked() const { return divided_ ? plan_.divided->asked : plan_.asked; }
 
   static void add(std::vector<Value>& to, Value x) {
     if (x) to.push_back(x);
@@ -69,39 +81,79 @@ class Lowering {
     hoist_.set(now_name(one.name), Place::token, h);
   }
 
-  Var<Real> of_state(const std::string& name, Var<Real> q) {
+  Var<Real> gain_of(Value x) {
+    if (x) return hoist_.at_tokens(x, 1);
+    return expand(m_.constant([](int) { return 1.0; }), {m_.B, m_.T, m_.H, 1});
+  }
+  /// [B,T,H,n] each, one after the other at every token: [B,TN,H,n].
+  Var<Real> in_turn(const std::vector<Var<Real>>& parts) {
+    const int N = static_cast<int>(parts.size()), n = parts[0].dim(3);
+    Var<Real> all;
+    for (int i = 0; i < N; ++i) {
+      Constant<Real> op;
+      op.y.value = shaped<Real>(m_.graph.replicas(), {1, 1, N, 1});
+      op.number[i] = 1;
+      const Var<Real> here{&m_.graph, out(m_.graph.add(op).y)};
+      const auto part = static_cast<std::size_t>(i);
+      const Var<Real> x =
+          here * expand(view(parts[part], {m_.B, m_.T, 1, m_.H * n}), {m_.B, m_.T, N, m_.H * n});
+      all = i == 0 ? x : all + x;
+    }
+    return view(all, {m_.B, m_.T * N, m_.H, n});
+  }
+
+  Var<Real> of_state(const Asked& asked, Var<Real> q) {
+    const std::string& name = asked.state;
     const StatePlan* plan = nullptr;
     for (const StatePlan& one : plan_.states) {
       if (one.name == name) plan = &one;
     }
     const RecurrencePlan& r = *plan->recurrence;
-    const Shape shape = law_.state(name).shape;
+    const Shape kept = law_.state(name).shape, shape = plan->transposed ? kept.transposed() : kept;
     const auto optional = [&](Value x) { return x ? hoist_.value(x) : Var<Real>{}; };
     const auto wide = [&](Value x, int n) { return x ? hoist_.at_tokens(x, n) : Var<Real>{}; };
     const int K = hoist_.size(shape.columns), V = hoist_.size(shape.rows);
-    Recurrence<Real> out;
-    out.key = wide(r.key, K);
-    if (r.value && !(r.value->kind == Kind::given && r.value->name == "v")) out.value = wide(r.value, V);
-    out.gain = optional(r.gain);
-    out.log_decay = optional(r.log_decay), out.decay = optional(r.decay);
-    out.value_log_decay = wide(r.value_log_decay, V), out.sign = optional(r.sign);
-    out.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
-                : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
-                : r.erase == RecurrencePlan::Erase::free ? Erase::free
-                                                         : Erase::none;
-    out.erase_read = wide(r.erase_read, K), out.erase_write = wide(r.erase_write, K);
-    out.erase_gain = optional(r.erase_gain);
-    out.decayed = r.decayed;
-    out.before = law_.before && m_.at_tokens();
-    out.contracting = r.contracting && normalised(m_);
-    out.state = plan->name.c_str();
-    return crosstalk::read(m_, q, out);
+    Recurrence<Real> recurrence;
+    recurrence.key = wide(r.key, K);
+    if (r.value && !(r.value->kind == Kind::given && r.value->name == "v"))
+      recurrence.value = wide(r.value, V);
+    const bool stabilised = !asked.sum.empty() && !asked.eps;
+    if (!stabilised) recurrence.gain = optional(r.gain);
+    recurrence.log_decay = optional(r.log_decay), recurrence.decay = optional(r.decay);
+    recurrence.value_log_decay = wide(r.value_log_decay, V), recurrence.sign = optional(r.sign);
+    recurrence.erase = r.erase == RecurrencePlan::Erase::delta  ? Erase::delta
+                       : r.erase == RecurrencePlan::Erase::tied ? Erase::tied
+                       : r.erase == RecurrencePlan::Erase::free ? Erase::free
+                                                                : Erase::none;
+    recurrence.erase_read = wide(r.erase_read, K), recurrence.erase_write = wide(r.erase_write, K);
+    recurrence.erase_gain = optional(r.erase_gain);
+    if (!r.more.empty()) {
+      std::vector<Var<Real>> keys = {recurrence.key}, values = {wide(r.value, V)}, gains = {gain_of(r.gain)};
+      for (const auto& write : r.more) {
+        keys.push_back(wide(write.key, K)), values.push_back(wide(write.value, V));
+        gains.push_back(gain_of(write.gain));
+      }
+      recurrence.writes = static_cast<int>(keys.size());
+      recurrence.key = in_turn(keys), recurrence.value = in_turn(values), recurrence.gain = in_turn(gains);
+    }
+    recurrence.decayed = r.decayed;
+    recurrence.before = law_.before && m_.at_tokens();
+    recurrence.contracting = r.contracting && normalised(m_);
+    recurrence.state = plan->name.c_str();
+    if (stabilised) {
+      recurrence.log_decay = hoist_.at_tokens(r.log_decay, 1);
+      return stabilised_read(m_, q, recurrence, hoist_.at_tokens(asked.log_gain, 1), asked.sum.c_str());
+    }
+    return asked.sum.empty() ? crosstalk::read(m_, q, recurrence)
+                             : crosstalk::read(m_, q, recurrence, asked.eps);
   }
 
   Mixer<Real>& m_;
   const Law& law_;
   const Plan& plan_;
   Hoist<Real> hoist_;
+  bool divided_ = false;          ///< quotients are one read
+  std::set<std::string> wanted_;  ///< inputs that what is read or kept looks at
 };
 
 }  // namespace

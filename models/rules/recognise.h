@@ -29,8 +29,14 @@ struct ScanPlan {
 struct RecurrencePlan {
   enum class Erase { none, delta, tied, free } erase = Erase::none;
   Value key = nullptr, value = nullptr, gain = nullptr;
+  Value kept = nullptr;  ///< the decay as the law has it
   Value log_decay = nullptr, decay = nullptr, value_log_decay = nullptr, sign = nullptr;
   Value erase_read = nullptr, erase_write = nullptr, erase_gain = nullptr;
+  /// Further writes of a token, each of which erases along its key by its gain as the first does.
+  struct Write {
+    Value key = nullptr, value = nullptr, gain = nullptr;
+  };
+  std::vector<Write> more = {};
   bool decayed = true;
   bool contracting = false;  ///< where keys are normalised
 };
@@ -39,6 +45,7 @@ struct StatePlan {
   std::string name;
   std::optional<ScanPlan> scan = {};
   std::optional<RecurrencePlan> recurrence = {};
+  bool transposed = false;  ///< the recurrence is that of its transpose, which the reading asks
   std::string reason = {};  ///< why it is neither
 };
 
@@ -48,6 +55,16 @@ struct Asked {
   std::string name, state;
   Value query;
   Value query_beside = nullptr;
+  /// With the state z of a sum: divided by z.q + eps, or by max(|z.q|, 1) where there is no eps.
+  std::string sum = {};
+  std::optional<double> eps = {};
+  Value log_gain = nullptr;  ///< where there is no eps
+};
+
+/// What of states is asked, and the reading over that.
+struct Reading {
+  std::vector<Asked> asked;
+  Value after = nullptr;
 };
 
 struct Plan {
@@ -56,6 +73,11 @@ struct Plan {
   Value after = nullptr;  ///< the reading over what was asked for
   /// Of a reading before the step, where queries stand beside the sequence: they have no token, k, v and token are 0.
   Value after_beside = nullptr;
+  /// The same with quotients as one read, which engines have for a recurrence and the sum of its keys: for graphs in which
+  /// states neither come in nor go out.
+  std::optional<Reading> divided;
+  /// A state is the transpose of what the engines keep: where states come in or go out, the law runs token after token.
+  bool transposed = false;
   std::string reason;  ///< why the law is not lowered: state and reason; "" where it is
 };
 

@@ -4,6 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
 #include "models/engines.h"
 
 namespace crosstalk::rules {
@@ -30,10 +34,12 @@ std::string recurrence_text(const Law& law, const RecurrencePlan& plan) {
   field("erase gain", plan.erase_gain);
   if (plan.erase != Erases::none && !plan.decayed)
     fields.emplace_back("erase sees the state before its decay");
+  for (const auto& write : plan.more)
+    field("then, as the first, key", write.key), field("value", write.value), field("gain", write.gain);
   const auto wide = [](Value x) { return x && !x->shape.number(); };
   const RecurrenceKind kind{.channel_decay = wide(plan.log_decay) || wide(plan.decay),
                             .value_decay = plan.value_log_decay != nullptr,
-                            .several_writes = false,
+                            .several_writes = !plan.more.empty(),
                             .erase = plan.erase == Erases::none    ? Erase::none
                                      : plan.erase == Erases::delta ? Erase::delta
                                      : plan.erase == Erases::tied  ? Erase::tied
@@ -68,7 +74,8 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
   for (const StatePlan& one : plan.states) {
     std::string text = "token after token: " + one.reason;
     if (one.scan) text = scan_text(law, *one.scan);
-    if (one.recurrence) text = recurrence_text(law, *one.recurrence);
+    if (one.recurrence)
+      text = (one.transposed ? "its transpose is a " : "") + recurrence_text(law, *one.recurrence);
     if (one.reason.empty() && !plan.reason.empty()) text = "token after token, as the law is: " + plan.reason;
     out.engines.push_back({one.name, text});
   }
@@ -79,16 +86,79 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
     out.engines.push_back({"read", "token after token"});
   } else if (!plan.asked.empty()) {
     std::vector<std::string> asked;
-    for (const Asked& one : plan.asked)
-      asked.push_back(fmt::format("{} with {}", one.state, expression_text(law, one.query)));
+    for (const Asked& one : plan.divided ? plan.divided->asked : plan.asked) {
+      std::string text = fmt::format("{} with {}", one.state, expression_text(law, one.query));
+      if (!one.sum.empty() && one.eps)
+        text += fmt::format(", divided by {} with it + {}", one.sum, number_text(*one.eps));
+      if (!one.sum.empty() && !one.eps)
+        text += fmt::format(", divided by the size of {} with it, at least 1 (stabilised)", one.sum);
+      asked.push_back(text);
+    }
     out.engines.push_back({"read", fmt::format("asks {}{}", fmt::join(asked, ", "),
                                                law.before ? ", before the token is written" : "")});
   }
-  for (Value node : order(law.roots())) {
-    if (node->is_leaf() || node->kind == Kind::transpose) continue;
-    ++(has_state(node) ? out.with_state : out.without_state);
+  const std::vector<Value> nodes = order(law.roots());
+  std::vector<Value> without, with;
+  for (Value node : nodes) {
+    const bool matrix = node->shape.rows != 1 && node->shape.columns != 1;
+    (matrix || has_state(node) ? with : without).push_back(node);
   }
+  out.without_state = operations_text(without), out.with_state = operations_text(with);
   return out;
+}
+
+std::string operations_text(const std::vector<Value>& nodes) {
+  std::map<std::pair<int, int>, std::int64_t> counts;  // by powers of V and K
+  const auto count = [&](std::initializer_list<int> sizes) {
+    std::pair<int, int> powers{0, 0};
+    std::int64_t times = 1;
+    for (const int n : sizes) {
+      if (n == kV) ++powers.first;
+      if (n == kK) ++powers.second;
+      if (n > 0) times *= n;
+    }
+    counts[powers] += times;
+  };
+  for (Value node : nodes) {
+    const Shape s = node->shape;
+    switch (node->kind) {
+      case Kind::transpose:
+      case Kind::diag:
+      case Kind::diagonal:
+      case Kind::fill:
+        break;
+      case Kind::matmul: {
+        const int inner = node->args[0]->shape.columns;
+        count({s.rows, s.columns, inner});
+        if (inner != 1) count({s.rows, s.columns, inner});
+        break;
+      }
+      case Kind::sum:
+      case Kind::row_sums:
+        count({node->args[0]->shape.rows, node->args[0]->shape.columns});
+        break;
+      case Kind::softmax:  // the largest, exp, the sum, a product
+      case Kind::unit:     // squares, their sum, a product
+        for (int i = 0; i < (node->kind == Kind::softmax ? 4 : 3); ++i) count({s.rows, s.columns});
+        break;
+      default:
+        if (!node->is_leaf()) count({s.rows, s.columns});
+    }
+  }
+  std::vector<std::pair<std::pair<int, int>, std::int64_t>> sorted(counts.begin(), counts.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    const int x = a.first.first + a.first.second, y = b.first.first + b.first.second;
+    return x != y ? x > y : a.first > b.first;
+  });
+  const auto power = [](const char* letter, int n) {
+    return n == 0 ? "" : n == 1 ? fmt::format(" {}", letter) : fmt::format(" {}^{}", letter, n);
+  };
+  std::vector<std::string> terms;
+  for (const auto& [powers, n] : sorted) {
+    const std::string letters = power("V", powers.first) + power("K", powers.second);
+    terms.push_back(n == 1 && !letters.empty() ? letters.substr(1) : fmt::format("{}{}", n, letters));
+  }
+  return terms.empty() ? "0" : fmt::format("{}", fmt::join(terms, " + "));
 }
 
 }  // namespace crosstalk::rules

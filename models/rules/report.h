@@ -13,9 +13,13 @@ using Rows = std::vector<std::vector<std::string>>;
 struct LawReport {
   Rows names;    ///< name, type, where it comes from; of states too
   Rows engines;  ///< state or `read`, and what runs it or why nothing does
-  int without_state = 0,
-      with_state = 0;  ///< operations of a token: those for all tokens at once, and the others
+  std::string without_state,
+      with_state;  ///< operations of a token: those for all tokens at once, and the others
 };
+
+/// Additions, products and functions of numbers that one value after the other takes, as "4 V K + 2 V + 3".
+/// Products of matrices count both; transposes and diagonals are free.
+std::string operations_text(const std::vector<Value>& nodes);
 
 /// `written` is the law as its author has it, with names of values; `law` with its plan, the same from canonical text.
 LawReport report(const Law& written, const Law& law, const Plan& plan);

@@ -67,7 +67,17 @@ template <class Real>
 Var<Real> build(Mixer<Real>& m) {
   const Rule& rule = rule_of(m.options);
   check_engine(rule);
-  if (rule.plan.reason.empty()) return read_law(m, *rule.law, rule.plan);
+  bool carried = m.wants_end();
+  for (const LawState& one : rule.law->states) carried = carried || m.start(one.name);
+  const bool turned = carried && rule.plan.transposed;
+  if (turned && rule.plan.reason.empty() && m.has("form") && m.text("form") != "automatic" &&
+      m.text("form") != "recurrent")
+    throw OptionError(
+        "memory.form",
+        fmt::format("memory.form = \"{}\" of a law whose state is the transpose of what engines keep "
+                    "gives no states; write it for S = H^T, or use \"automatic\" or \"recurrent\"",
+                    m.text("form")));
+  if (rule.plan.reason.empty() && !turned) return read_law(m, *rule.law, rule.plan);
   // A law of its own: the adjoint adds nodes to it, and others may build at the same time.
   const std::unique_ptr<Law> law = parse_law(steps_of(rule.text), numbers_of(m.options));
   return read_sequentially(m, *law);
@@ -177,7 +187,8 @@ const Rule& rule_of(const std::string& text, const std::vector<NamedNumber>& num
   rule->text = accept_law(steps_of(text), numbers).text;
   rule->law = parse_law(steps_of(rule->text), numbers);
   rule->plan = recognise(*rule->law);
-  if (!rule->plan.reason.empty()) rule->refused = refused_by_program(*rule->law);
+  if (!rule->plan.reason.empty() || rule->plan.transposed)
+    rule->refused = refused_by_program(*parse_law(steps_of(rule->text), numbers));
   rule->memory = completed(memory_with(*rule));
   const std::lock_guard lock(mutex);
   return *known.try_emplace(key, std::move(rule)).first->second;

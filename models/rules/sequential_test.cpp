@@ -7,138 +7,13 @@
 
 #include <cmath>
 
-#include "kernels/testing/cuda_test.h"
-#include "models/apply_model.h"
+#include "models/rules/applied.h"
 #include "models/rules/law_examples.h"
-#include "models/rules/rule_memory.h"
 #include "models/testing/model_run.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::rules {
 namespace {
-
-using Numbers = std::map<std::string, std::vector<double>>;
-
-struct Same {
-  std::string memory, law;
-  std::map<std::string, OptionValue> options;  ///< of the built-in memory
-  std::vector<std::string> starts;             ///< optional inputs that are given
-};
-
-const std::vector<Same>& pairs() {
-  static const std::vector<Same> all = {
-      {"fwm",
-       "beta = token; state n[1]; n += 1; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) min(n - 1, 1) "
-       "+ 1); "
-       "read S q",
-       {},
-       {}},
-      {"fwm", "beta = token; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) + 1); read S q", {}, {"s0"}},
-      {"titans_linear",
-       "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
-       "P = momentum_gate P - rate (S k - v) k^T; S = (1 - forget_gate) S + P; read S q",
-       {},
-       {}},
-      {"titans_linear",
-       "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
-       "P = momentum_gate P - rate (S k - v) k^T; S = (1 - forget_gate) S + P; read S q",
-       {},
-       {"s0", "p0"}},
-      {"ttt_linear",
-       "rate = token; gain = parameter(V, constant(1)); bias = parameter(V, constant(0)); state b[V]; "
-       "e = gain * layernorm(S k + b, 0.000001) + bias - v; loss = 0.5 * sum(e * e); G = grad(loss, S); "
-       "b -= rate grad(loss, b); S -= rate G; read gain * layernorm(S q + b, 0.000001) + bias",
-       {{"residual", false}},
-       {"s0", "b0"}},
-  };
-  return all;
-}
-
-/// Reads, states and gradients of one call with inputs that depend on their names alone.
-template <class Real>
-Numbers applied(const std::string& memory, const std::map<std::string, OptionValue>& given,
-                const ApplySizes& sizes, const std::vector<std::string>& present,
-                Device device = Device::cpu) {
-  const Memory* kind = &memory_named(memory);
-  if (const auto law = given.find("law"); law != given.end())
-    kind = &rule_of(std::get<std::string>(law->second), {}).memory;
-  const Options options = apply_options(*kind, sizes, given);
-  ApplyModel<Real> model(*kind, options, sizes, present, device, true);
-  const auto put = [&](const std::string& name, const Tensor<Real>& x) {
-    double shift = 0;
-    for (const char c : name) shift = shift * 1.3 + c;
-    std::vector<Real> numbers;
-    const bool gate = name != "k" && name != "v" && name != "q" && name != "d_o";
-    for (std::int64_t i = 0; i < x.size(); ++i) {
-      const double y = std::sin(shift + 1.7 * static_cast<double>(i) + 0.01 * static_cast<double>(i * i));
-      numbers.push_back(static_cast<Real>(gate                           ? 0.45 + 0.35 * y
-                                          : name == "v" || name == "d_o" ? y
-                                                                         : 0.8 * y));
-    }
-    if (device == Device::cpu) {
-      std::copy(numbers.begin(), numbers.end(), x.at(0));
-    } else {
-      cuda_copy_to_device(x.at(0), numbers.data(), numbers.size() * sizeof(Real));
-    }
-  };
-  const auto get = [&](const Tensor<Real>& x) {
-    std::vector<Real> numbers(static_cast<std::size_t>(x.size()));
-    copy_to_host(device, numbers.data(), x.at(0), numbers.size() * sizeof(Real));
-    return std::vector<double>(numbers.begin(), numbers.end());
-  };
-  for (const ApplyInput& input : apply_inputs(*kind, sizes)) {
-    const bool there = !input.optional || std::count(present.begin(), present.end(), input.name) > 0;
-    if (there) put(input.name, model.input(input.name));
-  }
-  put("d_o", model.cotangent());
-  std::optional<CudaStream> stream;
-  Exec exec{.device = device};
-  if (device == Device::cuda) stream.emplace(), exec.stream = stream->get();
-  model.graph().forward(exec);
-  model.graph().backward(exec);
-  if (stream) stream->synchronise();
-  Numbers out;
-  out["o"] = get(model.output());
-  for (const auto& [name, variable] : model.states()) out["state " + name] = get(variable->value);
-  for (const ApplyInput& input : apply_inputs(*kind, sizes)) {
-    const bool there = !input.optional || std::count(present.begin(), present.end(), input.name) > 0;
-    if (there && model.differentiated(input.name))
-      out["gradient of " + input.name] = get(model.gradient(input.name));
-  }
-  model.graph().check_guards();
-  return out;
-}
-
-void expect_close(const Numbers& got, const Numbers& want, double limit) {
-  for (const auto& [name, x] : want) {
-    ASSERT_EQ(got.count(name), 1u) << name;
-    const auto& y = got.at(name);
-    ASSERT_EQ(y.size(), x.size()) << name;
-    double most = 1;
-    for (const double e : x) most = std::max(most, std::abs(e));
-    for (std::size_t i = 0; i < x.size(); ++i)
-      ASSERT_TRUE(std::abs(y[i] - x[i]) <= limit * most)
-          << name << " " << i << ": " << y[i] << ", not " << x[i];
-  }
-}
-
-class SequentialRule : public ::testing::TestWithParam<std::size_t> {};
-
-TEST_P(SequentialRule, IsTheBuiltInMemory) {
-  const Same& one = pairs()[GetParam()];
-  for (const ApplySizes& sizes : {ApplySizes{.B = 2, .T = 11, .H = 2, .K = 4, .V = 3},
-                                  ApplySizes{.B = 1, .T = 30, .H = 1, .K = 17, .V = 20}}) {
-    const Numbers want = applied<double>(one.memory, one.options, sizes, one.starts);
-    Numbers got = applied<double>("rule", {{"law", one.law}}, sizes, one.starts);
-    if (one.memory == "fwm") got.erase("state n");
-    expect_close(got, want, 1e-12);
-    EXPECT_GE(got.size(), want.size());
-  }
-}
-INSTANTIATE_TEST_SUITE_P(BuiltIn, SequentialRule, ::testing::Range(std::size_t{0}, pairs().size()),
-                         [](const auto& one) {
-                           return fmt::format("{}_{}", pairs()[one.param].memory, one.param);
-                         });
 
 /// A sequence cut in two, the states of the first part handed to the second.
 TEST(SequentialRules, AreSplitAtAnyToken) {

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 namespace crosstalk::rules {
 namespace {
@@ -55,6 +56,40 @@ std::size_t number_length(std::string_view text, std::size_t at) {
   return i - at;
 }
 
+/// What stands first in the text and is no token, as a message: a letter of another alphabet by itself, not by its bytes;
+/// of signs that papers and programs have, what is written here.
+std::string unknown_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+  bool whole = length == 1 ? first >= 0x20 && first < 0x7F : first < 0xF8 && text.size() >= length;
+  for (std::size_t i = 1; whole && i < length; ++i) whole = (byte(i) & 0xC0) == 0x80;
+  static const std::map<std::string_view, const char*> kMeant = {
+      {"@", "A B is the product of matrices, a b^T an outer product"},
+      {"{", "names have no indices: on the right of its step, S is what it was before"},
+      {"<", "a step says NAME = ..., and positive(x) is 1 where x > 0"},
+      {">", "a step says NAME = ..., and positive(x) is 1 where x > 0"},
+      {".", "the transpose is x^T; numbers begin with a digit or a point and a digit"},
+      {"|", "abs(x) goes entry by entry, and norm(x) is the length"},
+      {"\xE2\x8A\x97", "an outer product is a b^T"},                        // circled times
+      {"\xE2\x8A\x99", "* goes entry by entry"},                            // circled dot
+      {"\xE2\x88\x98", "* goes entry by entry"},                            // ring
+      {"\xC2\xB7", "a number times a value is a x, entry by entry a * b"},  // middle dot
+      {"\xC3\x97", "a number times a value is a x, entry by entry a * b"},  // times
+      {"\xE2\x88\x92", "the minus is -"},                                   // minus
+      {"\xE2\x8A\xA4", "the transpose is x^T"},                             // top
+      {"\xE1\xB5\x80", "the transpose is x^T"},                             // raised T
+      {"\xE2\x88\x87", "the gradient is grad(loss, x)"},                    // nabla
+      {"\xE2\x80\x96", "the length is norm(x)"},                            // double bar
+  };
+  const std::string shown = whole ? std::string(text.substr(0, length)) : fmt::format("byte {}", first);
+  if (const auto it = kMeant.find(text.substr(0, length)); whole && it != kMeant.end())
+    return fmt::format("'{}' means nothing here; {}", shown, it->second);
+  if (whole && length > 1)
+    return fmt::format("'{}' means nothing here; names have the letters a to z, A to Z and _", shown);
+  return fmt::format("'{}' means nothing here; there are + - * / ^ ( ) [ ] , and names", shown);
+}
+
 std::vector<Token> tokens_of(std::string_view text, int step) {
   if (text.size() > static_cast<std::size_t>(kLongestStep))
     throw LawError(step, kLongestStep,
@@ -93,10 +128,7 @@ std::vector<Token> tokens_of(std::string_view text, int step) {
     } else if (std::string_view("-+*/^()[],='").find(c) != std::string_view::npos) {
       sign(1);
     } else {
-      const std::string shown =
-          c >= 0x20 && c < 0x7F ? std::string(1, c) : fmt::format("byte {}", static_cast<unsigned char>(c));
-      throw LawError(step, column,
-                     fmt::format("'{}' means nothing here; there are + - * / ^ ( ) [ ] , and names", shown));
+      throw LawError(step, column, unknown_character(text.substr(at)));
     }
     end = at;
   }
@@ -134,7 +166,9 @@ class Parser {
     } else {
       out.name = name("a name, state or read");
       if (!sees("=") && !sees("+=") && !sees("-="))
-        fail(fmt::format("=, += or -= is wanted behind {}, not {}", out.name, now().text));
+        fail(out.name == "return" || out.name == "output"
+                 ? "what is read stands behind read: read S q"
+                 : fmt::format("=, += or -= is wanted behind {}, not {}", out.name, now().text));
       out.kind = sees("=") ? Step::Kind::set : sees("+=") ? Step::Kind::add : Step::Kind::subtract;
       ++at_;
       out.value = sum();
@@ -205,6 +239,7 @@ class Parser {
       const Kind kind = sees("*") ? Kind::times : Kind::divide;
       const int at = now().column;
       ++at_;
+      if (kind == Kind::times && sees("*")) fail("a power is x^2; the root is sqrt(x)");
       Branch right = joined();
       if (kind == Kind::divide && right->kind == Kind::joined && !right->enclosed)
         fail("what does / divide by here? write parentheses: a / (b c) or (a / b) c", right->column);
@@ -265,8 +300,12 @@ class Parser {
       return out;
     }
     if (sees("(")) {
+      const bool named = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::name;
+      const Token before = named ? tokens_[at_ - 1] : token;
       ++at_;
       Branch inner = sum();
+      if (named && sees(","))
+        fail(fmt::format("{} is no function; docs/rules.md lists them", before.text), before.column);
       take(")", "the ) of the parenthesis");
       inner->enclosed = true;
       return inner;

@@ -1,0 +1,232 @@
+// Every built-in memory that is a law of the rule language, as a rule on the same inputs: reads, states at the end and
+// gradients in double and in float. And all laws cut at any token.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/base/error.h"
+#include "models/rules/applied.h"
+#include "models/rules/law_examples.h"
+
+namespace crosstalk::rules {
+namespace {
+
+struct Same {
+  std::string memory, law;
+  std::map<std::string, OptionValue> options = {};  ///< of the built-in memory
+  std::vector<std::string> starts = {};             ///< optional inputs that are given
+  bool states = true;                               ///< both keep the same states
+};
+
+const std::vector<Same>& pairs() {
+  const std::string read = "; read S q";
+  static const std::vector<Same> all = {
+      {"linear_attention", "S += v k^T" + read, {{"read_norm", std::string("none")}}, {"s0"}},
+      {"linear_attention",
+       "state z[K]; S += v k^T; z += k; read S q / (z^T q + 0.000001)",
+       {{"read_norm", std::string("attention")}, {"eps", 1e-6}}},
+      {"delta", "beta = token; S += beta (v - S k) k^T" + read, {}, {"s0"}},
+      {"gated_delta",
+       "beta = token; log_decay = token; S = exp(log_decay) S; S += beta (v - S k) k^T" + read,
+       {},
+       {"s0"}},
+      {"kda",
+       "beta = token; log_decay = token(K); S = S diag(exp(log_decay)); S += beta (v - S k) k^T" + read,
+       {},
+       {"s0"}},
+      {"complex_kda",
+       "beta = token; signed_decay = token(K); S = S diag(signed_decay); S += beta (v - S k) k^T" + read,
+       {},
+       {"s0"}},
+      {"retnet", "log_decay = parameter; S = exp(log_decay) S + v k^T" + read, {}, {"s0"}},
+      {"simple_gla", "log_decay = token; S = exp(log_decay) S + v k^T" + read},
+      {"gla", "log_decay = token(K); S = S diag(exp(log_decay)) + v k^T" + read, {}, {"s0"}},
+      {"hgrn2", "log_decay = token(K); a = exp(log_decay); S = S diag(a) + v (1 - a)^T" + read},
+      {"mamba2", "log_decay = token; step = token; S = exp(log_decay) S + step v k^T" + read},
+      {"mamba1",
+       "step = token(V); log_rate = parameter(V, K); S = exp(-diag(step) exp(log_rate)) * S + (step * v) "
+       "k^T" +
+           read,
+       {},
+       {"s0"}},
+      {"dfw",
+       "log_decay = token(K); log_decay_v = token(V); "
+       "S = diag(exp(log_decay_v)) S diag(exp(log_decay)) + v k^T" +
+           read},
+      {"peng_gate",
+       "beta = token; S = (1 - beta) S + beta v k^T" + read,
+       {{"read_norm", std::string("none")}}},
+      {"longhorn", "beta = token; S += (beta / (1 + beta k^T k)) (v - S k) k^T" + read, {}, {"s0"}},
+      {"rwkv6",
+       "log_decay = token(K); bonus = parameter(K); read S q + v ((bonus * k)^T q); "
+       "S = S diag(exp(log_decay)) + v k^T",
+       {},
+       {"s0"}},
+      {"rwkv7",
+       "log_decay = token(K); erase_key = token(K); in_context_rate = token(K); "
+       "S = S (diag(exp(log_decay)) - erase_key (in_context_rate * erase_key)^T) + v k^T" +
+           read,
+       {},
+       {"s0"}},
+      {"dplr",
+       "log_decay = token(K); a = token(K); b = token(K); S = S (diag(exp(log_decay)) + a b^T) + v k^T" +
+           read},
+      {"comba",
+       "log_decay = token; beta = token; erase_key = token(K); correction = parameter; "
+       "S = exp(log_decay) S + beta (v - S erase_key) k^T; read S (q - correction erase_key)",
+       {},
+       {"correction"}},
+      {"gated_delta2",
+       "log_decay = token(K); erase_gate = token(K); write_gate = token(V); S = S diag(exp(log_decay)); "
+       "S += (write_gate * v - S (erase_gate * k)) k^T" +
+           read},
+      {"precond_gated_delta",
+       "log_decay = token; beta = token; log_decay_a = token; beta_a = token; center = parameter; state "
+       "A[K]; "
+       "A = exp(log_decay_a) A + beta_a k^2; r = log(A + 0.000001) - center; "
+       "M = exp(-0.4054651081081644 * r / (1 + abs(r))); S = exp(log_decay) S; S += beta (v - S k) (M * "
+       "k)^T" +
+           read},
+      // Its states are kept times e^-m.
+      {"mlstm",
+       "log_decay = token; log_input = token; state n[K]; S = exp(log_decay) S + exp(log_input) v k^T; "
+       "n = exp(log_decay) n + exp(log_input) k; read S q / max(abs(n^T q), 1)",
+       {},
+       {},
+       false},
+      {"fwm",
+       "beta = token; state n[1]; n += 1; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) min(n - 1, 1) "
+       "+ 1)" +
+           read},
+      {"fwm", "beta = token; S += beta (v - S k) k^T; S = S / (relu(norm(S) - 1) + 1)" + read, {}, {"s0"}},
+      {"titans_linear",
+       "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
+       "P = momentum_gate P - rate (S k - v) k^T; S = (1 - forget_gate) S + P" +
+           read},
+      {"titans_linear",
+       "rate = token; momentum_gate = token; forget_gate = token; state P[V, K]; "
+       "P = momentum_gate P - rate grad(0.5 sum((S k - v)^2), S); S = (1 - forget_gate) S + P" +
+           read,
+       {},
+       {"s0", "p0"}},
+      {"ttt_linear",
+       "rate = token; gain = parameter(V, constant(1)); bias = parameter(V, constant(0)); state b[V]; "
+       "e = gain * layernorm(S k + b, 0.000001) + bias - v; loss = 0.5 * sum(e * e); G = grad(loss, S); "
+       "b -= rate grad(loss, b); S -= rate G; read gain * layernorm(S q + b, 0.000001) + bias",
+       {{"residual", false}},
+       {"s0", "b0"}},
+  };
+  return all;
+}
+
+const std::vector<ApplySizes>& sizes_of_all() {
+  static const std::vector<ApplySizes> all = {{.B = 2, .T = 11, .H = 2, .K = 4, .V = 3},
+                                              {.B = 1, .T = 30, .H = 1, .K = 17, .V = 20}};
+  return all;
+}
+
+class RuleAsBuiltIn : public ::testing::TestWithParam<std::size_t> {
+ protected:
+  template <class Real>
+  void compare(double limit) {
+    const Same& one = pairs()[GetParam()];
+    for (ApplySizes sizes : sizes_of_all()) {
+      if (one.memory == "mamba1") sizes.H = 1;  // its rates are the same in all heads
+      Numbers want = applied<Real>(one.memory, one.options, sizes, one.starts);
+      std::vector<std::string> starts = one.starts;
+      std::erase(starts, "correction");
+      const Numbers got = applied<Real>("rule", {{"law", one.law}}, sizes, starts);
+      std::size_t states = 0, gradients = 0;
+      std::erase_if(want, [&](const auto& x) {
+        return x.first.starts_with("state ") && (!one.states || got.count(x.first) == 0);
+      });
+      for (const auto& [name, x] : want) ++(name.starts_with("state ") ? states : gradients);
+      expect_close(got, want, limit);
+      EXPECT_EQ(states > 0, one.states);
+      EXPECT_GE(gradients, one.memory == "hgrn2" ? 3u : 4u);  // o, d_q, d_k, d_v
+    }
+  }
+};
+
+TEST_P(RuleAsBuiltIn, InDouble) { compare<double>(1e-12); }
+TEST_P(RuleAsBuiltIn, InFloat) { compare<float>(3e-5); }
+INSTANTIATE_TEST_SUITE_P(Memories, RuleAsBuiltIn, ::testing::Range(std::size_t{0}, pairs().size()),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}", pairs()[one.param].memory, one.param);
+                         });
+
+/// A sequence of T tokens; states at `from` are handed over, those at `to` come back.
+Numbers part(const Rule& rule, int from, int to, const Numbers& before) {
+  const ApplySizes sizes{.B = 1, .T = to - from, .H = 1, .K = 4, .V = 3};
+  std::vector<std::string> present;
+  for (const auto& [name, x] : before) present.push_back(start_name(name));
+  const Options options = apply_options(rule.memory, sizes, {{"law", rule.text}});
+  ApplyModel<double> model(rule.memory, options, sizes, present, Device::cpu, false);
+  for (const ApplyInput& input : apply_inputs(rule.memory, sizes)) {
+    if (input.optional) continue;
+    const Tensor<double> x = model.input(input.name);
+    const bool token = input.dims.size() > 1 && input.dims[1] == sizes.T && input.shape.starts_with("[B,T");
+    const std::int64_t row = token ? x.size() / sizes.T : x.size();
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const double t = token ? from + static_cast<double>(i / row) : 0;
+      x.at(0)[i] =
+          0.8 * std::sin(static_cast<double>(input.name[0]) + 2.3 * t + 0.7 * static_cast<double>(i % row));
+    }
+  }
+  for (const auto& [name, x] : before) std::copy(x.begin(), x.end(), model.input(start_name(name)).at(0));
+  model.graph().forward({});
+  Numbers out;
+  out["o"] = {model.output().at(0), model.output().at(0) + model.output().size()};
+  for (const auto& [name, state] : model.states())
+    out[name] = {state->value.at(0), state->value.at(0) + state->value.size()};
+  return out;
+}
+
+class RuleInParts : public ::testing::TestWithParam<Example> {};
+
+TEST_P(RuleInParts, IsTheSameCutAtAnyToken) {
+  constexpr int T = 8;
+  const Rule& rule = rule_of(GetParam().law, {});
+  const Numbers whole = part(rule, 0, T, {});
+  EXPECT_EQ(whole.size(), rule.law->states.size() + 1);
+  for (int at = 1; at < T; ++at) {
+    SCOPED_TRACE(at);
+    Numbers first = part(rule, 0, at, {});
+    std::vector<double> o = first.at("o");
+    first.erase("o");
+    Numbers second = part(rule, at, T, first);
+    o.insert(o.end(), second["o"].begin(), second["o"].end());
+    second["o"] = o;
+    expect_close(second, whole, 1e-12);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Laws, RuleInParts, ::testing::ValuesIn(examples()),
+                         [](const auto& one) { return one.param.name; });
+
+// The forms that `crosstalk check` names give what the walk from token to token gives.
+TEST(RuleForms, AreEqual) {
+  const ApplySizes sizes{.B = 2, .T = 37, .H = 2, .K = 4, .V = 3};
+  int compared = 0;
+  for (const Example& one : examples()) {
+    const Plan& plan = rule_of(one.law, {}).plan;
+    if (!plan.reason.empty() || plan.transposed) continue;
+    SCOPED_TRACE(one.name);
+    const auto in_form = [&](const std::string& form) {
+      return applied<double>("rule", {{"law", one.law}, {"form", form}}, sizes, {});
+    };
+    const Numbers want = in_form("recurrent");
+    for (const std::string form : {"query", "parallel", "chunk"}) {
+      SCOPED_TRACE(form);
+      try {
+        expect_close(in_form(form), want, 1e-9);
+        ++compared;
+      } catch (const OptionError&) {
+        EXPECT_NE(form, "chunk");
+      }
+    }
+  }
+  EXPECT_GT(compared, 40);
+}
+
+}  // namespace
+}  // namespace crosstalk::rules
