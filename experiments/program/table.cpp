@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "kernels/base/options.h"
-#include "results/files.h"
-#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -51,19 +48,6 @@ std::string label_of(const Arguments& arguments) {
   return label;
 }
 
-/// A file appears whole or not at all; pipes and devices are written as they are.
-void write_table(const fs::path& path, const std::string& text) {
-  std::error_code error;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!fs::is_directory(folder, error))
-    throw UsageError(fmt::format("--out {}: there is no folder \"{}\"", path.string(), folder.string()));
-  if (fs::is_directory(path, error)) throw UsageError(fmt::format("--out {}: is a folder", path.string()));
-  if (!fs::exists(path, error) || fs::is_regular_file(path, error))
-    return write_whole(FileSystem::real(), fs::absolute(path), text);
-  std::ofstream out(path, std::ios::binary);
-  if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
-}
-
 int run_table(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   check_table(name);
@@ -85,7 +69,7 @@ int run_table(const Arguments& arguments, Console& console) {
     console.out << text;
     return exit_done;
   }
-  write_table(arguments.get("out"), text);
+  write_output(arguments.get("out"), text);
   console.out << arguments.get("out") << "\n";
   return exit_done;
 }
