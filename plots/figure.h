@@ -122,9 +122,10 @@ struct ReportInput {
   std::map<std::string, std::string> tasks;  ///< name -> one line of what it does
   std::string study_file;                    ///< the study as text; empty = only stores are known
   std::int64_t asked = 0;                    ///< runs that the study asks for; 0 = not known
-  std::string figure = "";                   ///< a name of figure_kinds() instead of those that suit the records
+  std::string figure = "";  ///< a name of figure_kinds() instead of those that suit the records
   /// The command that makes a figure ("plot", name) or a table ("table", name) with these options.
-  std::function<std::string(const std::string& command, const std::string& name, const FigureOptions&)> command;
+  std::function<std::string(const std::string& command, const std::string& name, const FigureOptions&)>
+      command;
   std::vector<std::pair<std::string, std::string>> commands = {};  ///< what for, and how
 };
 /// One HTML file that needs nothing else: what was asked, figures, the best learning rates, every run with its curves, and

@@ -20,14 +20,14 @@ struct Piece {
 
 const std::map<std::string, std::string>& characters() {
   static const std::map<std::string, std::string> all = {
-      {"alpha", "α"}, {"beta", "β"},  {"gamma", "γ"}, {"delta", "δ"},   {"epsilon", "ε"}, {"eta", "η"},
+      {"alpha", "α"}, {"beta", "β"},  {"gamma", "γ"},  {"delta", "δ"},  {"epsilon", "ε"}, {"eta", "η"},
       {"theta", "θ"}, {"kappa", "κ"}, {"lambda", "λ"}, {"mu", "μ"},     {"nu", "ν"},      {"pi", "π"},
-      {"rho", "ρ"},   {"sigma", "σ"}, {"tau", "τ"},   {"varphi", "φ"},  {"phi", "ϕ"},     {"psi", "ψ"},
-      {"omega", "ω"}, {"Gamma", "Γ"}, {"Delta", "Δ"}, {"Lambda", "Λ"},  {"Sigma", "Σ"},   {"Phi", "Φ"},
-      {"Omega", "Ω"}, {"in", "∈"},    {"times", "×"}, {"cdot", "·"},    {"leq", "≤"},     {"le", "≤"},
-      {"geq", "≥"},   {"ge", "≥"},    {"neq", "≠"},   {"approx", "≈"},  {"to", "→"},      {"infty", "∞"},
-      {"pm", "±"},    {"ell", "ℓ"},   {"odot", "⊙"},  {"otimes", "⊗"},  {"oplus", "⊕"},   {"top", "⊤"},
-      {"ldots", "…"}, {"dots", "…"},  {"quad", " "},  {"sum", "Σ"},     {"prod", "Π"},    {"partial", "∂"}};
+      {"rho", "ρ"},   {"sigma", "σ"}, {"tau", "τ"},    {"varphi", "φ"}, {"phi", "ϕ"},     {"psi", "ψ"},
+      {"omega", "ω"}, {"Gamma", "Γ"}, {"Delta", "Δ"},  {"Lambda", "Λ"}, {"Sigma", "Σ"},   {"Phi", "Φ"},
+      {"Omega", "Ω"}, {"in", "∈"},    {"times", "×"},  {"cdot", "·"},   {"leq", "≤"},     {"le", "≤"},
+      {"geq", "≥"},   {"ge", "≥"},    {"neq", "≠"},    {"approx", "≈"}, {"to", "→"},      {"infty", "∞"},
+      {"pm", "±"},    {"ell", "ℓ"},   {"odot", "⊙"},   {"otimes", "⊗"}, {"oplus", "⊕"},   {"top", "⊤"},
+      {"ldots", "…"}, {"dots", "…"},  {"quad", " "},   {"sum", "Σ"},    {"prod", "Π"},    {"partial", "∂"}};
   return all;
 }
 
@@ -57,9 +57,9 @@ class Formula {
     const std::size_t begin = at_;
     while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
     if (at_ == begin) {  // "\," and such are spaces; of others the sign stays
-      if (at_ < text_.size()) put(std::string_view(",;:! ").find(text_[at_]) == std::string_view::npos
-                                      ? text_.substr(at_, 1)
-                                      : " ", level);
+      if (at_ < text_.size())
+        put(std::string_view(",;:! ").find(text_[at_]) == std::string_view::npos ? text_.substr(at_, 1) : " ",
+            level);
       at_ = std::min(at_ + 1, text_.size());
       return;
     }
@@ -130,12 +130,23 @@ std::vector<Piece> pieces_of(const std::string& given) {
 std::string html(std::string_view text) {
   std::string safe;
   for (const char c : printable(text)) switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      case '\'': safe += "&#39;"; break;
-      default: safe += c;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\'':
+        safe += "&#39;";
+        break;
+      default:
+        safe += c;
     }
   return safe;
 }
@@ -175,11 +186,19 @@ std::string plain_of(const std::string& mathtext) {
 
 std::string script_json(const nlohmann::ordered_json& value) {
   std::string safe;
-  for (const char c : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) switch (c) {
-      case '<': safe += "\\u003c"; break;
-      case '>': safe += "\\u003e"; break;
-      case '&': safe += "\\u0026"; break;
-      default: safe += c;
+  for (const char c : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))
+    switch (c) {
+      case '<':
+        safe += "\\u003c";
+        break;
+      case '>':
+        safe += "\\u003e";
+        break;
+      case '&':
+        safe += "\\u0026";
+        break;
+      default:
+        safe += c;
     }
   return safe;
 }

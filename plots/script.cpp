@@ -62,12 +62,9 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
-    cells = {row.label,
-             fmt::format("{}", row.d_dot),
-             number(row.x),
-             fmt::format("{}", row.n),
-             number(row.median),
-             number(row.lo),
+    cells = {row.label,          fmt::format("{}", row.d_dot),
+             number(row.x),      fmt::format("{}", row.n),
+             number(row.median), number(row.lo),
              number(row.hi)};
     if (drawing.capacity_columns) cells.insert(cells.end(), {row.censored ? "1" : "0", number(row.unsolved)});
     const auto values = by.values.find(row.label);

@@ -39,30 +39,53 @@ struct Axis {
 };
 
 /// matplotlib's markers, round a place.
-std::string marker(const std::string& kind, double x, double y, const std::string& colour, bool open = false) {
+std::string marker(const std::string& kind, double x, double y, const std::string& colour,
+                   bool open = false) {
   const std::string look = fmt::format(R"(fill="{}" stroke="{}")", open ? "#ffffff" : colour, colour);
   const auto polygon = [&](const std::vector<std::pair<double, double>>& corners) {
     std::string points;
     for (const auto& [dx, dy] : corners) points += fmt::format("{:.1f},{:.1f} ", x + dx, y + dy);
     return fmt::format(R"(<polygon points="{}" {}/>)", points, look);
   };
-  if (kind == "s") return fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="7" height="7" {}/>)", x - 3.5, y - 3.5, look);
+  if (kind == "s")
+    return fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="7" height="7" {}/>)", x - 3.5, y - 3.5, look);
   if (kind == "^") return polygon({{0, -4.5}, {4.5, 3.5}, {-4.5, 3.5}});
   if (kind == "v") return polygon({{0, 4.5}, {4.5, -3.5}, {-4.5, -3.5}});
   if (kind == "D") return polygon({{0, -4.8}, {4.8, 0}, {0, 4.8}, {-4.8, 0}});
   if (kind == "p") return polygon({{0, -4.5}, {4.3, -1.4}, {2.7, 3.7}, {-2.7, 3.7}, {-4.3, -1.4}});
   if (kind == "P")
-    return polygon({{-1.6, -4.5}, {1.6, -4.5}, {1.6, -1.6}, {4.5, -1.6}, {4.5, 1.6}, {1.6, 1.6},
-                    {1.6, 4.5}, {-1.6, 4.5}, {-1.6, 1.6}, {-4.5, 1.6}, {-4.5, -1.6}, {-1.6, -1.6}});
+    return polygon({{-1.6, -4.5},
+                    {1.6, -4.5},
+                    {1.6, -1.6},
+                    {4.5, -1.6},
+                    {4.5, 1.6},
+                    {1.6, 1.6},
+                    {1.6, 4.5},
+                    {-1.6, 4.5},
+                    {-1.6, 1.6},
+                    {-4.5, 1.6},
+                    {-4.5, -1.6},
+                    {-1.6, -1.6}});
   if (kind == "X")
-    return polygon({{-4.5, -2.5}, {-2.5, -4.5}, {0, -2}, {2.5, -4.5}, {4.5, -2.5}, {2, 0},
-                    {4.5, 2.5}, {2.5, 4.5}, {0, 2}, {-2.5, 4.5}, {-4.5, 2.5}, {-2, 0}});
+    return polygon({{-4.5, -2.5},
+                    {-2.5, -4.5},
+                    {0, -2},
+                    {2.5, -4.5},
+                    {4.5, -2.5},
+                    {2, 0},
+                    {4.5, 2.5},
+                    {2.5, 4.5},
+                    {0, 2},
+                    {-2.5, 4.5},
+                    {-4.5, 2.5},
+                    {-2, 0}});
   return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.8" {}/>)", x, y, look);
 }
 
 std::string cross(double x, double y, const std::string& colour) {
-  return fmt::format(R"(<path d="M{0:.1f} {1:.1f}l7 7m0 -7l-7 7" stroke="{2}" stroke-width="1.6" fill="none"/>)",
-                     x - 3.5, y - 3.5, colour);
+  return fmt::format(
+      R"(<path d="M{0:.1f} {1:.1f}l7 7m0 -7l-7 7" stroke="{2}" stroke-width="1.6" fill="none"/>)", x - 3.5,
+      y - 3.5, colour);
 }
 
 std::string stroke(double x1, double y1, double x2, double y2, const std::string& look) {
@@ -101,8 +124,8 @@ class Picture {
         Panel panel;
         panel.facet = name[0], panel.title = name[1];
         panel.metric = row[0], panel.ylabel = row[1];
-        panel.x = {probe ? "log2" : figure.value("xscale", std::string("linear")), figure["xlim"][0], figure["xlim"][1],
-                   kLeft, kWidth - kRight};
+        panel.x = {probe ? "log2" : figure.value("xscale", std::string("linear")), figure["xlim"][0],
+                   figure["xlim"][1], kLeft, kWidth - kRight};
         panel.y = {row[2], row[3][0], row[3][1], kHeight - kBottom, kTop};
         if (probe) panel.divisor = std::stod(panel.facet);
         list.push_back(panel);
@@ -111,7 +134,8 @@ class Picture {
   }
 
   /// The rows of a line or an overlay in a panel.
-  std::vector<const FigureRow*> rows_of(const Panel& panel, const std::string& label, std::int64_t d_dot) const {
+  std::vector<const FigureRow*> rows_of(const Panel& panel, const std::string& label,
+                                        std::int64_t d_dot) const {
     const auto has = [&](std::int64_t size) {
       return std::any_of(drawing_.lines.begin(), drawing_.lines.end(),
                          [&](const LineEntry& line) { return line.label == label && line.d_dot == size; }) ||
@@ -131,8 +155,9 @@ class Picture {
 
   std::string frame(const Panel& panel) const {
     std::string text;
-    const bool whole = std::all_of(drawing_.rows.begin(), drawing_.rows.end(),
-                                   [](const FigureRow& row) { return std::isnan(row.x) || row.x == std::round(row.x); });
+    const bool whole = std::all_of(drawing_.rows.begin(), drawing_.rows.end(), [](const FigureRow& row) {
+      return std::isnan(row.x) || row.x == std::round(row.x);
+    });
     std::vector<double> xs = ticks_of(panel.x.low, panel.x.high, panel.x.scale);
     if (drawing_.figure.contains("xticks")) xs = drawing_.figure["xticks"].get<std::vector<double>>();
     for (const double x : xs) {
@@ -143,16 +168,17 @@ class Picture {
     }
     for (const double y : ticks_of(panel.y.low, panel.y.high, panel.y.scale)) {
       text += stroke(kLeft, panel.y(y), kWidth - kRight, panel.y(y), R"(class="grid")");
-      text += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 7, panel.y(y) + 4,
-                          fmt::format("{:g}", y));
+      text += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 7,
+                          panel.y(y) + 4, fmt::format("{:g}", y));
     }
-    text += fmt::format(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#222" stroke-width="1"/>)", kLeft, kTop,
-                        kHeight - kBottom, kWidth - kRight);
+    text += fmt::format(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#222" stroke-width="1"/>)", kLeft,
+                        kTop, kHeight - kBottom, kWidth - kRight);
     text += fmt::format(R"(<text x="{}" y="{}" text-anchor="middle" class="axis">{}</text>)",
                         (kLeft + kWidth - kRight) / 2, kHeight - 12, svg_of(drawing_.figure["xlabel"]));
     const double middle = (kTop + kHeight - kBottom) / 2;
-    text += fmt::format(R"svg(<text x="0" y="0" transform="translate(16 {}) rotate(-90)" text-anchor="middle" class="axis">{}</text>)svg",
-                        middle, svg_of(panel.ylabel));
+    text += fmt::format(
+        R"svg(<text x="0" y="0" transform="translate(16 {}) rotate(-90)" text-anchor="middle" class="axis">{}</text>)svg",
+        middle, svg_of(panel.ylabel));
     if (!panel.title.empty())
       text += fmt::format(R"(<text x="{}" y="18" class="heading">{}</text>)", kLeft, svg_of(panel.title));
     return text;
@@ -169,7 +195,8 @@ class Picture {
     return fmt::format("<title>{}</title>", html(text));
   }
 
-  std::string line_text(const Panel& panel, const LineEntry& line, std::size_t number_of_line, int& gone) const {
+  std::string line_text(const Panel& panel, const LineEntry& line, std::size_t number_of_line,
+                        int& gone) const {
     const LabelStyle& style = styles_.at(line.label);
     const std::string name = legend_name(style.name, line.size, line.count);
     const auto rows = rows_of(panel, line.label, line.d_dot);
@@ -195,7 +222,8 @@ class Picture {
         back = fmt::format("L{:.1f} {:.1f}", x, clamped(row.median)) + back;
       }
       if (std::isinf(row.median)) {
-        spots += fmt::format("<g>{}{}</g>", cross(x, kTop + 6 + 9 * (gone++ % 20), style.colour), told(name, row));
+        spots +=
+            fmt::format("<g>{}{}</g>", cross(x, kTop + 6 + 9 * (gone++ % 20), style.colour), told(name, row));
         pen = false;
         continue;
       }
@@ -205,17 +233,20 @@ class Picture {
       }
       path += fmt::format("{}{:.1f} {:.1f}", pen ? "L" : "M", x, clamped(row.median));
       pen = true;
-      const bool shown = panel.x.holds(row.x / panel.divisor) && (panel.y.scale != "linear" || panel.y.holds(row.median));
+      const bool shown =
+          panel.x.holds(row.x / panel.divisor) && (panel.y.scale != "linear" || panel.y.holds(row.median));
       if (shown && i % every == 0)
         spots += fmt::format("<g class=\"spot\">{}{}</g>",
                              marker(style.marker, x, clamped(row.median), style.colour), told(name, row));
     }
-    std::string text = fmt::format("<g class=\"line\" data-line=\"{}\"><g clip-path=\"url(#{})\">", number_of_line, clip_);
+    std::string text =
+        fmt::format("<g class=\"line\" data-line=\"{}\"><g clip-path=\"url(#{})\">", number_of_line, clip_);
     if (!back.empty() && rows.size() > 1)
-      text += fmt::format(R"(<path d="{}{}Z" fill="{}" fill-opacity="0.18" stroke="none"/>)", band, back, style.colour);
+      text += fmt::format(R"(<path d="{}{}Z" fill="{}" fill-opacity="0.18" stroke="none"/>)", band, back,
+                          style.colour);
     text += bars;
-    text += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.9"{}/></g>)", path, style.colour,
-                        dash_of(line.dash));
+    text += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.9"{}/></g>)", path,
+                        style.colour, dash_of(line.dash));
     return text + spots + "</g>\n";
   }
 
@@ -235,8 +266,8 @@ class Picture {
         text += fmt::format("<g class=\"spot\">{}{}", marker(style.marker, x, y, style.colour, row->censored),
                             told(name, *row));
         if (row->censored)
-          text += fmt::format(R"(<path d="M{:.1f} {:.1f}v-14m-3 4l3 -4l3 4" fill="none" stroke="{}"/>)", x, y - 5,
-                              style.colour);
+          text += fmt::format(R"(<path d="M{:.1f} {:.1f}v-14m-3 4l3 -4l3 4" fill="none" stroke="{}"/>)", x,
+                              y - 5, style.colour);
         text += "</g>";
       }
     }
@@ -245,20 +276,25 @@ class Picture {
 
   std::string overlay_text(const Panel& panel, const Overlay& overlay) const {
     const std::string kind = overlay.label.substr(0, overlay.label.find(':'));
-    const std::string colour = points_ || overlay.colour.empty() || overlay.colour[0] != '#' ? kGrey : overlay.colour;
+    const std::string colour =
+        points_ || overlay.colour.empty() || overlay.colour[0] != '#' ? kGrey : overlay.colour;
     std::string path, spots;
     for (const FigureRow* row : rows_of(panel, overlay.label, overlay.d_dot)) {
       if (!std::isfinite(row->median)) continue;
       const double x = panel.x(row->x / panel.divisor),
                    y = panel.y(std::clamp(row->median, panel.y.low, 2 * panel.y.high));
       if (kind == "published")
-        spots += panel.x.holds(row->x) ? fmt::format("<g>{}{}</g>", marker("o", x, y, colour, true), told(overlay.label, *row)) : "";
+        spots += panel.x.holds(row->x)
+                     ? fmt::format("<g>{}{}</g>", marker("o", x, y, colour, true), told(overlay.label, *row))
+                     : "";
       else
         path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
     }
     if (path.empty()) return spots;
-    return fmt::format(R"svg(<path d="{}" clip-path="url(#{})" fill="none" stroke="{}" stroke-width="1.2"{}/>)svg", path, clip_,
-                       colour, kind == "prefix-exact" ? "" : " stroke-dasharray=\"5 3\"") + spots;
+    return fmt::format(
+               R"svg(<path d="{}" clip-path="url(#{})" fill="none" stroke="{}" stroke-width="1.2"{}/>)svg",
+               path, clip_, colour, kind == "prefix-exact" ? "" : " stroke-dasharray=\"5 3\"") +
+           spots;
   }
 
   /// Lines over the whole panel: what is solved, lengths of training, the fit.
@@ -278,7 +314,8 @@ class Picture {
       for (const LineEntry& line : drawing_.lines)
         for (const FigureRow* row : rows_of(panel, line.label, line.d_dot))
           if (row->d_dot > 0 && panel.x.holds(static_cast<double>(row->d_dot))) {
-            text += marker("^", panel.x(static_cast<double>(row->d_dot)), kHeight - kBottom, styles_.at(line.label).colour);
+            text += marker("^", panel.x(static_cast<double>(row->d_dot)), kHeight - kBottom,
+                           styles_.at(line.label).colour);
             break;
           }
     if (!points_ || drawing_.figure.value("fit", std::string()).empty()) return text;
@@ -291,33 +328,39 @@ class Picture {
     if (!slope || !intercept) return text;
     std::string path;
     for (int i = 0; i <= 100; ++i) {
-      const double x = panel.x.low * std::pow(panel.x.high / panel.x.low, i / 100.0), y = *slope * x + *intercept;
-      if (panel.y.holds(y)) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", panel.x(x), panel.y(y));
+      const double x = panel.x.low * std::pow(panel.x.high / panel.x.low, i / 100.0),
+                   y = *slope * x + *intercept;
+      if (panel.y.holds(y))
+        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", panel.x(x), panel.y(y));
     }
     return text + fmt::format(R"(<path d="{}" fill="none" stroke="#000"/>)", path);
   }
 
   std::string panel_text(const Panel& panel) {
-    const std::string name =
-        plain_of(fmt::format("{}{}{} against {}; the numbers stand in the table of this figure", panel.title,
-                             panel.title.empty() ? "" : ": ", panel.ylabel, std::string(drawing_.figure["xlabel"])));
+    const std::string name = plain_of(
+        fmt::format("{}{}{} against {}; the numbers stand in the table of this figure", panel.title,
+                    panel.title.empty() ? "" : ": ", panel.ylabel, std::string(drawing_.figure["xlabel"])));
     clip_ = fmt::format("{}-{}", id_, ++drawn_);
-    std::string text = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", kWidth, kHeight, html(name));
-    text += fmt::format(R"(<clipPath id="{}-clip"><rect x="{}" y="{}" width="{}" height="{}"/></clipPath>)", clip_, kLeft, kTop,
-                        kWidth - kLeft - kRight, kHeight - kTop - kBottom);
+    std::string text = fmt::format("<svg viewBox=\"0 {0} {1} {2}\" role=\"img\" aria-label=\"{3}\">",
+                                   panel.title.empty() ? kTop - 8 : 0, kWidth,
+                                   kHeight - (panel.title.empty() ? kTop - 8 : 0), html(name));
+    text += fmt::format(R"(<clipPath id="{}"><rect x="{}" y="{}" width="{}" height="{}"/></clipPath>)", clip_,
+                        kLeft, kTop, kWidth - kLeft - kRight, kHeight - kTop - kBottom);
     text += frame(panel) + guides(panel);
     for (auto overlay = drawing_.overlays.rbegin(); overlay != drawing_.overlays.rend(); ++overlay)
       text += overlay_text(panel, *overlay);
     int gone = 0;
     for (std::size_t i = 0; i < drawing_.lines.size(); ++i)
-      text += points_ ? point_text(panel, drawing_.lines[i], i) : line_text(panel, drawing_.lines[i], i, gone);
+      text +=
+          points_ ? point_text(panel, drawing_.lines[i], i) : line_text(panel, drawing_.lines[i], i, gone);
     return text + "</svg>\n";
   }
 
-  static std::string entry(const std::string& swatch, const std::string& name, const std::string& attributes = "") {
+  static std::string entry(const std::string& swatch, const std::string& name,
+                           const std::string& attributes = "") {
     return fmt::format(
-        "<li{}><svg viewBox=\"0 0 34 14\" width=\"34\" height=\"14\" aria-hidden=\"true\">{}</svg> {}</li>\n", attributes,
-        swatch, html_of(name));
+        "<li{}><svg viewBox=\"0 0 34 14\" width=\"34\" height=\"14\" aria-hidden=\"true\">{}</svg> {}</li>\n",
+        attributes, swatch, html_of(name));
   }
 
   std::string legend() const {
@@ -326,11 +369,15 @@ class Picture {
       const LineEntry& line = drawing_.lines[i];
       const LabelStyle& style = styles_.at(line.label);
       const std::string rule =
-          points_ ? "" : stroke(1, 7, 33, 7, fmt::format(R"(stroke="{}" stroke-width="1.9"{})", style.colour, dash_of(line.dash)));
-      text += entry(rule + marker(style.marker, 17, 7, style.colour), legend_name(style.name, line.size, line.count),
-                    fmt::format(" data-line=\"{}\"", i));
+          points_
+              ? ""
+              : stroke(1, 7, 33, 7,
+                       fmt::format(R"(stroke="{}" stroke-width="1.9"{})", style.colour, dash_of(line.dash)));
+      text += entry(rule + marker(style.marker, 17, 7, style.colour),
+                    legend_name(style.name, line.size, line.count), fmt::format(" data-line=\"{}\"", i));
     }
-    const std::string dashes = stroke(1, 7, 33, 7, fmt::format(R"(stroke="{}" stroke-dasharray="5 3")", kGrey));
+    const std::string dashes =
+        stroke(1, 7, 33, 7, fmt::format(R"(stroke="{}" stroke-dasharray="5 3")", kGrey));
     const std::string dots = stroke(1, 7, 33, 7, fmt::format(R"(stroke="{}" stroke-dasharray="2 3")", kGrey));
     if (points_)
       for (const Overlay& overlay : drawing_.overlays) text += entry(dashes, overlay.colour);
@@ -339,12 +386,16 @@ class Picture {
     const auto& figure = drawing_.figure;
     if (figure.value("solved", nlohmann::ordered_json()).is_number())
       text += entry(dots, fmt::format("Solved: at most {}", number(figure["solved"])));
-    if (const std::string name = figure.value("vertical_name", std::string()); !name.empty()) text += entry(dots, name);
-    if (figure.value("ticks_at_d_dot", false)) text += entry(marker("^", 17, 8, kGrey), "$d_{dot}$ of the memories");
+    if (const std::string name = figure.value("vertical_name", std::string()); !name.empty())
+      text += entry(dots, name);
+    if (figure.value("ticks_at_d_dot", false))
+      text += entry(marker("^", 17, 8, kGrey), "$d_{dot}$ of the memories");
     if (points_) {
       if (const std::string fit = figure.value("fit", std::string()); !fit.empty())
         text += entry(stroke(1, 7, 33, 7, R"(stroke="#000")"), fit);
-      const auto any = [&](auto test) { return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), test); };
+      const auto any = [&](auto test) {
+        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), test);
+      };
       if (any([](const FigureRow& row) { return row.censored; }))
         text += entry(marker("o", 17, 7, kGrey, true), "At least (largest number tested)");
       if (any([](const FigureRow& row) { return row.n > 0 && row.median <= 0; }))
@@ -373,7 +424,8 @@ std::vector<double> ticks_of(double low, double high, const std::string& scale) 
     double by = 10 * decade;
     for (const double factor : {5.0, 2.5, 2.0, 1.0})
       if (factor * decade >= step) by = factor * decade;
-    for (double i = std::ceil(low / by - 1e-9); i * by <= high + 1e-9 * by; ++i) ticks.push_back(i * by + 0.0);
+    for (double i = std::ceil(low / by - 1e-9); i * by <= high + 1e-9 * by; ++i)
+      ticks.push_back(i * by + 0.0);
     return ticks;
   }
   const double base = scale == "log2" ? 2 : 10;
@@ -382,9 +434,11 @@ std::vector<double> ticks_of(double low, double high, const std::string& scale) 
   const int apart = std::max(1, (last - first + 7) / 8);
   for (int i = first; i <= last; ++i) {
     if (i % apart != 0) continue;
-    const std::vector<double> within = base == 10 && last - first <= 3 ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
+    const std::vector<double> within =
+        base == 10 && last - first <= 3 ? std::vector<double>{1, 2, 5} : std::vector<double>{1};
     for (const double factor : within)
-      if (const double tick = factor * std::pow(base, i); tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9))
+      if (const double tick = factor * std::pow(base, i);
+          tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9))
         ticks.push_back(tick);
   }
   return ticks;

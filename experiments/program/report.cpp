@@ -56,7 +56,8 @@ std::string command_of(const Arguments& arguments, const std::string& command, c
   return shell_quote(words);
 }
 
-std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& arguments, const fs::path& out) {
+std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& arguments,
+                                                             const fs::path& out) {
   const auto with_targets = [&](Words words, Words names, Words rest) {
     words.insert(words.end(), arguments.positional.begin(), arguments.positional.end());
     add_given(words, arguments, names);
@@ -71,12 +72,13 @@ std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& ar
     if (arguments.has("store")) add_option(run, "out", arguments.get("store"));
     commands.emplace_back("Train what is missing", shell_quote(run));
   }
-  commands.emplace_back("Every run with its whole configuration, as CSV",
-                        with_targets({"crosstalk", "export"}, {"where", "store", "set"}, {"--out", "runs.csv"}));
+  commands.emplace_back(
+      "Every run with its whole configuration, as CSV",
+      with_targets({"crosstalk", "export"}, {"where", "store", "set"}, {"--out", "runs.csv"}));
   commands.emplace_back("This page", with_targets({"crosstalk", "report"},
-                                                  {"figure", "facet", "by", "best", "best-by", "metric", "threshold",
-                                                   "published", "titles", "seeds", "where", "store", "set", "log", "no-theory",
-                                                   "title"},
+                                                  {"figure", "facet", "by", "best", "best-by", "metric",
+                                                   "threshold", "published", "titles", "seeds", "where",
+                                                   "store", "set", "log", "no-theory", "title"},
                                                   {"--out", out.string()}));
   return commands;
 }
