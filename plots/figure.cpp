@@ -37,7 +37,7 @@ const std::vector<Entry>& entries() {
        draw_capacity_vs_state},
       {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
        draw_capacity_vs_parameters},
-      {{"tracking", "Accuracy against the number of operations before the read"}, draw_tracking},
+      {{"tracking", "Accuracy against the number of operations before the query"}, draw_tracking},
       {{"length", "Loss at multiples of the training length"}, draw_length},
       {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
        draw_probe}};

@@ -464,7 +464,7 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   for what in runs/long long.toml; do
     run -0 --separate-stderr "$crosstalk" status "$what"
     [[ ${lines[1]} == *"missing"* ]]
-    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' goes on with them"* ]]
+    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' resumes them"* ]]
     "$crosstalk" status "$what" --json | python3 -c '
 import json, sys
 status = json.load(sys.stdin)

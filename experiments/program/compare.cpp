@@ -56,7 +56,7 @@ int run_compare(const Arguments& arguments, Console& console) {
 extern const Command compare_command;
 const Command compare_command = {
     "compare",
-    "hold results against published losses",
+    "compare results with published losses",
     "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--json]",
     "One row for each published point of which the stores have runs: our median over seeds, the\n"
     "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is\n"

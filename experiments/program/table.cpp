@@ -82,8 +82,8 @@ const Command table_command = {
     "print results as a table for a paper",
     "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
     "Prints one row for each memory: its capacity, d_dot and state size (capacity), its final loss at\n"
-    "each load (updates), its accuracy at the training length and its multiples (tracking), or any\n"
-    "--metric at each load, number of pairs, length or width, whichever varies (final; --x KEY for\n"
+    "each number of associations (updates), its accuracy at the training length and its multiples (tracking), or any\n"
+    "--metric at each number of associations or pairs, length or width, whichever varies (final; --x KEY for\n"
     "another); medians over seeds with their intervals, the best of each column in bold; --by KEY\n"
     "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and\n"
     "compiles as it is; titles of a study ('title' of its memories) may hold formulas.\n\n"
