@@ -60,6 +60,10 @@ def cell(text):
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
+def number_text(value):
+    return str(int(value)) if value == int(value) else f"{value:g}"
+
+
 def options_table(options):
     if not options:
         return "None.\n"
@@ -67,7 +71,8 @@ def options_table(options):
     for option in options:
         values = ", ".join(f"`{choice}`" for choice in option.get("choices") or [])
         if not values and option.get("min") is not None and option.get("max") is not None:
-            values = f"{option['min']:g} to {option['max']:g}"
+            low, high = (number_text(option[end]) for end in ("min", "max"))
+            values = f"{low} to {high}" if option["max"] < 1e6 else f"at least {low}" if option["min"] > -1e6 else ""
         default = json.dumps(option["default"]).strip('"')
         rows.append(f"| `{option['key']}` | {'`' + default + '`' if default else ''} | {cell(option['help'])} | {values} |")
     return "\n".join(rows) + "\n"
@@ -75,8 +80,8 @@ def options_table(options):
 
 def memory_page(memory):
     text = f"# {memory['name']}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
-    text += f"| | |\n|---|---|\n| what a token does | {cell(memory['does'])} |\n| family | {memory['family']} |\n"
-    text += f"| source | {cell(memory['source'])} |\n\n## Equation\n\n{mathml(memory['equation'])}\n\n"
+    text += f"- What a token does: {memory['does']}.\n- Family: {memory['family']}.\n"
+    text += f"- Source: {memory['source']}.\n\n## Equation\n\n{mathml(memory['equation'])}\n\n"
     if memory.get("laws"):
         text += f"with\n\n{mathml(memory['laws'])}\n\n"
     text += f"As text: `{memory['equation']}`\n\n" if "`" not in memory["equation"] else ""
@@ -118,16 +123,18 @@ def chip(word):
 
 def drawn(text):
     """What `sample` prints, token by token."""
-    rows = []
+    rows, reads = [], []
     for line in text.splitlines():
         numbered = re.match(r"\s*(\d+): (.*)", line)
         asked = re.match(r"\s+((?:read|asked|query)[^:]*): (.*)", line)
         if numbered:
             rows.append(f'<div class="row">{"".join(chip(word) for word in numbered[2].split())}</div>')
         elif asked:
-            rows.append(f'<div class="row"><span class="token">{html.escape(asked[1])}</span>{chip(asked[2].replace(" ", ""))}</div>')
+            reads.append(f'<span class="answer">{html.escape(asked[1])}: {html.escape(asked[2])}</span>')
         elif line.strip():
             rows.append(f"<p>{html.escape(line.strip())}</p>")
+    if reads:
+        rows.append(f'<div class="row">{"".join(reads)}</div>')
     return '<div class="sample">\n' + "\n".join(rows) + "\n</div>\n"
 
 

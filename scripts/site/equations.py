@@ -16,7 +16,9 @@ WORDS = set("""a about after all an and as at away before being below binary blo
 FUNCTIONS = set("""softmax sigmoid tanh exp log softplus relu silu gelu unit rms sqrt max min sin cos sign Diag LayerNorm norm grad Re
     mean""".split())
 SIGNS = {"*": "⊙", "-": "−", "<=": "≤", ">=": "≥", "..": "…", ".": "·", "|": "|"}
-TOKEN = re.compile(r"\s+|<=|>=|\.\.|\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z]+(?:-batch(?:'s)?)?\d*'*|.")
+NAMES = """log_step log_rate log_angle gated_delta precond_gated_delta key_norm read_norm read_imag lower_bound inner_steps row_norm
+    long_conv""".split()  # one word each, not a letter and what stands below it
+TOKEN = re.compile(r"\s+|\b(?:" + "|".join(NAMES) + r")(?![A-Za-z])|<=|>=|\.\.|\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z]+(?:-batch(?:'s)?)?\d*'*|.")
 
 
 def is_word(token):
@@ -55,15 +57,26 @@ class Reader:
             return f"<mrow>{self.until('}')}</mrow>"
         if self.peek() == "(":
             self.take()
-            return f"<mrow><mo>(</mo>{self.until(')')}<mo>)</mo></mrow>"
+            return f"<mrow>{self.until(')')}</mrow>"
         if self.peek() == "-":
             self.take()
             return f"<mrow><mo>−</mo>{self.atom(self.take())}</mrow>"
         token = self.take()
-        return "<mo>⊤</mo>" if token == "T" else self.atom(token)
+        made = "<mo>⊤</mo>" if token == "T" else self.atom(token)
+        if self.peek() == "," and self.next_of(1).isalnum():  # S_e,t-1
+            rest = [self.take(), self.take()]
+            while self.peek() in ("-", "+") and self.next_of(1).isalnum():
+                rest += [self.take(), self.take()]
+            made = f"<mrow>{made}{''.join(self.atom(one) for one in rest)}</mrow>"
+        return made
+
+    def next_of(self, ahead):
+        return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
 
     @staticmethod
     def atom(token):
+        if token in NAMES:
+            return f"<mi>{token.replace('_', ' ')}</mi>"
         if re.fullmatch(r"\d.*", token):
             return f"<mn>{token}</mn>"
         name, marks = token.rstrip("'"), "′" * (len(token) - len(token.rstrip("'")))
@@ -108,7 +121,8 @@ class Reader:
             inside = self.until(closing)
             tall = "" if "<munder" in inside else ' stretchy="false"'
             return self.scripts(f"<mrow><mo{tall}>{token}</mo>{inside}<mo{tall}>{closing}</mo></mrow>")
-        if is_word(token) and self.peek() not in ("_", "^", "("):
+        letter = token == "a" and not is_word(self.next_of(1) if self.peek().isspace() else self.peek())
+        if is_word(token) and not letter and self.peek() not in ("_", "^", "("):
             words = [token]
             while self.peek().isspace() and self.at + 1 < len(self.tokens) and is_word(self.tokens[self.at + 1]):
                 self.take()
@@ -124,7 +138,7 @@ def split(text):
     parts, depth, begin = [], 0, 0
     for token, at in tokens_of(text):
         depth += (token in "([{") - (token in ")]}") if len(token) == 1 else 0
-        if depth == 0 and token in (",", ";") and re.match(r"\s*\S{1,24} \S{0,20}?=|\s*[A-Za-z]\S*\(?\w*\)? = ", text[at + 1:]):
+        if depth == 0 and token in (",", ";") and "=" in text[begin:at] and text[at + 1:at + 2] == " " and re.match(r"\s*\S{1,24} \S{0,20}?=|\s*[A-Za-z]\S*\(?\w*\)? = ", text[at + 1:]):
             parts.append(text[begin:at])
             begin = at + 1
     return [part.strip() for part in parts + [text[begin:]]]
@@ -134,6 +148,10 @@ def mathml(text):
     """A <math> element a line; what is rather a sentence is left as it is."""
     lines = []
     for part in split(text):
+        aside = re.search(r" (\(\w[\w ]*: .*\))$", part)  # "x = y (gate bounded: z)"
+        if aside:
+            lines.append(mathml(part[:aside.start()]))
+            part = aside[1]
         if ": " in part or sum(is_word(token) for token, _ in tokens_of(part)) > 4:
             lines.append(f'<p class="law"><code>{escape(part)}</code></p>')
             continue
