@@ -81,12 +81,15 @@ const Command table_command = {
     "table",
     "print results as a table for a paper",
     "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
-    "Prints one row for each memory: its capacity, d_dot and state size (capacity), its final loss at\n"
-    "each number of associations (updates), its accuracy at the training length and its multiples (tracking), or any\n"
-    "--metric at each number of associations or pairs, length or width, whichever varies (final; --x KEY for\n"
-    "another); medians over seeds with their intervals, the best of each column in bold; --by KEY\n"
-    "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and\n"
-    "compiles as it is; titles of a study ('title' of its memories) may hold formulas.\n\n"
+    "Prints one row for each memory:\n"
+    "  capacity  its capacity, d_dot and state size\n"
+    "  updates   its final loss at each number of associations\n"
+    "  tracking  its accuracy at the training length and its multiples\n"
+    "  final     any --metric at each number of associations or pairs, length or width, whichever\n"
+    "            varies (--x KEY for another)\n"
+    "Numbers are medians over seeds with their intervals. The best of each column is bold. --by KEY\n"
+    "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and compiles\n"
+    "as it is. Titles of a study ('title' of its memories) may hold formulas.\n\n"
     "Examples:\n"
     "  crosstalk table capacity runs/quickstart --out capacity.tex --label tab:capacity\n"
     "  crosstalk table final runs/quickstart --where task.associations=16,32,64\n"

@@ -10,7 +10,9 @@ Memory gsa() {
       .name = "gsa",
       .summary =
           "softmax attention over slots with data-dependent decays, which hold averages of keys and values",
-      .does = "decays each slot by a data-dependent rate of its own and adds with weight 1 - decay (gated slot attention)",
+      .does =
+          "decays each slot by a data-dependent rate of its own and adds with weight 1 - decay (gated slot "
+          "attention)",
       .family = Family::adds,
       .equation =
           "A_t = Diag(alpha_t) A_{t-1} + (1 - alpha_t) k_t^T, C_t = C_{t-1} Diag(alpha_t) + v_t (1 - "
