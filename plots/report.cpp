@@ -101,9 +101,13 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
   const auto kind = std::find_if(figure_kinds().begin(), figure_kinds().end(),
                                  [&](const FigureKind& one) { return one.name == figure.name; });
   const auto task = figure.options.where.find("task.name");
-  std::string text = fmt::format(
-      "<section aria-labelledby=\"{}\">\n<h3 id=\"{}\">{}{}</h3>\n<figure>\n", id, id, html(kind->summary),
-      task == figure.options.where.end() ? "" : fmt::format(" (task {})", html(task->second)));
+  std::string text =
+      fmt::format("<section aria-labelledby=\"{}\">\n<h3 id=\"{}\">{}{}</h3>\n<figure>\n", id, id,
+                  figure.name == "accuracy"
+                      ? html_of(fmt::format("{} against {}", std::string(made.drawing.figure["ylabel"]),
+                                            std::string(made.drawing.figure["xlabel"])))
+                      : html(kind->summary),
+                  task == figure.options.where.end() ? "" : fmt::format(" (task {})", html(task->second)));
   text += svg_figure(made.drawing, made.prepared.styles, id);
   std::string footnote;
   for (const std::string& sentence : made.drawing.footnotes)

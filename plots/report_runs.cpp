@@ -69,7 +69,10 @@ Json cell_of(const Record& record, const Column& column) {
 
 std::string shown(const Json& cell) {
   if (cell.is_null()) return "";
-  return cell.is_number() ? fmt::format("{:.4g}", cell.get<double>()) : cell.get<std::string>();
+  if (!cell.is_number()) return cell.get<std::string>();
+  const double value = cell.get<double>();
+  const bool whole = value == std::round(value) && std::abs(value) < 1e15;
+  return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 /// Every run with what the script needs: exact values, and curves of few points.

@@ -124,6 +124,31 @@ TEST_F(Report, DrawsSeveralSizesAsPanelsAndTasksApart) {
   EXPECT_TRUE(has(text, "crosstalk plot updates --best train.learning_rate --facet model.d_key"));
 }
 
+// The figure's CSV has d_key in its third column; d_dot is on the axis.
+TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
+  RecordMap records;
+  for (const int d_dot : {8, 16, 32, 64})
+    for (const int load : {4, 8, 16, 32, 64, 128})
+      for (int seed = 1; seed <= 2; ++seed)
+        add_recall(records, "linear", seed, d_dot, load, load <= d_dot ? 0.001 : 0.3, d_dot);
+  input_.figure = "capacity-vs-ddot";
+  const std::string text = page(records);
+  for (const int d_dot : {8, 16, 32, 64})
+    EXPECT_TRUE(has(text, "Linear: d_dot = " + std::to_string(d_dot) + ": " + std::to_string(d_dot) + " ["));
+}
+
+TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
+  RecordMap records;
+  for (const char* label : {"linear", "delta"}) add_recall(records, label, 1, 4, 8, 0.1);
+  input_.figure = "capacity";
+  const std::string text = page(records);
+  std::set<std::string> places;
+  const std::regex spot("class=\"spot\"><(?:rect x|polygon points)=\"([0-9.]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
+    places.insert((*at)[1]);
+  EXPECT_EQ(places.size(), 2u);
+}
+
 TEST_F(Report, IsBuiltSoThatNothingInItActs) {
   RecordMap records = rates();
   for (auto& [id, record] : records) {

@@ -143,7 +143,8 @@ std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, cons
         figure.empty() ? names_for(part, x) : std::vector<std::string>{figure};
     for (const std::string& name : names) {
       FigureOptions own = completed(given, part, name == "curves" ? "" : x);
-      if (name.starts_with("capacity-vs-") && options.facet.empty()) own.facet.clear();
+      // Sizes are on the axis of the one, and panels of the other.
+      if ((name.starts_with("capacity-vs-") || name == "probe") && options.facet.empty()) own.facet.clear();
       if (name != "accuracy") own.x.clear();
       figures.push_back({name, table_of(name), std::move(own)});
     }

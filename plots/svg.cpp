@@ -3,10 +3,12 @@
 #include "plots/svg.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "plots/html.h"
 
@@ -102,7 +104,16 @@ struct Panel {
 class Picture {
  public:
   Picture(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles, std::string id)
-      : drawing_(drawing), styles_(styles), id_(std::move(id)), points_(drawing.script == kPointsTemplate) {}
+      : drawing_(drawing),
+        styles_(styles),
+        id_(std::move(id)),
+        x_name_(drawing.figure.value("x", drawing.x_column)),
+        points_(drawing.script == kPointsTemplate) {
+    std::set<double> places;
+    for (const FigureRow& row : drawing.rows)
+      if (row.n > 0) places.insert(x_of(row));
+    alone_ = places.size() == 1;
+  }
 
   std::string text() {
     std::string text = "<div class=\"panels\">";
@@ -133,6 +144,17 @@ class Picture {
     return list;
   }
 
+  /// Where a row stands: the script may name another column of the CSV than the third.
+  double x_of(const FigureRow& row) const {
+    return x_name_ == "d_dot" ? static_cast<double>(row.d_dot) : row.x;
+  }
+
+  /// Lines of a single place stand side by side.
+  double aside_of(std::size_t number_of_line) const {
+    const auto lines = static_cast<double>(drawing_.lines.size());
+    return alone_ ? (static_cast<double>(number_of_line) - (lines - 1) / 2) * std::min(11.0, 320 / lines) : 0;
+  }
+
   /// The rows of a line or an overlay in a panel.
   std::vector<const FigureRow*> rows_of(const Panel& panel, const std::string& label,
                                         std::int64_t d_dot) const {
@@ -148,15 +170,15 @@ class Picture {
                             (panel.metric.empty() || row.metric == panel.metric);
       const bool of_line =
           row.label == label && (points_ || row.d_dot == d_dot || (d_dot == 0 && !has(row.d_dot)));
-      if (of_panel && of_line && !std::isnan(row.x)) rows.push_back(&row);
+      if (of_panel && of_line && !std::isnan(x_of(row))) rows.push_back(&row);
     }
     return rows;
   }
 
   std::string frame(const Panel& panel) const {
     std::string text;
-    const bool whole = std::all_of(drawing_.rows.begin(), drawing_.rows.end(), [](const FigureRow& row) {
-      return std::isnan(row.x) || row.x == std::round(row.x);
+    const bool whole = std::all_of(drawing_.rows.begin(), drawing_.rows.end(), [&](const FigureRow& row) {
+      return std::isnan(x_of(row)) || x_of(row) == std::round(x_of(row));
     });
     std::vector<double> xs = ticks_of(panel.x.low, panel.x.high, panel.x.scale);
     if (drawing_.figure.contains("xticks")) xs = drawing_.figure["xticks"].get<std::vector<double>>();
@@ -185,7 +207,7 @@ class Picture {
   }
 
   std::string told(const std::string& name, const FigureRow& row) const {
-    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), drawing_.x_column, number(row.x));
+    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), x_name_, number(x_of(row)));
     text += std::isinf(row.median) ? "diverged" : number(row.median);
     if (std::isfinite(row.lo) && row.n > 1)
       text += fmt::format(" [{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
@@ -209,7 +231,7 @@ class Picture {
     const std::size_t every = std::max<std::size_t>(1, (rows.size() + kMostTold - 1) / kMostTold);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const FigureRow& row = *rows[i];
-      const double x = panel.x(row.x / panel.divisor);
+      const double at = x_of(row) / panel.divisor, x = panel.x(at) + aside_of(number_of_line);
       if (std::isfinite(row.lo) && !std::isnan(row.hi) && row.hi > row.lo) {
         if (rows.size() > 1) {
           band += fmt::format("{}{:.1f} {:.1f}", band.empty() ? "M" : "L", x, clamped(row.hi));
@@ -233,8 +255,7 @@ class Picture {
       }
       path += fmt::format("{}{:.1f} {:.1f}", pen ? "L" : "M", x, clamped(row.median));
       pen = true;
-      const bool shown =
-          panel.x.holds(row.x / panel.divisor) && (panel.y.scale != "linear" || panel.y.holds(row.median));
+      const bool shown = panel.x.holds(at) && (panel.y.scale != "linear" || panel.y.holds(row.median));
       if (shown && i % every == 0)
         spots += fmt::format("<g class=\"spot\">{}{}</g>",
                              marker(style.marker, x, clamped(row.median), style.colour), told(name, row));
@@ -255,7 +276,7 @@ class Picture {
     const std::string name = legend_name(style.name, line.size, line.count);
     std::string text = fmt::format("<g class=\"line\" data-line=\"{}\">", number_of_line);
     for (const FigureRow* row : rows_of(panel, line.label, line.d_dot)) {
-      const double x = panel.x(row->x), low = panel.y.low, high = panel.y.high;
+      const double x = panel.x(x_of(*row)), low = panel.y.low, high = panel.y.high;
       if (row->hi > std::max(row->lo, low))
         text += stroke(x, panel.y(std::max(row->lo, low)), x, panel.y(std::min(row->hi, high)),
                        fmt::format(R"(stroke="{}" stroke-width="1.3")", style.colour));
@@ -281,10 +302,10 @@ class Picture {
     std::string path, spots;
     for (const FigureRow* row : rows_of(panel, overlay.label, overlay.d_dot)) {
       if (!std::isfinite(row->median)) continue;
-      const double x = panel.x(row->x / panel.divisor),
+      const double x = panel.x(x_of(*row) / panel.divisor),
                    y = panel.y(std::clamp(row->median, panel.y.low, 2 * panel.y.high));
       if (kind == "published")
-        spots += panel.x.holds(row->x)
+        spots += panel.x.holds(x_of(*row))
                      ? fmt::format("<g>{}{}</g>", marker("o", x, y, colour, true), told(overlay.label, *row))
                      : "";
       else
@@ -381,8 +402,12 @@ class Picture {
     const std::string dots = stroke(1, 7, 33, 7, fmt::format(R"(stroke="{}" stroke-dasharray="2 3")", kGrey));
     if (points_)
       for (const Overlay& overlay : drawing_.overlays) text += entry(dashes, overlay.colour);
-    for (const auto& [kind, name] : drawing_.overlay_names)
-      text += entry(kind.starts_with("published") ? marker("o", 17, 7, kGrey, true) : dashes, name);
+    for (const auto& [kind, name] : drawing_.overlay_names) {
+      std::string colour = kGrey;  // or that of the one line that it is
+      for (const Overlay& overlay : drawing_.overlays)
+        if (overlay.label == kind && overlay.colour.starts_with('#')) colour = overlay.colour;
+      text += entry(kind.starts_with("published") ? marker("o", 17, 7, colour, true) : dashes, name);
+    }
     const auto& figure = drawing_.figure;
     if (figure.value("solved", nlohmann::ordered_json()).is_number())
       text += entry(dots, fmt::format("Solved: at most {}", number(figure["solved"])));
@@ -410,8 +435,9 @@ class Picture {
   const Drawing& drawing_;
   const std::map<std::string, LabelStyle>& styles_;
   std::string id_, clip_;  ///< of the figure, of what the panel's lines may cover
+  std::string x_name_;
   int drawn_ = 0;
-  bool points_;
+  bool points_, alone_ = false;  ///< the template of points; all lines have one x
 };
 
 }  // namespace
