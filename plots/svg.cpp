@@ -413,6 +413,13 @@ class Picture {
       text += entry(dots, fmt::format("Solved: at most {}", number(figure["solved"])));
     if (const std::string name = figure.value("vertical_name", std::string()); !name.empty())
       text += entry(dots, name);
+    std::vector<std::string> limits;  // names of vertical lines
+    const auto vertical = figure.value("vertical", nlohmann::ordered_json());
+    for (const auto& [panel, places] : vertical.items())
+      for (const auto& place : places.is_array() ? places : nlohmann::ordered_json::array())
+        if (place.is_array() && std::find(limits.begin(), limits.end(), place[1]) == limits.end())
+          limits.push_back(place[1]);
+    if (!limits.empty()) text += entry(dots, fmt::format("From the left: {}", fmt::join(limits, ", ")));
     if (figure.value("ticks_at_d_dot", false))
       text += entry(marker("^", 17, 8, kGrey), "$d_{dot}$ of the memories");
     if (points_) {
