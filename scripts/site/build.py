@@ -139,14 +139,14 @@ def drawn(text):
 
 
 def task_page(task, crosstalk):
-    text = f"# {task['name']}\n\n{task['summary'][0].upper()}{task['summary'][1:]}.\n\n{task['description']}\n\n## Example\n\n"
+    text = f"# {task['name']}\n\n{task['summary'][0].upper()}{task['summary'][1:]}.\n\n## Example\n\n"
     sample = said(crosstalk, "sample", task["name"], "-n", "1", check=False)
     if sample:
         text += (f"`crosstalk sample {task['name']} -n 1`. Writes are blue, swaps orange, other tokens grey, answers green.\n\n"
                  + drawn(sample))
     else:
         text += "Its sequences are your own: [own data](../docs/own_data.md).\n"
-    return text + f"\n## Options\n\n{options_table(task['options'])}"
+    return text + f"\n## How it is drawn\n\n{task['description']}\n\n## Options\n\n{options_table(task['options'])}"
 
 
 def commands_in(text):
