@@ -103,7 +103,7 @@ std::string figure_text(const SuggestedFigure& figure, const LabelledRecords& ro
   const auto task = figure.options.where.find("task.name");
   std::string text =
       fmt::format("<section aria-labelledby=\"{}\">\n<h3 id=\"{}\">{}{}</h3>\n<figure>\n", id, id,
-                  figure.name == "accuracy"
+                  figure.name == "accuracy" || figure.name == "length"
                       ? html_of(fmt::format("{} against {}", std::string(made.drawing.figure["ylabel"]),
                                             std::string(made.drawing.figure["xlabel"])))
                       : html(kind->summary),

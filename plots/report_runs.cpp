@@ -213,7 +213,11 @@ std::string plural(std::size_t count, const std::string& noun) {
 
 std::string listed(const std::vector<std::string>& words, const char* last) {
   if (words.size() < 2) return words.empty() ? "" : words[0];
-  return fmt::format("{} {} {}", fmt::join(words.begin(), words.end() - 1, ", "), last, words.back());
+  const bool commas = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.find(',') != std::string::npos;
+  });
+  return fmt::format("{}{} {} {}", fmt::join(words.begin(), words.end() - 1, commas ? "; " : ", "),
+                     commas ? ";" : "", last, words.back());
 }
 
 std::vector<std::string> values_of(const RecordList& records, const std::string& key) {

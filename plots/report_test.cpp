@@ -78,6 +78,12 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
           "not yet trained)."));
 }
 
+TEST_F(Report, NamesWithCommasAreToldApart) {
+  LabelledRecords rows = rows_of(rates());
+  rows.labels = {{"linear", "Linear, beta in (0, 1)", {}}, {"delta", "Delta", {}}};
+  EXPECT_TRUE(has(page(rows), "2 memories (Linear, beta in (0, 1); and Delta)"));
+}
+
 TEST_F(Report, ChoosesTheRateShowsTheTestSplitAndWarnsAtTheEdge) {
   const std::string text = page(rates());
   EXPECT_TRUE(has(text, "crosstalk plot capacity --best train.learning_rate"));
