@@ -73,7 +73,7 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
       text,
       HasSubstr(
           "This study trains 2 memories (Delta and Linear) on the task <strong>recall</strong> (store pairs "
-          "&amp; read them). It compares them over <code>task.associations</code> = 4, 8 and 16 and "
+          "&amp; read them). It compares them over <code>task.associations</code> = 4, 8 and 16; and "
           "<code>train.learning_rate</code> = 0.001 and 0.01, with seeds 1, 2 and 3: 36 runs (36 done and 4 "
           "not yet trained)."));
 }
