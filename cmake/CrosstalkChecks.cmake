@@ -1,4 +1,4 @@
-# Checks of the sources themselves: who may include whom, that every header compiles alone, that CONTRIBUTING.md is true.
+# Checks of the sources themselves: who may include whom, that every header compiles alone, that docs/extending.md is true.
 if(NOT CROSSTALK_TESTS)
   return()
 endif()
@@ -7,7 +7,7 @@ add_test(NAME layering
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" "${CMAKE_SOURCE_DIR}")
 add_test(NAME layering.self_test
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/cmake/check_layering.py" --self-test)
-# CONTRIBUTING.md's examples, applied to a copy of the sources; then built and run: minutes.
+# The examples of docs/extending.md, applied to a copy of the sources; then built and run: minutes.
 add_test(NAME walkthrough.applies
   COMMAND Python3::Interpreter "${CMAKE_SOURCE_DIR}/scripts/check-walkthrough.py" --apply "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
 add_test(NAME walkthrough

@@ -6,7 +6,8 @@ if(TARGET crosstalk)
   # `crosstalk list studies` looks at ../share/crosstalk/experiments of wherever the program lies: the folder may be moved.
   install(FILES ${crosstalk_studies} DESTINATION share/crosstalk/experiments)
   install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION share/doc/crosstalk)
-  install(FILES docs/apply.md docs/cluster.md docs/install.md docs/own_model.py docs/python.md docs/reference.md docs/rules.md DESTINATION share/doc/crosstalk/docs)
+  file(GLOB crosstalk_pages CONFIGURE_DEPENDS docs/*.md docs/*.py)
+  install(FILES ${crosstalk_pages} DESTINATION share/doc/crosstalk/docs)
   # What the program writes about itself.
   install(CODE "set(crosstalk_program \"$<TARGET_FILE:crosstalk>\")")
   install(CODE [[

@@ -106,6 +106,8 @@ extern const char* const kProbeTemplate;   // templates/probe.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
+// The page of `crosstalk report`, and the hash of its script (templates/report.*).
+extern const char *const kReportPage, *const kReportStyle, *const kReportScript, *const kReportHash;
 
 /// Python source of a JSON value.
 std::string python_text(const nlohmann::ordered_json& value);
@@ -146,6 +148,8 @@ struct ByColumns {
   std::map<std::string, std::vector<std::string>> values;
   std::map<std::string, std::string> names = {};  ///< of the memory alone, for tables
 };
+/// Head and rows of the CSV, cell by cell; and as text.
+std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by = {});
 std::string csv_text(const Drawing& drawing, const ByColumns& by = {});
 std::string script_text(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles);
 

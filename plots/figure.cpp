@@ -37,7 +37,7 @@ const std::vector<Entry>& entries() {
        draw_capacity_vs_state},
       {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
        draw_capacity_vs_parameters},
-      {{"tracking", "Accuracy against the number of operations before the read"}, draw_tracking},
+      {{"tracking", "Accuracy against the number of operations before the query"}, draw_tracking},
       {{"length", "Loss at multiples of the training length"}, draw_length},
       {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
        draw_probe}};
@@ -135,16 +135,17 @@ const std::vector<Venue>& venues() {
   return all;
 }
 
-std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
-                                               const FigureOptions& options, std::ostream& notes) {
+ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
+                              const FigureOptions& options, std::ostream& notes) {
   const Entry& entry = find_entry(name);
   if (!options.x.empty() && name != "accuracy")
     throw std::invalid_argument(
         fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
-  const Prepared prepared = prepare(name, rows, options);
-  Drawing drawing = draw_panels(entry, prepared, options, notes);
-  check_left_out(drawing, prepared.records, notes);
-  if (!options.best.empty()) mark_selected(drawing, prepared, options, notes);
+  ComposedFigure made{prepare(name, rows, options), {}};
+  made.drawing = draw_panels(entry, made.prepared, options, notes);
+  Drawing& drawing = made.drawing;
+  check_left_out(drawing, made.prepared.records, notes);
+  if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";
@@ -159,11 +160,17 @@ std::vector<std::filesystem::path> draw_figure(const std::string& name, const La
   }
 
   add_ticks(drawing);
-  finish_footnotes(drawing, prepared.styles);
+  finish_footnotes(drawing, made.prepared.styles);
   if (!options.footnote) drawing.footnotes.clear();
+  return made;
+}
+
+std::vector<std::filesystem::path> draw_figure(const std::string& name, const LabelledRecords& rows,
+                                               const FigureOptions& options, std::ostream& notes) {
+  const ComposedFigure made = compose_figure(name, rows, options, notes);
   const std::filesystem::path base = base_path(options.out, name);
-  write_figure_files(base, csv_text(drawing, prepared.by),
-                     styled(script_text(drawing, prepared.styles), options), notes);
+  write_figure_files(base, csv_text(made.drawing, made.prepared.by),
+                     styled(script_text(made.drawing, made.prepared.styles), options), notes);
   std::vector<std::filesystem::path> paths = {with_extension(base, ".csv"), with_extension(base, ".py")};
   for (auto& picture : render_figure(base, notes)) paths.push_back(std::move(picture));
   return paths;

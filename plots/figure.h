@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/asked.h"
@@ -113,5 +115,23 @@ enum class TableFormat { latex, markdown, csv };
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
+
+/// What a page says that is in no record.
+struct ReportInput {
+  std::string title;                         ///< of the study, or what was drawn: its name
+  std::map<std::string, std::string> tasks;  ///< name -> one line of what it does
+  std::string study_file;                    ///< the study as text; empty = only stores are known
+  std::int64_t asked = 0;                    ///< runs that the study asks for; 0 = not known
+  std::string figure = "";  ///< a name of figure_kinds() instead of those that suit the records
+  /// The command that makes a figure ("plot", name) or a table ("table", name) with these options.
+  std::function<std::string(const std::string& command, const std::string& name, const FigureOptions&)>
+      command;
+  std::vector<std::pair<std::string, std::string>> commands = {};  ///< what for, and how
+};
+/// One HTML file that needs nothing else: what was asked, figures, the best learning rates, every run with its curves, and
+/// where the results come from. Whatever the records say is text in it. The same rows give the same bytes. Throws
+/// std::invalid_argument where there is nothing to report, or `figure` does not suit the rows.
+std::string report_page(const LabelledRecords& rows, const FigureOptions& options, const ReportInput& input,
+                        std::ostream& notes);
 
 }  // namespace crosstalk

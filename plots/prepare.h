@@ -24,6 +24,15 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);
 
+/// A figure before it is text, with the records that it was drawn from.
+struct ComposedFigure {
+  Prepared prepared;
+  Drawing drawing;
+};
+/// As draw_figure(), which writes it into files.
+ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
+                              const FigureOptions& options, std::ostream& notes);
+
 /// The script in the width and with the fonts that the options ask for. Throws std::invalid_argument for an
 /// unknown venue.
 std::string styled(std::string script, const FigureOptions& options);

@@ -48,35 +48,41 @@ std::string python_key(const std::string& label, std::int64_t d_dot) {
   return fmt::format("({}, {})", python_text(label), d_dot);
 }
 
-std::string csv_text(const Drawing& drawing, const ByColumns& by) {
+std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const ByColumns& by) {
   const bool selected = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                     [](const auto& row) { return !row.selected.empty(); });
   const std::string facet = drawing.figure.value("facet", std::string());
-  const auto line = [](const std::vector<std::string>& cells) {
-    return fmt::format("{}\n", fmt::join(cells, ","));
-  };
   std::vector<std::string> cells = {"label", "d_dot", drawing.x_column, "n", "median", "lo", "hi"};
   if (drawing.capacity_columns) cells.insert(cells.end(), {"censored", "unsolved"});
-  for (const std::string& key : by.keys) cells.push_back(csv_field(key));
-  if (!facet.empty()) cells.push_back(csv_field(facet));
+  for (const std::string& key : by.keys) cells.push_back(key);
+  if (!facet.empty()) cells.push_back(facet);
   const bool metric = std::any_of(drawing.rows.begin(), drawing.rows.end(),
                                   [](const auto& row) { return !row.metric.empty(); });
   if (metric) cells.emplace_back("metric");
   if (selected) cells.emplace_back("selected");
-  std::string text = line(cells);
+  std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
-    cells = {csv_field(row.label), fmt::format("{}", row.d_dot),
-             number(row.x),        fmt::format("{}", row.n),
-             number(row.median),   number(row.lo),
+    cells = {row.label,          fmt::format("{}", row.d_dot),
+             number(row.x),      fmt::format("{}", row.n),
+             number(row.median), number(row.lo),
              number(row.hi)};
     if (drawing.capacity_columns) cells.insert(cells.end(), {row.censored ? "1" : "0", number(row.unsolved)});
     const auto values = by.values.find(row.label);
     for (std::size_t i = 0; i < by.keys.size(); ++i)
-      cells.push_back(values == by.values.end() ? std::string() : csv_field(values->second[i]));
-    if (!facet.empty()) cells.push_back(csv_field(row.facet));
-    if (metric) cells.push_back(csv_field(row.metric));
-    if (selected) cells.push_back(csv_field(row.selected));
-    text += line(cells);
+      cells.push_back(values == by.values.end() ? std::string() : values->second[i]);
+    if (!facet.empty()) cells.push_back(row.facet);
+    if (metric) cells.push_back(row.metric);
+    if (selected) cells.push_back(row.selected);
+    lines.push_back(cells);
+  }
+  return lines;
+}
+
+std::string csv_text(const Drawing& drawing, const ByColumns& by) {
+  std::string text;
+  for (std::vector<std::string>& cells : csv_cells(drawing, by)) {
+    for (std::string& cell : cells) cell = csv_field(cell);
+    text += fmt::format("{}\n", fmt::join(cells, ","));
   }
   return text;
 }

@@ -427,9 +427,9 @@ std::vector<double> tracking_places(const Drawing& drawing) {
 const std::vector<FigureKind>& table_kinds() {
   static const std::vector<FigureKind> kinds = {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
-      {"updates", "Final loss of update rules at each load (task reassign)"},
+      {"updates", "Final loss of update rules at each number of associations (task reassign)"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
-      {"final", "Final loss, or another metric, at each load, number of pairs, length or width"}};
+      {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
   return kinds;
 }
 

@@ -39,7 +39,7 @@ TEST_F(TableTest, MarkdownGolden) {
             "| 50 % of $\\beta_t$ & \xCE\xBD | 0.0005 [0.0005, 0.0005] | 0.2 [0.1, 0.3] |\n"
             "| Softmax | **0.0004** [0.0004, 0.0004] | **0.0004** [0.0004, 0.0004] |\n"
             "\nEvaluation loss $\\frac{1}{2}\\|y-\\hat{y}\\|^2$ of $S$ associations. Median over 3 seeds "
-            "[range over 3 seeds (holds the median in 75 % of cases)].\n");
+            "[range of 3 seeds (covers the median with probability 0.75)].\n");
 }
 
 /// Runs of a language model on tokens.
@@ -66,7 +66,7 @@ TEST_F(TableTest, TokenTasksStandAtWhatVaries) {
       "|---|--:|--:|\n"
       "| a | **1** [1, 1] | **1** [1, 1] |\n"
       "| b | 0.5 [0.5, 0.5] | 0.5 [0.5, 0.5] |\n"
-      "\nTest accuracy. Median over 3 seeds [range over 3 seeds (holds the median in 75 % of cases)].\n");
+      "\nTest accuracy. Median over 3 seeds [range of 3 seeds (covers the median with probability 0.75)].\n");
   EXPECT_THAT(table("final", rows_of(token_runs("task.pairs", {4, 16})), TableFormat::csv),
               ::testing::StartsWith("label,d_dot,task.pairs,n,median,lo,hi\na,0,4,3,1,"));
   EXPECT_THAT(notes_.str(), ::testing::Not(HasSubstr("task.associations")));
@@ -152,7 +152,7 @@ TEST_F(TableTest, LatexIsSafeAndBold) {
                 "\\\\\n\\midrule\n"));
   EXPECT_THAT(text, HasSubstr("50 \\% of $\\beta_t$ \\& $\\nu$ & 4 & 16 & 4 {\\scriptsize [4, 8)} \\\\\n"));
   EXPECT_THAT(text, HasSubstr("\\textbf{$\\geq$ 8} {\\scriptsize [8, $\\infty$)} \\\\\n"));
-  EXPECT_THAT(text, HasSubstr("75 \\% of cases"));
+  EXPECT_THAT(text, HasSubstr("with probability 0.75"));
 }
 
 /// As many memories and loads as are asked for.
@@ -239,7 +239,7 @@ TEST_F(TableTest, ATableHasBracketsAndALabelButNoBars) {
   for (const TableFormat format : {TableFormat::latex, TableFormat::markdown}) {
     const std::string text = table("capacity", two_memories(), format);
     EXPECT_THAT(text, ::testing::Not(HasSubstr("Bars")));
-    EXPECT_THAT(text, HasSubstr("In brackets: range over 3 seeds"));
+    EXPECT_THAT(text, HasSubstr("In brackets: range of 3 seeds"));
   }
   EXPECT_THAT(table("capacity", two_memories(), TableFormat::latex), HasSubstr("}\n\\label{tab:capacity}\n"));
   options_.label = "tab:mine";

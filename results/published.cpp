@@ -41,7 +41,7 @@ const std::vector<PublishedColumn>& published_columns() {
        true},
       {"eval_loss", "final evaluation loss, half the squared error; nan where the run diverged", true},
       {"task.name", "recall or reassign; any task where there is an accuracy", true},
-      {"task.associations", "the load S", true},
+      {"task.associations", "number of associations S", true},
       {"eval_accuracy",
        "in place of eval_loss and task.associations: accuracy between 0 and 1, for 'plot accuracy'", false},
       {"state_bytes", "size of the state in bytes, for 'plot accuracy --x state_bytes'", false},

@@ -158,10 +158,10 @@ TEST(PublishedPage, RowsOfSwapsSayTheirReadKernel) {
         row.text("memory.kappa2", "runs") == "exp" && row.text("memory.row_norm2", "runs") == "sum";
     EXPECT_TRUE(softmax || row.text("memory.kappa2", "runs") == "linear");
     const std::string begin = names.at(label) + (softmax ? " softmax |" : " linear |");
-    EXPECT_EQ(rows_with("| memory | read |", {begin}).size(), 1U) << label << ": " << begin;
+    EXPECT_EQ(rows_with("| memory | retrieval |", {begin}).size(), 1U) << label << ": " << begin;
   });
   EXPECT_EQ(seen.size(), names.size());
-  EXPECT_EQ(rows_with("| memory | read |", {"DeltaFormer"}).size(), names.size());
+  EXPECT_EQ(rows_with("| memory | retrieval |", {"DeltaFormer"}).size(), names.size());
 }
 
 // Largest load whose median loss is at most 0.002 with all smaller ones, by d_dot and memory.
@@ -241,7 +241,7 @@ TEST(PublishedPage, LawsOfTheStudyFileAreThoseOfTheirExport) {
     }
   }
   const double lost = 0.5 * std::pow(1 - std::tanh(1), 2);
-  EXPECT_NE(page().find(fmt::format("{:.4f} on `recall`; that is where it stays", lost)), std::string::npos);
+  EXPECT_NE(page().find(fmt::format("{:.4f} on `recall`; the loss stays there", lost)), std::string::npos);
   for (const int load : {8, 16}) {
     for (const double loss : losses["tanh_delta"][{"recall", load}]) EXPECT_NEAR(loss, lost, 2e-4);
     const double oja = median(losses["oja_decay"][{"reassign", load}]);

@@ -79,7 +79,7 @@ TEST(Summarise, RangeBelowSixSeedsThenOrderStatistics) {
 }
 
 TEST(Summarise, IntervalsSayWhatTheyAre) {
-  EXPECT_EQ(interval_name(2, 5), "range over 2 to 5 seeds");
+  EXPECT_EQ(interval_name(2, 5), "range of 2 to 5 seeds");
   EXPECT_EQ(interval_name(10, 10), "95 % confidence interval of the median");
   EXPECT_EQ(interval_name(5, 10), "95 % confidence interval of the median (range where fewer than 6 seeds)");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does what CONTRIBUTING.md says: adds its example memory, feature map and task to a copy of the sources, builds, and uses them.
+"""Does what docs/extending.md says: adds its example memory, feature map and task to a copy of the sources, builds, and uses them.
 
     check-walkthrough.py SOURCE BUILD            adds, builds, trains
     check-walkthrough.py --apply SOURCE BUILD    adds only: whether the text still fits the sources
@@ -38,7 +38,7 @@ key_norm = "l2"
 def apply_blocks(text, root):
     blocks = re.findall(r"<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)```\n", text, re.S)
     if len(blocks) < 7:
-        sys.exit(f"CONTRIBUTING.md has {len(blocks)} blocks to apply; its markers were lost")
+        sys.exit(f"docs/extending.md has {len(blocks)} blocks to apply; its markers were lost")
     for kind, name, body in blocks:
         path = root / name
         if kind == "file":
@@ -52,7 +52,7 @@ def apply_blocks(text, root):
             old = "\n".join(line[1:] for line in lines if line[0] == "-") + "\n"
             new = "\n".join(line[1:] for line in lines if line[0] == "+") + "\n"
             if content.count(old) != 1:
-                sys.exit(f"CONTRIBUTING.md edits {name}, where this stands {content.count(old)} times:\n{old}")
+                sys.exit(f"docs/extending.md edits {name}, where this stands {content.count(old)} times:\n{old}")
             content = content.replace(old, new)
         path.write_text(content)
 
@@ -80,7 +80,7 @@ def main(source, build, only_apply):
         shutil.copytree(source / name, tree / name)
     for name in ["CMakeLists.txt", "LICENSE"]:  # a package of the program wants its licence
         shutil.copy(source / name, tree)
-    apply_blocks((source / "CONTRIBUTING.md").read_text(), tree)
+    apply_blocks((source / "docs/extending.md").read_text(), tree)
     if only_apply:
         return
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes what documents say of the program from the program: docs/reference.md, and what stands between markers in
-README.md and docs/apply.md.
+README.md, docs/memories.md and docs/apply.md.
 
     documents.py SOURCE CROSSTALK            writes them (`ninja -C build/cpu documents`)
     documents.py --check SOURCE CROSSTALK    says which are old, and exits with 1 if one is
@@ -33,7 +33,7 @@ def main(arguments):
         sys.exit(__doc__)
     source, crosstalk = Path(arguments[-2]), Path(arguments[-1]).resolve()
     pages = {source / "docs/reference.md": said(crosstalk, ["reference"])}
-    for name in ["README.md", "docs/apply.md"]:
+    for name in ["README.md", "docs/memories.md", "docs/apply.md"]:
         pages[source / name] = made(source / name, crosstalk)
     old = [path for path, text in pages.items() if path.read_text() != text]
     for path in old:

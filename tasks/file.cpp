@@ -142,8 +142,8 @@ TaskKind file_kind() {
       .options =
           {{"folder", std::string(), "folder of the .npy files, from where the program is started"},
            {"content", std::string(), "hash of the numbers in the files; filled in, a study may pin it"},
-           {"associations", std::int64_t{0},
-            "load on the axis of figures; 0 means tokens of an eval sequence", 0, max_option_size},
+           {"associations", std::int64_t{0}, "x value in figures; 0 means tokens of an eval sequence", 0,
+            max_option_size},
            {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means 1 + the largest key in the files",
             0, max_option_size},
            {"values", std::int64_t{0},

@@ -372,7 +372,7 @@ std::vector<OptionSpec> options() {
 TaskKind reassign_kind() {
   return {
       "reassign",
-      "write keys again and again, then read: the last value wins",
+      "write keys again and again, then retrieve: the last value is right",
       "A sequence holds `length` tokens, each a key together with its value, both drawn with replacement, "
       "so that keys are written several times; then a key is asked and the value written to it last is "
       "right. This is setting 2 of Schlag, Irie and Schmidhuber 2021 (arXiv 2102.11174, section 6.1.2). A "

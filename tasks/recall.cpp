@@ -73,7 +73,7 @@ void resolve(Options& options) {
 TaskKind recall_kind() {
   return {
       "recall",
-      "store S associations, each key once, then read them back: capacity",
+      "store S associations, each key once, then retrieve them: capacity",
       "A sequence holds S = associations tokens; each is a key together with its value. Keys and values "
       "are drawn without replacement, in random order. Then a stored key is asked and its value is right. "
       "With keys = values = associations this is setting 1 of Schlag, Irie and Schmidhuber 2021 (arXiv "

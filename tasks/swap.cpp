@@ -250,7 +250,7 @@ void resolve(Options& options) {
 TaskKind swap_kind() {
   return {
       "swap",
-      "bind n keys, exchange the values of two keys again and again, then read: state tracking",
+      "bind n keys, exchange the values of two keys again and again, then retrieve: state tracking",
       "A sequence first binds n = associations keys to distinct values, one token each, then holds "
       "`operations` tokens that each name two keys and no value: their values change places. A key is "
       "asked and the value that it holds by then is right. This is the tracking problem of DeltaFormer "

@@ -194,8 +194,8 @@ TaskKind tokens_kind() {
                    {},
                    {},
                    {"shuffled", "file"}},
-                  {"load", std::int64_t{0}, "load on the axis of figures; 0 means tokens of an eval sequence",
-                   0, max_option_size}},
+                  {"load", std::int64_t{0}, "x value in figures; 0 means tokens of an eval sequence", 0,
+                   max_option_size}},
       .resolve = resolve,
       .make = [](const Options& options) -> std::unique_ptr<Task> {
         return std::make_unique<Tokens>(options);

@@ -380,8 +380,8 @@ const Command apply_command = {
     "apply",
     "run one memory on given tensors, forward and backward",
     "MEMORY --in DIR --out DIR [--form FORM] [--precision P] [--device D] [--set OPTION=VALUE]...",
-    "Holds a memory against your own code. What stands in the files goes into the equation: no\n"
-    "hidden scale, normalisation, feature map or bias; options switch them on. Reads q.npy\n"
+    "Checks a memory against your own code. The files go into the equation as they are: there is no\n"
+    "hidden scale, normalisation, feature map or bias, and options switch them on. Reads q.npy\n"
     "[B,T,H,K], k.npy, v.npy [B,T,H,V] and the inputs that 'crosstalk describe MEMORY' lists\n"
     "(float64 or float32, C order), optionally s0.npy [B,H,V,K]. Writes o.npy and each state as\n"
     "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"

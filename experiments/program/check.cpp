@@ -112,11 +112,11 @@ const Command check_command = {
     "check",
     "what a law of the memory `rule` is, and what runs it",
     "\"LAW\" | STUDY.toml [LABEL]",
-    "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
-    "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
+    "LAW is the steps of a law (docs/rules.md) with ; between them. Prints the type of every name, the\n"
+    "law as records keep it (memory.law), and which engine runs each state, or why none does; then the\n"
     "exit code is 2. Operations are additions, products and functions of numbers; projections of the\n"
-    "token are not among them. At the end the law's equations, for a paper (LaTeX, package amsmath).\n"
-    "Of a study, the law of LABEL, with its canonical names.\n\n"
+    "token are not among them. The law's equations follow, for a paper (LaTeX, package amsmath). Of a\n"
+    "study it shows the law of LABEL, with its canonical names.\n\n"
     "Examples:\n"
     "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
     "  crosstalk check mine.toml\n",

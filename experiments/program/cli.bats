@@ -67,7 +67,7 @@ wait_for_start() { # wait_for_start STORE
     [[ $output == *"crosstalk run experiments/quickstart.toml"* ]]
     [ -z "$stderr" ]
   done
-  for command in run plan status retry work submit compact verify export plot list describe check sample bench doctor version; do
+  for command in run plan status retry work submit compact verify export plot report list describe check sample bench doctor version; do
     run -0 "$crosstalk" "$command" --help
     [[ $output == *"Example"* ]]
     with_help=$output
@@ -464,7 +464,7 @@ assert time["seconds"] > 0 and "an estimate" in time["text"], time'
   for what in runs/long long.toml; do
     run -0 --separate-stderr "$crosstalk" status "$what"
     [[ ${lines[1]} == *"missing"* ]]
-    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' goes on with them"* ]]
+    [[ $output == *"half-way: "*" of the missing, saved; 'crosstalk "*"' resumes them"* ]]
     "$crosstalk" status "$what" --json | python3 -c '
 import json, sys
 status = json.load(sys.stdin)
@@ -629,6 +629,22 @@ TOML
   run ! grep -q softmax b.csv
   refused 'where' "$crosstalk" plot capacity runs/tiny --where label
   refused 'no such file' "$crosstalk" plot capacity runs/tiny --published absent.csv
+}
+
+@test "report writes one page of a study and of a store, the same each time" {
+  "$crosstalk" run tiny.toml --quiet >/dev/null
+  run -0 --separate-stderr "$crosstalk" report tiny.toml --out page.html
+  [ "$output" = page.html ]
+  grep -q 'This study trains' page.html
+  grep -q 'crosstalk plot capacity tiny.toml --out figures/capacity' page.html
+  grep -q '<pre id="study">' page.html
+  "$crosstalk" report runs/tiny && mv report.html first.html
+  "$crosstalk" report runs/tiny && cmp report.html first.html
+  run -0 "$crosstalk" report runs/tiny --figure curves --where label=linear --out curves.html
+  run ! grep -q '<option>softmax' curves.html
+  refused 'did you mean' "$crosstalk" report runs/tiny --figure curve
+  refused 'no folder' "$crosstalk" report runs/tiny --out absent/page.html
+  refused 'tracking' "$crosstalk" report runs/tiny --figure tracking
 }
 
 @test "figures by keys, of the best value, in panels, and from a table" {

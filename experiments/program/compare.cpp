@@ -56,14 +56,13 @@ int run_compare(const Arguments& arguments, Console& console) {
 extern const Command compare_command;
 const Command compare_command = {
     "compare",
-    "hold results against published losses",
+    "compare results with published losses",
     "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--json]",
-    "One row for each published point of which the stores have runs: our median over seeds, the\n"
-    "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is\n"
-    "solved, ours must be). A run belongs to a point if everything that is known of the published\n"
-    "run agrees: task, sizes, memory, optimiser, protocol; how many points have none is said. The\n"
-    "literature's numbers come with the program; --published takes others ('crosstalk describe\n"
-    "published-csv').\n\n"
+    "Prints one row for each published point of which the stores have runs: our median over seeds, the\n"
+    "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is solved,\n"
+    "ours must be). A run matches a point if everything that is known of the published run agrees:\n"
+    "task, sizes, memory, optimiser, protocol. A note counts the points without a run. The literature's\n"
+    "numbers come with the program; --published takes others ('crosstalk describe published-csv').\n\n"
     "Examples:\n"
     "  crosstalk compare runs/schlag2021_capacity\n"
     "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n",

@@ -237,7 +237,7 @@ Description describe(const Memory& kind) {
       return lives[static_cast<std::size_t>(share * static_cast<double>(lives.size() - 1))];
     };
     described.text += fmt::format(
-        "What it holds fades at the start with a half-life of {:.3g} tokens (median; 90 of 100 numbers\n"
+        "What it holds decays at the start with a half-life of {:.3g} tokens (median; 90 of 100 numbers\n"
         "between {:.3g} and {:.3g}).\n",
         quantile(0.5), quantile(0.05), quantile(0.95));
     described.json["half_life_at_start"] = {

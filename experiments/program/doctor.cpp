@@ -131,7 +131,7 @@ void look_at_host(Findings& findings) {
   }
   const std::string text = fmt::format("{} of {} free{}", gib(available), gib(total), limit);
   if (total > 0 && available < 512.0 * 1024 * 1024)
-    note(findings, "memory", text, "large loads may not fit: close other programs, or use fewer --threads");
+    note(findings, "memory", text, "large studies may not fit: close other programs, or use fewer --threads");
   else
     ok(findings, "memory", text);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "experiments/common/stores.h"
@@ -14,6 +15,8 @@
 #include "experiments/training/memory_facts.h"
 #include "kernels/base/names.h"
 #include "kernels/base/options.h"
+#include "results/files.h"
+#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -173,6 +176,18 @@ LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
         fmt::format("no records in {}; 'crosstalk run' makes them", places_of(names, arguments)));
   if (arguments.has("titles")) take_titles(rows, arguments.get("titles"));
   return rows;
+}
+
+void write_output(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!fs::is_directory(folder, error))
+    throw UsageError(fmt::format("--out {}: there is no folder \"{}\"", path.string(), folder.string()));
+  if (fs::is_directory(path, error)) throw UsageError(fmt::format("--out {}: is a folder", path.string()));
+  if (!fs::exists(path, error) || fs::is_regular_file(path, error))
+    return write_whole(FileSystem::real(), fs::absolute(path), text);
+  std::ofstream out(path, std::ios::binary);
+  if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
 }
 
 }  // namespace crosstalk::program

@@ -1,6 +1,7 @@
 // What `plot` and `table` share: their options and records.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,8 @@ std::vector<CommandOption> drawing_options();
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure);
 /// The rows that the positional arguments after the first name. Throws UsageError if there are none.
 LabelledRecords rows_to_draw(const Arguments& arguments, Console& console);
+/// Writes what --out names: a file appears whole or not at all; pipes and devices are written as they are. Throws UsageError
+/// and StoreError.
+void write_output(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace crosstalk::program

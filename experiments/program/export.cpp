@@ -83,13 +83,14 @@ const Command export_command = {
     "export",
     "write results as CSV or JSON lines",
     "STORE|STUDY.toml|RUNS.csv... [--where KEY=VALUE]... [--format csv|jsonl] [--out FILE] [OPTIONS]",
-    "One row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
-    "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. Only\n"
-    "columns that are equal wherever and whenever a study is run, so that exports can be compared\n"
-    "byte by byte; --provenance adds host, device, times and commit. A damaged store gives its\n"
-    "good rows and says on stderr what was left out.\n\n"
-    "A study gives the runs that it asks for, under its labels (a run that two labels name has a\n"
-    "row under each); a store gives all of its runs, with a column study_version if they belong to\n"
+    "Writes one row a run, sorted by id: id, study, label, status, seed, every key of the configuration\n"
+    "by its dotted name, d_dot, state_size, steps, losses, accuracy, the task's baselines. These columns\n"
+    "are equal wherever and whenever a study is run, so that exports can be compared byte by byte;\n"
+    "--provenance adds host, device, times and commit. A damaged store gives its good rows and says on\n"
+    "stderr what was left out.\n"
+    "\n"
+    "A study exports the runs that it asks for, under its labels (a run that two labels name has a row\n"
+    "under each). A store exports all of its runs, with a column study_version if they belong to\n"
     "several versions of a study.\n\n"
     "Examples:\n"
     "  crosstalk export runs/quickstart > runs.csv\n"

@@ -11,6 +11,7 @@
 #include "experiments/common/text.h"
 #include "models/apply_model.h"
 #include "models/memory.h"
+#include "tasks/task.h"
 
 namespace crosstalk::program {
 namespace {
@@ -88,6 +89,24 @@ std::string memories_table() {
                     "(`model.layer = \"published\"`), which\n{} of these {} have; {} have none.\n",
                     all_memories().size() - without.size(), all_memories().size(),
                     join(without, ", ", " and "));
+}
+
+std::string families_table() {
+  std::string text = "| memories | |\n|---|---|\n";
+  for (const Family family : kFamilies) {
+    std::vector<std::string> names;
+    for (const Memory& memory : all_memories())
+      if (memory.family == family) names.push_back(fmt::format("`{}`", memory.name));
+    text += fmt::format("| {} ({}) | {} |\n", title_of(family), names.size(), join(names, ", "));
+  }
+  return text;
+}
+
+std::string tasks_table() {
+  std::string text = "| task | what happens, and what it measures |\n|---|---|\n";
+  for (const TaskKind& kind : task_kinds())
+    text += fmt::format("| `{}` | {} |\n", kind.name, cell(kind.summary));
+  return text;
 }
 
 std::string apply_table() {

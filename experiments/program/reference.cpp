@@ -193,10 +193,14 @@ int run_reference(const Arguments& arguments, Console& console) {
     console.out << reference();
   else if (page == "memories")
     console.out << memories_table();
+  else if (page == "families")
+    console.out << families_table();
+  else if (page == "tasks")
+    console.out << tasks_table();
   else if (page == "apply")
     console.out << apply_table();
   else
-    throw UsageError(fmt::format("reference: '{}' is none of memories and apply", page));
+    throw UsageError(fmt::format("reference: '{}' is none of tasks, families, memories and apply", page));
   return exit_done;
 }
 
@@ -254,9 +258,10 @@ extern const Command reference_command, completion_command, man_command;
 const Command reference_command = {
     "reference",
     "print every key, column, figure, task and memory as one page",
-    "[memories|apply]",
-    "Markdown on stdout; docs/reference.md is made by it. With 'memories' the table of memories that\n"
-    "README has, with 'apply' that of docs/apply.md: inputs, equations and states.\n\n"
+    "[tasks|families|memories|apply]",
+    "Markdown on stdout; docs/reference.md is made by it. With 'tasks' and 'families' the tables that\n"
+    "README has, with 'memories' that of docs/memories.md, with 'apply' that of docs/apply.md: inputs,\n"
+    "equations and states.\n\n"
     "Example:\n  crosstalk reference > reference.md\n",
     0,
     1,

@@ -9,8 +9,8 @@ const Command retry_command = {
     "retry",
     "train again the runs of a study that failed",
     "STUDY.toml [--out STORE] [--only RUNID]... [OPTIONS]",
-    "Takes the runs of the study whose record in the store says failed, and trains them again.\n"
-    "A record that is done replaces the failed one in exports; nothing is deleted.\n\n"
+    "Trains again the runs of the study whose record in the store says failed. A record that is done\n"
+    "replaces the failed one in exports; nothing is deleted.\n\n"
     "Examples:\n"
     "  crosstalk retry experiments/quickstart.toml\n"
     "  crosstalk retry my.toml --out /scratch/me/first --only ct-3f2a --pack 1\n",

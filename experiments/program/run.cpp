@@ -275,7 +275,7 @@ const Command run_command = {
     "train what is missing of a study",
     "STUDY.toml [--out STORE] [--set KEY=VALUE]... [OPTIONS]",
     "Trains every run of the study that has no record in the store yet, and appends a record as\n"
-    "each run ends. So it can be killed at any moment: the same command goes on where it was.\n"
+    "each run ends. So it can be killed at any moment: the same command resumes it.\n"
     "Runs that failed are not tried again (see 'crosstalk retry'); a diverged run is a result.\n"
     "Prints the store's path on stdout.\n\n"
     "Examples:\n"
@@ -287,7 +287,7 @@ const Command run_command = {
     "With --device cuda:all or cuda:0,1 each GPU has a process of its own; all write into the same\n"
     "store. If one is lost, the others take over its runs.\n\n"
     "SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP and --time-limit stop it cleanly with exit code 75:\n"
-    "unfinished runs are saved and go on from there, bit for bit, with the same command. A second\n"
+    "unfinished runs are saved, and the same command resumes them bit for bit. A second\n"
     "SIGINT ends it at once. Exit codes: 0 done, 1 some runs failed, 2 usage or configuration,\n"
     "3 store, 4 device, 75 stopped and resumable.\n",
     1,

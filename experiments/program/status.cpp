@@ -248,7 +248,7 @@ void print_text(const Status& status, Console& console) {
     console.out << fmt::format("{} more in the store that this study does not ask for\n",
                                plural(others, "run"));
   if (const std::int64_t half_way = count_half_way(status); half_way > 0)
-    console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' goes on with them\n",
+    console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' resumes them\n",
                                half_way, status.target.study ? "run" : "work",
                                status.target.study ? status.name : full_path(status.target.store));
   if (contents.bad_lines > 0 || contents.torn_tails > 0)

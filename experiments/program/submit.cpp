@@ -258,12 +258,12 @@ const Command submit_command = {
     "train a study on a cluster: an array of workers on one store",
     "slurm STUDY.toml (--gpus N | --cpus N) --time TIME [--out STORE] [--print] [OPTIONS] [-- SBATCH "
     "OPTIONS]",
-    "Makes the store on the shared folder, writes a script for sbatch into it and submits that: an\n"
-    "array of N workers ('crosstalk work STORE'), one GPU each. Workers that Slurm starts later,\n"
-    "preempts, loses with their node or ends at their time change no result: what they saved goes\n"
-    "on, what they claimed is taken over, and they are requeued.\n"
-    "--print shows the script and does nothing else; it is yours to edit. docs/cluster.md tells\n"
-    "what a cluster needs, and how to do the same without Slurm.\n\n"
+    "Makes the store on the shared folder, writes a script for sbatch into it and submits the script:\n"
+    "an array of N workers ('crosstalk work STORE') with one GPU each. Slurm may start workers later,\n"
+    "preempt them, lose them with their node or end them at their time; results do not change. What\n"
+    "they saved is resumed, what they claimed is taken over, and they are requeued.\n"
+    "--print shows the script and does nothing else; it is yours to edit. docs/cluster.md says what a\n"
+    "cluster needs, and how to do the same without Slurm.\n\n"
     "Examples:\n"
     "  crosstalk submit slurm my.toml --gpus 16 --time 4:00:00 --out /shared/me/first\n"
     "  crosstalk submit slurm my.toml --gpus 16 --at-once 4 --time 2h --print\n"

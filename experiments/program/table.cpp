@@ -5,15 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
 #include "kernels/base/options.h"
-#include "results/files.h"
-#include "results/store.h"
 
 namespace crosstalk::program {
 namespace {
@@ -51,19 +48,6 @@ std::string label_of(const Arguments& arguments) {
   return label;
 }
 
-/// A file appears whole or not at all; pipes and devices are written as they are.
-void write_table(const fs::path& path, const std::string& text) {
-  std::error_code error;
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!fs::is_directory(folder, error))
-    throw UsageError(fmt::format("--out {}: there is no folder \"{}\"", path.string(), folder.string()));
-  if (fs::is_directory(path, error)) throw UsageError(fmt::format("--out {}: is a folder", path.string()));
-  if (!fs::exists(path, error) || fs::is_regular_file(path, error))
-    return write_whole(FileSystem::real(), fs::absolute(path), text);
-  std::ofstream out(path, std::ios::binary);
-  if (!(out << text << std::flush)) throw StoreError(fmt::format("{}: could not be written", path.string()));
-}
-
 int run_table(const Arguments& arguments, Console& console) {
   const std::string& name = arguments.positional.at(0);
   check_table(name);
@@ -85,7 +69,7 @@ int run_table(const Arguments& arguments, Console& console) {
     console.out << text;
     return exit_done;
   }
-  write_table(arguments.get("out"), text);
+  write_output(arguments.get("out"), text);
   console.out << arguments.get("out") << "\n";
   return exit_done;
 }
@@ -97,12 +81,15 @@ const Command table_command = {
     "table",
     "print results as a table for a paper",
     "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
-    "Prints one row for each memory: its capacity, d_dot and state size (capacity), its final loss at\n"
-    "each load (updates), its accuracy at the training length and its multiples (tracking), or any\n"
-    "--metric at each load, number of pairs, length or width, whichever varies (final; --x KEY for\n"
-    "another); medians over seeds with their intervals, the best of each column in bold; --by KEY\n"
-    "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and\n"
-    "compiles as it is; titles of a study ('title' of its memories) may hold formulas.\n\n"
+    "Prints one row for each memory:\n"
+    "  capacity  its capacity, d_dot and state size\n"
+    "  updates   its final loss at each number of associations\n"
+    "  tracking  its accuracy at the training length and its multiples\n"
+    "  final     any --metric at each number of associations or pairs, length or width, whichever\n"
+    "            varies (--x KEY for another)\n"
+    "Numbers are medians over seeds with their intervals. The best of each column is bold. --by KEY\n"
+    "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and compiles\n"
+    "as it is. Titles of a study ('title' of its memories) may hold formulas.\n\n"
     "Examples:\n"
     "  crosstalk table capacity runs/quickstart --out capacity.tex --label tab:capacity\n"
     "  crosstalk table final runs/quickstart --where task.associations=16,32,64\n"

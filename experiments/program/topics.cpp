@@ -170,13 +170,13 @@ const std::vector<Topic>& topics() {
        "Zoology's block for MQAR: model.stack = \"base_conv memory\", model.mlp = \"identity\", "
        "model.embed_dropout = 0.1. The state size is that of all layers."},
       {"loss", "what is minimised and measured",
-       "Half the squared error between the value read and the value that is right (one-hot), summed over the "
+       "Half the squared error between the retrieved value and the right one (one-hot), summed over the "
        "dimensions of the value and averaged over queries:\n\n"
        "  loss = 1/2 |y - y^|^2,   0.5 for a memory that answers 0\n\n"
        "The protocol uniform averages over all queries of a fixed set of sequences; schlag2021 as the "
        "released code "
        "of that paper, with chunks of unequal weight ('crosstalk describe eval.protocol').\n\n"
-       "Bounds that figures draw where they are theorems for the task, the protocol and the memory:\n\n"
+       "Figures draw these bounds where they are proven for the task, the protocol and the memory:\n\n"
        "  rank bound      reads through d_dot features form a matrix of rank d_dot: with equal weights and\n"
        "                  distinct values, loss >= 0.5 (1 - d_dot / S); on reassign distinct keys and "
        "values\n"
@@ -190,8 +190,8 @@ const std::vector<Topic>& topics() {
        "                  are known (not with schlag2021, which draws fresh ones); else the expectation, to\n"
        "                  either side of which a run may lie"},
       {"intervals", "what bands and bars are",
-       "Fewer than six seeds: the range of all of them, which holds the true median with probability 1 - "
-       "2^(1-n) (75 "
+       "Fewer than six seeds: the range of all of them, which covers the true median with probability "
+       "1 - 2^(1-n) (75 "
        "% of three seeds, 94 % of five). From six on: the 95 % confidence interval of the median between "
        "order "
        "statistics, interpolated (Hettmansperger and Sheather 1986). Capacities: a number of associations is "
@@ -199,25 +199,24 @@ const std::vector<Topic>& topics() {
        "where the median loss is at most --threshold, by default twice train.stop_loss (training stops at "
        "train.stop_loss by its validation sequences, and other sequences cost a little more or less); each "
        "seed's capacity lies between its last "
-       "solved load and the next; the interval reaches from the former of a low seed to the latter of a high "
+       "solved number of associations and the next tested one; the interval reaches from the former of a low "
+       "seed to the latter of a high "
        "one. "
        "Slopes: interval regression with the interval of the profile likelihood. Diverged runs count as the "
        "worst. "
        "The coverage of each is tested by simulation. After --best it is the interval of the chosen runs on "
-       "the test split; where several choices are equally good, lucky seeds are favoured, and it holds the "
-       "truth up to ten per cent less often."},
+       "the test split; where several choices are equally good, lucky seeds are favoured, and its "
+       "coverage is up to ten per cent lower."},
       {"best", "the best value of a key, chosen on the validation split (plot and table --best KEY)",
        "  crosstalk plot accuracy runs/mine --best train.learning_rate\n\n"
-       "Of runs that differ in the key and in seeds alone (for each line and each x value, that is) those "
-       "are kept whose "
-       "median validation loss over seeds is the smallest; a diverged run counts as infinite. Shown is then "
-       "the test "
-       "split (test_loss, test_accuracy), which no stop rule and no choice has seen, unless --metric says "
-       "otherwise. "
-       "Several keys are chosen together: --best train.learning_rate,train.weight_decay. The CSV's column "
+       "For each line and each x value, --best picks the value of the key with the lowest median validation "
+       "loss over seeds; a diverged run counts as infinite. Figures and tables then show the untouched test "
+       "split (test_loss, test_accuracy), unless --metric says otherwise. Several keys are chosen together: "
+       "--best train.learning_rate,train.weight_decay. The CSV's column "
        "selected says "
        "which value was taken where.\n\n"
-       "A learning rate at the edge of its grid is said, on stderr and below the figure or table: with the "
+       "A learning rate at the edge of its grid is reported on stderr and below the figure or table: with "
+       "the "
        "largest or the "
        "smallest rate of the grid best, a better one may lie beyond, and the memory looks worse than it is."},
       {"threshold", "what counts as solved",

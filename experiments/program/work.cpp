@@ -166,7 +166,7 @@ int run_work(const Arguments& arguments, Console& console) {
     others_train = result.asked_anew;
     if (result.stopped) {
       print_note(console,
-                 fmt::format("stopped{} after {}{}; a worker goes on: crosstalk work {}",
+                 fmt::format("stopped{} after {}{}; to resume: crosstalk work {}",
                              result.reason.empty() ? "" : " by " + result.reason, plural(ended, "run"),
                              result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "",
                              shell_quote(full_path(store))));
@@ -223,7 +223,7 @@ const Command work_command = {
     "  crosstalk work runs/quickstart\n"
     "  crosstalk work /scratch/me/store --device cuda:all --time-limit 4h\n"
     "  for i in 1 2 3 4; do ssh node$i crosstalk work /shared/store --share $i/4 & done; wait\n\n"
-    "Stops as 'crosstalk run' does: exit code 75, and the same command goes on. A device on which\n"
+    "Stops as 'crosstalk run' does: exit code 75, and the same command resumes. A device on which\n"
     "the first 8 runs all fail is left out with exit code 4.\n",
     1,
     1,

@@ -268,7 +268,7 @@ class Parent {
       return result;
     }
 
-    if (store_failed_) throw StoreError("a worker could not write to the store; the same command goes on");
+    if (store_failed_) throw StoreError("a worker could not write to the store; the same command resumes");
     const bool asked = stop_flag() || std::any_of(workers_.begin(), workers_.end(), ended_with(exit_stopped));
     if (!asked)
       throw DeviceError(fmt::format(

@@ -17,7 +17,7 @@ Memory delta_product() {
       .laws = "beta_tn = beta_max sigmoid(w_n.token + b_n)",
       .source = "Siems et al. 2025, arXiv 2502.10297",
       .notes =
-          "decay \"mamba\" fades as Gated DeltaNet does, \"none\" not at all. In the retrieval "
+          "decay \"mamba\" decays as Gated DeltaNet does, \"none\" not at all. In the retrieval "
           "model a token's steps share its value.",
       .bounded_by_rank = true,
       .flops = [](const Options& o, double K, double, double T,
@@ -31,7 +31,7 @@ Memory delta_product() {
                    .tried = {1, 2}},
                   {"decay",
                    std::string("none"),
-                   "whether the state fades before a token's steps",
+                   "whether the state decays before a token's steps",
                    0,
                    0,
                    {"none", "mamba"}}},

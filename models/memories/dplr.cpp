@@ -9,7 +9,7 @@ namespace crosstalk::memories {
 Memory dplr() {
   return {
       .name = "dplr",
-      .summary = "diagonal plus low rank: any rank-one change of a fading state",
+      .summary = "diagonal plus low rank: any rank-one update of a decaying state",
       .does = "a diagonal decay plus any matrix of rank one",
       .family = Family::erases,
       .equation = "S_t = S_{t-1} Diag(alpha_t) + (S_{t-1} a_t) b_t^T + v_t k_t^T, o = S q",

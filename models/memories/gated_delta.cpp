@@ -7,7 +7,7 @@ namespace crosstalk::memories {
 
 Memory gated_delta() {
   return {.name = "gated_delta",
-          .summary = "delta rule in a state that fades as the token says",
+          .summary = "delta rule in a state with a data-dependent scalar decay",
           .does = "decays the whole state by a data-dependent scalar, then the delta rule (Gated DeltaNet)",
           .family = Family::erases,
           .equation = "S' = alpha_t S_{t-1}, S_t = S' + beta_t (v_t - S' k_t) k_t^T, o = S q",

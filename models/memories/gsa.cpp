@@ -9,8 +9,10 @@ Memory gsa() {
   return {
       .name = "gsa",
       .summary =
-          "softmax attention over slots that fade as the token says and hold averages of keys and values",
-      .does = "fades each slot at a rate of its own and fills it by what it let go (gated slot attention)",
+          "softmax attention over slots with data-dependent decays, which hold averages of keys and values",
+      .does =
+          "decays each slot by a data-dependent rate of its own and adds with weight 1 - decay (gated slot "
+          "attention)",
       .family = Family::adds,
       .equation =
           "A_t = Diag(alpha_t) A_{t-1} + (1 - alpha_t) k_t^T, C_t = C_{t-1} Diag(alpha_t) + v_t (1 - "

@@ -15,7 +15,7 @@ Memory h3() {
       .name = "h3",
       .summary = "products of key and value through a state space that no token changes, times the query",
       .does =
-          "adds an outer product to several states that fade and rotate at fixed rates, whatever the token "
+          "adds an outer product to several states that decay and rotate at fixed rates, whatever the token "
           "(H3)",
       .family = Family::adds,
       .equation =

@@ -10,7 +10,7 @@ namespace crosstalk::memories {
 Memory mamba1() {
   return {
       .name = "mamba1",
-      .summary = "selective scan: every entry of the state fades at its own rate, as the token says",
+      .summary = "selective scan: every entry of the state decays at its own data-dependent rate",
       .does = "every entry of the state decays at its own rate, by a data-dependent step size",
       .family = Family::own_law,
       .equation = "S_t = exp(-step_t e^log_rate) * S_{t-1} + (step_t * v_t) phi(k_t)^T, o = S phi(q)",

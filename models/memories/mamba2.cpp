@@ -8,7 +8,7 @@ namespace crosstalk::memories {
 
 Memory mamba2() {
   return {.name = "mamba2",
-          .summary = "sum rule whose step decides both how much is written and how much fades",
+          .summary = "sum rule whose data-dependent step size sets both the write and the decay",
           .does = "decay and write strength both follow from a data-dependent step size",
           .family = Family::adds,
           .equation = "S_t = alpha_t S_{t-1} + step_t v_t phi(k_t)^T, o = S phi(q)",

@@ -8,7 +8,7 @@ namespace crosstalk::memories {
 
 Memory peng_gate() {
   return {.name = "peng_gate",
-          .summary = "gated sum rule: every write fades all that is stored",
+          .summary = "gated sum rule: every write decays all that is stored",
           .does = "decays the whole state by 1 - g and adds with weight g",
           .family = Family::adds,
           .equation =

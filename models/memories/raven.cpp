@@ -12,7 +12,8 @@ Memory raven() {
       .name = "raven",
       .summary = "softmax attention over slots, of which a router picks those that a token is written into",
       .does =
-          "writes into the slots that a router picks, which fade by what they take; reads slots by softmax",
+          "writes into the slots that a router picks, which decay by what they take; retrieves from slots by "
+          "softmax",
       .family = Family::adds,
       .equation =
           "A_t = Diag(alpha_t) A_{t-1} + (1 - alpha_t) k_t^T, C_t = C_{t-1} Diag(alpha_t) + v_t (1 - "

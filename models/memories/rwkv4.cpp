@@ -13,7 +13,7 @@ namespace crosstalk::memories {
 Memory rwkv4() {
   return {
       .name = "rwkv4",
-      .summary = "an average of values for every channel, weighed by e^k and fading; no matrix is kept",
+      .summary = "a decaying average of values for every channel, weighted by e^k; no matrix is kept",
       .does = "averages values by decaying weights, one a channel; the query only gates the result",
       .family = Family::own_law,
       .equation = "o_t = (sum_{j<t} e^{(t-1-j) g + k_j} v_j + e^{bonus + k_t} v_t) / (the same without v)",

@@ -11,7 +11,7 @@ namespace crosstalk::memories {
 Memory s4d() {
   return {
       .name = "s4d",
-      .summary = "diagonal state space: every entry of a complex state turns and fades at its own rate",
+      .summary = "diagonal state space: every entry of a complex state rotates and decays at its own rate",
       .does = "every entry of a complex state rotates and decays at its own rate, whatever the token",
       .family = Family::own_law,
       .equation =

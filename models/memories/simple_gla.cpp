@@ -7,7 +7,7 @@ namespace crosstalk::memories {
 
 Memory simple_gla() {
   return {.name = "simple_gla",
-          .summary = "sum rule in a state that fades as the token says",
+          .summary = "sum rule in a state with a data-dependent scalar decay",
           .does = "decays the whole state by a data-dependent scalar, then adds",
           .family = Family::adds,
           .equation = "S_t = alpha_t S_{t-1} + v_t phi(k_t)^T, o = S phi(q)",

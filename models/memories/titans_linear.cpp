@@ -9,7 +9,7 @@ namespace crosstalk::memories {
 Memory titans_linear() {
   return {
       .name = "titans_linear",
-      .summary = "Titans, linear: the delta rule with momentum in a state that fades",
+      .summary = "Titans, linear: the delta rule with momentum in a state that decays",
       .does = "takes a step of gradient descent with momentum and forgetting on a linear map",
       .family = Family::own_law,
       .equation =

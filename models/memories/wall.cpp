@@ -8,7 +8,7 @@ namespace crosstalk::memories {
 Memory wall() {
   return {
       .name = "wall",
-      .summary = "softmax attention whose products of query and key fade in every channel as the tokens say",
+      .summary = "softmax attention with a data-dependent decay of every channel of query times key",
       .does = "softmax attention with a data-dependent decay of each key channel inside the logits",
       .family = Family::keeps,
       .equation = "o_t = sum_j softmax_j(sum_c q_tc k_jc exp(sum_{s=j+1..t} log f_sc) / sqrt(d)) v_j",

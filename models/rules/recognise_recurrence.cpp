@@ -314,7 +314,7 @@ RecurrencePlan Recogniser::fields(Value step) {
   std::vector<RankOne> erases, writes;
   for (const Term& t : terms(step)) {
     if (t.of == Term::Of::state) {
-      if ((t.l && kept > 0) || (rows && kept > 0)) throw NotSuch("rows fade in several ways");
+      if ((t.l && kept > 0) || (rows && kept > 0)) throw NotSuch("rows decay in several ways");
       const Value d = times(t.c, t.m);
       rows = t.l;
       decay = kept == 0 ? d : g_.add(decay ? decay : g_.number(1), d ? d : g_.number(1));
@@ -335,7 +335,7 @@ RecurrencePlan Recogniser::fields(Value step) {
   if (erases.size() > 1 || writes.size() > 1)
     throw NotSuch(fmt::format("it has {} erases and {} writes along different directions", erases.size(),
                               writes.size()));
-  if (rows && !erases.empty()) throw NotSuch("rows fade and something is erased");
+  if (rows && !erases.empty()) throw NotSuch("rows decay and something is erased");
   if (erases.empty() && writes.empty()) throw NotSuch("nothing is written");
   RecurrencePlan out;
   if (!writes.empty()) out.gain = writes[0].c, out.value = writes[0].x, out.key = writes[0].y;

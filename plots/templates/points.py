@@ -10,7 +10,7 @@ FIGURE = {
     "title": "", "x": "d_dot", "xlabel": "$d_{\\mathrm{dot}}$", "ylabel": "Capacity (associations)",
     "xscale": "log2", "yscale": "log2", "xlim": [6.0, 600.0], "ylim": [6.0, 600.0],
     "fit": "Fit: slope 1.00 [0.90, 1.10]",
-    "footnote": "Bars: range over seeds.",
+    "footnote": "Bars: range of the seeds.",
 }
 LINES = {  # label in the CSV: legend, colour, marker
     "linear": ("Linear", "#0072B2", "s"),

@@ -156,7 +156,7 @@ def run(
     """Trains what is missing of a study, as `crosstalk run` does.
 
     `set={"seeds": [1, 2, 3], "train.learning_rate": 1e-3}` sets keys, lists make axes. An interrupt (Ctrl-C, the stop button)
-    lets the program save what it trains; the same call goes on from there.
+    lets the program save what it trains; the same call resumes from there.
     """
     asked = plan(study, set=set, out=out)
     store = os.fspath(out) if out is not None else os.path.join("runs", asked.name)
@@ -178,7 +178,7 @@ def run(
     except KeyboardInterrupt:
         _stop(child)
         call = f"crosstalk.run({asked.path!r}, out={store!r}" + (f", set={dict(set)!r}" if set else "") + ")"
-        raise KeyboardInterrupt(f"stopped; what was trained is saved, and this goes on from there: {call}") from None
+        raise KeyboardInterrupt(f"stopped; what was trained is saved, and this resumes from there: {call}") from None
     finally:
         child.stderr.close()
         if child.poll() is None:

@@ -41,7 +41,7 @@ def train(
     takes tokens `[B,T]` to logits `[B,T,vocabulary]`, or has `answer(tokens, position)` that gives `[B,Q,vocabulary]`. Classes
     come from the study (`source = "mine.py:Mine"`), or from `models` by label. Runs that differ in seeds, learning rate and
     weight decay alone are trained side by side by `torch.func.vmap`, `replicas` at a time; a model that vmap refuses, one after
-    the other. An interrupt saves what is trained under STORE/python, and the same call goes on from there. Built-in memories of
+    the other. An interrupt saves what is trained under STORE/python, and the same call resumes from there. Built-in memories of
     the study are trained by `run`.
     """
     sets = _texts(set, "set")
@@ -160,7 +160,7 @@ class Session:
                     self._train_group(group)
             except _Stop:
                 raise KeyboardInterrupt(
-                    f"stopped; runs that had begun are saved under {self.path / 'python'}, and the same call goes on from there"
+                    f"stopped; runs that had begun are saved under {self.path / 'python'}, and the same call resumes from there"
                 ) from None
         found = _core.statuses(str(self.path))
         states = [found.get(run["id"], "missing") for run in ours]

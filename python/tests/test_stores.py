@@ -104,7 +104,7 @@ def test_an_interrupted_run_is_saved_and_goes_on(tmp_path):
     sets = {"seeds": [1], "train.max_steps": 200000, "eval.every": 50, "task.length": 64, "task.pairs": 8,
             "train.stop_accuracy": 0, "train.stop_loss": 0, "train.patience": 1000000}
     threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt, match="goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="resumes from there"):
         ct.run(SOURCE / "experiments" / "mqar.toml", set=sets, out=tmp_path / "s", quiet=True)
     assert list((tmp_path / "s").rglob("*")), "nothing was saved"
     assert any("checkpoint" in str(p) or p.suffix in (".state", ".ckpt") for p in (tmp_path / "s").rglob("*"))

@@ -161,7 +161,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_record(folder, arguments, mo
         return step(self, *given)
 
     monkeypatch.setattr(replicas.Replicas, "step", stopping)
-    with pytest.raises(KeyboardInterrupt, match="the same call goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="the same call resumes from there"):
         ct.train(study, out="stopped", quiet=True)
     assert list((folder / "stopped" / "python").glob("*.pt"))
     ct.train(study, out="stopped", quiet=True)

@@ -1,0 +1,43 @@
+// Parts of the page of a study: its table of runs, and where they come from.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "plots/figure.h"
+
+namespace crosstalk {
+
+/// Names of labels in figures.
+class Names {
+ public:
+  explicit Names(const LabelledRecords& rows);
+  std::string of(const std::string& label) const;
+  /// Labels of records, in the study's order.
+  std::vector<std::string> labels(const RecordList& records) const;
+
+ private:
+  std::vector<std::string> order_;
+  std::map<std::string, std::string> titles_;
+};
+
+/// "1 run", "2 runs".
+std::string plural(std::size_t count, const std::string& noun);
+/// "a, b and c".
+std::string listed(const std::vector<std::string>& words, const char* last = "and");
+/// The values of a field, in order.
+std::vector<std::string> values_of(const RecordList& records, const std::string& key);
+
+/// Every run: the table as HTML, and what its script needs: exact values, and curves of few points.
+struct RunsTable {
+  std::string text;
+  nlohmann::ordered_json data;
+};
+RunsTable runs_table(const RecordList& records, const Names& names);
+
+/// Where, when and by what the runs were trained, and the settings that all of them share.
+std::string provenance_text(const RecordList& records, const std::string& study_file);
+
+}  // namespace crosstalk
