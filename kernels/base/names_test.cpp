@@ -47,6 +47,12 @@ TEST(Names, TheOnlyOneThatBeginsSo) {
   EXPECT_EQ(nearest_name("del", {"delta", "deltanet"}), "");
 }
 
+TEST(Names, TheOnlyOneThatEndsSo) {
+  EXPECT_EQ(nearest_name("d_key", {"model.d_key", "model.d_value"}), "model.d_key");
+  EXPECT_EQ(nearest_name("dkey", {"model.d_key", "model.d_value"}), "model.d_key");
+  EXPECT_EQ(nearest_name("name", {"model.name", "task.name"}), "");
+}
+
 TEST(Names, SynonymsAreFoldedAndStandOnceUnderAName) {
   for (const Synonym& synonym : synonyms()) {
     std::set<std::string_view> seen;
