@@ -251,6 +251,9 @@ wait_for_start() { # wait_for_start STORE
     "$crosstalk" table final runs/tiny --best lr
   refused '[-][-]metric acc: no record has it; did you mean eval_accuracy' "$crosstalk" table final runs/tiny --metric acc
   refused '[-][-]where lr=1: .*did you mean "train.learning_rate"' "$crosstalk" export runs/tiny --where lr=1
+  refused '[-][-]by d_key: no record has the key "d_key"; did you mean "model.d_key"' \
+    "$crosstalk" table final runs/tiny --by d_key
+  refused '[-][-]facet d_key: no record .*did you mean "model.d_key"' "$crosstalk" plot capacity runs/tiny --facet d_key
   refused '[-][-]best label: it chooses among values of a key' "$crosstalk" table final runs/tiny --best label
 }
 
@@ -683,6 +686,14 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [ "$output" = capacity.tex ]
   grep -q '^.label{tab:tiny}$' capacity.tex
   refused 'letters, digits' "$crosstalk" table capacity runs/tiny --label '}.input{x}'
+  refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.html
+  refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
+  refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
+  [ ! -e runs.parquet ] && [ ! -e capacity.html ]
+  "$crosstalk" export runs/tiny --out runs.jsonl
+  "$crosstalk" export runs/tiny --format jsonl | cmp runs.jsonl -
+  "$crosstalk" export runs/tiny --out plain.json --format csv
+  "$crosstalk" export runs/tiny | cmp plain.json -
   refused 'there is no folder "away"' "$crosstalk" table capacity runs/tiny --out away/capacity.tex
 }
 
@@ -774,9 +785,13 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 "$crosstalk" check law.toml
   [[ $output == *"memory.c"* && $output == *"numbers a sequence"* ]]
   run -0 "$crosstalk" check law.toml mine
+  # The file's own names: beta is the gate, not what the token gives before the sigmoid.
+  [[ $output == *'\beta_t &= '*'\sigma('* && $output != *'\sigma(\beta_t)'* ]]
   refused 'did you mean mine' "$crosstalk" check law.toml mime
   refused 'gated of law.toml is gated_delta' "$crosstalk" check law.toml gated
-  refused 'has no memory rule' "$crosstalk" check tiny.toml
+  refused 'has no memory with a law [(]name = "rule"[)]; .*describe NAME' "$crosstalk" check tiny.toml
+  refused "delta is no law; the memory delta is explained by 'crosstalk describe delta'" "$crosstalk" check delta
+  refused 'mine.tml is neither a law nor a study file' "$crosstalk" check mine.tml
   "$crosstalk" run law.toml --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
   for task in reassign swap mqar words induction; do
     "$crosstalk" new "law_$task.toml" --task $task --memory rule

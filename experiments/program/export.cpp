@@ -12,6 +12,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/endings.h"
 #include "experiments/program/row_stream.h"
 #include "results/files.h"
 #include "results/store.h"
@@ -21,9 +22,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// --format, or what the name of --out ends in.
+ExportFormat format_of(const Arguments& arguments) {
+  if (arguments.has("format"))
+    return arguments.get("format") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  const fs::path path = arguments.get("out");
+  if (const std::string ending = foreign_ending(path, ".csv .jsonl .ndjson"); !ending.empty())
+    throw UsageError(fmt::format(
+        "--out {}: exports are CSV (.csv) or JSON lines (.jsonl), not {}; name one of these, or say --format",
+        path.string(), ending));
+  const std::string ending = path.extension().string();
+  return ending == ".jsonl" || ending == ".ndjson" ? ExportFormat::jsonl : ExportFormat::csv;
+}
+
 int run_export(const Arguments& arguments, Console& console) {
-  const ExportFormat format =
-      arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  const ExportFormat format = format_of(arguments);
   if (arguments.has("curves") && arguments.has("provenance"))
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
   RowStream rows(arguments.positional, arguments, console);
@@ -102,7 +115,7 @@ const Command export_command = {
     -1,
     "needs a store, for example: crosstalk export runs/quickstart",
     {
-        {"format", "FORMAT", "csv (default) or jsonl", false, {"csv", "jsonl"}},
+        {"format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", false, {"csv", "jsonl"}},
         {"out,o", "FILE", "Write there instead of stdout", false, {}},
         {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
         {"provenance", "", "Add where, when and by what each run was made", false, {}},
