@@ -155,16 +155,20 @@ RecordList list_of(const std::map<std::string, Record>& records) {
   return list;
 }
 
-namespace {
-
-/// "no record has the key "lr"; did you mean "train.learning_rate"?"
-std::string unknown_to_all(const RecordList& records, const std::string& key) {
+std::string nearest_key(const RecordList& records, const std::string& key) {
   std::set<std::string> keys = {"label", "study", "status", "seed", "d_dot", "state_size"};
   for (const Record* record : records)
     if (record->config.is_object())
       for (const auto& item : record->config.items()) keys.insert(item.key());
-  const std::string nearest =
-      keys.count(key + ".name") != 0 ? key + ".name" : nearest_of(key, {keys.begin(), keys.end()});
+  if (keys.count(key) != 0) return key;
+  return keys.count(key + ".name") != 0 ? key + ".name" : nearest_of(key, {keys.begin(), keys.end()});
+}
+
+namespace {
+
+/// "no record has the key "lr"; did you mean "train.learning_rate"?"
+std::string unknown_to_all(const RecordList& records, const std::string& key) {
+  const std::string nearest = nearest_key(records, key);
   return fmt::format("no record has the key \"{}\"{}", key,
                      nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
 }

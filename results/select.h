@@ -34,6 +34,9 @@ std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 /// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
 
+/// The key of records that somebody meant who wrote `key`: itself, a near one, or "".
+std::string nearest_key(const RecordList& records, const std::string& key);
+
 /// Throws std::invalid_argument, which begins with `option`, if `key` is unknown to all records.
 void check_key(const RecordList& records, const std::string& option, const std::string& key);
 

@@ -104,6 +104,7 @@ wait_for_start() { # wait_for_start STORE
   refused "^rate.toml: no such file; did you mean rates.toml\?" "$crosstalk" status rate.toml
   refused "^rate: no such file; did you mean rates.toml\?" "$crosstalk" run rate
   refused "'zzzzzz' does not exist; give a store" "$crosstalk" status zzzzzz
+  refused "'runs' is not a store: it has no store.json; stores in it: runs/rates" "$crosstalk" status runs
   refused "^zzzzzz.toml: no such file; a study is" "$crosstalk" plan zzzzzz.toml
 }
 
@@ -778,6 +779,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -2 --separate-stderr "$crosstalk" check "$many read S q"
   [[ $stderr == *"nothing can run this law"* ]]
   refused 'put quotes around it' "$crosstalk" check S += "v k^T"
+  run -0 "$crosstalk" check "S += v k^T; read S k"
+  [[ $output == *"nothing in read asks"* ]]
+  run -0 "$crosstalk" check "S += v k^T; read S q"
+  [[ $output != *"nothing in read asks"* ]]
 
   run -0 --separate-stderr "$crosstalk" new law.toml --memory rule
   run -0 "$crosstalk" plan law.toml
@@ -797,6 +802,14 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
     "$crosstalk" new "law_$task.toml" --task $task --memory rule
     run -0 "$crosstalk" check "law_$task.toml"
   done
+  for memory in deltanet gla softmax rwkv4 titans_mlp linear_attention; do
+    for task in recall swap mqar; do
+      "$crosstalk" new "${memory}_$task.toml" --task $task --memory $memory
+      run -0 "$crosstalk" plan "${memory}_$task.toml"
+      [[ $output == *" $memory "* ]]
+    done
+  done
+  refused 'new: --memory DeltaNet: did you mean deltanet' "$crosstalk" new delta.toml --memory DeltaNet
   sed -i 's/v - S k) k^T/v - S k) k/' law.toml
   refused '^law.toml:[0-9]+:[0-9]+: S [+]= beta' "$crosstalk" check law.toml
 }
