@@ -656,6 +656,9 @@ TOML
   run -0 "$crosstalk" plot capacity runs.csv --where 'train.learning_rate=1e-3' --out table
   grep -q ^linear table.csv
   refused 'did you mean icml' "$crosstalk" plot capacity runs/tiny --venue imcl
+  refused '[-][-]width 8cm: inches' "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width 8cm
+  refused '[-][-]width nan: inches' "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width nan
+  run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width 3.25in --out inches
   refused 'below train.stop_loss' "$crosstalk" plot capacity-vs-ddot runs/tiny --by train.learning_rate --threshold 1e-6
   refused '144 of 144 published points have no run here' "$crosstalk" compare runs/tiny
 }
@@ -691,7 +694,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
   refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
   [ ! -e runs.parquet ] && [ ! -e capacity.html ]
-  "$crosstalk" export runs/tiny --out runs.jsonl
+  run -0 --separate-stderr "$crosstalk" export runs/tiny --out runs.jsonl
+  [ "$output" = runs.jsonl ]
   "$crosstalk" export runs/tiny --format jsonl | cmp runs.jsonl -
   "$crosstalk" export runs/tiny --out plain.json --format csv
   "$crosstalk" export runs/tiny | cmp plain.json -

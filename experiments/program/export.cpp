@@ -83,7 +83,10 @@ int run_export(const Arguments& arguments, Console& console) {
   file.close();
   const fs::path place = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
   if (reason == 0 && plain && FileSystem::real().rename(target.string(), place.string()) != 0) reason = errno;
-  if (reason == 0) return exit_done;
+  if (reason == 0) {
+    if (plain) console.out << path.string() << "\n";  // what a pipe's reader gets is the export alone
+    return exit_done;
+  }
   if (plain) fs::remove(target, error);
   throw StoreError(fmt::format("{}: could not be written whole{}: {}", path.string(),
                                plain ? ", and is as it was" : "", reason_of(reason)));
@@ -116,7 +119,7 @@ const Command export_command = {
     "needs a store, for example: crosstalk export runs/quickstart",
     {
         {"format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", false, {"csv", "jsonl"}},
-        {"out,o", "FILE", "Write there instead of stdout", false, {}},
+        {"out,o", "FILE", "Write there instead of stdout, and print the path", false, {}},
         {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
         {"provenance", "", "Add where, when and by what each run was made", false, {}},
         where_option(),
