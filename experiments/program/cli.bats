@@ -760,6 +760,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   run -0 "$crosstalk" describe Capacity-vs-State
   [[ $output == *"label, d_dot, state_size, n, median, lo, hi, censored, unsolved"* ]]
+  study 's/^train.max_steps .*/model.layers = 2/'
+  refused 'model.layers belongs to the language model' "$crosstalk" plan wrong.toml
+  study 's/^.memories.linear/[memory.linear/'
+  refused 'unknown table memory; did you mean memories' "$crosstalk" plan wrong.toml
   study 's/^task.associations = 4/associatios = 4/'
   refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
   study 's/^train.max_steps .*/train.max_steps = 2e1/'

@@ -171,6 +171,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   if (word.empty()) return "";
   for (const std::string& candidate : names)
     if (folded(candidate) == word) return candidate;
+  if (word.ends_with('y'))  // memory: memories
+    for (const std::string& candidate : names)
+      if (folded(candidate) == word.substr(0, word.size() - 1) + "ies") return candidate;
   if (const std::string meant = synonym_of(name, names); !meant.empty()) return meant;
   if (const std::string whole = ending_in(word, names); !whole.empty()) return whole;
   if (const std::string whole = continued(word, names); !whole.empty()) return whole;

@@ -45,6 +45,7 @@ TEST(Names, SynonymsCountBeforeNearness) {
 TEST(Names, TheOnlyOneThatBeginsSo) {
   EXPECT_EQ(nearest_name("assoc", {"associations", "queries"}), "associations");
   EXPECT_EQ(nearest_name("del", {"delta", "deltanet"}), "");
+  EXPECT_EQ(nearest_name("memory", {"tasks", "memories"}), "memories");
 }
 
 TEST(Names, TheOnlyOneThatEndsSo) {
