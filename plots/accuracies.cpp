@@ -131,6 +131,13 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
                                input.options.published.size(), fmt::join(reasons, ", "));
 }
 
+std::string no_number(const RecordList& records, const std::string& x) {
+  const std::string nearest = nearest_key(records, x);
+  return fmt::format("no record has a number {}; {}", x,
+                     nearest.empty() || nearest == x ? "choose another key with --x"
+                                                     : fmt::format("did you mean --x {}?", nearest));
+}
+
 std::optional<double> place_on_axis(const Record& record, const std::string& x) {
   if (x != kStateBytes) return config_number(record, x);
   const double bytes = state_bytes(record);
@@ -142,9 +149,7 @@ Drawing draw_accuracy(const FigureInput& input) {
   const Metric metric = accuracy_metric(input);
   auto lines = make_lines(
       input.records, [&](const Record& record) { return place_on_axis(record, x); }, x, Apart::label);
-  if (lines.empty())
-    throw std::invalid_argument(
-        fmt::format("accuracy: no record has a number {}; choose another key with --x", x));
+  if (lines.empty()) throw std::invalid_argument("accuracy: " + no_number(input.records, x));
   sort_lines(lines, input.styles);
   Drawing drawing = begin_drawing(kLinesTemplate, input.options, x);
   drawing.needs = {x};

@@ -194,6 +194,8 @@ void add_published_points(Drawing& drawing, const std::vector<RecordLine>& lines
 
 /// A record's place on an axis: a key of its configuration, or state_bytes.
 std::optional<double> place_on_axis(const Record& record, const std::string& x);
+/// Why nothing stands on an axis of `x`: "no record has a number d_key; did you mean --x model.d_key?"
+std::string no_number(const RecordList& records, const std::string& x);
 
 /// The key --x, or that which varies, of those that people put on an axis; "" where none of them does.
 std::string varying_key(const FigureInput& input);

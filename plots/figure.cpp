@@ -70,10 +70,10 @@ Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOp
                     std::ostream& notes) {
   if (options.facet.empty() || entry.draw == draw_probe)
     return entry.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
+  check_key(prepared.records, "--facet", options.facet);
   std::vector<std::string> values;
   for (const Record* record : prepared.records)
     if (const auto value = field_text(*record, options.facet)) values.push_back(*value);
-  if (values.empty()) choose_records(prepared.records, {{options.facet, "*"}});  // says that nobody has it
   std::vector<std::pair<std::string, Drawing>> panels;
   constexpr std::size_t most = 12;
   values = sorted_values(values);

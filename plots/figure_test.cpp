@@ -390,6 +390,9 @@ TEST_F(FigureTest, AccuracyStandsAgainstWhatVariesInOneLineALabel) {
   options_.published.clear();
   options_.x = "task.colour";
   EXPECT_THAT(refusal("accuracy", widths()), HasSubstr("choose another key with --x"));
+  options_.x = "width";
+  EXPECT_THAT(refusal("accuracy", widths()),
+              HasSubstr("no record has a number width; did you mean --x model.width?"));
 }
 
 // Where nothing but the rate varies, it is the axis: a figure of it all would pool over it.
@@ -621,6 +624,9 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
       refusal("capacity", records),
       HasSubstr("differ in train.learning_rate (0.001, 0.003), and a figure pools over seeds only; pick "
                 "one, for example: --where train.learning_rate=0.001"));
+  RecordMap sized = records;  // an embedding is as large as its task: the rate is what was chosen
+  for (auto& [id, record] : sized) record.config["model.embedding"] = 16 + record.seed % 2;
+  EXPECT_THAT(refusal("capacity", sized), HasSubstr("for example: --where train.learning_rate=0.001"));
   options_.where["train.learning_rate"] = "1e-3";
   EXPECT_THAT(draw("capacity", records), HasSubstr("linear,5,8,2,"));
 }

@@ -57,10 +57,7 @@ class ValueOrder {
 void split_by(Prepared& prepared, const LabelledRecords& rows, const std::vector<std::string>& keys,
               std::vector<std::string>& order, std::map<std::string, std::string>& titles) {
   prepared.by.keys = keys;
-  for (const std::string& key : keys)
-    if (std::none_of(prepared.records.begin(), prepared.records.end(),
-                     [&](const Record* record) { return field_text(*record, key).has_value(); }))
-      choose_records(prepared.records, {{key, "*"}});  // says that nobody has it
+  for (const std::string& key : keys) check_key(prepared.records, "--by", key);
   using OfValues = std::map<std::vector<std::string>, std::string, ValueOrder>;
   const ValueOrder in_order(prepared.records, rows.order, keys);
   std::map<std::string, OfValues> of_label;

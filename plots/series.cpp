@@ -17,6 +17,17 @@
 namespace crosstalk {
 namespace {
 
+/// Of keys that differ the one to pick a value of: loads decide sizes of vocabularies and embeddings, which differ with
+/// them.
+std::string first_to_pick(const std::map<std::string, std::set<std::string>>& values) {
+  for (const char* key :
+       {"task.associations", "task.pairs", "model.d_key", "model.width", "train.learning_rate"})
+    if (const auto it = values.find(key); it != values.end() && it->second.size() > 1) return key;
+  for (const auto& [key, texts] : values)
+    if (texts.size() > 1) return key;
+  return "";
+}
+
 /// Refuses a point whose records differ in anything but seeds: their median would mean nothing.
 void check_pooled(const RecordLine& line, double x, const RecordList& records, const std::string& x_name) {
   std::map<std::string, std::set<std::string>> values;
@@ -27,11 +38,12 @@ void check_pooled(const RecordLine& line, double x, const RecordList& records, c
   }
   std::vector<std::string> differing;
   std::string advice;
+  const std::string first = first_to_pick(values);
   for (const auto& [key, texts] : values) {
     if (texts.size() < 2) continue;
     const auto sorted = sorted_values({texts.begin(), texts.end()});
     differing.push_back(fmt::format("{} ({})", key, fmt::join(sorted, ", ")));
-    if (advice.empty()) advice = key + "=" + sorted.front();
+    if (key == first) advice = key + "=" + sorted.front();
   }
   if (differing.empty()) return;
   throw std::invalid_argument(

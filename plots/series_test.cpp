@@ -46,6 +46,36 @@ TEST(ChooseRecords, SaysWhatThereIs) {
   EXPECT_THAT(refused(records, {{"task.asociations", "20"}}),
               ::testing::HasSubstr("did you mean \"task.associations\"?"));
   EXPECT_THAT(refused(records, {{"task.associations", "30"}}), ::testing::HasSubstr("there are 10, 20"));
+  EXPECT_THAT(refused(records, {{"associations", "20"}}),
+              ::testing::HasSubstr("did you mean \"task.associations\"?"));
+  EXPECT_THAT(refused(records, {{"task", "recall"}}), ::testing::HasSubstr("did you mean \"task.name\"?"));
+}
+
+TEST(ChooseRecords, EveryValueBetweenCommasMustBeThere) {
+  const RecordMap records = three_labels();
+  EXPECT_EQ(refused(records, {{"label", "linear,dfpf1"}}),
+            "--where label=linear,dfpf1: no record matches dfpf1; there are dpfp1, dpfp2, linear");
+  EXPECT_EQ(refused(records, {{"label", "linear,task.associations=20"}}),
+            "--where label=linear,task.associations=20: a comma stands between values of label; give another "
+            "condition by itself: --where task.associations=20");
+  RecordMap two = records;  // a value that another condition takes away is there all the same
+  for (auto& [id, record] : two)
+    if (record.label == "linear") record.config["task.name"] = "swap";
+  EXPECT_EQ(choose_records(list_of(two), {{"label", "linear,dpfp1"}, {"task.name", "recall"}}).size(), 2u);
+}
+
+TEST(ChooseRecords, AnUnknownKeyIsSaidUnderItsOption) {
+  const RecordMap records = three_labels();
+  EXPECT_NO_THROW(check_key(list_of(records), "--by", "task.associations"));
+  EXPECT_NO_THROW(check_key(list_of(records), "--by", "label"));
+  try {
+    check_key(list_of(records), "--by", "associations");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "--by associations: no record has the key \"associations\"; did you mean \"task.associations\"?");
+  }
 }
 
 TEST(LabelStyles, KnownLabelsKeepTheirColourInEveryCompany) {

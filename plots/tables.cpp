@@ -358,8 +358,7 @@ Drawing draw_final(const FigureInput& input) {
         return place || !load ? place : std::optional<double>(0);
       },
       has_place ? x : "", load ? Apart::d_dot : Apart::label);
-  if (lines.empty())
-    throw std::invalid_argument(fmt::format("no record has a number {}; choose another key with --x", x));
+  if (lines.empty()) throw std::invalid_argument("" + no_number(input.records, x));
   sort_lines(lines, input.styles);
   const int expected = expected_seeds(lines, input.options.expected_seeds);
   note_missing(lines, expected, has_place ? x : "", input.notes);

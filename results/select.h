@@ -30,9 +30,15 @@ bool matches(const std::string& value, const std::string& wanted);
 std::vector<std::string> sorted_values(const std::vector<std::string>& values);
 
 /// Records that match every entry of `where`: key of field_text -> value of matches(). Throws
-/// std::invalid_argument if a key is unknown to all records (names the nearest) or nothing matches (names the
-/// values that there are).
+/// std::invalid_argument if a key is unknown to all records (names the nearest), if a value between commas stands in
+/// none, or if nothing matches (names the values that there are).
 RecordList choose_records(const RecordList& records, const std::map<std::string, std::string>& where);
+
+/// The key of records that somebody meant who wrote `key`: itself, a near one, or "".
+std::string nearest_key(const RecordList& records, const std::string& key);
+
+/// Throws std::invalid_argument, which begins with `option`, if `key` is unknown to all records.
+void check_key(const RecordList& records, const std::string& option, const std::string& key);
 
 /// By what a best value is chosen on the validation split.
 enum class BestBy { loss, accuracy };

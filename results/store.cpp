@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,6 +155,22 @@ class Reader {
   std::string last_finished_;
 };
 
+/// "; stores in it: runs/a, runs/b", for a folder of stores.
+std::string stores_inside(const fs::path& folder) {
+  constexpr std::size_t most = 5;
+  std::vector<std::string> stores;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+       at.increment(error))
+    if (std::error_code there; fs::exists(at->path() / "store.json", there))
+      stores.push_back(at->path().string());
+  if (stores.empty()) return "";
+  std::sort(stores.begin(), stores.end());
+  const bool more = stores.size() > most;
+  if (more) stores.resize(most);
+  return fmt::format("; stores in it: {}{}", fmt::join(stores, ", "), more ? ", ..." : "");
+}
+
 StoreContents read_with(Reader& reader, const fs::path& path, FileSystem& system) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -172,7 +189,8 @@ StoreContents read_with(Reader& reader, const fs::path& path, FileSystem& system
   }
   switch (read_mark(system, path)) {
     case StoreMark::missing:
-      throw StorePathError(fmt::format("'{}' is not a store: it has no store.json", path.string()));
+      throw StorePathError(
+          fmt::format("'{}' is not a store: it has no store.json{}", path.string(), stores_inside(path)));
     case StoreMark::damaged:
       reader.warn(
           fmt::format("{}: damaged; reading the shards all the same", (path / "store.json").string()));

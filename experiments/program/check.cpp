@@ -9,6 +9,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/study/study.h"
+#include "experiments/study/toml_reader.h"
 #include "kernels/base/names.h"
 #include "models/rules/latex.h"
 #include "models/rules/report.h"
@@ -22,8 +23,28 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first);
 }
 
-/// The first run of a label, which is the only rule of the study where none is named.
-Run run_of(const std::filesystem::path& path, const std::string& label) {
+/// The law of [memories.LABEL] as the file spells it, with its own names; "" where it stands elsewhere.
+std::string spelling_of(const Study& study, const std::string& label) {
+  const TomlNode root = parse_toml(study.text);
+  const TomlEntry* entry = root.find("memories");
+  for (const char* key : {label.c_str(), "law"})
+    if (entry) entry = entry->node.find(key);
+  if (!entry) return "";
+  const bool list = entry->node.kind == TomlNode::Kind::array;
+  std::string text;
+  for (const TomlNode& step : list ? entry->node.items : std::vector<TomlNode>{entry->node})
+    if (const auto* one = std::get_if<std::string>(&step.value)) text += (text.empty() ? "" : "; ") + *one;
+  return text;
+}
+
+/// A rule of a study: its first run, and its law in the file's words where they are known.
+struct StudyRule {
+  Run run;
+  std::string spelling;
+};
+
+/// That of a label, which is the only rule of the study where none is named.
+StudyRule rule_of_study(const std::filesystem::path& path, const std::string& label) {
   const Study study = study_named(path.string());
   std::vector<std::string> rules;
   const Run* found = nullptr;
@@ -42,7 +63,15 @@ Run run_of(const std::filesystem::path& path, const std::string& label) {
       if (!found && (label.empty() || name == label)) found = &run;
     }
   }
-  if (rules.empty()) throw UsageError(fmt::format("check: {} has no memory rule with runs", path.string()));
+  if (rules.empty()) {
+    std::vector<std::string> labels;
+    for (const StudyLabel& one : study.labels) labels.push_back(one.label);
+    throw UsageError(
+        fmt::format("check: {} has no memory with a law (name = \"rule\"); {} {} built in, and "
+                    "'crosstalk describe NAME' explains a memory, 'crosstalk plan {}' a study",
+                    path.string(), join(labels, ", ", " and "), labels.size() == 1 ? "is" : "are",
+                    shell_quote(path.string())));
+  }
   if (!found) {
     const std::string near = nearest_name(label, rules);
     throw UsageError(fmt::format(
@@ -52,7 +81,22 @@ Run run_of(const std::filesystem::path& path, const std::string& label) {
   if (label.empty() && rules.size() > 1)
     throw UsageError(fmt::format("check: {} has the rules {}; name one: crosstalk check {} {}", path.string(),
                                  join(rules, ", ", " and "), shell_quote(path.string()), rules[0]));
-  return *found;
+  std::string spelling = spelling_of(study, label.empty() ? rules[0] : label);
+  return {*found, std::move(spelling)};
+}
+
+/// One word is no law: a file that is not there, or a memory's name.
+void check_is_law(const std::string& given) {
+  if (given.find_first_of("=;([ \t\n") != std::string::npos) return;
+  if (given.find_first_of("./") != std::string::npos)
+    throw UsageError(fmt::format("check: {} is neither a law nor a study file, which ends in .toml", given));
+  std::vector<std::string> names;
+  for (const Memory& memory : all_memories()) names.push_back(memory.name);
+  if (const std::string near = nearest_name(given, names); !near.empty())
+    throw UsageError(
+        fmt::format("check: {} is no law; the memory {} is explained by 'crosstalk describe {}', and a law "
+                    "is text: crosstalk check \"S += v k^T; read S q\"",
+                    given, near, near));
 }
 
 /// The law of a text; what is wrong stands under its step.
@@ -83,10 +127,14 @@ int run_check(const Arguments& arguments, Console& console) {
   const rules::Rule* rule = nullptr;
   std::int64_t state_size = 0;
   if (study) {
-    const Run run = run_of(given, arguments.positional.size() > 1 ? arguments.positional[1] : "");
+    const auto [run, spelling] =
+        rule_of_study(given, arguments.positional.size() > 1 ? arguments.positional[1] : "");
     rule = &rules::rule_of(run.config);
     text = rule->text, state_size = run.state_size;
+    // A grid may have replaced the file's law.
+    if (!spelling.empty() && rules::rule_of(spelling, rules::numbers_of({})).text == text) text = spelling;
   } else {
+    check_is_law(given);
     rule = &rule_of_text(text);
   }
   const auto written = rules::parse_law(rules::steps_of(text), rules::numbers_of({}));
@@ -112,11 +160,11 @@ const Command check_command = {
     "check",
     "what a law of the memory `rule` is, and what runs it",
     "\"LAW\" | STUDY.toml [LABEL]",
-    "LAW is the steps of a law (docs/rules.md) with ; between them. Prints the type of every name, the\n"
-    "law as records keep it (memory.law), and which engine runs each state, or why none does; then the\n"
+    "LAW is the steps of a law (docs/rules.md) with ; between them. It is said what every name is, how the\n"
+    "law is kept (memory.law of a record), and which engine runs each state, or why none does; then the\n"
     "exit code is 2. Operations are additions, products and functions of numbers; projections of the\n"
-    "token are not among them. The law's equations follow, for a paper (LaTeX, package amsmath). Of a\n"
-    "study it shows the law of LABEL, with its canonical names.\n\n"
+    "token are not among them. At the end the law's equations, for a paper (LaTeX, package amsmath).\n"
+    "Of a study, the law of LABEL.\n\n"
     "Examples:\n"
     "  crosstalk check \"beta = sigmoid(token); S += beta (v - S k) k^T; read S q\"\n"
     "  crosstalk check mine.toml\n",

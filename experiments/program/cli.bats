@@ -104,6 +104,7 @@ wait_for_start() { # wait_for_start STORE
   refused "^rate.toml: no such file; did you mean rates.toml\?" "$crosstalk" status rate.toml
   refused "^rate: no such file; did you mean rates.toml\?" "$crosstalk" run rate
   refused "'zzzzzz' does not exist; give a store" "$crosstalk" status zzzzzz
+  refused "'runs' is not a store: it has no store.json; stores in it: runs/rates" "$crosstalk" status runs
   refused "^zzzzzz.toml: no such file; a study is" "$crosstalk" plan zzzzzz.toml
 }
 
@@ -251,6 +252,9 @@ wait_for_start() { # wait_for_start STORE
     "$crosstalk" table final runs/tiny --best lr
   refused '[-][-]metric acc: no record has it; did you mean eval_accuracy' "$crosstalk" table final runs/tiny --metric acc
   refused '[-][-]where lr=1: .*did you mean "train.learning_rate"' "$crosstalk" export runs/tiny --where lr=1
+  refused '[-][-]by d_key: no record has the key "d_key"; did you mean "model.d_key"' \
+    "$crosstalk" table final runs/tiny --by d_key
+  refused '[-][-]facet d_key: no record .*did you mean "model.d_key"' "$crosstalk" plot capacity runs/tiny --facet d_key
   refused '[-][-]best label: it chooses among values of a key' "$crosstalk" table final runs/tiny --best label
 }
 
@@ -668,6 +672,9 @@ TOML
   run -0 "$crosstalk" plot capacity runs.csv --where 'train.learning_rate=1e-3' --out table
   grep -q ^linear table.csv
   refused 'did you mean icml' "$crosstalk" plot capacity runs/tiny --venue imcl
+  refused '[-][-]width 8cm: inches' "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width 8cm
+  refused '[-][-]width nan: inches' "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width nan
+  run -0 "$crosstalk" plot capacity runs/tiny --by train.learning_rate --width 3.25in --out inches
   refused 'below train.stop_loss' "$crosstalk" plot capacity-vs-ddot runs/tiny --by train.learning_rate --threshold 1e-6
   refused '144 of 144 published points have no run here' "$crosstalk" compare runs/tiny
 }
@@ -699,6 +706,15 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   [ "$output" = capacity.tex ]
   grep -q '^.label{tab:tiny}$' capacity.tex
   refused 'letters, digits' "$crosstalk" table capacity runs/tiny --label '}.input{x}'
+  refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.html
+  refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
+  refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
+  [ ! -e runs.parquet ] && [ ! -e capacity.html ]
+  run -0 --separate-stderr "$crosstalk" export runs/tiny --out runs.jsonl
+  [ "$output" = runs.jsonl ]
+  "$crosstalk" export runs/tiny --format jsonl | cmp runs.jsonl -
+  "$crosstalk" export runs/tiny --out plain.json --format csv
+  "$crosstalk" export runs/tiny | cmp plain.json -
   refused 'there is no folder "away"' "$crosstalk" table capacity runs/tiny --out away/capacity.tex
 }
 
@@ -760,6 +776,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   run -0 "$crosstalk" describe Capacity-vs-State
   [[ $output == *"label, d_dot, state_size, n, median, lo, hi, censored, unsolved"* ]]
+  study 's/^train.max_steps .*/model.layers = 2/'
+  refused 'model.layers belongs to the language model' "$crosstalk" plan wrong.toml
+  study 's/^.memories.linear/[memory.linear/'
+  refused 'unknown table memory; did you mean memories' "$crosstalk" plan wrong.toml
   study 's/^task.associations = 4/associatios = 4/'
   refused 'did you mean task.associations' "$crosstalk" plan wrong.toml
   study 's/^train.max_steps .*/train.max_steps = 2e1/'
@@ -783,6 +803,10 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -2 --separate-stderr "$crosstalk" check "$many read S q"
   [[ $stderr == *"nothing can run this law"* ]]
   refused 'put quotes around it' "$crosstalk" check S += "v k^T"
+  run -0 "$crosstalk" check "S += v k^T; read S k"
+  [[ $output == *"nothing in read asks"* ]]
+  run -0 "$crosstalk" check "S += v k^T; read S q"
+  [[ $output != *"nothing in read asks"* ]]
 
   run -0 --separate-stderr "$crosstalk" new law.toml --memory rule
   run -0 "$crosstalk" plan law.toml
@@ -790,14 +814,26 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   run -0 "$crosstalk" check law.toml
   [[ $output == *"memory.c"* && $output == *"numbers a sequence"* ]]
   run -0 "$crosstalk" check law.toml mine
+  # The file's own names: beta is the gate, not what the token gives before the sigmoid.
+  [[ $output == *'\beta_t &= '*'\sigma('* && $output != *'\sigma(\beta_t)'* ]]
   refused 'did you mean mine' "$crosstalk" check law.toml mime
   refused 'gated of law.toml is gated_delta' "$crosstalk" check law.toml gated
-  refused 'has no memory rule' "$crosstalk" check tiny.toml
+  refused 'has no memory with a law [(]name = "rule"[)]; .*describe NAME' "$crosstalk" check tiny.toml
+  refused "delta is no law; the memory delta is explained by 'crosstalk describe delta'" "$crosstalk" check delta
+  refused 'mine.tml is neither a law nor a study file' "$crosstalk" check mine.tml
   "$crosstalk" run law.toml --set train.max_steps=2 --set eval.every=2 --set seeds=1 --set eval.sequences=8 --quiet
   for task in reassign swap mqar words induction; do
     "$crosstalk" new "law_$task.toml" --task $task --memory rule
     run -0 "$crosstalk" check "law_$task.toml"
   done
+  for memory in deltanet gla softmax rwkv4 titans_mlp linear_attention; do
+    for task in recall swap mqar; do
+      "$crosstalk" new "${memory}_$task.toml" --task $task --memory $memory
+      run -0 "$crosstalk" plan "${memory}_$task.toml"
+      [[ $output == *" $memory "* ]]
+    done
+  done
+  refused 'new: --memory DeltaNet: did you mean deltanet' "$crosstalk" new delta.toml --memory DeltaNet
   sed -i 's/v - S k) k^T/v - S k) k/' law.toml
   refused '^law.toml:[0-9]+:[0-9]+: S [+]= beta' "$crosstalk" check law.toml
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -55,8 +56,11 @@ double width_of(const Arguments& arguments, const std::string& venue) {
       if (one.name == venue) return text == "text" ? one.text : one.column;
     throw UsageError(fmt::format("--width {}: of which --venue? Or give inches, such as 3.25", text));
   }
-  const double width = arguments.number("width", 0, 1);
-  if (width > 40) throw UsageError(fmt::format("--width {}: inches, such as 3.25 or 5.5", text));
+  const std::string number = text.ends_with("in") ? text.substr(0, text.size() - 2) : text;
+  double width = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), width);
+  if (error != std::errc() || end != number.data() + number.size() || !(width >= 1 && width <= 40))
+    throw UsageError(fmt::format("--width {}: inches from 1 to 40, such as 3.25 or 5.5", text));
   return width;
 }
 

@@ -12,6 +12,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
+#include "experiments/program/endings.h"
 #include "experiments/program/row_stream.h"
 #include "results/files.h"
 #include "results/store.h"
@@ -21,9 +22,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// --format, or what the name of --out ends in.
+ExportFormat format_of(const Arguments& arguments) {
+  if (arguments.has("format"))
+    return arguments.get("format") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  const fs::path path = arguments.get("out");
+  if (const std::string ending = foreign_ending(path, ".csv .jsonl .ndjson"); !ending.empty())
+    throw UsageError(fmt::format(
+        "--out {}: exports are CSV (.csv) or JSON lines (.jsonl), not {}; name one of these, or say --format",
+        path.string(), ending));
+  const std::string ending = path.extension().string();
+  return ending == ".jsonl" || ending == ".ndjson" ? ExportFormat::jsonl : ExportFormat::csv;
+}
+
 int run_export(const Arguments& arguments, Console& console) {
-  const ExportFormat format =
-      arguments.get("format", "csv") == "csv" ? ExportFormat::csv : ExportFormat::jsonl;
+  const ExportFormat format = format_of(arguments);
   if (arguments.has("curves") && arguments.has("provenance"))
     throw UsageError("export: --curves and --provenance exclude each other; curves have no such columns");
   RowStream rows(arguments.positional, arguments, console);
@@ -70,7 +83,10 @@ int run_export(const Arguments& arguments, Console& console) {
   file.close();
   const fs::path place = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
   if (reason == 0 && plain && FileSystem::real().rename(target.string(), place.string()) != 0) reason = errno;
-  if (reason == 0) return exit_done;
+  if (reason == 0) {
+    if (plain) console.out << path.string() << "\n";  // what a pipe's reader gets is the export alone
+    return exit_done;
+  }
   if (plain) fs::remove(target, error);
   throw StoreError(fmt::format("{}: could not be written whole{}: {}", path.string(),
                                plain ? ", and is as it was" : "", reason_of(reason)));
@@ -103,8 +119,8 @@ const Command export_command = {
     -1,
     "needs a store, for example: crosstalk export runs/quickstart",
     {
-        {"format", "FORMAT", "csv (default) or jsonl", false, {"csv", "jsonl"}},
-        {"out,o", "FILE", "Write there instead of stdout", false, {}},
+        {"format", "FORMAT", "csv or jsonl (default: as FILE ends, else csv)", false, {"csv", "jsonl"}},
+        {"out,o", "FILE", "Write there instead of stdout, and print the path", false, {}},
         {"curves", "", "Learning curves instead: id, step, metric, value", false, {}},
         {"provenance", "", "Add where, when and by what each run was made", false, {}},
         where_option(),

@@ -14,6 +14,7 @@
 #include "experiments/study/study.h"
 #include "kernels/base/names.h"
 #include "kernels/base/options.h"
+#include "models/memory.h"
 #include "results/files.h"
 #include "results/store.h"
 #include "tasks/task.h"
@@ -233,17 +234,46 @@ title = 'DeltaNet')"},
   return all;
 }
 
+/// Whether a memory divides what it reads, where nothing is said.
+bool divides(const std::string& memory) {
+  for (const Part& part : memory_named(memory).parts)
+    for (const OptionSpec& spec : part.options)
+      if (spec.name == "read_norm" && spec.default_value == OptionValue(std::string("attention")))
+        return true;
+  return false;
+}
+
 std::string text_of(const Template& chosen, const std::string& memory) {
   std::string text = chosen.text;
   for (const auto& [mark, part] : chosen.parts) text.replace(text.find(mark), std::string(mark).size(), part);
   if (memory.empty()) return text;
   const std::size_t first = text.find("[memories."), grid = text.find("[[grid]]", first);
   const std::size_t end = text.rfind('\n', grid) + 1;
+  if (memory != "rule") {
+    if (text.find(fmt::format("name  = \"{}\"", memory)) != std::string::npos) return text;  // it is there
+    // Identity's features have both signs, and no sum to divide by.
+    const bool undivided =
+        divides(memory) && text.find("memory.feature_map  = \"identity\"") != std::string::npos;
+    return text.insert(end, fmt::format("[memories.{0}]\nname  = \"{0}\"\n{1}\n", memory,
+                                        undivided ? "read_norm = \"none\"\n" : ""));
+  }
   text = text.substr(0, first) + kRule + text.substr(end);
   const std::string skipped = "# memory = \"linear\"";
   if (const std::size_t at = text.find(skipped); at != std::string::npos)
     text.replace(at, skipped.size(), "# memory = \"gated\"");
   return text;
+}
+
+/// --memory. Throws UsageError for one that nobody knows.
+std::string memory_of(const Arguments& arguments) {
+  const std::string memory = arguments.get("memory");
+  if (memory.empty() || find_memory(memory)) return memory;
+  std::vector<std::string> names;
+  for (const Memory& one : all_memories()) names.push_back(one.name);
+  const std::string near = nearest_name(memory, names);
+  throw UsageError(fmt::format(
+      "new: --memory {}: {}", memory,
+      near.empty() ? "'crosstalk list memories' has no such name" : fmt::format("did you mean {}?", near)));
 }
 
 /// Throws UsageError for a task without one.
@@ -301,7 +331,7 @@ int run_new(const Arguments& arguments, Console& console) {
                                  path.string(), suggested(path)));
   const std::string task = arguments.get("task", "recall");
   const std::string text =
-      fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task), arguments.get("memory")));
+      fmt::format(kHead, path.string(), name_of(path), text_of(template_of(task), memory_of(arguments)));
   parse_study(text, path.string());  // what it writes is right
   File file = open_file(FileSystem::real(), path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file.is_open()) {
@@ -330,20 +360,22 @@ extern const Command new_command;
 const Command new_command = {
     "new",
     "write a commented study to start from",
-    "STUDY.toml [--task TASK] [--memory rule]",
+    "STUDY.toml [--task TASK] [--memory NAME]",
     "Writes a small study with a comment on every part; never over an existing file. --task says of\n"
     "what: recall (the default), reassign, swap, or of single tokens, with a language model around\n"
-    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes. --memory rule:\n"
-    "with a memory whose update law stands in the study, from the delta rule (docs/rules.md).\n\n"
+    "each memory, mqar, words, induction. Each takes a laptop at most about two minutes. --memory NAME\n"
+    "adds a memory ('crosstalk list memories'); --memory rule has, in place of the others, one whose update\n"
+    "law stands in the study, from the delta rule (docs/rules.md).\n\n"
     "Examples:\n"
     "  crosstalk new mine.toml\n"
     "  crosstalk new tokens.toml --task mqar\n"
+    "  crosstalk new gla.toml --task swap --memory gla\n"
     "  crosstalk new law.toml --memory rule\n",
     1,
     1,
     "needs the name of a file, for example: crosstalk new mine.toml",
     {{"task", "TASK", "Task of the study (default recall)", false, {}},
-     {"memory", "NAME", "rule: with a law of your own instead of built-in memories", false, {"rule"}}},
+     {"memory", "NAME", "Memory to add; rule: one with a law of your own instead of the others", false, {}}},
     run_new,
 };
 

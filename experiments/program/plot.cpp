@@ -10,6 +10,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
+#include "experiments/program/endings.h"
 #include "kernels/base/options.h"
 #include "plots/figure.h"
 
@@ -28,9 +29,21 @@ void check_figure(const std::string& name) {
       near.empty() ? "there are " + join(names, ", ", " and ") : fmt::format("did you mean '{}'?", near)));
 }
 
+/// --out names all files of a figure, which have endings of their own.
+void check_out(const Arguments& arguments) {
+  const fs::path out = arguments.get("out");
+  const std::string foreign = foreign_ending(out, ".csv .py .pdf .png");
+  if (foreign.empty()) return;
+  throw UsageError(fmt::format(
+      "--out {}: a figure is {}.pdf, .png, .csv and the script .py, which may be edited to save others; "
+      "leave {} out",
+      out.string(), (out.parent_path() / out.stem()).string(), foreign));
+}
+
 int run_plot(const Arguments& arguments, Console& console) {
   const std::string& figure = arguments.positional.at(0);
   check_figure(figure);
+  check_out(arguments);
   const FigureOptions options = figure_options(arguments, figure);
   const LabelledRecords rows = rows_to_draw(arguments, console);
   std::error_code error;

@@ -10,6 +10,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
+#include "experiments/program/endings.h"
 #include "kernels/base/options.h"
 
 namespace crosstalk::program {
@@ -29,7 +30,14 @@ void check_table(const std::string& name) {
 
 /// --format, or what the name of --out ends in.
 TableFormat format_of(const Arguments& arguments) {
-  const std::string ending = fs::path(arguments.get("out")).extension();
+  const fs::path path = arguments.get("out");
+  if (const std::string foreign = foreign_ending(path, ".tex .csv .md");
+      !arguments.has("format") && !foreign.empty())
+    throw UsageError(
+        fmt::format("--out {}: tables are LaTeX (.tex), Markdown (.md) or CSV (.csv), not {}; name one "
+                    "of these, or say --format",
+                    path.string(), foreign));
+  const std::string ending = path.extension().string();
   const std::string asked = arguments.get("format", ending == ".tex"   ? "latex"
                                                     : ending == ".csv" ? "csv"
                                                                        : "markdown");

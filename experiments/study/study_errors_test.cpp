@@ -78,6 +78,11 @@ TEST(StudyErrors, Memories) {
          "8:1: unknown memory \"mamba\"; there are softmax, linear_attention or delta");
   expect("[memories.x]\nnu = 2\n",
          "7:2: [memories.x] has no name; add name = softmax, linear_attention or delta");
+  expect("[memories.x]\nnam = \"delta\"\n",
+         "8:1: unknown key nam in [memories.x], which has no name; did you mean name = \"delta\"?");
+  expect("[memories.x]\nkind = \"delta\"\n",
+         "8:1: unknown key kind in [memories.x], which has no name; did you mean name = \"delta\"?");
+  expect("[memories.delta]\nbeta_max = 2\n", "7:2: [memories.delta] has no name; add name = \"delta\"");
   expect("[memories.x]\nname = \"delta\"\nbeta_may = 2\n",
          "9:1: unknown key beta_may of memory \"delta\"; did you mean beta_max?");
   expect("[memories.x]\nname = \"softmax\"\nnu = 2\n",
@@ -170,6 +175,12 @@ TEST(StudyErrors, Axes) {
          "8:17: range of train.batch is empty: no steps of 1 lead from 5 to 1");
   expect("[[grid]]\ntrain.batch = { range = [1, 5, 0] }\n",
          "8:17: range of train.batch has step 0; a step moves from the first value to the last");
+  expect("[[grid]]\ntrain.batch = { range = [1, 3, 5] }\n",
+         "8:17: range of train.batch is its first value alone: [first, last, step] with step 5 leads from 1 "
+         "past 3; "
+         "values are listed without range: 1, 3, 5");
+  expect("[[grid]]\ntrain.batch = { range = [3, 4, 2] }\ntrain.bath = 1\n",  // a step that is none too large
+         "9:1: unknown key train.bath; did you mean train.batch?");
   expect("[[grid]]\ntrain.batch = { range = [1] }\n",
          "8:17: range of train.batch wants [first, last] or [first, last, step]");
   expect("[[grid]]\ntrain.batch = { range = [1, \"x\"] }\n",

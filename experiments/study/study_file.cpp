@@ -222,8 +222,7 @@ class Reader {
   void read_memories(const TomlEntry* entry) {
     if (!every_memory_ && (!entry || entry->node.entries.empty())) {
       blame_.fail(entry ? entry->at : file_.at,
-                  fmt::format("no memory to train; add [memories.LABEL] with name = {}",
-                              join_names(schema_.memory_names())));
+                  fmt::format("no memory to train; add [memories.LABEL] with name = {}", memory_choices()));
     }
     if (entry) {
       for (const TomlEntry& item : table(*entry, "[memories.LABEL]").entries) read_memory(item);
@@ -245,6 +244,32 @@ class Reader {
       memory.at = memory.name_at = at;
       file_.memories.push_back(memory);
     }
+  }
+
+  /// All memories, or where they stand if they are too many for a message.
+  std::string memory_choices() const {
+    const std::vector<std::string> names = schema_.memory_names();
+    constexpr std::size_t most = 12;
+    if (names.size() <= most) return join_names(names);
+    return fmt::format("one of {} ('crosstalk list memories')", names.size());
+  }
+
+  /// A memory's table without a name: the entry that was meant to be it, or the label, which may be one.
+  [[noreturn]] void nameless(const TomlEntry& entry) const {
+    for (const TomlEntry& item : entry.node.entries) {
+      const auto* value =
+          item.node.kind == Kind::scalar ? std::get_if<std::string>(&item.node.value) : nullptr;
+      if (!value) continue;
+      const bool slip = !nearest_name(item.key, {"name"}).empty();
+      if (slip || schema_.find_memory(*value))
+        blame_.fail(item.at,
+                    fmt::format("unknown key {} in [memories.{}], which has no name; did you mean name "
+                                "= \"{}\"?",
+                                item.key, entry.key, *value));
+    }
+    const std::string meant = nearest_name(entry.key, schema_.memory_names());
+    blame_.fail(entry.at, fmt::format("[memories.{}] has no name; add name = {}", entry.key,
+                                      meant.empty() ? memory_choices() : '"' + meant + '"'));
   }
 
   void read_memory(const TomlEntry& entry) {
@@ -272,8 +297,7 @@ class Reader {
       memory.name = text(*name);
       memory.name_at = name->at;
     } else {
-      blame_.fail(entry.at, fmt::format("[memories.{}] has no name; add name = {}", entry.key,
-                                        join_names(schema_.memory_names())));
+      nameless(entry);
     }
     const SchemaMemory* kind = schema_.find_memory(memory.name);
     if (!kind && memory.name == "base_conv")
@@ -281,9 +305,9 @@ class Reader {
                   "base_conv is no memory but a layer beside one; write model.stack = \"base_conv memory\" "
                   "in [base], and name a memory here");
     if (!kind) {
-      blame_.fail(memory.name_at, fmt::format("unknown memory \"{}\"; {}", memory.name,
-                                              near_or(memory.name, schema_.memory_names(),
-                                                      "there are " + join_names(schema_.memory_names()))));
+      blame_.fail(memory.name_at,
+                  fmt::format("unknown memory \"{}\"; {}", memory.name,
+                              near_or(memory.name, schema_.memory_names(), "there are " + memory_choices())));
     }
     if (const TomlEntry* title = entry.node.find("title")) memory.title = text(*title);
     for (const Flat& flat : flatten(entry.node, {"name", "title"})) {

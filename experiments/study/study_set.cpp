@@ -56,7 +56,8 @@ class Setter {
       fail("wants KEY=VALUE, such as train.batch=64 or seeds=1,2,3");
     if (key == "seed")
       fail("unknown key seed; did you mean seeds? (data_seed and init_seed may be set alone)");
-    if (key == "memory.name") fail("memories are chosen by their label: --set memory=LABEL[,LABEL]");
+    if (key == "memory.name" || key == "label" || key == "memories")
+      fail("memories are chosen by their label: --set memory=LABEL[,LABEL]");
     if (key != "seeds" && key != "memory" && !schema_.knows(key)) fail(schema_.unknown_key(key));
     AxisValues values = parse(key, set.substr(equals + 1));
     values.key = key;

@@ -128,6 +128,7 @@ TEST(StudySet, ErrorsNameTheSet) {
   expect("train.batch=[1,2]", "[1,2] is no value; write a number, true, false, a word or a \"string\"");
   expect("train.learning_rate=nan", "nan and inf are no values that a study can use");
   expect("memory=lineer", "unknown memory lineer; did you mean linear?");
+  expect("label=delta", "memories are chosen by their label: --set memory=LABEL[,LABEL]");
   expect("memory.name=delta", "memories are chosen by their label: --set memory=LABEL[,LABEL]");
   expect("seed=1", "unknown key seed; did you mean seeds? (data_seed and init_seed may be set alone)");
   expect("seeds=one", "seeds wants integers from 0, got \"one\"");

@@ -47,6 +47,18 @@ std::string continued(const std::string& word, const std::vector<std::string>& n
   return only;
 }
 
+/// The one dotted name of which `word` is the last part: model.d_key for dkey; "" for several.
+std::string ending_in(const std::string& word, const std::vector<std::string>& names) {
+  std::string only;
+  for (const std::string& name : names) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string::npos || folded(name.substr(dot + 1)) != word || name == only) continue;
+    if (!only.empty()) return "";
+    only = name;
+  }
+  return only;
+}
+
 }  // namespace
 
 const std::vector<Synonym>& synonyms() {
@@ -159,7 +171,11 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   if (word.empty()) return "";
   for (const std::string& candidate : names)
     if (folded(candidate) == word) return candidate;
+  if (word.ends_with('y'))  // memory: memories
+    for (const std::string& candidate : names)
+      if (folded(candidate) == word.substr(0, word.size() - 1) + "ies") return candidate;
   if (const std::string meant = synonym_of(name, names); !meant.empty()) return meant;
+  if (const std::string whole = ending_in(word, names); !whole.empty()) return whole;
   if (const std::string whole = continued(word, names); !whole.empty()) return whole;
   std::string best;
   std::size_t least = word.size() < 3 ? 1 : 2 + (word.size() - 1) / 4;  // fewer changes are near enough

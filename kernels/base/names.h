@@ -11,8 +11,8 @@
 namespace crosstalk {
 
 /// The name in `names` that somebody meant who wrote `name`, or "" if none is near. In this order: the same
-/// but for case, - and _; what others call it (synonyms()); the only one that begins with it; the nearest by
-/// letters left out, added, changed or swapped, at most one in four.
+/// but for case, - and _, or its plural; what others call it (synonyms()); the only one whose last dotted part it is; the only one
+/// that begins with it; the nearest by letters left out, added, changed or swapped, at most one in four.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 /// Of these the second step alone: train.learning_rate for lr.

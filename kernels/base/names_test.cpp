@@ -45,6 +45,13 @@ TEST(Names, SynonymsCountBeforeNearness) {
 TEST(Names, TheOnlyOneThatBeginsSo) {
   EXPECT_EQ(nearest_name("assoc", {"associations", "queries"}), "associations");
   EXPECT_EQ(nearest_name("del", {"delta", "deltanet"}), "");
+  EXPECT_EQ(nearest_name("memory", {"tasks", "memories"}), "memories");
+}
+
+TEST(Names, TheOnlyOneThatEndsSo) {
+  EXPECT_EQ(nearest_name("d_key", {"model.d_key", "model.d_value"}), "model.d_key");
+  EXPECT_EQ(nearest_name("dkey", {"model.d_key", "model.d_value"}), "model.d_key");
+  EXPECT_EQ(nearest_name("name", {"model.name", "task.name"}), "");
 }
 
 TEST(Names, SynonymsAreFoldedAndStandOnceUnderAName) {

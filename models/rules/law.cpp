@@ -313,6 +313,11 @@ class Reader {
       std::string list;
       for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.insert(name);
       all.insert(function_names().begin(), function_names().end());
+      if (tree.name == definition_)
+        fail(tree.column,
+             fmt::format("{0} has no value before its own step; what is kept from token to token is "
+                         "declared first, a matrix as state {0}[V, K]",
+                         tree.name));
       const std::string near = closest(tree.name, all);
       fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
                                     near.empty() ? "so far there are " + list +

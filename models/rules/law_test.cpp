@@ -152,6 +152,10 @@ TEST(RuleLaw, SaysWhereAndWhatWouldBeRight) {
       {{"S += zebra v k^T", "read S q"},
        "1:6: unknown name zebra; so far there are S, k, q, v, and what is learned is token(...) or "
        "parameter(...)"},
+      {{"M = 0.5 M + v k^T", "S += M", "read S q"},
+       "1:9: M has no value before its own step; what is kept from token to token is declared first, a "
+       "matrix as "
+       "state M[V, K]"},
       {{"S += exp(x = 1) v k^T", "read S q"}, "1:6: exp takes no named arguments"},
       {{"S += rms() k^T", "read S q"}, "1:6: rms takes 1 to 2 arguments, and here are 0"},
       {{"S += exp(v, k) k^T", "read S q"}, "1:6: exp takes 1 argument, and here are 2"},

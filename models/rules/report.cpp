@@ -65,7 +65,10 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
   for (const Learned& one : written.learned)
     out.names.push_back({one.name, shape_text(one.shape), "learned, " + learned_text(one)});
   for (const auto& [name, value] : written.values) {
-    if (!value->is_leaf()) out.names.push_back({name, shape_text(value->shape), "value"});
+    const bool learned = std::any_of(written.learned.begin(), written.learned.end(),
+                                     [&, &of = name](const Learned& one) { return one.name == of; });
+    if (!value->is_leaf())
+      out.names.push_back({name, shape_text(value->shape), learned ? "value, of what is learned" : "value"});
   }
   for (const LawState& one : written.states)
     out.names.push_back(
@@ -97,6 +100,12 @@ LawReport report(const Law& written, const Law& law, const Plan& plan) {
     out.engines.push_back({"read", fmt::format("asks {}{}", fmt::join(asked, ", "),
                                                law.before ? ", before the token is written" : "")});
   }
+  const auto asks = [](Value n) {
+    return n->kind == Kind::asking || (n->kind == Kind::given && n->name == "q");
+  };
+  if (!holds(law.read, asks))
+    out.engines.push_back(
+        {"", "nothing in read asks (no q, no asking): beside the sequence every query reads the same"});
   const std::vector<Value> nodes = order(law.roots());
   std::vector<Value> without, with;
   for (Value node : nodes) {

@@ -24,7 +24,7 @@ TEST(LawReport, NamesEveryTypeAndWhatRuns) {
                              {"v", "a vector over V", "given, of the token"},
                              {"q", "a vector over K", "given, of what asks"},
                              {"beta", "a number", "learned, token"},
-                             {"beta", "a number", "value"},
+                             {"beta", "a number", "value, of what is learned"},
                              {"error", "a vector over V", "value"},
                              {"z", "a vector over K", "state, starts at 0"},
                              {"S", "a V x K matrix", "state, starts at 0"}}));

@@ -206,7 +206,10 @@ TEST_P(MemoryApply, GoesOnFromACarriedState) {
     const ApplyResult want = apply<double>(all, form, data);
     if (want.count("state_m") != 0) GTEST_SKIP() << "its state is not all in S";
     for (int h = 1; h < whole.T; h += 2) {
-      SCOPED_TRACE(fmt::format("{} {} split at {}", GetParam(), form, h));
+      SCOPED_TRACE(
+          fmt::format("{} {} split at {}; all that one token leaves to the next, a count of tokens too, is a "
+                      "state: in .states, from m.start(NAME), handed over by m.end(NAME, last_token(x))",
+                      GetParam(), form, h));
       Vector o;
       ApplyResult part;
       for (const bool second : {false, true}) {
