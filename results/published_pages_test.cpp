@@ -102,7 +102,7 @@ TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
     EXPECT_EQ(said, fmt::format("{}", rows)) << entry.path();
     ++files;
   }
-  EXPECT_EQ(files, 5);
+  EXPECT_EQ(files, 8);
 }
 
 /// Of the table that begins with `head`, the rows in which every one of `words` stands.
