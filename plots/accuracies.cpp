@@ -60,7 +60,7 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
   std::vector<std::string> metrics = {metric}, own = {x};
   if (metric == "test_accuracy") metrics.emplace_back("eval_accuracy");
   if (x == kStateBytes)
-    own.insert(own.end(), {"model.width", "model.d_key", "model.out_norm", "model.out_gate"});
+    own.insert(own.end(), {"model.width", "model.d_key", "model.out_norm", "model.out_gate", "train.epochs"});
   add_published_points(drawing, lines, input, metrics, own, place);
 }
 

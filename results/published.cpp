@@ -161,7 +161,8 @@ std::vector<std::string> differences(const Record& record, const PublishedPoint&
 }
 
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
-                                         const std::map<std::string, Record>& records, bool any_load) {
+                                         const std::map<std::string, Record>& records, bool any_load,
+                                         std::size_t of) {
   std::map<std::string, int> reasons;
   for (const PublishedPoint& point : points) {
     std::vector<std::string> closest;
@@ -188,7 +189,9 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
   }
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::string> lines;
-  if (all > 0) lines.push_back(fmt::format("{} of {} published points have no run here", all, points.size()));
+  if (all > 0)
+    lines.push_back(
+        fmt::format("{} of {} published points have no run here", all, std::max(of, points.size())));
   constexpr std::size_t most = 6;
   for (std::size_t i = 0; i < std::min(sorted.size(), most); ++i)
     lines.push_back(fmt::format("  {}: {}", -sorted[i].first, sorted[i].second));

@@ -51,8 +51,10 @@ std::vector<PublishedPoint> default_published();
 std::vector<std::string> differences(const Record& record, const PublishedPoint& point,
                                      bool any_load = false);
 
-/// How many points have no run here, and why: one line a reason, the most frequent first.
+/// How many points (of so many, if these are what is left of them) have no run here, and why: one line a reason, the most
+/// frequent first.
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
-                                         const std::map<std::string, Record>& records, bool any_load = false);
+                                         const std::map<std::string, Record>& records, bool any_load = false,
+                                         std::size_t of = 0);
 
 }  // namespace crosstalk

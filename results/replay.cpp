@@ -257,6 +257,7 @@ std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
     row.metric = metric_of(point);
     if (row.metric.empty()) continue;
     row.published = point;
+    row.number = static_cast<std::size_t>(&point - points.data());
     row.is_loss = row.metric == "eval_loss";
     row.value = row.is_loss ? point.loss : point.metrics.at(row.metric);
     std::set<std::string> deviations;

@@ -58,6 +58,7 @@ struct ReplayOptions {
 /// Our runs of one published point.
 struct Comparison {
   PublishedPoint published;
+  std::size_t number = 0;                      ///< of the point in its file
   std::string metric;                          ///< eval_loss, or the column of the published file
   double value = 0;                            ///< the published one
   bool is_loss = false;                        ///< smaller is better

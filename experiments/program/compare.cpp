@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "experiments/common/exit_codes.h"
@@ -77,7 +78,12 @@ int run_compare(const Arguments& arguments, Console& console) {
   } catch (const std::invalid_argument& error) {
     throw UsageError(error.what());
   }
-  const std::vector<std::string> alone = without_partner(points, records);
+  std::set<std::size_t> met;
+  for (const Comparison& row : rows) met.insert(row.number);
+  std::vector<PublishedPoint> left;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (met.count(i) == 0) left.push_back(points[i]);
+  const std::vector<std::string> alone = without_partner(left, records, false, points.size());
   if (rows.empty()) {
     std::string text =
         "compare: no run of these is one of the published runs (all that is known of them must agree; "
