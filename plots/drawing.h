@@ -21,6 +21,7 @@ namespace crosstalk {
 
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr const char* kLoad = "task.associations";
 
 /// One line of the CSV; NaN is an empty field, infinity is "inf" (diverged, or no end).
 struct FigureRow {
@@ -156,9 +157,6 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
 /// No row is left out in silence. Throws std::invalid_argument for rows of somebody's own table (whose ids are no run's)
 /// that lack what the drawing needs, naming the column; notes which of our runs do.
 void check_left_out(const Drawing& drawing, const RecordList& records, std::ostream& notes);
-
-/// A figure's kind with what stands on its axes, what is drawn, and what is in its CSV.
-FigureKind with_details(FigureKind kind);
 
 /// "they have task.name = swap": what the records are, for messages about what a figure lacks.
 std::string what_they_are(const RecordList& records);

@@ -5,7 +5,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mamba3_test {
 namespace {
 
 // Pairs of channels as complex numbers.
@@ -86,4 +86,4 @@ TEST(Mamba3Oracle, AverageWritesSplitATokenOverTwo) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mamba3_test

@@ -6,7 +6,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mom_test {
 namespace {
 
 std::vector<std::size_t> picked(const Vector& router, int selected) {
@@ -69,4 +69,4 @@ TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mom_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::path_test {
 namespace {
 
 // x - beta w (w.x)
@@ -68,4 +68,4 @@ TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::path_test
