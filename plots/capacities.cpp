@@ -16,7 +16,6 @@
 namespace crosstalk {
 namespace {
 
-
 /// More parameters than anything has.
 constexpr double kLargestSize = 1e18;
 
