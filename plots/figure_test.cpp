@@ -589,7 +589,7 @@ TEST_F(FigureTest, PublishedLengthsStandAtTheirMultiple) {
 
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {
   EXPECT_THAT(refusal("capcity", two_memories()), HasSubstr("did you mean \"capacity\"?"));
-  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, accuracy, curves"));
+  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: accuracy, capacity, capacity-vs-ddot, "));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "figure.csv"));
 }
 
