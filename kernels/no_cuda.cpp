@@ -72,6 +72,8 @@ template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
 }  // namespace device
 
+std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram&, bool, bool) { none(); }
+
 #define CROSSTALK_NO_CUDA_STEP(Step)              \
   template <class Real>                           \
   void run_cuda(const Exec&, const Step<Real>&) { \
