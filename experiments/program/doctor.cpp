@@ -17,8 +17,8 @@
 #include "experiments/common/version.h"
 #include "experiments/program/gpu_report.h"
 #include "kernels/base/cuda_runtime.h"
-#include "kernels/base/nvrtc.h"
 #include "kernels/base/error.h"
+#include "kernels/base/nvrtc.h"
 #include "kernels/base/parallel.h"
 #include "plots/figure.h"
 
@@ -212,7 +212,8 @@ void look_at_nvrtc(Findings& findings) {
   if (library.found) {
     ok(findings, "nvrtc", fmt::format("{}, {}", library.path, library.version));
   } else {
-    note(findings, "nvrtc", "not found", "needed only for memory.form = \"compiled\" of laws: " + library.missing);
+    note(findings, "nvrtc", "not found",
+         "needed only for memory.form = \"compiled\" of laws: " + library.missing);
   }
 }
 
