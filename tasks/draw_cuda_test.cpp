@@ -102,6 +102,22 @@ TEST_F(DrawCuda, SameIntegersAsOnTheCpu) {
       {"selective_copy", {{"places", std::string("uniform")}, {"examples", whole(20)}}},
       {"arithmetic", {{"form", std::string("flat")}, {"query_at", std::string("every")}}},
       {"arithmetic", {{"form", std::string("brackets")}, {"eval_longest", whole(256)}}},
+      {"context_recall", {{"query_by", std::string("pair")}, {"power", 1.0}}},
+      {"context_recall",
+       {{"layout", std::string("triples")}, {"values", std::string("any")}, {"pairs", whole(8)}}},
+      {"context_recall", {{"keys", std::string("unique")}, {"examples", whole(20)}}},
+      {"palindrome", {{"order", std::string("odds_first")}, {"length", whole(30)}}},
+      {"stacks", {{"pop", 0.7}, {"stacks", whole(5)}, {"length", whole(2048)}}},
+      {"k_hop", {{"query_at", std::string("end")}, {"letters", whole(26)}}},
+      {"depo",
+       {{"nodes", whole(75)},
+        {"hops", whole(16)},
+        {"shortest_word", whole(5)},
+        {"longest_word", whole(7)},
+        {"alphabet", whole(3)}}},
+      {"reachability", {{"names", std::string("random")}, {"vocabulary", whole(500)}}},
+      {"words", {{"transition", whole(4)}, {"start", true}}},
+      {"words", {{"held_out_pairs", whole(28)}, {"query_at", std::string("end")}}},
       {"tokens", {{"order", std::string("file")}}}};
   for (const TaskKind& kind : task_kinds()) tasks.push_back({kind.name, {}});
   for (const auto& [name, settings] : tasks) {

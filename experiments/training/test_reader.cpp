@@ -39,6 +39,22 @@ std::vector<int> replicas_of(const std::vector<TestedRun>& runs) {
   return active;
 }
 
+/// The trained memory against answers that would be right in another context, where the task has contexts.
+template <class Real>
+void read_confused(const Options& config, const Task& task, Replicas<Real>& replicas,
+                   const std::vector<TestedRun>& runs) {
+  const auto confused = task.confused();
+  if (!confused) return;
+  Exam<Real> exam(config, *confused, Split::test, replicas);
+  const auto results = exam.read(replicas_of(runs));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto& metrics = runs[i].record->metrics;
+    const double other = exam.summary(results[i]).accuracy;
+    metrics["test_accuracy_other_context"] = other;
+    metrics["context_gap"] = metrics.at("test_accuracy") - other;
+  }
+}
+
 /// The trained memory read at other lengths, and by the number of operations before a read.
 template <class Real>
 void read_lengths(const Options& config, const Task& task, Replicas<Real>& replicas,
@@ -123,12 +139,14 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
       add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));
     }
   }
+  read_confused(config, task, replicas, runs);
   read_lengths(config, task, replicas, runs);
 }
 
 template <class Real>
 void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
   { const Exam<Real> exam(config, task, Split::test, replicas); }
+  if (const auto confused = task.confused()) const Exam<Real> exam(config, *confused, Split::test, replicas);
   for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
     const Exam<Real> exam(config, *lengthened, Split::test, replicas);
