@@ -28,6 +28,7 @@ ContextRecallSpec spec_of(const Options& options) {
   spec.by_zone = options.get_string("task.query_by") == "zone";
   spec.shared = options.get_string("task.keys") == "shared";
   spec.distinct = options.get_string("task.values") == "distinct";
+  spec.random_filler = options.get_string("task.filler") == "random";
   spec.power = options.get_double("task.power");
   spec.examples = static_cast<std::uint64_t>(options.get_int("task.examples"));
   return spec;
@@ -136,9 +137,13 @@ class ContextRecall final : public TokenTask {
         if (context == shown.context) own += 1, own_right += right;
       }
     const auto is = [&](std::int32_t value) { return value == target ? 1.0 : 0.0; };
-    return {{"random_in_context", all_right / all}, {"any_context", key_right / of_key},
-            {"own_context", own_right / own},       {"last_context", is(shown.latest.at(key))},
-            {"first", is(sequence.tokens[2])},      {"most_recent", is(sequence.tokens[eval_.shown() - 1])}};
+    return {
+        {"random_in_context", all_right / all},
+        {"any_context", key_right / of_key},
+        {"own_context", own_right / own},
+        {"last_context", is(shown.latest.at(key))},
+        {"first", is(sequence.tokens[2])},
+        {"most_recent", is(sequence.tokens[(sequence.shape.T == spec_.length ? spec_ : eval_).shown() - 1])}};
   }
 
  private:
@@ -150,10 +155,10 @@ class ContextRecall final : public TokenTask {
   };
   Shown replay(const SequenceView& sequence, int position) const {
     Shown shown;
+    const ContextRecallSpec& spec = sequence.shape.T == spec_.length ? spec_ : eval_;
     std::int32_t key = -1;
-    for (int t = 0; t < position; ++t) {
+    for (int t = 0; t < std::min(position, spec.shown()); ++t) {
       const std::int32_t token = sequence.tokens[t];
-      if (token == 0) continue;
       if (token < spec_.first_key()) {
         shown.context = token;
       } else if (token < spec_.first_value()) {
@@ -162,6 +167,11 @@ class ContextRecall final : public TokenTask {
         shown.values[shown.context][key] = shown.latest[key] = token;
       }
     }
+    // What is asked follows a context, or stands in its zone; other tokens there say nothing.
+    const int asked = position - 1 - spec.shown();
+    if (asked >= 0)
+      shown.context =
+          sequence.tokens[spec.by_zone ? spec.shown() + asked / spec.zone() * spec.zone() : position - 2];
     return shown;
   }
 
@@ -206,12 +216,16 @@ TaskKind context_recall_kind() {
       "the ids behind the blank are ours); \"pair\" names the context before every key, as joint recall "
       "(arXiv "
       "2507.00449: a state of |U| values errs on at least 1 - |U| / |V|^n of n = contexts x pairs records). "
-      "Slots are "
-      "drawn by the law of mqar, and the answer, due at the key, is not in the input there. "
-      "Ids: 0 blank, contexts, keys, values. test_accuracy_other_context is how often the answer is the "
-      "key's value "
-      "in another context, and context_gap = test_accuracy minus that: 0 for a model that is blind to "
-      "contexts. "
+      "With layout = "
+      "\"triples\" and query_by = \"pair\" it is Zoology's compositional MQAR (grids of contexts = pairs = "
+      "sqrt(D), thirds of "
+      "the ids for each part of a key and for values, filler = \"random\"; its fillers come from a generator "
+      "that its seed does not "
+      "set). Slots are drawn by the law of mqar, and the answer, due at the key, is not in the input there. "
+      "Ids: 0 "
+      "blank, contexts, keys, values. test_accuracy_other_context is how often the answer is the key's value "
+      "in another "
+      "context, and context_gap = test_accuracy minus that: 0 for a model that is blind to contexts. "
       "baseline_any_context_accuracy is what such a model scores, baseline_own_context_accuracy one that is "
       "blind to "
       "keys, baseline_last_context_accuracy one that overwrites.",
@@ -237,6 +251,12 @@ TaskKind context_recall_kind() {
         {},
         {"distinct", "any"}},
        {"power", 0.01, "of the law of gaps: slot i has weight i^(power - 1); 1 is uniform", 0, 16, {}, true},
+       {"filler",
+        std::string("zero"),
+        "tokens between what is asked: blank, or any id",
+        {},
+        {},
+        {"zero", "random"}},
        {"examples", std::int64_t{0}, "sequences of an epoch of training, the same in each; 0 means no end", 0,
         1099511627776.0}},
       resolve,

@@ -5,8 +5,8 @@
 // triples:  c k v         for every key of every context, in one random order
 //
 // Then what is asked. zone: every context, in random order, has an equal part of the rest: c, then slots of two tokens, P
-// different ones of which begin with a key. pair: slots of three tokens, some of which begin with c k. All else is blank. Slots
-// are drawn as in mqar: one after the other without replacement, slot i with weight i^(power - 1); those drawn first go to the
+// different ones of which begin with a key. pair: slots of three tokens, some of which begin with c k. All else is blank, or any
+// id. Slots are drawn as in mqar: one after the other without replacement, slot i with weight i^(power - 1); those drawn first go to the
 // keys shown first.
 //
 // The value of the key in this context is due at the key; `confused` has the value of the same key in another context instead,
@@ -24,9 +24,10 @@ struct ContextRecallSpec {
   std::int32_t length = 0;                                   ///< T
   bool triples = false;
   bool by_zone = true;
-  bool shared = true;     ///< all contexts have the same keys; else no two have one in common
-  bool distinct = true;   ///< no value comes twice
-  bool confused = false;  ///< targets are those of another context
+  bool shared = true;          ///< all contexts have the same keys; else no two have one in common
+  bool distinct = true;        ///< no value comes twice
+  bool confused = false;       ///< targets are those of another context
+  bool random_filler = false;  ///< what is blank otherwise is any id
   double power = 0.01;
   std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
 
@@ -163,6 +164,8 @@ CT_HD inline void context_recall_sequence(const ContextRecallSpec& spec, std::ui
     t = T;
   }
   while (t < T) put(0);
+  for (t = shown; spec.random_filler && t < T; ++t)
+    if (out.tokens[t] == 0) out.tokens[t] = draw_below(random, spec.vocabulary());
 
   put_labels(out, labels, T);
   if (out.role)

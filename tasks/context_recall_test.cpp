@@ -159,6 +159,36 @@ TEST(ContextRecall, TriplesAndPairsNameTheContextOfEveryRecord) {
   EXPECT_LT(uniformity_score(slot), 4);  // without replacement: less than chance would
 }
 
+// compositional_mqar of Zoology: two ids are one key, from a full grid; between queries stands any id.
+TEST(ContextRecall, ACompositionalKeyIsTwoTokens) {
+  Settings grid = triples;
+  grid["contexts"] = grid["pairs"] = whole(2);
+  grid["values"] = std::string("distinct");
+  grid["filler"] = std::string("random");
+  const auto task = make_task("context_recall", grid);
+  SequenceBuffer buffer(*task, Split::train);
+  std::vector<int> filler(33);
+  for (std::uint64_t n = 0; n < 500; ++n) {
+    const SequenceView s = buffer.draw(3, n);
+    std::set<int> first, second, values, due;
+    for (int i = 0; i < 4; ++i)
+      first.insert(s.tokens[3 * i]), second.insert(s.tokens[3 * i + 1]), values.insert(s.tokens[3 * i + 2]);
+    ASSERT_EQ(first.size(), 2u);
+    ASSERT_EQ(second.size(), 2u);
+    ASSERT_EQ(values.size(), 4u);
+    std::vector<char> asked(90);
+    for (int q = 0; q < 4; ++q) {
+      due.insert(s.target[q]);
+      const auto at = static_cast<std::size_t>(s.query_position[q] - 1);
+      asked[at] = asked[at - 1] = 1;
+    }
+    ASSERT_EQ(due, values);
+    for (int t = 12; t < 90; ++t)
+      if (asked[static_cast<std::size_t>(t)] == 0) ++filler.at(static_cast<std::size_t>(s.tokens[t]));
+  }
+  EXPECT_LT(std::abs(uniformity_score(filler)), 4);
+}
+
 TEST(ContextRecall, ConfusedTargetsAreThoseOfTheNextContext) {
   for (const Settings& settings : {blocks, joint, triples}) {
     const auto task = make_task("context_recall", settings);

@@ -254,6 +254,8 @@ const std::vector<Topic>& columns() {
        ""},
       {"test_accuracy", "share of right answers on the test split", ""},
       {"test_exact", "share of test sequences with every answer right (tasks of single tokens)", ""},
+      {"test_scaled_accuracy",
+       "test_accuracy above chance: (accuracy - chance) / (1 - chance), tasks of single tokens", ""},
       {"scaled_accuracy_last_quarter",
        "accuracy on the last quarter of a test sequence, above chance: (accuracy - chance) / (1 - chance)",
        ""},

@@ -110,10 +110,12 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
                     const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
                     const std::vector<QueryFacts>& facts) {
   record.metrics["test_exact"] = test.exact;
+  const double chance = chance_of(record);
+  record.metrics["test_scaled_accuracy"] = (test.accuracy - chance) / (1 - chance);
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;
   const double scaled =
-      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record));
+      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
   if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
 }
 

@@ -252,12 +252,6 @@ void check_probe(const Options& options) {
     throw OptionError(
         "train.max_steps",
         fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
-  const std::string& task = options.get_string("task.name");
-  if (find_task(task)->make(options)->vocabulary().second_key)
-    throw OptionError("task.name",
-                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
-                                  "cannot show; use recall or reassign",
-                                  task));
 }
 
 /// Compression is read off the last token, and without a decoder every answer stands at the token that is asked.

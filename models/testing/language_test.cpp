@@ -224,7 +224,7 @@ TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
       "softmax", {{"model.decoder", std::string("last")}, {"model.norm", std::string("rms")}});
   ModelRun<double> run(options, language_shape(T, 2, 0, 1), 1, false);
   Parameters p = run.random_parameters(3);
-  for (double& w : p.at("layers.0.output")) w = 0;
+  for (double& w : p.at("layers.0.output.weight")) w = 0;
   run.set_parameters(0, p);
   const int tokens[T] = {4, 1, 0, 6, 2}, places[2] = {1, 4}, targets[2] = {3, 5};
   HandBatch batch(1, {T, 1, 2});
@@ -260,7 +260,7 @@ TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
     for (const std::string layer : {"1", "2"}) {
       const Row in = normed(x, "decoder.norm" + layer + ".gain");
       for (int i = 0; i < D; ++i) {
-        const double a = product("decoder.layer" + layer, in, i) +
+        const double a = product("decoder.layer" + layer + ".weight", in, i) +
                          p.at("decoder.layer" + layer + ".bias")[static_cast<std::size_t>(i)];
         x[static_cast<std::size_t>(i)] = 0.5 * a * (1 + std::erf(a / std::sqrt(2.0)));
       }
