@@ -75,6 +75,7 @@ TEST_F(TableTest, MadIsSixTasksAndTheirMean) {
                         "| 0.52 [0.51, 0.53] | 0.62 [0.61, 0.63] | 0.362 [0.352, 0.372] |\n"));
   const std::string some = table("mad", mad_runs(false), TableFormat::markdown);
   EXPECT_THAT(some, HasSubstr("| Memory | Compress | Fuzzy | Recall | Noisy | Copy |\n"));  // and no mean
+  options_.metric = "eval_loss";
   RecordMap other;
   add_recall(other, "a", 1, 4, 4, 0.1);
   try {

@@ -81,7 +81,7 @@ TaskKind compression_kind() {
       "vocabulary - 1. "
       "Every token is due at its own place, of a model with model.decoder = \"last\", whose answers are made "
       "of what "
-      "the last token holds and the place asked; no other model is let near it. The task compression of MAD "
+      "the last token holds and the place asked; others are refused. The task compression of MAD "
       "(Poli et "
       "al. 2024, arXiv 2403.17844; mad-lab): vocabulary 16 (32, 64, 128), length 32 (64, 128, 256), examples "
       "= 12800 "
