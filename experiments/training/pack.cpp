@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -240,6 +241,12 @@ class Pack {
     Record record = record_of(study_, one, status);
     if (!baselines_) baselines_ = task_->baselines();
     record.metrics.insert(baselines_->begin(), baselines_->end());
+    // Losses of baselines are those of one-hot values; codes are scored by cross-entropy.
+    if (config_.has("model.value_codes") && config_.get_int("model.value_codes") > 0) {
+      for (const char* name : {"constant_loss", "sum_rule_floor", "sum_rule_floor_exact"})
+        record.metrics.erase(name);
+      record.metrics["chance_loss"] = std::log(static_cast<double>(task_->vocabulary().values));
+    }
     record.metrics["parameters"] = static_cast<double>(replicas_.model().trainable());
     if (const auto bound = rank_bound(record, memory_facts())) record.metrics["rank_bound"] = *bound;
     if (!stages_.empty()) {
