@@ -78,7 +78,24 @@ def options_table(options):
     return "\n".join(rows) + "\n"
 
 
-def memory_page(memory):
+def comparison(source):
+    """Head and legend of the table of results/published that compares all memories, and the row of each memory in it."""
+    lines = (source / "results/published/all_memories_table.md").read_text().splitlines()
+    rows = {match[1]: line for line in lines if (match := re.match(r"\| `(\w+)` \|", line))}
+    return "\n".join(lines[:2]), rows, " ".join(line for line in lines[2:] if line and not line.startswith("|"))
+
+
+def results_of(name, compared):
+    head, rows, legend = compared
+    text = "\n## Results\n\n"
+    if name not in rows:
+        return text + ("This memory is not in the [published comparison of all memories](../results/published/README.md#every-memory);\n"
+                       f"`crosstalk run experiments/all_memories.toml --set memory={name}` trains it there.\n")
+    return text + (f"Its row of the [comparison of all memories](../results/published/README.md#every-memory), which defines the columns:\n\n"
+                   f"{head}\n{rows[name]}\n\n{legend}\n")
+
+
+def memory_page(memory, compared):
     text = f"# {memory['name']}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
     text += f"- What a token does: {memory['does']}.\n- Family: {memory['family']}.\n"
     text += f"- Source: {memory['source']}.\n\n## Equation\n\n{mathml(memory['equation'])}\n\n"
@@ -112,6 +129,7 @@ def memory_page(memory):
         text += "None; a language model has the memory with the parts that the study sets.\n"
     name = memory["name"]
     own = "law = [\"S += v k^T\", \"read S q\"]\n" if name == "rule" else ""
+    text += results_of(name, compared)
     return text + f"\n## In a study\n\n```toml\n[memories.mine]\nname = \"{name}\"\n{own}```\n"
 
 
@@ -180,12 +198,15 @@ def make_pages(source, crosstalk, pages):
     copy_pages(source, pages)
     for folder in ("memories", "tasks"):
         (pages / folder).mkdir()
-    families = {}
+    families, compared = {}, comparison(source)
     for one in told(crosstalk, "list", "memories"):
         memory = told(crosstalk, "describe", one["name"])
         families.setdefault(memory["family"], []).append(memory)
-        (pages / f"memories/{memory['name']}.md").write_text(memory_page(memory))
-    index = "# Memories\n\nOne page for each, with equation, source, options and published layer. [How they compare](../docs/memories.md).\n"
+        (pages / f"memories/{memory['name']}.md").write_text(memory_page(memory, compared))
+    unknown = set(compared[1]) - {memory["name"] for family in families.values() for memory in family}
+    if unknown or not compared[1]:
+        sys.exit(f"results/published/all_memories_table.md compares memories that are not there: {sorted(unknown) or 'none'}")
+    index = "# Memories\n\nOne page for each, with equation, source, options, published layer and results. [How they compare](../docs/memories.md).\n"
     for family, memories in families.items():
         index += f"\n## {family[0].upper()}{family[1:]}\n\n| memory | what a token does |\n|---|---|\n"
         index += "".join(f"| [{m['name']}]({m['name']}.md) | {cell(m['does'])} |\n" for m in memories)
