@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -117,7 +118,7 @@ def memory_page(memory, compared):
     for one in memory.get("inputs", []):
         text += f"| `{one['name']}` | `{one['shape']}` | {'optional' if one['optional'] else ''} |\n"
     text += f"\n`crosstalk apply {memory['name']}` runs the memory on them ([the contract](../docs/apply.md)).\n"
-    text += f"\n## Options\n\nIn a study's table `[memories.LABEL]`, without `memory.`.\n\n{options_table(memory['options'])}"
+    text += f"\n## Options\n\nA study's table `[memories.LABEL]` sets them, by their names without `memory.`\n\n{options_table(memory['options'])}"
     text += "\n## Published layer\n\n"
     layer = memory.get("published")
     if layer:
@@ -156,14 +157,28 @@ def drawn(text):
     return '<div class="sample">\n' + "\n".join(rows) + "\n</div>\n"
 
 
+# What stands for somebody's own sequences: a task of keys and values, and one of single tokens.
+STAND_INS = {"file": ["recall", "--set", "task.associations=6"],
+             "tokens": ["mqar", "--set", "task.vocabulary=16", "--set", "task.length=16", "--set", "task.pairs=3"]}
+
+
 def task_page(task, crosstalk):
     text = f"# {task['name']}\n\n{task['summary'][0].upper()}{task['summary'][1:]}.\n\n## Example\n\n"
-    sample = said(crosstalk, "sample", task["name"], "-n", "1", check=False)
-    if sample:
-        text += (f"`crosstalk sample {task['name']} -n 1`. Writes are blue, swaps orange, other tokens grey, answers green.\n\n"
-                 + drawn(sample))
+    stand_in = STAND_INS.get(task["name"])
+    if stand_in:
+        text += f"Its sequences are your own ([own data](../docs/own_data.md)). Here they are samples of `{stand_in[0]}`.\n\n```sh\n"
+        text += f"for split in train eval test; do\n  crosstalk sample {' '.join(stand_in)} -n 4 --split $split --out data/$split\ndone\n"
+        with tempfile.TemporaryDirectory() as folder:
+            for split in ("train", "eval", "test"):
+                said(crosstalk, "sample", *stand_in, "-n", "4", "--split", split, "--out", f"{folder}/{split}")
+            sample = said(crosstalk, "sample", task["name"], "-n", "1", "--set", f"task.folder={folder}")
+        text += f"crosstalk sample {task['name']} -n 1 --set task.folder=data\n```\n\n"
     else:
-        text += "Its sequences are your own: [own data](../docs/own_data.md).\n"
+        sample = said(crosstalk, "sample", task["name"], "-n", "1")
+        text += f"`crosstalk sample {task['name']} -n 1`. "
+    if not sample.strip():
+        sys.exit(f"crosstalk sample {task['name']} shows nothing")
+    text += "Writes are blue, swaps orange, other tokens grey, answers green.\n\n" + drawn(sample)
     return text + f"\n## How it is drawn\n\n{task['description']}\n\n## Options\n\n{options_table(task['options'])}"
 
 
