@@ -759,6 +759,11 @@ TEST_F(FigureTest, LinesThatCoincideAreNamed) {
   }
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum and gla."));
+  LabelledRecords titled;
+  titled.rows = records;
+  titled.labels = {{"sum", "", {}}, {"gla", "GLA, bare", {}}, {"kda", "", {}}};
+  draw_figure("capacity", titled, options_, notes_);
+  EXPECT_THAT(script(), HasSubstr(R"(the last in front: \"Sum\" and \"GLA, bare\".)"));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
   draw("capacity", records);
   EXPECT_THAT(script(), Not(HasSubstr("coincide")));
