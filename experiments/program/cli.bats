@@ -145,6 +145,14 @@ wait_for_start() { # wait_for_start STORE
   run -0 "$crosstalk" describe published_csv
   run -0 "$crosstalk" describe beta_max
   [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
+  run -0 "$crosstalk" describe Mamba
+  [[ $output == "The memory is mamba2: 'crosstalk describe mamba2'."*"value of memory.decay"* ]]
+  run -0 "$crosstalk" describe Linear Attention
+  [[ $output == "linear_attention (memory)"* ]]
+  run -2 "$crosstalk" describe Gated DeltaNet
+  [[ $output == *"nothing is called 'Gated DeltaNet'; did you mean 'gated_delta'?"* ]]
+  run -2 "$crosstalk" describe python
+  [[ $output == *"import crosstalk"* ]]
   run -0 "$crosstalk" describe base_conv
   [[ $output == "base_conv: a layer of model.stack"* ]]
   "$crosstalk" describe patience --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["key"] == "train.patience"'
