@@ -78,6 +78,12 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
           "not yet trained)."));
 }
 
+TEST_F(Report, OneMemoryIsComparedWithNone) {
+  RecordMap records;
+  for (const int load : {4, 8}) add_recall(records, "delta", 1, 4, load, 0.1);
+  EXPECT_THAT(page(records), HasSubstr("It varies <code>task.associations</code> = 4 and 8, with seed 1"));
+}
+
 TEST_F(Report, NamesWithCommasAreToldApart) {
   LabelledRecords rows = rows_of(rates());
   rows.labels = {{"linear", "Linear, beta in (0, 1)", {}}, {"delta", "Delta", {}}};
@@ -141,6 +147,18 @@ TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
   const std::string text = page(records);
   for (const int d_dot : {8, 16, 32, 64})
     EXPECT_TRUE(has(text, "Linear: d_dot = " + std::to_string(d_dot) + ": " + std::to_string(d_dot) + " ["));
+}
+
+TEST_F(Report, AnInterceptBelowZeroIsNoCapacity) {
+  RecordMap records;
+  for (const int d_dot : {8, 16, 32, 64})
+    for (const int load : {4, 8, 16, 32, 64, 128})
+      for (int seed = 1; seed <= 2; ++seed)
+        add_recall(records, "linear", seed, d_dot, load, load <= d_dot / 2 ? 0.001 : 0.3, d_dot);
+  input_.figure = "capacity-vs-ddot";
+  EXPECT_FALSE(has(page(records), "Below the smallest number tested"));
+  for (int seed = 1; seed <= 2; ++seed) add_recall(records, "delta", seed, 8, 4, 0.3, 8);
+  EXPECT_TRUE(has(page(records), "Below the smallest number tested"));
 }
 
 TEST_F(Report, LinesOfOnePlaceStandSideBySide) {

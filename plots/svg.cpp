@@ -426,7 +426,10 @@ class Picture {
       if (const std::string fit = figure.value("fit", std::string()); !fit.empty())
         text += entry(stroke(1, 7, 33, 7, R"(stroke="#000")"), fit);
       const auto any = [&](auto test) {
-        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), test);
+        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), [&](const FigureRow& row) {
+          return test(row) && std::any_of(drawing_.lines.begin(), drawing_.lines.end(),
+                                          [&](const LineEntry& line) { return line.label == row.label; });
+        });
       };
       if (any([](const FigureRow& row) { return row.censored; }))
         text += entry(marker("o", 17, 7, kGrey, true), "At least (largest number tested)");

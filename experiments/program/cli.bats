@@ -717,6 +717,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.html
   refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
   refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
+  refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.pdf
+  refused 'a report is HTML' "$crosstalk" report runs/tiny --out report.pdf
   [ ! -e runs.parquet ] && [ ! -e capacity.html ]
   run -0 --separate-stderr "$crosstalk" export runs/tiny --out runs.jsonl
   [ "$output" = runs.jsonl ]

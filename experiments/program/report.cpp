@@ -11,6 +11,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
+#include "experiments/program/endings.h"
 #include "kernels/base/options.h"
 #include "plots/figure.h"
 #include "tasks/task.h"
@@ -84,6 +85,11 @@ std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& ar
 }
 
 int run_report(const Arguments& arguments, Console& console) {
+  if (const std::string ending = foreign_ending(fs::path(arguments.get("out")), ".html .htm");
+      !ending.empty())
+    throw UsageError(
+        fmt::format("--out {}: a report is HTML, not {}; name it .html (a browser prints it as PDF)",
+                    arguments.get("out"), ending));
   const std::string name = arguments.get("figure");
   FigureOptions options = figure_options(arguments, name.empty() ? "report" : name);
   const LabelledRecords rows = load_rows(arguments.positional, arguments, console);
