@@ -173,6 +173,24 @@ TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
   EXPECT_EQ(places.size(), 2u);
 }
 
+TEST_F(Report, CapacitiesOfOneDDotStandSideBySideAndTheirXIsMarked) {
+  RecordMap records;
+  for (const char* label : {"linear", "delta"})
+    for (const int d_dot : {8, 32})
+      for (const int load : {4, 8, 16, 32, 64})
+        add_recall(records, label, 1, d_dot, load, load <= d_dot ? 0.001 : 0.3, d_dot);
+  input_.figure = "capacity-vs-ddot";
+  const std::string text = page(records);
+  std::set<std::string> places;
+  const std::regex spot("class=\"spot\"><(?:rect x|polygon points|circle cx|path d)=\"M?([0-9.]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
+    places.insert((*at)[1]);
+  EXPECT_EQ(places.size(), 4u);
+  EXPECT_TRUE(has(text, "True x of the markers beside it"));
+  std::erase_if(records, [](const auto& entry) { return entry.second.label == "delta"; });
+  EXPECT_FALSE(has(page(records), "True x of the markers beside it"));
+}
+
 TEST_F(Report, IsBuiltSoThatNothingInItActs) {
   RecordMap records = rates();
   for (auto& [id, record] : records) {

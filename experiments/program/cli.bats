@@ -657,6 +657,12 @@ TOML
   refused 'did you mean' "$crosstalk" report runs/tiny --figure curve
   refused 'no folder' "$crosstalk" report runs/tiny --out absent/page.html
   refused 'tracking' "$crosstalk" report runs/tiny --figure tracking
+  refused 'is a folder' "$crosstalk" report runs/tiny --published runs
+  "$crosstalk" export runs/tiny --out runs.csv
+  sed 's/"Tiny"/"A named study"/; s/^\[memories.linear\]/&\ntitle = "Sum of outer products"/' tiny.toml >titled.toml
+  "$crosstalk" report runs.csv --titles titled.toml --out titled.html
+  grep -q '<h1>A named study' titled.html
+  grep -q 'This study trains .*Sum of outer products' titled.html
 }
 
 @test "figures by keys, of the best value, in panels, and from a table" {

@@ -45,7 +45,8 @@ int run_plot(const Arguments& arguments, Console& console) {
   check_figure(figure);
   check_out(arguments);
   const FigureOptions options = figure_options(arguments, figure);
-  const LabelledRecords rows = rows_to_draw(arguments, console);
+  const LabelledRecords rows =
+      rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::error_code error;
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
 
