@@ -5,6 +5,8 @@
     check-readme.py --page PAGE SOURCE CROSSTALK those of a page; of all of its blocks of sh, python and toml
     check-readme.py --published SOURCE CROSSTALK results/published/README.md: its studies can be planned with what is set there,
                                                  and its figures of exports have the numbers that lie beside it
+    check-readme.py --named SOURCE CROSSTALK     every command that a page names: there is such a command with such options, and
+                                                 what `describe`, `help` and `list` are asked is known
     check-readme.py --pytorch SOURCE CROSSTALK   docs/own_model.py, whose results go beside ours
 
 The commands stand as they do on the page, but every run is cut to some steps. README's first block, which sets the project
@@ -175,6 +177,37 @@ def check_published(folder, source):
     return []
 
 
+def check_named(folder, source):
+    pages = [page for page in sorted(source.rglob("*.md")) if not {"build", ".venv"} & set(page.relative_to(source).parts)]
+    helps, wrong, count = {}, [], 0
+    for page in pages:
+        text = page.read_text()
+        for command in commands_in(text):
+            try:
+                words = shlex.split(command, comments=True)
+            except ValueError:  # an apostrophe of a sentence
+                continue
+            if words[:1] != ["crosstalk"] or len(words) < 2 or not re.fullmatch(r"[a-z-]+", words[1]):
+                continue
+            count += 1
+            name, place = words[1], f"{page.relative_to(source)}: {command}"
+            if name not in helps:
+                done = subprocess.run([folder.crosstalk, "help", name], capture_output=True, text=True)
+                helps[name] = done.stdout if done.returncode == 0 else ""
+            rest = words[2:words.index("--")] if "--" in words else words[2:]
+            unknown = [word for word in rest if re.match(r"--[a-z]", word) and not re.search(rf"{word.split('=')[0]}\b", helps[name])]
+            if not helps[name] or unknown:
+                wrong.append(f"{place}: no such {'option as ' + unknown[0] if unknown else 'command'}")
+            elif name in ("describe", "help", "list") and all(re.fullmatch(r"[a-z][\w.-]*|--json", word) for word in rest) and rest:
+                done = subprocess.run([folder.crosstalk, *words[1:]], capture_output=True, text=True)
+                if done.returncode and not re.search(rf"<!-- file: \S*/{rest[0]}\.", text):  # the page's own example
+                    wrong.append(f"{place}: {done.stderr.strip()}")
+    print("\n".join(wrong + [f"{count} commands on {len(pages)} pages, {len(wrong)} wrong"]))
+    if wrong or count < 100:
+        sys.exit(1)
+    return []
+
+
 def check_pytorch(folder, source):
     """A model of somebody's own, and its results in figures and comparisons."""
     example = source / "docs" / "own_model.py"
@@ -199,6 +232,8 @@ def main():
     check = check_readme
     if arguments[:1] == ["--pytorch"]:
         check, arguments = check_pytorch, arguments[1:]
+    elif arguments[:1] == ["--named"]:
+        check, arguments = check_named, arguments[1:]
     elif arguments[:1] == ["--published"]:
         check, arguments = check_published, arguments[1:]
     elif arguments[:1] == ["--page"]:
