@@ -51,8 +51,10 @@ class Folder:
 
     def __init__(self, path, source, crosstalk):
         self.path, self.crosstalk = path, crosstalk
-        for name in ("experiments", "results", "docs"):
-            (path / name).symlink_to(source / name)
+        self.linked = [source / name for name in ("experiments", "results", "docs")]
+        for there in self.linked:
+            (path / there.name).symlink_to(there)
+        self.before = self.files()
         shim = path / ".bin" / "crosstalk"
         shim.parent.mkdir()
         sets = " ".join(f"--set {step}" for step in STEPS)
@@ -63,6 +65,10 @@ class Folder:
         shim.chmod(0o755)
         self.environment = dict(os.environ, PATH=f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
         self.environment.setdefault("CROSSTALK_PYTHON", sys.executable)
+
+    def files(self):
+        """What lies in the folders of the sources, which no command of a page may write into."""
+        return {file for there in self.linked for file in there.rglob("*") if "__pycache__" not in file.parts}
 
     def run(self, command, what, cwd=None):
         start = time.monotonic()
@@ -243,7 +249,10 @@ def main():
     source, crosstalk = (Path(argument).resolve() for argument in arguments)
     path = Path(tempfile.mkdtemp(prefix="crosstalk readme "))
     try:
-        skipped = check(Folder(path, source, crosstalk), source)
+        folder = Folder(path, source, crosstalk)
+        skipped = check(folder, source)
+        if new := folder.files() - folder.before:
+            sys.exit(f"the commands wrote into the sources: {', '.join(map(str, sorted(new)))}")
     finally:
         shutil.rmtree(path)
     if skipped:

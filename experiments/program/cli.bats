@@ -781,6 +781,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
+  refused 'task.name = "mad_recall"' "$crosstalk" new other.toml --task mad_recall
   refused 'ends in .toml; name it study.toml' "$crosstalk" new study
   refused 'name it study.toml' "$crosstalk" new study.tml
   refused 'name it study.v2.toml' "$crosstalk" new study.v2
