@@ -205,7 +205,7 @@ def check_named(folder, source):
             if not helps[name] or unknown:
                 wrong.append(f"{place}: no such {'option as ' + unknown[0] if unknown else 'command'}")
             elif name in ("describe", "help", "list") and all(re.fullmatch(r"[a-z][\w.-]*|--json", word) for word in rest) and rest:
-                done = subprocess.run([folder.crosstalk, *words[1:]], capture_output=True, text=True)
+                done = subprocess.run([folder.crosstalk, *words[1:]], cwd=folder.path, capture_output=True, text=True)
                 if done.returncode and not re.search(rf"<!-- file: \S*/{rest[0]}\.", text):  # the page's own example
                     wrong.append(f"{place}: {done.stderr.strip()}")
     print("\n".join(wrong + [f"{count} commands on {len(pages)} pages, {len(wrong)} wrong"]))

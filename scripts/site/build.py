@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds the documentation site: the pages of the project, and one for each memory and each task, made from what the program says.
 
-    build.py SOURCE CROSSTALK [OUT]      writes OUT/html (default: build/site); `ninja -C build/cpu site`
+    build.py SOURCE CROSSTALK [OUT]          writes OUT/html (default: build/site); `ninja -C build/cpu site`
+    build.py --pages SOURCE CROSSTALK OUT    writes the pages alone, as Markdown, into OUT/pages: needs the standard library
 
-Needs mkdocs-material (pip install mkdocs-material), and no network; exit code 77 without it. Links and pictures of every
-page made are checked.
+The first needs mkdocs-material (pip install mkdocs-material), and no network; exit code 77 without it. Links and pictures
+of every page made are checked.
 """
 # SPDX-License-Identifier: Apache-2.0
 import html
@@ -287,6 +288,13 @@ def check_links(folder):
     return sorted(set(wrong)), len(pages)
 
 
+def pages_alone(source, crosstalk, out):
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "pages").mkdir(parents=True)
+    make_pages(source, crosstalk, out / "pages")
+    return subprocess.run([sys.executable, source / "scripts/check-links.py", out / "pages"]).returncode
+
+
 def main(source, crosstalk, out):
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
         print("skipped: this Python has no mkdocs-material (pip install mkdocs-material)")
@@ -312,6 +320,8 @@ def main(source, crosstalk, out):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--pages"] and len(sys.argv) == 5:
+        sys.exit(pages_alone(*(Path(argument).resolve() for argument in sys.argv[2:])))
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     SOURCE = Path(sys.argv[1]).resolve()
