@@ -108,7 +108,8 @@ const Command plot_command = {
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
           {"x",
            "KEY",
-           "Key on the axis of 'accuracy', or state_bytes (default: the one that varies)",
+           "Key on the axis of 'accuracy', or state_bytes, there and in capacity-vs-state (default: the one "
+           "that varies)",
            false,
            {}},
           {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},
