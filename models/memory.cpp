@@ -84,7 +84,7 @@ const char* title_of(Family family) {
     case Family::erases:
       return "erases what it replaces";
     case Family::own_law:
-      return "has a law of its own";
+      return "other update rules";
   }
   return "";
 }

@@ -82,13 +82,13 @@ const std::map<std::string, FigureKind>& details() {
        capacity_columns("d_key")},
       {"capacity-vs-state",
        "",
-       "State size: floats that the memory keeps of a sequence, at the load of its capacity (state_size, or "
-       "state_bytes / "
-       "4 of a table).",
+       "State size: floats that the memory keeps of a sequence, at the number of associations of its "
+       "capacity "
+       "(state_size, or state_bytes / 4 of a table); --x state_bytes draws bytes.",
        "Capacity, as in capacity-vs-ddot.",
        kCapacity,
        kSolved,
-       {},
+       {"--x"},
        capacity_columns("state_size")},
       {"capacity-vs-parameters",
        "",

@@ -138,9 +138,11 @@ const std::vector<Venue>& venues() {
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes) {
   const Entry& entry = find_entry(name);
-  if (!options.x.empty() && name != "accuracy")
-    throw std::invalid_argument(
-        fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
+  const bool of_state = options.x == "state_bytes" || options.x == "state_size";
+  if (!options.x.empty() && name != "accuracy" && !(of_state && name == "capacity-vs-state"))
+    throw std::invalid_argument(fmt::format(
+        "--x {}: {} has a fixed x; the figure accuracy has a choice, for losses too (--metric eval_loss){}",
+        options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));
   ComposedFigure made{prepare(name, rows, options), {}};
   made.drawing = draw_panels(entry, made.prepared, options, notes);
   Drawing& drawing = made.drawing;

@@ -511,6 +511,12 @@ TEST_F(FigureTest, CapacityAgainstStateUsesTheStateAtTheCapacity) {
   EXPECT_THAT(csv, ::testing::StartsWith("label,d_dot,state_size,n,median,lo,hi,censored,unsolved\n"));
   EXPECT_THAT(csv, HasSubstr("linear,8,64,3,8,8,16,0,16\n"));     // 8 x 8 values
   EXPECT_THAT(csv, HasSubstr("dpfp2,16,256,3,16,16,32,0,32\n"));  // 16 x 16 values
+  options_.x = "state_bytes";
+  const std::string bytes = draw("capacity-vs-state", sizes());
+  EXPECT_THAT(bytes, ::testing::StartsWith("label,d_dot,state_bytes,n,median,lo,hi,censored,unsolved\n"));
+  EXPECT_THAT(bytes, HasSubstr("linear,8,256,3,8,8,16,0,16\n"));
+  EXPECT_THAT(script(), HasSubstr("\"x\": \"state_bytes\""));
+  EXPECT_THAT(refusal("capacity", sizes()), HasSubstr("capacity-vs-state draws capacities against it"));
 }
 
 TEST_F(FigureTest, TrackingGolden) {
@@ -759,6 +765,11 @@ TEST_F(FigureTest, LinesThatCoincideAreNamed) {
   }
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum and gla."));
+  LabelledRecords titled;
+  titled.rows = records;
+  titled.labels = {{"sum", "", {}}, {"gla", "GLA, bare", {}}, {"kda", "", {}}};
+  draw_figure("capacity", titled, options_, notes_);
+  EXPECT_THAT(script(), HasSubstr(R"(the last in front: \"Sum\" and \"GLA, bare\".)"));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
   draw("capacity", records);
   EXPECT_THAT(script(), Not(HasSubstr("coincide")));

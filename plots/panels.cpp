@@ -105,6 +105,17 @@ bool same_places(const std::map<double, double>& a, const std::map<double, doubl
          });
 }
 
+/// "A, B and C"; in quotes where a comma or an "and" of a name would hide where it ends.
+std::string listed(std::vector<std::string> names) {
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.find(',') != std::string::npos || name.find(" and ") != std::string::npos;
+      }))
+    for (std::string& name : names) name = "\"" + name + "\"";
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
 /// "GLA and Sum (recall, d_key = 16)": lines of which only the last is seen.
 std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::string, LabelStyle>& styles) {
   std::map<std::string, std::string> titles;  // of panels
@@ -127,7 +138,7 @@ std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::
           if (other.first != first.first) names.push_back(styles.at(other.first).name);
         }
       if (names.size() < 2) continue;
-      const std::string group = fmt::format("{}", fmt::join(names, " and "));
+      const std::string group = listed(std::move(names));
       auto known =
           std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == group; });
       if (known == groups.end()) known = groups.insert(groups.end(), {group, {}});

@@ -296,8 +296,11 @@ std::string edges_text(const std::vector<EdgeChoice>& edges) {
     for (const EdgeChoice& edge : edges)
       if (edge.*count > 0)
         memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
-    if (!memories.empty())
-      sides.push_back(fmt::format("the {} tried for {}", which, fmt::join(memories, " and ")));
+    if (memories.empty()) continue;
+    const std::string last = memories.back();
+    memories.pop_back();
+    sides.push_back(fmt::format("the {} tried for {}{}{}", which, fmt::join(memories, ", "),
+                                memories.empty() ? "" : " and ", last));
   }
   if (sides.empty()) return "";
   return fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(sides, "; "));

@@ -245,7 +245,7 @@ void print_text(const Status& status, Console& console) {
   if (counts.size() != 1) row("total", total_of(status));
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
-    console.out << fmt::format("{} more in the store that this study does not ask for\n",
+    console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
   if (const std::int64_t half_way = count_half_way(status); half_way > 0)
     console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' resumes them\n",

@@ -62,7 +62,8 @@ int run_table(const Arguments& arguments, Console& console) {
   const TableFormat format = format_of(arguments);
   FigureOptions options = figure_options(arguments, name);
   options.label = label_of(arguments);
-  const LabelledRecords rows = rows_to_draw(arguments, console);
+  const LabelledRecords rows =
+      rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::ostringstream notes;
   std::string text, wrong;
   try {

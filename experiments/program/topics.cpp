@@ -80,7 +80,7 @@ const std::vector<Topic>& topics() {
        "  [[grid.skip]]        combinations to leave out\n\n"
        "Later ones win: default, [base], [memories.LABEL], grid, --set. 'crosstalk new STUDY.toml' writes "
        "one to "
-       "start from, 'crosstalk plan STUDY.toml' shows what it comes to."},
+       "start from, 'crosstalk plan STUDY.toml' lists its runs."},
       {"memories", "the tables [memories.LABEL] of a study",
        "  [memories.mine]\n  name = \"delta\"\n  title = 'DeltaNet, $\\beta \\in (0, 2)$'\n  beta_max = 2\n\n"
        "The table's name is the label in plans, exports and figures. Labels are no part of a run: two that "
