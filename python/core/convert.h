@@ -49,7 +49,9 @@ nb::object array_of(std::vector<T>&& values) {
 }
 
 // The parts of the module, each defined by the file of its name.
+void bind_plan(nb::module_& m);
 void bind_apply(nb::module_& m);
+void bind_layer(nb::module_& m);
 void bind_task(nb::module_& m);
 void bind_study(nb::module_& m);
 void bind_rows(nb::module_& m);

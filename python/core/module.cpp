@@ -59,7 +59,9 @@ void bind_errors(nb::module_& m) {
 NB_MODULE(_core, m) {
   using namespace crosstalk::python;
   bind_errors(m);
+  bind_plan(m);
   bind_apply(m);
+  bind_layer(m);
   bind_task(m);
   bind_study(m);
   bind_rows(m);
