@@ -58,6 +58,7 @@ void bind_errors(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   using namespace crosstalk::python;
+  nb::set_leak_warnings(false);  // tensors that live as long as the process keep plans
   bind_errors(m);
   bind_plan(m);
   bind_apply(m);

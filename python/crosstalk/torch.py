@@ -7,6 +7,8 @@ the program's numbers. Norms, MLPs, embedding and head are PyTorch's.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import difflib
+import functools
 from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
@@ -30,18 +32,26 @@ def _keyed(memory: str, options: Mapping[str, Any]) -> dict[str, Any]:
     model = {option["name"] for option in _core.model_options()}
     given: dict[str, Any] = {"memory.name": memory}
     for name, value in options.items():
-        prefix = "memory" if name in own or name not in model else "model"
+        near = [name] if name in own | model else difflib.get_close_matches(name, own | model, 1)
+        prefix = "model" if near and near[0] not in own else "memory"
         if name == "law" and not isinstance(value, str):
             value = "; ".join(value)
         given[f"{prefix}.{name}"] = _plain(value)
     return given
 
 
+def _at(module: nn.Module, place: str) -> Any:
+    """A parameter, or the tensor that torch.func puts in its place."""
+    return functools.reduce(getattr, place.split("."), module)
+
+
 class _Branch(nn.Module):
     """Holds parameters whose names begin with a common word."""
 
 
-def _register(root: nn.Module, all: list[tuple[str, Any, Any]], skip: Callable[[str], bool] = lambda name: False) -> dict[str, str]:
+def _register(
+    root: nn.Module, all: list[tuple[str, Any, Any]], skip: Callable[[str], bool] = lambda name: False
+) -> dict[str, str]:
     """Parameters by the program's names as those of a module; which name each has here (a name that is the beginning of
     another, such as short_conv.q of short_conv.q.bias, ends in .weight)."""
     names = [name for name, _, _ in all]
@@ -61,9 +71,13 @@ def _register(root: nn.Module, all: list[tuple[str, Any, Any]], skip: Callable[[
     return here
 
 
-def _fresh_seed() -> int:
-    """Follows torch.manual_seed, as initial values of PyTorch's own modules do."""
-    return int(torch.randint(1 << 62, ()).item())
+def _checked_seed(seed: int | None) -> int:
+    """Without one it follows torch.manual_seed, as initial values of PyTorch's own modules do."""
+    if seed is None:
+        return int(torch.randint(1 << 62, ()).item())
+    if not 0 <= seed < 1 << 64:
+        raise ValueError("a seed is 0 or more, and has 64 bits")
+    return int(seed)
 
 
 class Memory(nn.Module):
@@ -71,43 +85,43 @@ class Memory(nn.Module):
 
     Options are those of the memory and of the language model (`describe(memory)`, `crosstalk describe model`): heads, d_key,
     d_value, key_norm, short_conv, out_norm, out_gate, ..., and `layer="published"` for the layer of the memory's authors.
-    Parameters have the names, shapes and initial values of layer number `layer` of the program's language model with that
+    Parameters have the names, shapes and initial values of layer `number` of the program's language model with that
     `seed`; without one they follow `torch.manual_seed`. `state` is a dict of tensors by name ("S"), or None at the start;
     memories that keep their keys and values, and layers that look back by a convolution or a shift, have none: it is then empty.
     """
 
-    def __init__(self, memory: str, width: int, *, layer: int = 0, seed: int | None = None, **options: Any):
+    def __init__(self, memory: str, width: int, *, number: int = 0, seed: int | None = None, **options: Any):
         super().__init__()
         #: resolved options, by their whole names
         self.config: dict[str, Any] = _core.layer_options(_keyed(memory, {**options, "width": width}))
-        self._start(layer, seed)
+        self._start(number, seed)
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], layer: int = 0, seed: int | None = None) -> Memory:
+    def of(cls, config: Mapping[str, Any], number: int = 0, seed: int | None = None) -> Memory:
         """The layer of resolved options, as LanguageModel makes it."""
         self = cls.__new__(cls)
         nn.Module.__init__(self)
         self.config = dict(config)
-        self._start(layer, seed)
+        self._start(number, seed)
         return self
 
-    def _start(self, layer: int, seed: int | None) -> None:
-        self.memory, self.layer = str(self.config["memory.name"]), layer
-        self.seed = _fresh_seed() if seed is None else int(seed)
-        if self.seed < 0 or layer < 0:
-            raise ValueError("seed and layer are 0 or more")
+    def _start(self, number: int, seed: int | None) -> None:
+        self.kind, self._number = str(self.config["memory.name"]), number
+        self._seed = _checked_seed(seed)
+        if not 0 <= number < 1 << 16:
+            raise ValueError("number is that of a layer, 0 or more")
         self.width = int(self.config["model.width"])
-        self._names = _register(self, _core.layer_parameters(self.config, layer, self.seed))
+        self._names = _register(self, _core.layer_parameters(self.config, number, self._seed))
         carried, self._refused = _core.layer_states(self.config)
         #: state -> (its input before the first token, its shape for one sequence)
         self._states: dict[str, tuple[str, list[int]]] = {name: (start, shape) for name, start, shape in carried}
 
     def extra_repr(self) -> str:
-        return f"{self.memory!r}, width={self.width}, heads={self.config['model.heads']}"
+        return f"{self.kind!r}, width={self.width}, heads={self.config['model.heads']}"
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Parameters by the names that they have in the program."""
-        return {name: self.get_parameter(here).detach().cpu().numpy() for name, here in self._names.items()}
+        return {name: _at(self, here).detach().cpu().numpy() for name, here in self._names.items()}
 
     def load_weights(self, weights: Mapping[str, Any], prefix: str = "") -> None:
         """Takes parameters by the program's names, each with `prefix` before it ("layers.1.")."""
@@ -125,7 +139,7 @@ class Memory(nn.Module):
     def _run(self, x: torch.Tensor, state: Mapping[str, torch.Tensor] | None, ends: bool) -> Any:
         if x.ndim != 3 or x.shape[-1] != self.width or 0 in x.shape:
             raise ValueError(f"x has shape {list(x.shape)}; expected [B,T,width] = [B,T,{self.width}]")
-        inputs = {"x": x, **{name: self.get_parameter(here) for name, here in self._names.items()}}
+        inputs = {"x": x, **{name: _at(self, here) for name, here in self._names.items()}}
         if state:
             inputs.update(self._started(x, state))
         arrays = arrays_of(inputs, threads_now())
@@ -142,10 +156,10 @@ class Memory(nn.Module):
         def make(gradients: int, device: int, stream: int) -> Any:
             carries = ends and not self._refused
             return _core.layer_call(
-                self.config, self.layer, B, T, starts, carries, precision, gradients, self.seed, device, stream
+                self.config, self._number, B, T, starts, carries, precision, gradients, self._seed, device, stream
             )
 
-        return differentiable(make, (self.memory, str(self.config)), arrays, inputs)
+        return differentiable(make, (self.kind, str(self.config)), arrays, inputs)
 
     def _started(self, x: torch.Tensor, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         if self._refused:
@@ -164,7 +178,7 @@ def _load(module: nn.Module, names: Mapping[str, str], weights: Mapping[str, Any
     if missing:
         raise ValueError(f"the weights lack {', '.join(prefix + name for name in missing)}")
     for name, here in names.items():
-        parameter = module.get_parameter(here)
+        parameter = _at(module, here)
         given = torch.as_tensor(weights[prefix + name])
         if given.numel() != parameter.numel():
             raise ValueError(f"{prefix + name} has shape {list(given.shape)}; expected {list(parameter.shape)}")
@@ -204,7 +218,7 @@ class LanguageModel(nn.Module):
         #: resolved options, by their whole names
         self.config: dict[str, Any] = _core.layer_options(given, tokens, answers)
         self.vocabulary, self.width = tokens, int(self.config["model.width"])
-        seed = _fresh_seed() if seed is None else int(seed)
+        seed = _checked_seed(seed)
         layers = _core.stacked_layers(self.config)
         own = [mixer is not None and not conv and o["memory.name"] == _STANDS_FOR_MIXER for conv, o in layers]
         inner = {f"layers.{i}." for i, (conv, _) in enumerate(layers) if not conv}
@@ -225,7 +239,7 @@ class LanguageModel(nn.Module):
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Parameters by the names that they have in the program; those of mixers of one's own are not among them."""
-        all = {name: self.get_parameter(here).detach().cpu().numpy() for name, here in self._names.items()}
+        all = {name: _at(self, here).detach().cpu().numpy() for name, here in self._names.items()}
         for i, layer in self._memories():
             all.update({f"layers.{i}.{name}": x for name, x in layer.weights().items()})
         return all
@@ -252,7 +266,7 @@ class LanguageModel(nn.Module):
 
     def _parameter(self, name: str) -> Any:
         here = self._names.get(name)
-        return None if here is None else self.get_parameter(here)
+        return None if here is None else _at(self, here)
 
     def _stream(self, tokens: torch.Tensor) -> torch.Tensor:
         if tokens.ndim != 2:
