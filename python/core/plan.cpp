@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <list>
 #include <mutex>
 
@@ -87,28 +88,35 @@ class Pool {
 /// What an equation would take without a word.
 enum Flaw { kNotFinite = 1, kPositive = 2, kAboveOne = 4 };
 
+/// The largest of whole numbers that are the bits of floats: as they are, and without their signs. Floats and their bits have one
+/// order where they are positive.
+template <class Bits>
+std::pair<Bits, Bits> largest_bits(const void* from, std::int64_t n) {
+  using Word __attribute__((may_alias)) = Bits;
+  const auto* words = static_cast<const Word*>(from);
+  constexpr Bits size = std::numeric_limits<Bits>::max();
+  Bits largest = 0, longest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    largest = std::max<Bits>(largest, words[i]);
+    longest = std::max<Bits>(longest, words[i] & size);
+  }
+  return {largest, longest};
+}
+
 /// Copies numbers, and says what is among them.
 template <class Real>
 int copy_and_look(const Exec& exec, const Real* from, Real* to, std::int64_t n) {
-  constexpr std::int64_t kBlock = std::int64_t{1} << 15;
+  using Bits = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+  constexpr Bits infinite = sizeof(Real) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
+  constexpr Bits one = sizeof(Real) == 4 ? Bits{0x3f800000} : static_cast<Bits>(0x3ff0000000000000);
+  constexpr std::int64_t kBlock = std::int64_t{1} << 14;
   std::vector<int> flaws(static_cast<std::size_t>((n + kBlock - 1) / kBlock), 0);
   parallel_blocks(exec, 1, n, kBlock, [&](int, std::int64_t begin, std::int64_t end) {
-    using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
-    constexpr Bits exponent = sizeof(Real) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
-    constexpr Bits sign = Bits{1} << (8 * sizeof(Real) - 1);
-    constexpr Bits one = sizeof(Real) == 4 ? Bits{0x3f800000} : static_cast<Bits>(0x3ff0000000000000);
-    Bits not_finite = 0, positive = 0, above = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      Bits bits;
-      std::memcpy(&bits, from + i, sizeof bits);
-      std::memcpy(to + i, &bits, sizeof bits);
-      const Bits size = bits & ~sign;
-      not_finite |= Bits{size >= exponent};
-      positive |= Bits{size != 0} & Bits{(bits & sign) == 0};
-      above |= Bits{size > one};
-    }
-    flaws[static_cast<std::size_t>(begin / kBlock)] =
-        (not_finite ? kNotFinite : 0) | (positive ? kPositive : 0) | (above ? kAboveOne : 0);
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(Real));
+    const auto [largest, longest] = largest_bits<Bits>(to + begin, end - begin);
+    flaws[static_cast<std::size_t>(begin / kBlock)] = (longest >= infinite ? kNotFinite : 0) |
+                                                      (largest > 0 ? kPositive : 0) |
+                                                      (longest > one ? kAboveOne : 0);
   });
   int all = 0;
   for (const int flaw : flaws) all |= flaw;

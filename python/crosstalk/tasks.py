@@ -233,7 +233,7 @@ class _Ring:
             if not several:
                 shown = [x[0] for x in shown]
             shown = [place.shown(x) for x in shown]
-            given = arrays
+            given: Any = arrays
             if place.device >= 0:
                 self.kept.append(arrays)
                 given = {**self.common, **dict(zip(("tokens", "query", "position", "target"), map(place.pointer, arrays)))}

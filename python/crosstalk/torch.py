@@ -294,7 +294,8 @@ class LanguageModel(nn.Module):
     def _normed(self, x: torch.Tensor, name: str) -> torch.Tensor:
         gain, bias = self._parameter(name + ".gain"), self._parameter(name + ".bias")
         if bias is None:
-            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + _NORM_EPS) * gain
+            normed: torch.Tensor = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + _NORM_EPS) * gain
+            return normed
         return nn.functional.layer_norm(x, (self.width,), gain, bias, _NORM_EPS)
 
     def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
@@ -305,7 +306,8 @@ class LanguageModel(nn.Module):
             return self._base_conv(f"layers.{i}.", x)
         layer = self.mixers[str(i)]
         y = layer.mixed(x) if isinstance(layer, Memory) else layer(x)
-        return y[0] if isinstance(y, tuple) else y
+        mixed: torch.Tensor = y[0] if isinstance(y, tuple) else y
+        return mixed
 
     def _base_conv(self, prefix: str, x: torch.Tensor) -> torch.Tensor:
         taps = self._parameter(prefix + "conv.weight")
