@@ -80,6 +80,10 @@ class ApplyModel {
   Tensor<Real> end_cotangent(const std::string& state) const { return end_cotangents_.at(state)->value; }
   const std::map<std::string, Variable<Real>*>& states() const { return states_; }
   Graph<Real>& graph() { return graph_; }
+  /// Those of input(), output() and cotangent(), for who gives them other memory (python/core).
+  Variable<Real>* input_variable(const std::string& name) const { return inputs_.at(name); }
+  Variable<Real>* output_variable() const { return output_; }
+  Variable<Real>* cotangent_variable() const { return cotangent_; }
 
  private:
   class ApplyMixer;

@@ -131,13 +131,19 @@ TEST_P(MemoryApply, GradientsOfStatesAreThoseOfDifferences) {
   const Memory& kind = *find_memory(GetParam());
   if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
   ApplySizes small = sizes();
-  small.B = 1, small.T = 4;
+  small.B = 1, small.T = 4, small.V = 5;  // LayerNorm of three values divides by what may be small
   ApplyCase one{GetParam(), "states", with_letters(kind, small, {}), {}, {}};
-  for (const ApplyInput& input : apply_inputs(kind, one.sizes)) {
-    if (input.optional) one.present.push_back(input.name);
-  }
-  ApplyData data = apply_data(one, 11);
+  ApplyData data = apply_data(one, 7);
   for (double& x : data["log_decay"]) x = std::max(x, -2.0);
+  for (const auto& [name, x] :
+       apply<double>(one, "", data)) {  // states that there are: of some not every number is one
+    const std::string start = name.starts_with("state_") ? start_name(name.substr(6)) : "";
+    for (const ApplyInput& input : apply_inputs(kind, one.sizes)) {
+      if (input.name != start) continue;
+      data[start] = x;
+      if (input.optional) one.present.push_back(start);
+    }
+  }
   RandomStream random(17, RandomDomain::initialisation, 1000);
   for (int i = 0; i < 31; ++i) data["d_ends"].push_back(normal_from_uniform(random.uniform()));
   for (const std::string& form : forms_of(one)) {

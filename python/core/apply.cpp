@@ -58,6 +58,13 @@ class ApplyPlan final : public Plan {
   }
   void forward(const Exec& exec) override { model_.graph().forward(exec); }
   void backward(const Exec& exec) override { model_.graph().backward(exec); }
+  bool bind(const std::string& what, const std::string& name, void* data) override {
+    if ((what == "input" || what == "gradient") && shapes_.count(name) != 0)
+      return bind_variable(model_.graph(), model_.input_variable(name), what == "gradient", data);
+    if (what == "output") return bind_variable(model_.graph(), model_.output_variable(), false, data);
+    if (what == "cotangent") return bind_variable(model_.graph(), model_.cotangent_variable(), false, data);
+    return false;
+  }
 
  private:
   std::vector<int> read_dims() const { return {sizes_.B, sizes_.T, sizes_.H, sizes_.V}; }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <list>
@@ -85,6 +86,58 @@ class Pool {
   std::list<Idle> idle_;
 };
 
+/// Memory of results: what was let go serves the next call, whose first touch of fresh memory would cost as much as a copy.
+class Recycled {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 28, kAlignment = 64;  ///< that of arenas
+
+  static Recycled& instance() {
+    static auto* one = new Recycled;  // arrays may outlive everything that ends with the process
+    return *one;
+  }
+  static std::size_t rounded(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64; }
+  void* take(std::size_t bytes) {
+    bytes = rounded(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at =
+          std::find_if(free_.begin(), free_.end(), [&](const auto& one) { return one.first == bytes; });
+      if (at != free_.end()) {
+        void* p = at->second;
+        free_.erase(at);
+        kept_ -= bytes;
+        return p;
+      }
+    }
+    void* p = std::aligned_alloc(kAlignment, bytes);
+    if (p == nullptr) throw std::bad_alloc();
+    return p;
+  }
+  void give(void* p, std::size_t bytes) {
+    bytes = rounded(bytes);
+    const std::lock_guard lock(mutex_);
+    free_.emplace_front(bytes, p);
+    kept_ += bytes;
+    shrink(kMostBytes);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    shrink(0);
+  }
+
+ private:
+  void shrink(std::size_t most) {
+    while (kept_ > most) {
+      kept_ -= free_.back().first;
+      std::free(free_.back().second);
+      free_.pop_back();
+    }
+  }
+  std::mutex mutex_;
+  std::list<std::pair<std::size_t, void*>> free_;  ///< the latest first
+  std::size_t kept_ = 0;
+};
+
 /// What an equation would take without a word.
 enum Flaw { kNotFinite = 1, kPositive = 2, kAboveOne = 4 };
 
@@ -103,17 +156,17 @@ std::pair<Bits, Bits> largest_bits(const void* from, std::int64_t n) {
   return {largest, longest};
 }
 
-/// Copies numbers, and says what is among them.
+/// Looks at numbers, and copies them first where there is a `to`.
 template <class Real>
-int copy_and_look(const Exec& exec, const Real* from, Real* to, std::int64_t n) {
+int look(const Exec& exec, const Real* from, Real* to, std::int64_t n) {
   using Bits = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
   constexpr Bits infinite = sizeof(Real) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
   constexpr Bits one = sizeof(Real) == 4 ? Bits{0x3f800000} : static_cast<Bits>(0x3ff0000000000000);
   constexpr std::int64_t kBlock = std::int64_t{1} << 14;
   std::vector<int> flaws(static_cast<std::size_t>((n + kBlock - 1) / kBlock), 0);
   parallel_blocks(exec, 1, n, kBlock, [&](int, std::int64_t begin, std::int64_t end) {
-    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(Real));
-    const auto [largest, longest] = largest_bits<Bits>(to + begin, end - begin);
+    if (to) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(Real));
+    const auto [largest, longest] = largest_bits<Bits>((to ? to : from) + begin, end - begin);
     flaws[static_cast<std::size_t>(begin / kBlock)] = (longest >= infinite ? kNotFinite : 0) |
                                                       (largest > 0 ? kPositive : 0) |
                                                       (longest > one ? kAboveOne : 0);
@@ -124,7 +177,6 @@ int copy_and_look(const Exec& exec, const Real* from, Real* to, std::int64_t n) 
 }
 
 using Given = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-using Wanted = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 Place found(const Call& call, const std::string& what, const std::string& name) {
   std::optional<Place> place = call.find(what, name);
@@ -145,29 +197,74 @@ Place fitting(const Call& call, const std::string& what, const std::string& name
   return place;
 }
 
-int put(const Call& call, const std::string& what, const std::string& name, const Given& array, int threads) {
+/// Arrays below this are copied: a copy costs less than to change where a plan looks.
+constexpr std::size_t kSmall = std::size_t{1} << 16;
+
+/// Fills a place, or, with `borrow`, makes the array the place where its memory suits; whoever calls keeps it then as it is. Gives
+/// the flaws of the numbers and whether it is borrowed.
+nb::tuple put(const Call& call, const std::string& what, const std::string& name, const Given& array,
+              int threads, bool borrow) {
   const Place place = fitting(call, what, name, array);
+  // Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
+  const bool suits = reinterpret_cast<std::uintptr_t>(array.data()) % Recycled::kAlignment == 0;
+  const std::size_t bytes = place.size() * call.plan().word();
+  borrow = borrow && suits && bytes >= kSmall && call.bind(what, name, const_cast<void*>(array.data()));
+  void* to = borrow ? nullptr : place.data;
   const void* from = array.data();
   const auto n = static_cast<std::int64_t>(place.size());
   const bool precise = call.plan().word() == 8;
   const Exec exec = Where{}.exec(threads);
-  const nb::gil_scoped_release release;
-  if (precise)
-    return copy_and_look(exec, static_cast<const double*>(from), static_cast<double*>(place.data), n);
-  return copy_and_look(exec, static_cast<const float*>(from), static_cast<float*>(place.data), n);
+  int flaws = 0;
+  {
+    const nb::gil_scoped_release release;
+    flaws = precise ? look(exec, static_cast<const double*>(from), static_cast<double*>(to), n)
+                    : look(exec, static_cast<const float*>(from), static_cast<float*>(to), n);
+  }
+  return nb::make_tuple(flaws, borrow);
 }
 
-void take(const Call& call, const std::string& what, const std::string& name, const Wanted& array,
-          int threads) {
-  const Place place = fitting(call, what, name, array);
-  auto* to = static_cast<char*>(array.data());
-  const auto* from = static_cast<const char*>(place.data);
-  const auto bytes = static_cast<std::int64_t>(place.size() * call.plan().word());
+nb::object result_of(const Call& call, const Place& place, void* memory) {
+  const std::size_t bytes = place.size() * call.plan().word();
+  struct Kept {
+    void* memory;
+    std::size_t bytes;
+  };
+  nb::capsule owner(new Kept{memory, bytes}, [](void* p) noexcept {
+    const std::unique_ptr<Kept> kept(static_cast<Kept*>(p));
+    Recycled::instance().give(kept->memory, kept->bytes);
+  });
+  if (call.plan().word() == 8)
+    return nb::cast(nb::ndarray<nb::numpy, double>(memory, place.shape.size(), place.shape.data(), owner));
+  return nb::cast(nb::ndarray<nb::numpy, float>(memory, place.shape.size(), place.shape.data(), owner));
+}
+
+/// A new array that a place is from now on, or None where there is no such place or it has to stay.
+nb::object bound(const Call& call, const std::string& what, const std::string& name) {
+  const std::optional<Place> place = call.find(what, name);
+  const std::size_t bytes = place ? place->size() * call.plan().word() : 0;
+  if (bytes < kSmall) return nb::none();
+  void* memory = Recycled::instance().take(bytes);
+  nb::object array = result_of(call, *place, memory);
+  if (!call.bind(what, name, memory)) return nb::none();
+  return array;
+}
+
+/// A copy of a place as a new array; None: there is none.
+nb::object take(const Call& call, const std::string& what, const std::string& name, int threads) {
+  const std::optional<Place> place = call.find(what, name);
+  if (!place) return nb::none();
+  const std::size_t size = place->size() * call.plan().word();
+  void* memory = Recycled::instance().take(size);
+  nb::object array = result_of(call, *place, memory);
+  auto* to = static_cast<char*>(memory);
+  const auto* from = static_cast<const char*>(place->data);
   const Exec exec = Where{}.exec(threads);
   const nb::gil_scoped_release release;
-  parallel_blocks(exec, 1, bytes, std::int64_t{1} << 17, [&](int, std::int64_t begin, std::int64_t end) {
-    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-  });
+  parallel_blocks(exec, 1, static_cast<std::int64_t>(size), std::int64_t{1} << 17,
+                  [&](int, std::int64_t begin, std::int64_t end) {
+                    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+                  });
+  return array;
 }
 
 /// The same with memory of the plan's device, in the order of its stream. The caller has seen to type, size and device.
@@ -280,7 +377,9 @@ Call::Call(std::string key, const Where& where, const std::function<std::unique_
 }
 
 Call::~Call() {
-  if (plan_) Pool::instance().give(key_, where_, std::move(plan_));
+  if (!plan_) return;
+  plan_->unbind();
+  Pool::instance().give(key_, where_, std::move(plan_));
 }
 
 std::optional<Place> Call::find(const std::string& what, const std::string& name) const {
@@ -308,6 +407,7 @@ void bind_plan(nb::module_& m) {
   m.def("release", [] {
     const nb::gil_scoped_release release;
     Pool::instance().clear();
+    Recycled::instance().clear();
   });
   m.def("pooled", [] {
     const auto [plans, bytes] = Pool::instance().size();
@@ -325,9 +425,11 @@ void bind_plan(nb::module_& m) {
       .def_prop_ro("dtype", &DeviceArray::dtype)
       .def_prop_ro("__cuda_array_interface__", &DeviceArray::interface);
   nb::class_<Call>(m, "Call")
-      .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a,
-           "Flaws of the numbers: 1 not finite, 2 positive, 4 larger than 1.")
-      .def("take", &take, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a)
+      .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
+           "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "
+           "borrowed.")
+      .def("bound", &bound, "what"_a, "name"_a)
+      .def("take", &take, "what"_a, "name"_a, "threads"_a)
       .def(
           "put_on_device",
           [](const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer) {

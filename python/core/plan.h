@@ -12,6 +12,7 @@
 
 #include "kernels/base/exec.h"
 #include "kernels/base/precision.h"
+#include "models/graph/graph.h"
 #include "python/core/convert.h"
 
 namespace crosstalk {
@@ -55,6 +56,48 @@ class Plan {
   virtual std::optional<Place> end_cotangent(const std::string& name) = 0;
   virtual void forward(const Exec& exec) = 0;
   virtual void backward(const Exec& exec) = 0;
+
+  /// Makes memory of the caller that of a place, until unbind(): what is there now is not looked at. Returns false where the place
+  /// has to stay. `what`: "input", "gradient", "output" or "cotangent".
+  virtual bool bind(const std::string& /*what*/, const std::string& /*name*/, void* /*data*/) {
+    return false;
+  }
+  void unbind() {
+    for (auto back = unbound_.rbegin(); back != unbound_.rend(); ++back) (*back)();
+    unbound_.clear();
+  }
+
+ protected:
+  /// bind() of a variable's value or gradient.
+  template <class Real>
+  bool bind_variable(Graph<Real>& graph, Variable<Real>* variable, bool gradient, void* data) {
+    Variable<Real>* const root = variable->root();
+    const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
+    if (!root->owned || (root->*part).data == nullptr) return false;
+    unbound_.push_back(
+        [this, &graph, root, gradient, old = (root->*part).data] { move(graph, root, gradient, old); });
+    move(graph, root, gradient, static_cast<Real*>(data));
+    return true;
+  }
+
+ private:
+  template <class Real>
+  static void move(Graph<Real>& graph, Variable<Real>* root, bool gradient, Real* data) {
+    const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
+    (root->*part).data = data;
+    for (auto& node : graph.nodes()) {
+      bool touched = false;
+      for (const auto* variables : {&node.inputs, &node.outputs}) {
+        for (Variable<Real>* one : *variables) {
+          if (one == nullptr || one->root() != root) continue;
+          (one->*part).data = data;
+          touched = true;
+        }
+      }
+      if (touched && node.bind) node.bind(node.writes);
+    }
+  }
+  std::vector<std::function<void()>> unbound_;
 };
 
 /// Where a plan lies and runs. `stream`: a cudaStream_t of whoever calls, in whose order everything is queued.
@@ -93,6 +136,9 @@ class Call {
   /// Of "input", "gradient", "output", "cotangent", "state" or "end_cotangent".
   std::optional<Place> find(const std::string& what, const std::string& name) const;
   const Where& where() const { return where_; }
+  bool bind(const std::string& what, const std::string& name, void* data) const {
+    return where_.device == Device::cpu && plan_->bind(what, name, data);
+  }
   void pass(int threads, bool back) const;
 
  private:

@@ -49,21 +49,22 @@ class Arrays:
     def dtype(self, x: Any) -> str:
         return str(x.dtype)
 
-    def put(self, call: Any, what: str, name: str, x: Any) -> None:
-        """Fills a place of the plan, and looks at what is put there."""
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        """Fills a place of the plan, and looks at what is put there. With `borrow` the place may be x itself from then on: it is
+        given back then, and must stay as it is."""
         x = np.ascontiguousarray(x)
-        flaws = call.put(what, name, x, self.threads)
+        flaws, borrowed = call.put(what, name, x, self.threads, borrow)
         if flaws:
             flawed(name, x, flaws)
+        return x if borrowed else None
 
     def take(self, call: Any, what: str, name: str) -> Any:
         """What stands there, as an array of its own; None where there is nothing."""
-        shape = call.shape(what, name)
-        if shape is None:
-            return None
-        x = np.empty(shape, self.kept)
-        call.take(what, name, x, self.threads)
-        return x
+        return call.take(what, name, self.threads)
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        """An array that the place is from now on, for a pass to write; None where it has to be taken afterwards."""
+        return call.bound(what, name)
 
     def zeros(self, shape: Any) -> Any:
         return np.zeros(shape, self.kept)
@@ -97,14 +98,19 @@ class TorchArrays(Arrays):
     def dtype(self, x: Any) -> str:
         return str(x.dtype)[6:]
 
-    def put(self, call: Any, what: str, name: str, x: Any) -> None:
-        super().put(call, what, name, x.resolve_neg().numpy())
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        return super().put(call, what, name, x.resolve_neg().numpy(), borrow)
 
-    def take(self, call: Any, what: str, name: str) -> Any:
+    def _tensor(self, x: Any) -> Any:
         import torch
 
-        x = super().take(call, what, name)
         return None if x is None else torch.from_numpy(x)
+
+    def take(self, call: Any, what: str, name: str) -> Any:
+        return self._tensor(super().take(call, what, name))
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return self._tensor(super().bound(call, what, name))
 
     def zeros(self, shape: Any) -> Any:
         import torch
@@ -124,8 +130,11 @@ class TorchCudaArrays(TorchArrays):
         self.index = self.device = torch.cuda.current_device() if device.index is None else device.index
         self.stream = torch.cuda.current_stream(self.index).cuda_stream
 
-    def put(self, call: Any, what: str, name: str, x: Any) -> None:
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
         call.put_on_device(what, name, x.contiguous().data_ptr())
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return None
 
     def _new(self, make: str, shape: Any) -> Any:
         import torch
@@ -167,8 +176,11 @@ class CudaArrays(Arrays):
     def dtype(self, x: Any) -> str:
         return str(x.dtype)
 
-    def put(self, call: Any, what: str, name: str, x: Any) -> None:
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
         call.put_on_device(what, name, x.__cuda_array_interface__["data"][0])
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return None
 
     def _new(self, shape: Any) -> Any:
         if self.cupy is not None:

@@ -250,9 +250,9 @@ def apply(
             from .autograd import differentiable
 
             return differentiable(make, kind, arrays, inputs)
-        return Call(make, arrays, checked, NOTHING).forward()
+        return Call(make, arrays, checked, NOTHING).forward(True)
     call = Call(make, arrays, checked, OUTPUT if not d_state else ENDS)
-    o, state = call.forward()
+    o, state = call.forward(True)
     of_o = _given_back(arrays, {} if d_o is None else {"o": d_o}, {"o": o}, "d_o")
     of_states = _given_back(arrays, d_state or {}, state, "d_state")
     return o, state, call.backward(of_o.get("o"), of_states, list(checked))
