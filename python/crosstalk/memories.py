@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
 from .arrays import Arrays, arrays_of, is_torch
 from .calls import ENDS, NOTHING, OUTPUT, Call
 
@@ -18,9 +18,7 @@ _forked = False
 def set_threads(threads: int) -> None:
     """Threads that `apply` uses (default: all cores). No result depends on it."""
     global _threads
-    if threads < 1:
-        raise ValueError("threads must be at least 1")
-    _threads = threads
+    _threads = checks.whole("threads", threads, 1, 1 << 16)
 
 
 def _limit_threads() -> None:
@@ -36,9 +34,8 @@ def _threads_of(wanted: int | None, otherwise: int) -> int:
 
 def threads_now(threads: int | None = None) -> int:
     """Of a call that asks for so many, or for none."""
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads is a whole number, at least 1, not {threads!r}")
-    return _threads_of(threads if threads is not None else _threads, _core.cores())
+    wanted = _threads if threads is None else checks.whole("threads", threads, 1, 1 << 16)
+    return _threads_of(wanted, _core.cores())
 
 
 def memories() -> list[str]:
@@ -92,6 +89,7 @@ class Description:
 
 def describe(name: str) -> Description:
     """A memory or a task: equation, source, inputs and options."""
+    checks.text("the name of a memory or a task", name)
     if name in _core.tasks():
         return Description(_core.describe_task(name))
     return Description(_core.describe_memory(name))
@@ -109,8 +107,7 @@ def _kept_inputs(memory: str, options: tuple[tuple[str, type, Any], ...], sizes:
 
 def _inputs(memory: str, options: Mapping[str, Any], sizes: Sequence[int]) -> list[Any]:
     """Name, dimensions, letters and whether it may be left out, of each input."""
-    if not isinstance(memory, str):
-        raise TypeError(f"a memory is named by a str, not {type(memory).__name__}")
+    checks.text("the name of a memory", memory)
     try:
         return _kept_inputs(memory, tuple((n, type(x), x) for n, x in options.items()), tuple(sizes))
     except TypeError:  # what cannot be kept cannot be an option either, which is said
@@ -191,8 +188,7 @@ def _prepared(
     sizes = _sizes_of(memory, options, shapes)
     present = _check_shapes(memory, options, sizes, shapes)
     kind = _precision_of(arrays.kept, precision)
-    if not isinstance(form, str):
-        raise TypeError(f"form is a str, not {type(form).__name__}")
+    checks.text("form", form)
 
     def make(gradients: int, device: int, stream: int) -> Any:
         return _core.apply_call(memory, sizes, present, options, form, kind, gradients, device, stream)

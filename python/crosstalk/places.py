@@ -89,7 +89,7 @@ class CupyCuda(Place):
 
 def place_of(device: Any, library: str | None) -> Place:
     """None: numpy. Else a device of torch ("cpu", "cuda:0", torch.device), or with library "cupy" a GPU of CuPy's."""
-    if library not in (None, "numpy", "torch", "cupy"):
+    if library not in (None, "numpy", "torch", "cupy") or isinstance(library, np.ndarray):
         raise ValueError(f"library {library!r}; there are numpy, torch and cupy")
     if device is None and library in (None, "numpy"):
         return Place()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from . import _core
+from . import _core, checks
 from .memories import _inputs, _plain, apply
 
 
@@ -16,7 +16,9 @@ class Rule:
     """
 
     def __init__(self, law: str | Sequence[str], **options: Any):
-        text = law if isinstance(law, str) else "; ".join(law)
+        if not isinstance(law, (str, list, tuple)):
+            raise TypeError(f"a law is a str or a list of steps, not {type(law).__name__}")
+        text = law if isinstance(law, str) else "; ".join(checks.text("a step of a law", step) for step in law)
         facts = _core.rule(text, {name: _plain(x) for name, x in options.items() if name in ("c", "c2", "c3")})
         self.options: dict[str, Any] = options
         self.steps: list[str] = [step.strip() for step in facts["text"].split(";")]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
 from .arrays import is_torch
 from .memories import _plain, _threads_of
 from .places import Place, place_of
@@ -110,7 +110,7 @@ class Task:
     """A task with its options. Sequence i of a split is a pure function of (options, data seed, split, i)."""
 
     def __init__(self, name: str, **options: Any):
-        self.name = name
+        self.name = checks.text("the name of a task", name)
         self.options = options
         self._core = _core.Stream(name, {n: _plain(value) for n, value in options.items()})
 
@@ -160,16 +160,14 @@ class Task:
         order of torch's current stream, and nothing waits; `library="cupy"` gives CuPy's arrays. Several seeds make replicas,
         `[R,B,...]`. A batch lies in a ring of `buffers` arrays and is overwritten after so many further ones: `.copy()` keeps it.
         """
-        if split not in SPLITS:
+        if not isinstance(split, str) or split not in SPLITS:
             raise ValueError(f"split {split!r}; there are train, eval and test")
-        if batch < 1 or buffers < 1 or first < 0:
-            raise ValueError("batch and buffers must be at least 1, and first 0 or more")
-        several = not isinstance(seed, (int, np.integer))
-        seeds = [int(s) for s in seed] if several else [int(seed)]  # type: ignore[union-attr, arg-type]
-        if not seeds or min(seeds) < 0:
-            raise ValueError("a seed is 0 or more, and there must be one")
-        if max(seeds) >= 1 << 64 or first >= 1 << 62 or max(batch, buffers) >= 1 << 30:
-            raise ValueError("a seed has 64 bits, and batch, buffers and first are smaller than 2^30, 2^30 and 2^62")
+        batch, buffers = checks.whole("batch", batch, 1, 1 << 30), checks.whole("buffers", buffers, 1, 1 << 16)
+        first, threads = checks.whole("first", first, 0), checks.whole("threads", threads, 1, 1 << 16)
+        several = not isinstance(seed, (int, np.integer, str)) and isinstance(seed, Iterable)
+        seeds = [checks.whole("a seed", s, 0, 1 << 64) for s in (seed if several else [seed])]  # type: ignore[union-attr]
+        if not seeds:
+            raise ValueError("there is no seed; a seed is 0 or more")
         segments = self._core.segments(split)
         if segments and first:
             raise ValueError("first is of tasks with one kind of sequence; segments(split) are such")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from . import _core
+from . import _core, checks
 from .arrays import arrays_of
 from .autograd import differentiable
 from .memories import _plain, apply, threads_now
@@ -28,14 +28,15 @@ _STANDS_FOR_MIXER = "rule"  # which a stack cannot name otherwise
 
 def _keyed(memory: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by their whole names: those of the memory, else of the model."""
+    checks.text("the name of a memory", memory)
     own = {option["name"] for option in _core.describe_memory(memory)["options"]}
     model = {option["name"] for option in _core.model_options()}
     given: dict[str, Any] = {"memory.name": memory}
     for name, value in options.items():
         near = [name] if name in own | model else difflib.get_close_matches(name, own | model, 1)
         prefix = "model" if near and near[0] not in own else "memory"
-        if name == "law" and not isinstance(value, str):
-            value = "; ".join(value)
+        if name == "law" and isinstance(value, (list, tuple)):
+            value = "; ".join(checks.text("a step of a law", step) for step in value)
         given[f"{prefix}.{name}"] = _plain(value)
     return given
 
@@ -75,9 +76,7 @@ def _checked_seed(seed: int | None) -> int:
     """Without one it follows torch.manual_seed, as initial values of PyTorch's own modules do."""
     if seed is None:
         return int(torch.randint(1 << 62, ()).item())
-    if not 0 <= seed < 1 << 64:
-        raise ValueError("a seed is 0 or more, and has 64 bits")
-    return int(seed)
+    return checks.whole("seed", seed, 0, 1 << 64)
 
 
 class Memory(nn.Module):
@@ -108,8 +107,7 @@ class Memory(nn.Module):
     def _start(self, number: int, seed: int | None) -> None:
         self.kind, self._number = str(self.config["memory.name"]), number
         self._seed = _checked_seed(seed)
-        if not 0 <= number < 1 << 16:
-            raise ValueError("number is that of a layer, 0 or more")
+        checks.whole("number", number, 0, 1 << 16)
         self.width = int(self.config["model.width"])
         self._names = _register(self, _core.layer_parameters(self.config, number, self._seed))
         carried, self._refused = _core.layer_states(self.config)
@@ -332,8 +330,7 @@ def _vocabulary_of(config: Any, vocabulary: int | None) -> tuple[int, int]:
         vocabulary = getattr(config, "vocabulary", None)
     if vocabulary is None:
         raise TypeError("vocabulary is needed: the number of tokens")
-    if not isinstance(vocabulary, int) or isinstance(vocabulary, bool) or not 1 <= vocabulary < 1 << 31:
-        raise ValueError("vocabulary is a whole number, at least 1")
+    vocabulary = checks.whole("vocabulary", vocabulary, 1, 1 << 31)
     return vocabulary, int(getattr(config, "answers", vocabulary))
 
 
