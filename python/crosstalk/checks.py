@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -24,3 +25,11 @@ def whole(what: str, value: Any, least: int, below: int = 1 << 62) -> int:
         end = "" if value < least else f" and less than 2^{below.bit_length() - 1}"
         raise ValueError(f"{what} is {value}; it must be at least {least}{end}")
     return int(value)
+
+
+def path(value: Any) -> str:
+    """A path as the program takes it."""
+    name = os.fsdecode(value)
+    if "\0" in name:
+        raise ValueError(f"{name!r} is no path: it holds a zero byte")
+    return name

@@ -66,7 +66,7 @@ def of_apply(random):
             x[near(random, name)] = x[name]
         elif kind == 3 and isinstance(x[name], np.ndarray):
             x[name] = some(random, [x[name][..., :1, :], x[name][:0], x[name].astype("f4"), x[name][None], x[name].T, x[name] * np.nan,
-                                    x[name].astype(">f8"), x[name].reshape(-1)]) if x[name].ndim > 1 else x[name][:0]  # fmt: skip
+                                    x[name].astype(">f8"), x[name].reshape(-1)]) if x[name].ndim > 1 else np.zeros(0)  # fmt: skip
         elif kind == 4:
             x[some(random, ["d_o", "d_state", "form", "precision", "threads", "s0"])] = junk(random)
         else:
