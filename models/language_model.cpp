@@ -12,9 +12,9 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"
+#include "models/parts.h"
 #include "models/rules/rule_memory.h"
 
 namespace crosstalk {
@@ -193,12 +193,7 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
-  LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer, look);
-  const Var<Real> o = mixer.finished(build_memory(memory_of(kind.options), mixer));
-  Variable<Real>* y =
-      weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
-  weights.check_biases();
-  return y;
+  return memory_layer(target, weights, kind.options, x, asking, layer, look);
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
