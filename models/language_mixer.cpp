@@ -120,7 +120,7 @@ Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
   if (!keys_) {
     const int G = narrow<int>(key_heads(options), "model.key_groups");
-    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d));
+    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d), this);
     keys_ = noted("k", of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d}))));
   }
   return keys_;
@@ -131,7 +131,7 @@ Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
   const int G = narrow<int>(key_heads(options), "model.key_groups");
   const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner");
-  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d));
+  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d), this);
   Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
   return noted("q", of_heads(parts_.placed(*this, "q", q)));
@@ -140,8 +140,8 @@ Var<Real> LanguageMixer<Real>::queries() {
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (!values_)
-    values_ =
-        noted("v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V}));
+    values_ = noted(
+        "v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V), this), {B, T * N, H, V}));
   return values_;
 }
 

@@ -53,6 +53,18 @@ class Stream {
     branch_ = nullptr;
     return out(added.y);
   }
+  /// As it stands, without a norm.
+  Variable<Real>* plain() {
+    if (branch_) {
+      const Tensor<Real>& shape = x_->value;
+      const auto rows = [&](Variable<Real>* x) {
+        return Var<Real>{&graph_, graph_.view(x, {shape.dim(0), shape.dim(1), 1, shape.columns()})};
+      };
+      x_ = graph_.view((rows(x_) + rows(branch_)).variable, {shape.dim(0), shape.dim(1), shape.columns()});
+    }
+    branch_ = nullptr;
+    return x_;
+  }
   /// From here on rows at which an answer is due.
   void pick(const BatchTensors& batch) {
     x_ = picked(graph_, x_, batch);
@@ -227,6 +239,16 @@ Variable<Real>* LanguageModel<Real>::mlp(ModelGraph<Real>& target, int layer, Va
   return weights.back(target.graph.view(h.variable, {rows, length, hidden}), "mlp.out", width_);
 }
 
+// gelu(W x + b): what the head of model.readout = "mlp" sees.
+template <class Real>
+Variable<Real>* LanguageModel<Real>::readout(ModelGraph<Real>& target, LayerWeights<Real>& weights,
+                                             Variable<Real>* x) {
+  const int rows = x->value.dim(0), length = x->value.dim(1), hidden = hidden_units(options_);
+  Variable<Real>* h = weights.project(x, "readout", hidden, weights.bias_law(x->value.columns()));
+  const Var<Real> units{&target.graph, target.graph.view(h, {rows, length, 1, hidden})};
+  return target.graph.view(map(MapKind::gelu, units).variable, {rows, length, hidden});
+}
+
 template <class Real>
 std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShape shape, bool train,
                                                              int batches, Look<Real>* look) {
@@ -244,7 +266,8 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
       g, options_, dropped(*result, options_.get_double("model.embed_dropout"), embed(*result, embedding)));
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
     LayerWeights<Real> weights(g, parameters_, options_, prefix_of(i));
-    Variable<Real>*x = stream.normed(weights, "norm"), *asking = nullptr;
+    Variable<Real>* x = options_.get_bool("model.prenorm") ? stream.normed(weights, "norm") : stream.plain();
+    Variable<Real>* asking = nullptr;
     if (!look && reads_alone(i)) {
       asking = picked(g, x, result->batch);
       stream.pick(result->batch);
@@ -262,9 +285,11 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
     stream.pick(result->batch);
   }
   Variable<Real>* y = stream.normed(whole, "norm");
+  if (options_.get_string("model.readout") == "mlp") y = readout(*result, whole, y);
+  const int inputs = y->value.columns();
   Variable<Real>* head = options_.get_bool("model.tied_head")
                              ? embedding
-                             : whole.leaf("head", {answers_, width_}, whole.law(width_));
+                             : whole.leaf("head", {answers_, inputs}, whole.law(inputs));
   if (look) g.keep(result->output = linear<Real>(g, y, head, nullptr));
   result->loss = cross_entropy(g, y, head, result->batch);
   g.keep(result->loss.query_loss);

@@ -3,7 +3,9 @@
 //   x = E[token] (+ P[t])
 //   x += mixer(norm(x)),  x += mlp(norm(x))            for every layer; the mixer is a memory between projections of the
 //                                                      tokens, its heads joined by an output projection, or base_conv
+//                                                      (with model.prenorm = false mixers see x itself)
 //   loss = cross-entropy of W norm(x) against the answer, at the tokens at which one is due; W = E where the head is tied
+//                                                      (with model.readout = "mlp" of W gelu(W' norm(x) + b))
 //
 // A decoder makes all answers of what the last token holds: y = g(W2 norm(g(W1 norm(x_T + P[t])))) in place of x_t, g GELU, P waves.
 //
@@ -49,6 +51,7 @@ class LanguageModel final : public Model<Real> {
                         Look<Real>* look);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
+  Variable<Real>* readout(ModelGraph<Real>& target, LayerWeights<Real>& weights, Variable<Real>* x);
 
   Options options_;
   std::vector<LanguageLayer> layers_;

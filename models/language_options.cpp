@@ -66,6 +66,18 @@ const std::vector<OptionSpec>& language_options() {
          0,
          0,
          {"layer", "rms"}},
+        {"prenorm", true,
+         "language model: whether that norm stands in front of mixers; without it they see the stream as it "
+         "is "
+         "(Complex KDA's word problems)"},
+        {"readout",
+         std::string("linear"),
+         "language model: from the last norm to the answers. linear: a linear map; mlp: two, with GELU "
+         "between them and "
+         "model.mlp_ratio times model.width hidden units with biases, in place of the tied or own head",
+         0,
+         0,
+         {"linear", "mlp"}},
         {"tied_head", true,
          "language model: whether the embedding is the head too, where answers are tokens; else the head has "
          "weights of "
@@ -139,7 +151,8 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
   for (const char* key : {"model.d_key", "model.d_value"}) {
     if (options.get_int(key) == 0) options.set(key, width);
   }
-  if (vocabulary.values != vocabulary.tokens) options.set("model.tied_head", false);
+  if (vocabulary.values != vocabulary.tokens || options.get_string("model.readout") == "mlp")
+    options.set("model.tied_head", false);
   check_head_sizes(options);
   if (options.get_string("model.decoder") != "none" && width % 2 != 0)
     throw OptionError("model.width",
