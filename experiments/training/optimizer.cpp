@@ -35,14 +35,13 @@ Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<R
       arena_(replicas.device()) {
   const int R = replicas.count();
   learning_rate_ = weight_decay_ = rate_ = scale_ = shaped<double>(R, {1});
-  partial_ = shaped<double>(R, {clip_blocks(replicas.model().parameters().values().size())});
+  const std::int64_t P = replicas.model().parameters().values().size();
+  squares_ = shaped<double>(R, {clip_norm_ > 0 ? clip_blocks(P) : adam_blocks(P)});
+  arena_.reserve(&squares_);
   arena_.reserve(&learning_rate_);
   if (decays_) arena_.reserve(&weight_decay_);
   if (schedule_.warmup > 0 || schedule_.periods > 0) arena_.reserve(&rate_);
-  if (clip_norm_ > 0) {
-    arena_.reserve(&partial_);
-    arena_.reserve(&scale_);
-  }
+  if (clip_norm_ > 0) arena_.reserve(&scale_);
   arena_.allocate();
 }
 
@@ -62,7 +61,13 @@ void Optimizer<Real>::count(const Exec& exec, const Tensor<Real>& loss) {
   count.schedule = schedule_;
   count.learning_rate = learning_rate_;
   count.rate = rate_;
+  count.squares = squares_;
   run(exec, count);
+}
+
+template <class Real>
+void Optimizer<Real>::close(const Exec& exec) {
+  run(exec, TakeNorm<Real>{every_, squares_, replicas_.step, replicas_.report});
 }
 
 template <class Real>
@@ -79,8 +84,10 @@ void Optimizer<Real>::update(const Exec& exec) {
   adam.step = replicas_.step;
   adam.weight_decay = weight_decay_;
   if (clip_norm_ > 0) {
-    run(exec, ClipScale<Real>{clip_norm_, p.gradients(), partial_, scale_});
+    run(exec, ClipScale<Real>{clip_norm_, p.gradients(), squares_, scale_});
     adam.gradient_scale = scale_;
+  } else {
+    adam.squares = squares_;
   }
   run(exec, adam);
 }

@@ -23,6 +23,8 @@ class Optimizer {
   void count(const Exec& exec, const Tensor<Real>& loss);
   /// Queues what follows the backward pass.
   void update(const Exec& exec);
+  /// Queues what follows the last step before anybody looks at reports.
+  void close(const Exec& exec);
 
  private:
   Replicas<Real>& replicas_;
@@ -31,7 +33,8 @@ class Optimizer {
   bool decays_;
   RateSchedule schedule_;
   Arena arena_;
-  Tensor<double> learning_rate_, weight_decay_, rate_, partial_, scale_;
+  Tensor<double> learning_rate_, weight_decay_, rate_, scale_;
+  Tensor<double> squares_;  ///< [R,blocks] parts of the square of the gradient's norm, of the last step
 };
 
 }  // namespace crosstalk
