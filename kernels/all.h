@@ -44,7 +44,7 @@
 /// Structs without a gradient (kernels/base/exec.h).
 #define CROSSTALK_STEPS(X) \
   X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) X(MuonStep) \
-  X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
+  X(TakeNorm) X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
 
 /// Ops (kernels/base/op.h), one a line.
 #define CROSSTALK_OPS(X) \

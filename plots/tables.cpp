@@ -452,6 +452,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
+  note_still_falling(drawing, prepared);
   if (format == TableFormat::csv) {
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);

@@ -6,6 +6,7 @@
 
 #include "models/engines.h"
 #include "results/published.h"
+#include "results/verdict.h"
 
 namespace crosstalk::program {
 namespace {
@@ -29,6 +30,32 @@ std::string published_text() {
       "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
       "  mine,1,recall,40,64,0.0312\n";
   return text;
+}
+
+std::string verdict_text() {
+  return fmt::format(
+      "The first that applies:\n\n"
+      "  failed         an error\n"
+      "  diverged       the loss or a parameter became non-finite\n"
+      "  not_trained    train.max_steps = 0\n"
+      "  solved         the last evaluation meets train.stop_loss or train.stop_accuracy; of a language "
+      "model "
+      "without\n"
+      "                 either, an accuracy of {solved}\n"
+      "  plateau        train.patience ended it; or the loss neither fell nor rose at the end\n"
+      "  at_chance      the same, with an accuracy of at most chance + {margin} (1 - chance)\n"
+      "  still_falling  it went to its last step, and the loss fell\n"
+      "  rising         it went to its last step, and the loss rose\n"
+      "  out_of_steps   it went to its last step, with fewer than {least} evaluations: nobody can tell\n\n"
+      "Fell and rose: the median validation loss of the last quarter of the evaluations (of the last stage "
+      "of a "
+      "curriculum) is more than {trend:g} % below or above that of the quarter before it. It is worked out "
+      "when "
+      "records are read, so that old stores have it too. 'crosstalk status' counts verdicts, exports have a "
+      "column, "
+      "and --where verdict=still_falling,out_of_steps picks runs that may need more steps.",
+      fmt::arg("solved", kSolvedAccuracy), fmt::arg("margin", kChanceMargin),
+      fmt::arg("least", kLeastEvaluations), fmt::arg("trend", 100 * kTrend));
 }
 
 /// Which forms of a recurrence compute what, as its engine says (models/engines.h).
@@ -230,6 +257,7 @@ const std::vector<Topic>& topics() {
        "A threshold below train.stop_loss is refused: whether the runs would get there is not known. "
        "Capacity is the largest number of associations such that it and every smaller tested number are "
        "solved."},
+      {"verdict", "what became of a run's training, in one word (column verdict)", verdict_text()},
       {"published-csv", "tables of results from elsewhere", published_text()},
   };
   return all;
@@ -247,6 +275,8 @@ const std::vector<Topic>& columns() {
       {"d_dot", "dimension of phi(k); 0 where the memory has no feature map", ""},
       {"state_size", "floats that the memory keeps of a sequence at inference", ""},
       {"steps", "training steps until the run ended", ""},
+      {"verdict",
+       "what became of training: solved, plateau, still_falling, ...; see 'crosstalk describe verdict'", ""},
       {"eval_loss", "loss of the last evaluation (validation split); see 'crosstalk describe loss'", ""},
       {"best_eval_loss", "smallest loss of any evaluation", ""},
       {"eval_accuracy", "share of right answers (largest value read) in the last evaluation", ""},
