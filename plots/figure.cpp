@@ -30,10 +30,6 @@ const Figure& find_figure(const std::string& name) {
       nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest), fmt::join(names, ", ")));
 }
 
-bool has_option(const FigureKind& kind, const std::string& option) {
-  return std::find(kind.options.begin(), kind.options.end(), option) != kind.options.end();
-}
-
 /// "figures/" -> "figures/capacity", "fig2.pdf" -> "fig2".
 std::filesystem::path base_path(const std::filesystem::path& out, const std::string& name) {
   if (out.empty()) return name;
@@ -46,6 +42,7 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 /// One drawing, or one for each value of the facet's key.
 Drawing draw_panels(const Figure& figure, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
+  // Those with rows of panels make their columns themselves.
   if (options.facet.empty() || figure.has_own_panels)
     return figure.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   check_key(prepared.records, "--facet", options.facet);
@@ -116,14 +113,17 @@ const std::vector<Venue>& venues() {
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes) {
   const Figure& figure = find_figure(name);
-  if (!options.x.empty() && !has_option(figure.kind, "--x"))
-    throw std::invalid_argument(
-        fmt::format("--x {}: only the figure accuracy has a choice of it", options.x));
+  const bool of_state = options.x == "state_bytes" || options.x == "state_size";
+  if (!options.x.empty() && name != "accuracy" && !(of_state && name == "capacity-vs-state"))
+    throw std::invalid_argument(fmt::format(
+        "--x {}: {} has a fixed x; the figure accuracy has a choice, for losses too (--metric eval_loss){}",
+        options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));
   ComposedFigure made{prepare(name, rows, options), {}};
   made.drawing = draw_panels(figure, made.prepared, options, notes);
   Drawing& drawing = made.drawing;
   check_left_out(drawing, made.prepared.records, notes);
   if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);
+  note_still_falling(drawing, made.prepared);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";
