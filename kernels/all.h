@@ -35,6 +35,7 @@
 #include "kernels/optimizer/adam.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "kernels/optimizer/clip.h"
+#include "kernels/optimizer/muon.h"
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/recurrence/scan.h"
 #include "kernels/recurrence/state_read.h"
@@ -42,8 +43,8 @@
 // clang-format off
 /// Structs without a gradient (kernels/base/exec.h).
 #define CROSSTALK_STEPS(X) \
-  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) \
-  X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
+  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) X(MuonStep) \
+  X(TakeNorm) X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
 
 /// Ops (kernels/base/op.h), one a line.
 #define CROSSTALK_OPS(X) \

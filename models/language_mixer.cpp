@@ -9,6 +9,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
+#include "models/build.h"
 #include "models/memories/memory_file.h"
 #include "models/rules/rule_memory.h"
 
@@ -84,7 +85,7 @@ void LayerWeights<Real>::check_biases() const {
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer, Look<Real>* look)
+                                   int layer, Look<Real>* look, Carried<Real>* carried)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
@@ -98,7 +99,8 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
              [this](const std::string& name, const std::vector<int>& dims, Init init) {
                return weights_.leaf(name, dims, init);
              }),
-      look_(look) {}
+      look_(look),
+      carried_(carried) {}
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::source() {
@@ -118,7 +120,7 @@ Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
   if (!keys_) {
     const int G = narrow<int>(key_heads(options), "model.key_groups");
-    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d));
+    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d), this);
     keys_ = noted("k", of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d}))));
   }
   return keys_;
@@ -129,7 +131,7 @@ Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
   const int G = narrow<int>(key_heads(options), "model.key_groups");
   const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner");
-  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d));
+  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d), this);
   Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
   return noted("q", of_heads(parts_.placed(*this, "q", q)));
@@ -138,8 +140,8 @@ Var<Real> LanguageMixer<Real>::queries() {
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (!values_)
-    values_ =
-        noted("v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V)), {B, T * N, H, V}));
+    values_ = noted(
+        "v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V), this), {B, T * N, H, V}));
   return values_;
 }
 
@@ -195,6 +197,24 @@ Variable<Real>* LanguageMixer<Real>::omega(int m) {
   return favor_features(graph, m, d, target_.feature_seed, target_.feature_draw, purpose);
 }
 
+template <class Real>
+Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
+                             Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look,
+                             Carried<Real>* carried) {
+  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, look, carried);
+  const Var<Real> o = mixer.finished(build_memory(memory_of(options), mixer));
+  const int width = narrow<int>(options, "model.width");
+  Variable<Real>* y =
+      weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width);
+  weights.check_biases();
+  return y;
+}
+
+#define CROSSTALK_MEMORY_LAYER(Real)                                                            \
+  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&, \
+                                        Variable<Real>*, Variable<Real>*, int, Look<Real>*, Carried<Real>*);
+CROSSTALK_MEMORY_LAYER(float)
+CROSSTALK_MEMORY_LAYER(double)
 template Variable<float>* dropped(ModelGraph<float>&, double, Variable<float>*);
 template Variable<double>* dropped(ModelGraph<double>&, double, Variable<double>*);
 template class LayerWeights<float>;

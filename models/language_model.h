@@ -3,7 +3,11 @@
 //   x = E[token] (+ P[t])
 //   x += mixer(norm(x)),  x += mlp(norm(x))            for every layer; the mixer is a memory between projections of the
 //                                                      tokens, its heads joined by an output projection, or base_conv
+//                                                      (with model.prenorm = false mixers see x itself)
 //   loss = cross-entropy of W norm(x) against the answer, at the tokens at which one is due; W = E where the head is tied
+//                                                      (with model.readout = "mlp" of W gelu(W' norm(x) + b))
+//
+// A decoder makes all answers of what the last token holds: y = g(W2 norm(g(W1 norm(x_T + P[t])))) in place of x_t, g GELU, P waves.
 //
 // Of the last layer queries, outputs and the MLP are computed only at the tokens at which an answer is due (keys and values
 // at all), and logits in blocks of these rows.
@@ -41,10 +45,13 @@ class LanguageModel final : public Model<Real> {
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool reads_alone(int layer) const;
+  /// Whether answers are made of what the last token holds, by a decoder.
+  bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
                         Look<Real>* look);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);
   Variable<Real>* mlp(ModelGraph<Real>& target, int layer, Variable<Real>* x);
+  Variable<Real>* readout(ModelGraph<Real>& target, LayerWeights<Real>& weights, Variable<Real>* x);
 
   Options options_;
   std::vector<LanguageLayer> layers_;

@@ -74,16 +74,23 @@ Variable<Real>* ModelParts<Real>::convolved(Variable<Real>* x, Variable<Real>* w
 }
 
 template <class Real>
-Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real>* x) {
+Variable<Real>* ModelParts<Real>::shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m) {
   const int B = x->value.dim(0), T = x->value.dim(1), C = x->value.dim(2);
   Constant<Real> taps;  // all of the token before, nothing of its own
   taps.number[0] = 1;
   taps.y.value = shaped<Real>(graph_.replicas(), {1, 1, 1, 2});
   const Var<Real> weights = expand(Var<Real>{&graph_, out(graph_.add(taps).y)}, {1, 1, C, 2});
-  const auto rows = [&](Variable<Real>* v) { return Var<Real>{&graph_, graph_.view(v, {B, T, 1, C})}; };
+  const bool by_head = text(options_, "token_shift_law") == "head";
+  const int writes = by_head && what != "q" ? m->N : 1, n = by_head ? writes * m->H : 1;
+  const auto rows = [&](Variable<Real>* v) { return Var<Real>{&graph_, graph_.view(v, {B, T, n, C / n})}; };
   const Var<Real> own = rows(x), before = rows(convolved(x, graph_.view(weights.variable, {C, 2}), false));
-  auto* mu = parameter_("token_shift." + what, {C}, Init{Init::Law::uniform, 0, 1});
-  const Var<Real> mixed = own + Var<Real>{&graph_, graph_.view(mu, {1, 1, 1, C})} * (before - own);
+  const auto mu = [&] {
+    if (by_head)
+      return view(sigmoid(m->token("shift_" + what, 1, std::nullopt, {}, writes > 1)), {B, T, n, 1});
+    auto* numbers = parameter_("token_shift." + what, {C}, Init{Init::Law::uniform, 0, 1});
+    return Var<Real>{&graph_, graph_.view(numbers, {1, 1, 1, C})};
+  };
+  const Var<Real> mixed = own + mu() * (before - own);
   return graph_.view(mixed.variable, {B, T, C});
 }
 
@@ -110,9 +117,9 @@ bool ModelParts<Real>::mixes(const std::string& what) const {
 }
 
 template <class Real>
-Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>* x) {
+Variable<Real>* ModelParts<Real>::mixed(const std::string& what, Variable<Real>* x, Mixer<Real>* m) {
   const bool silu = concerns(text(options_, "silu"), what[0]);
-  if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x);
+  if (concerns(text(options_, "token_shift"), what[0])) x = shifted(what, x, m);
   if (concerns(text(options_, "short_conv"), what[0]))
     return convolved_as_told(what, x, silu || options_.get_bool("model.short_conv_silu"));
   return silu ? map(MapKind::silu, Var<Real>{&graph_, x}).variable : x;

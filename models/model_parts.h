@@ -2,7 +2,7 @@
 // before the memory, and norm, gate and skip of what is read.
 //
 //   token_shift   x_t + mu * (x_{t-1} - x_t), a mu for every channel (RWKV: Peng et al. 2023, arXiv 2305.13048; of keys and
-//                 values: Xu et al. 2024, arXiv 2411.19574)
+//                 values: Xu et al. 2024, arXiv 2411.19574), or sigmoid(w.token_t) a head (FoX Pro)
 //   short_conv    kernels/conv/short_conv.h, after the shift, and a bias
 //   silu          x sigmoid(x), after the convolution or without one
 //   qk_norm       gain * rms(x) of queries and keys, head by head; rotary: turned by their positions; feature_scale: times
@@ -49,15 +49,15 @@ class ModelParts {
   /// Whether mixed() looks at other tokens for `what`.
   bool mixes(const std::string& what) const;
   /// Rows x [B,T,C] of tokens in order, shifted, convolved and activated where the options say so for `what`: "q", "k" or
-  /// "v".
-  Variable<Real>* mixed(const std::string& what, Variable<Real>* x);
+  /// "v"; `m` is asked for the mu that tokens decide.
+  Variable<Real>* mixed(const std::string& what, Variable<Real>* x, Mixer<Real>* m = nullptr);
   /// Queries ("q") or keys ("k") [B,n,G,d], normalised, turned and scaled where the options say so.
   Var<Real> placed(Mixer<Real>& m, const std::string& what, Var<Real> x);
   /// What is read, o [B,Q,H,V], with the skip, activated, normalised and gated.
   Var<Real> finished(Mixer<Real>& m, Var<Real> o);
 
  private:
-  Variable<Real>* shifted(const std::string& what, Variable<Real>* x);
+  Variable<Real>* shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m);
   Variable<Real>* convolved(Variable<Real>* x, Variable<Real>* w, bool silu);
   Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu);
   Var<Real> skipped(Mixer<Real>& m, Var<Real> o);

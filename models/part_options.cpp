@@ -36,8 +36,9 @@ void refuse(const Options& options, const std::vector<const char*>& names, const
 }
 
 /// Parts that need tokens in order, with projections of their own.
-const std::vector<const char*> kOfLayers = {"silu",   "inner",         "key_groups", "qk_norm",      "rotary",
-                                            "biases", "out_deviation", "out_skip",   "feature_scale"};
+const std::vector<const char*> kOfLayers = {"token_shift_law", "silu",         "inner",  "key_groups",
+                                            "qk_norm",         "rotary",       "biases", "out_deviation",
+                                            "out_skip",        "feature_scale"};
 
 std::vector<OptionSpec> before_memory() {
   return {
@@ -63,6 +64,14 @@ std::vector<OptionSpec> before_memory() {
        "which of queries, keys and values are mixed with those of the token before, x + mu (x_before - x), a "
        "mu for every channel; in the retrieval model keys alone",
        0, 0, kOf},
+      {"token_shift_law",
+       std::string("channel"),
+       "what mu of token_shift is. channel: learned numbers, one a channel; head: sigmoid(w.token), one a "
+       "head, which the "
+       "token decides (FoX Pro: Lin et al. 2025, arXiv 2503.02130; in the language model)",
+       0,
+       0,
+       {"channel", "head"}},
       {"inner", false,
        "language model: queries, keys and gates are projections of the values (after convolution and SiLU), "
        "as in Mamba, and not of the token"},
@@ -154,6 +163,13 @@ void resolve_parts(const Options& options) {
   if (text(options, "short_conv") == "none")
     refuse(options, {"short_conv_width", "short_conv_silu", "short_conv_bias", "short_conv_start"},
            "without a convolution", "set model.short_conv too");
+  if (text(options, "token_shift") == "none")
+    refuse(options, {"token_shift_law"}, "without a shift", "set model.token_shift too");
+  if (text(options, "token_shift_law") == "head" && !is_default(options, "key_groups"))
+    throw OptionError(
+        "model.token_shift_law",
+        "model.token_shift_law = \"head\" has a number a head, and model.key_groups shares keys among "
+        "heads; leave one out");
   const std::string norm = text(options, "out_norm");
   if (norm == "none")
     refuse(options, {"out_norm_gain", "out_norm_bias", "out_norm_eps", "out_norm_order"}, "without a norm",

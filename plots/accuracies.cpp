@@ -43,7 +43,7 @@ void add_chance_level(Drawing& drawing, const FigureInput& input, double low, do
   drawing.overlay_names.emplace_back("theory", "Chance");
 }
 
-/// The published points on the axis x; along state_bytes their width is their own, too.
+/// The published points on the axis x; along state_bytes their width, and what stands around the memory, is their own, too.
 void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& lines,
                               const FigureInput& input, const std::string& x, const std::string& metric) {
   const auto place = [&](const PublishedPoint& point, const Record&) {
@@ -59,7 +59,8 @@ void add_published_accuracies(Drawing& drawing, const std::vector<RecordLine>& l
   };
   std::vector<std::string> metrics = {metric}, own = {x};
   if (metric == "test_accuracy") metrics.emplace_back("eval_accuracy");
-  if (x == kStateBytes) own.emplace_back("model.width");
+  if (x == kStateBytes)
+    own.insert(own.end(), {"model.width", "model.d_key", "model.out_norm", "model.out_gate", "train.epochs"});
   add_published_points(drawing, lines, input, metrics, own, place);
 }
 

@@ -127,6 +127,24 @@ const std::map<std::string, FigureKind>& details() {
          std::vector<std::string> all = columns("associations");
          all.insert(all.end(), {"model.d_key", "metric"});
          return all;
+       }()},
+      {"window",
+       "",
+       "Learning rate.",
+       "Above: test_accuracy of language models, else test_loss, or any --metric; then the share of runs "
+       "that are "
+       "solved; below: the norm of the gradient before clipping, the median over training, dotted the "
+       "largest. Of "
+       "more than eight memories each has a panel, shaded by the share that is solved.",
+       "Point: one seed; line: the median over seeds. Ring: the rate with the lowest median validation loss "
+       "(--best-by accuracy: the highest accuracy); below it stands for whom that is the largest or smallest "
+       "tried.",
+       "Runs that met train.stop_loss or train.stop_accuracy ('crosstalk describe verdict').",
+       {},
+       [] {
+         std::vector<std::string> all = columns("train.learning_rate");
+         all.emplace_back("metric");
+         return all;
        }()}};
   static const std::map<std::string, FigureKind> by_name = [] {
     std::map<std::string, FigureKind> map;

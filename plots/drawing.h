@@ -66,6 +66,7 @@ struct Drawing {
     int fewest = 0, most = 0, diverged = 0;
   };
   std::optional<Seeds> seeds;
+  bool lines_may_coincide = true;  ///< false: each has a panel of its own
   /// What every record must have to be drawn: keys of its configuration, state_bytes, parameters, curves.NAME,
   /// profiles.NAME; and the metric that is drawn of it ("" = what the last of these holds).
   std::vector<std::string> needs = {};
@@ -103,6 +104,7 @@ Drawing begin_drawing(const std::string& script, const FigureOptions& options, c
 extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
 extern const char* const kProbeTemplate;   // templates/probe.py
+extern const char* const kWindowTemplate;  // templates/window.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
@@ -212,5 +214,6 @@ Drawing draw_capacity_vs_parameters(const FigureInput& input);
 Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);
 Drawing draw_probe(const FigureInput& input);
+Drawing draw_window(const FigureInput& input);
 
 }  // namespace crosstalk

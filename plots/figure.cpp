@@ -40,7 +40,9 @@ const std::vector<Entry>& entries() {
       {{"tracking", "Accuracy against the number of operations before the query"}, draw_tracking},
       {{"length", "Loss at multiples of the training length"}, draw_length},
       {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
-       draw_probe}};
+       draw_probe},
+      {{"window", "Metric, share solved and gradient norm against the learning rate, the best rate marked"},
+       draw_window}};
   return all;
 }
 
@@ -68,7 +70,8 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 /// One drawing, or one for each value of the facet's key.
 Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
-  if (options.facet.empty() || entry.draw == draw_probe)
+  // Those with rows of panels make their columns themselves.
+  if (options.facet.empty() || entry.draw == draw_probe || entry.draw == draw_window)
     return entry.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   check_key(prepared.records, "--facet", options.facet);
   std::vector<std::string> values;
@@ -148,6 +151,7 @@ ComposedFigure compose_figure(const std::string& name, const LabelledRecords& ro
   Drawing& drawing = made.drawing;
   check_left_out(drawing, made.prepared.records, notes);
   if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);
+  note_still_falling(drawing, made.prepared);
   if (options.log_x) drawing.figure["xscale"] = "log";
   if (options.log_y && drawing.figure["yscale"] == "linear") {
     drawing.figure["yscale"] = "log";

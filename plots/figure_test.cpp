@@ -638,7 +638,7 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
 }
 
 TEST_F(FigureTest, EveryFigureOfTheListDrawsOrSaysWhatItNeeds) {
-  ASSERT_EQ(figure_kinds().size(), 10u);
+  ASSERT_EQ(figure_kinds().size(), 11u);
   for (const FigureKind& kind : figure_kinds()) {
     EXPECT_FALSE(kind.summary.empty());
     EXPECT_THAT(refusal(kind.name, two_memories()), Not(HasSubstr("no figure"))) << kind.name;
@@ -800,6 +800,29 @@ TEST_F(FigureTest, TitlesAndOrderComeFromTheStudy) {
   const std::string text = script();
   EXPECT_LT(text.find("(\"linear\", 5):"), text.find("(\"softmax\", 0):"));
   EXPECT_THAT(text, HasSubstr("Linear, $\\\\phi = 1"));
+}
+
+TEST_F(FigureTest, RunsThatEndedTooSoonAreCountedBelow) {
+  RecordMap records;
+  for (const int load : {10, 20})
+    for (const int seed : {1, 2}) {
+      Record& record = add_recall(records, "linear", seed, 4, load, 0.1);
+      record.steps = 80;
+      record.config["train.max_steps"] = 80;
+      for (int i = 1; i <= 8; ++i) {
+        record.curves["eval_loss"].x.push_back(10 * i);
+        record.curves["eval_loss"].y.push_back(load == 20 && seed == 2 ? 1. / i : 0.1);
+      }
+    }
+  draw("capacity", records);
+  EXPECT_NE(script().find("Of 4 runs 1 ended at the last step while the loss still fell."),
+            std::string::npos);
+  std::ostringstream notes;
+  EXPECT_NE(table_text("final", rows_of(records), options_, TableFormat::markdown, notes).find("Of 4 runs 1"),
+            std::string::npos);
+  options_.where = {{"verdict", "plateau"}};
+  draw("capacity", records);
+  EXPECT_EQ(script().find("still fell"), std::string::npos);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ std::map<PanelKey, std::map<LineKey, std::map<double, double>>> places_of(const 
       return line.label == row.label && (line.d_dot == row.d_dot || line.d_dot == 0);
     });
     if (!is_line || std::isnan(row.median) || std::isnan(row.x)) continue;
+    if (row.metric == "solved") continue;  // shares are 0 or 1 in most places
     nlohmann::ordered_json limits = drawing.figure.value("ylim", nlohmann::ordered_json());
     bool log = drawing.figure.value("yscale", std::string()) == "log";
     for (const auto& rows : drawing.figure.value("rows", nlohmann::ordered_json::array()))
@@ -216,6 +217,7 @@ void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>&
     if (diverged > 0) texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
   }
   drawing.footnotes.insert(drawing.footnotes.begin(), texts.begin(), texts.end());
+  if (!drawing.lines_may_coincide) return;
   if (auto same = coinciding(drawing, styles); !same.empty()) {
     constexpr std::size_t most = 4;
     const std::size_t more = same.size() - std::min(most, same.size());

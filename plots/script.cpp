@@ -93,7 +93,7 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
   const auto first = script.find(begin), last = script.find(end);
   if (first == std::string::npos || last == std::string::npos || last < first)
     throw std::logic_error("a figure template lacks its settings block");
-  const bool lines = script == kLinesTemplate || script == kProbeTemplate;
+  const bool lines = script != kPointsTemplate;
 
   std::string settings = "FIGURE = {\n";
   for (const auto& [key, value] : drawing.figure.items())

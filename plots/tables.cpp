@@ -12,6 +12,7 @@
 
 #include "plots/drawing.h"
 #include "plots/latex.h"
+#include "plots/mad_table.h"
 #include "plots/prepare.h"
 #include "results/csv.h"
 
@@ -283,9 +284,10 @@ std::string layers_text(const Prepared& prepared) {
   return fmt::format(" Layer: {}.", fmt::join(texts, ", "));
 }
 
-/// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
+/// Rows are lines, columns are values of x; a single place that is not `named` has the head x. Places 0, 1, .. have `names`.
 Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
-                  const std::string& x, bool smaller, bool named = true) {
+                  const std::string& x, bool smaller, bool named = true,
+                  const std::vector<std::string>& names = {}) {
   Table table;
   table.head = heads_of(key_columns(prepared.by));
   table.turns = true;
@@ -297,7 +299,9 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   if (sizes) table.head.push_back(symbol_of("d_dot"));
   table.keys = table.head.size();
   for (const double place : places)
-    table.head.push_back(places.size() == 1 && !named ? x : fmt::format("{} = {}", x, place));
+    table.head.push_back(!names.empty()                 ? names.at(static_cast<std::size_t>(place))
+                         : places.size() == 1 && !named ? x
+                                                        : fmt::format("{} = {}", x, place));
   std::vector<std::vector<double>> values;
   std::vector<std::string> groups;
   std::vector<FigureRow> used;
@@ -427,6 +431,7 @@ const std::vector<FigureKind>& table_kinds() {
   static const std::vector<FigureKind> kinds = {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
       {"updates", "Final loss of update rules at each number of associations (task reassign)"},
+      {"mad", "MAD's score: accuracy on its six tasks, and the mean of them"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
       {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
   return kinds;
@@ -442,10 +447,12 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
                     : name == "tracking" ? draw_tracking(input)
                     : name == "updates"  ? draw_updates(input)
+                    : name == "mad"      ? draw_mad(input)
                                          : draw_final(input);
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
+  note_still_falling(drawing, prepared);
   if (format == TableFormat::csv) {
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
@@ -456,6 +463,10 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   } else if (name == "tracking") {
     table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
+  } else if (name == "mad") {
+    const Metric metric = mad_metric(input);
+    table = cross_table(drawing, prepared, places_of(drawing), "", metric.is_loss, true, mad_columns());
+    table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);
     const std::vector<double> places = places_of(drawing);

@@ -57,9 +57,10 @@ bool is_marginal(const std::string& column) {
 
 Record record_in(const CsvRow& row, const std::string& made_up_id) {
   static const std::string what = "runs";
-  static const std::set<std::string> known = {
-      "id",    "study",     "label",          "status",        "seed",          "d_dot",     "state_size",
-      "steps", "eval_loss", "best_eval_loss", "eval_accuracy", "study_version", "data_seed", "init_seed"};
+  static const std::set<std::string> known = {"id",        "study",          "label",         "status",
+                                              "seed",      "d_dot",          "state_size",    "steps",
+                                              "eval_loss", "best_eval_loss", "eval_accuracy", "study_version",
+                                              "data_seed", "init_seed",      "verdict"};
   const auto number = [&](const char* column) {
     return row.has(column) ? row.number(column, what) : std::nan("");
   };
@@ -89,6 +90,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
         record.metrics[column.starts_with("metric.") ? column.substr(7) : column] = *metric;
     }
   }
+  if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
   if (record.config.empty())
     row.fail("runs need at least one column of a configuration, such as task.associations");
   const auto& columns = row.columns();

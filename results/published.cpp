@@ -15,7 +15,7 @@
 #include "results/csv.h"
 #include "results/files.h"
 #include "results/literature.h"
-#include "results/printable.h"
+#include "results/replay.h"
 #include "results/select.h"
 #include "results/statistics.h"
 #include "results/store.h"
@@ -52,6 +52,16 @@ const std::vector<PublishedColumn>& published_columns() {
        "any other key of a configuration: a run of ours must agree with what is known; empty cells are not "
        "known",
        false},
+      {"agreement",
+       "when ours agrees with it, for 'compare': \"median within 0.02 or in range\" (of accuracies, where "
+       "nothing is said), "
+       "\"best within 0.02\", \"in range\" of our seeds, \"each at least 0.99\", \"loss\" (10 % or 0.01; "
+       "solved where it is "
+       "solved)",
+       false},
+      {"scaled_accuracy, exact",
+       "read at task.length tokens after training at fewer: our profiles by length (eval.length_factors)",
+       false},
       {"setting, S_unique_keys, final_eval_loss",
        "the names in the literature's file: 1 (recall) or 2 (reassign), task.associations, eval_loss", false},
   };
@@ -67,6 +77,14 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
     };
     PublishedPoint point;
     point.label = row.text("label", what);
+    if (row.has("agreement")) {
+      point.agreement = row.text("agreement", what);
+      try {
+        Agreement::parse(point.agreement);
+      } catch (const std::invalid_argument& error) {
+        row.fail(error.what());
+      }
+    }
     for (std::size_t i = 0; i < row.columns().size(); ++i)
       if (row.columns()[i].find('.') != std::string::npos && !row.cell(i).empty())
         point.known[row.columns()[i]] = row.cell(i);
@@ -83,8 +101,9 @@ std::vector<PublishedPoint> parse_published(std::string_view text, const std::st
         point.metrics[row.columns()[i]] = *number;
     const bool has_load = has_column("S_unique_keys") || has_column("task.associations");
     const auto given = [&](const char* column) { return point.metrics.count(column) != 0; };
-    const bool other = std::any_of(point.metrics.begin(), point.metrics.end(),
-                                   [](const auto& metric) { return metric.first.ends_with("accuracy"); });
+    const bool other = std::any_of(point.metrics.begin(), point.metrics.end(), [](const auto& metric) {
+      return metric.first.ends_with("accuracy") || metric.first == "exact";
+    });
     point.has_loss = !other || (has_load && (given("eval_loss") || given("final_eval_loss")));
     if (!point.has_loss) {
       points.push_back(point);
@@ -141,50 +160,9 @@ std::vector<std::string> differences(const Record& record, const PublishedPoint&
   return found;
 }
 
-bool is_within(double ours, double published) {
-  if (!std::isfinite(published)) return !std::isfinite(ours);
-  if (published <= published_solved) return ours <= published_solved;
-  return std::abs(ours - published) <= std::max(0.1 * published, 0.01);
-}
-
-std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
-                                const std::map<std::string, Record>& records) {
-  std::vector<Comparison> rows;
-  for (const PublishedPoint& point : points) {
-    if (!point.has_loss) continue;
-    std::vector<double> losses;
-    std::vector<double> steps;
-    std::string last;
-    for (const auto& [key, record] : records) {
-      if (record.id == last) continue;  // the same run under another label
-      if (record.status == RunStatus::failed || lacks_loss(record) || !differences(record, point).empty())
-        continue;
-      last = record.id;
-      losses.push_back(std::isfinite(record.eval_loss) ? record.eval_loss
-                                                       : std::numeric_limits<double>::infinity());
-      steps.push_back(static_cast<double>(record.steps));
-    }
-    if (losses.empty()) continue;
-    Comparison row;
-    row.published = point;
-    row.seeds = static_cast<int>(losses.size());
-    row.loss = median(losses);
-    row.steps = median(steps);
-    row.difference = row.loss - point.loss;
-    row.within = is_within(row.loss, point.loss);
-    rows.push_back(row);
-  }
-  std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
-    const auto key = [](const Comparison& row) {
-      return std::tie(row.published.setting, row.published.label, row.published.associations);
-    };
-    return key(a) < key(b);
-  });
-  return rows;
-}
-
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
-                                         const std::map<std::string, Record>& records, bool any_load) {
+                                         const std::map<std::string, Record>& records, bool any_load,
+                                         std::size_t of) {
   std::map<std::string, int> reasons;
   for (const PublishedPoint& point : points) {
     std::vector<std::string> closest;
@@ -211,31 +189,14 @@ std::vector<std::string> without_partner(const std::vector<PublishedPoint>& poin
   }
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::string> lines;
-  if (all > 0) lines.push_back(fmt::format("{} of {} published points have no run here", all, points.size()));
+  if (all > 0)
+    lines.push_back(
+        fmt::format("{} of {} published points have no run here", all, std::max(of, points.size())));
   constexpr std::size_t most = 6;
   for (std::size_t i = 0; i < std::min(sorted.size(), most); ++i)
     lines.push_back(fmt::format("  {}: {}", -sorted[i].first, sorted[i].second));
   if (sorted.size() > most) lines.push_back(fmt::format("  ... {} more reasons", sorted.size() - most));
   return lines;
-}
-
-std::string comparison_table(const std::vector<Comparison>& rows) {
-  const auto loss_text = [](double loss) {
-    return std::isfinite(loss) ? fmt::format("{:.5f}", loss) : "diverged";
-  };
-  std::string out =
-      "| setting | memory | S | ours (median) | seeds | steps | published | steps | difference | within |\n"
-      "|---|---|---|---|---|---|---|---|---|---|\n";
-  for (const Comparison& row : rows) {
-    const PublishedPoint& point = row.published;
-    out +=
-        fmt::format("| {} | {} | {} | {} | {} | {:.0f} | {} | {} | {} | {} |\n",
-                    point.setting > 0 ? fmt::format("{}", point.setting) : "", printable_line(point.label),
-                    point.associations, loss_text(row.loss), row.seeds, row.steps, loss_text(point.loss),
-                    point.steps, std::isfinite(row.difference) ? fmt::format("{:+.5f}", row.difference) : "",
-                    row.within ? "yes" : "**no**");
-  }
-  return out;
 }
 
 }  // namespace crosstalk

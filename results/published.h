@@ -23,6 +23,7 @@ struct PublishedPoint {
   std::map<std::string, double> metrics = {};  ///< eval_accuracy, state_bytes, ...: numbers beside the loss
   double best_loss = 0;                        ///< and steps: 0 if the file does not say
   std::int64_t steps = 0;
+  std::string agreement = {};  ///< when ours agrees with it (results/replay.h); empty: as usual
   std::map<std::string, std::string> known = {};  ///< dotted key -> value: what must agree
 };
 
@@ -50,32 +51,10 @@ std::vector<PublishedPoint> default_published();
 std::vector<std::string> differences(const Record& record, const PublishedPoint& point,
                                      bool any_load = false);
 
-/// Our runs of one published point.
-struct Comparison {
-  PublishedPoint published;
-  int seeds = 0;          ///< runs that are done or diverged
-  double loss = 0;        ///< median over seeds of the final evaluation loss; infinite where half diverged
-  double steps = 0;       ///< median
-  double difference = 0;  ///< ours - published
-  bool within = false;    ///< see is_within()
-};
-
-/// Loss at which a run counts as solved, and its training stops.
-inline constexpr double published_solved = 0.001;
-
-/// Where the published run is solved, ours must be; where it diverged, ours must; elsewhere
-/// |ours - published| <= max(10 % of published, 0.01).
-bool is_within(double ours, double published);
-
-/// The published points of which there are records, by setting, label and load.
-std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
-                                const std::map<std::string, Record>& records);
-
-/// How many points have no run here, and why: one line a reason, the most frequent first.
+/// How many points (of so many, if these are what is left of them) have no run here, and why: one line a reason, the most
+/// frequent first.
 std::vector<std::string> without_partner(const std::vector<PublishedPoint>& points,
-                                         const std::map<std::string, Record>& records, bool any_load = false);
-
-/// The comparison as a Markdown table, one row a point.
-std::string comparison_table(const std::vector<Comparison>& rows);
+                                         const std::map<std::string, Record>& records, bool any_load = false,
+                                         std::size_t of = 0);
 
 }  // namespace crosstalk

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "results/published.h"
+#include "results/replay.h"
 
 namespace crosstalk {
 

@@ -102,7 +102,7 @@ TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
     EXPECT_EQ(said, fmt::format("{}", rows)) << entry.path();
     ++files;
   }
-  EXPECT_EQ(files, 5);
+  EXPECT_EQ(files, 8);
 }
 
 /// Of the table that begins with `head`, the rows in which every one of `words` stands.
@@ -140,6 +140,80 @@ TEST(PublishedPage, WordProblemsThatNeverCameToTheLastStageAreMarked) {
     EXPECT_EQ(rows[0].find("\xE2\x80\xA0") != std::string::npos, is_behind) << rows[0];
   }
   EXPECT_EQ(page().find("as published; KDA"), std::string::npos);
+}
+
+/// ".433", "1", "0", "-.002".
+std::string share(double x) {
+  std::string text = fmt::format("{:.3f}", x);
+  if (text == "0.000" || text == "-0.000") return "0";
+  if (text == "1.000") return "1";
+  return text.erase(text.find("0."), 1);
+}
+
+// Best and median of the seeds at 32, 128 and 512 tokens, as the figure's CSV has them.
+TEST(PublishedPage, WordProblemsAreThoseOfTheirFigure) {
+  const std::map<std::string, std::string> names = {
+      {"deltanet1", "DeltaNet, beta in (0, 1)"},
+      {"deltanet2", "DeltaNet, beta in (0, 2)"},
+      {"kda_unsigned", "KDA, gate in (0, 1), beta in (0, 2)"},
+      {"kda_signed", "KDA, gate in (-1, 1), beta in (0, 2)"},
+      {"deltaproduct2", "DeltaProduct, two steps, beta in (0, 2)"}};
+  std::map<std::pair<std::string, std::string>, std::map<std::int64_t, std::pair<double, double>>> rows;
+  each_row("words_figure.csv", [&](const CsvRow& row) {
+    const std::string label = row.text("label", "points");
+    if (names.count(label) == 0) return;
+    rows[{label, row.text("task.group", "points")}][row.integer("length_factor", "points")] = {
+        row.number("hi", "points"), row.number("median", "points")};
+  });
+  EXPECT_EQ(rows.size(), 11U);
+  for (const auto& [of, lengths] : rows) {
+    ASSERT_EQ(lengths.size(), 3U);
+    const std::string group = of.second, name = fmt::format("{}_{}", group[0], group.substr(1));
+    std::vector<std::string> best, median;
+    for (const auto& [factor, values] : lengths) {
+      best.push_back(share(values.first));
+      median.push_back(share(values.second));
+    }
+    const std::string row =
+        fmt::format("| {} | {}{} | {} | {} |\n", names.at(of.first), name, group == "Z2" ? " (parity)" : "",
+                    fmt::join(best, " / "), fmt::join(median, " / "));
+    EXPECT_NE(page().find(row), std::string::npos) << row;
+  }
+}
+
+// Accuracy, sequences that are right throughout, and steps after which runs ended, on 256 swaps.
+TEST(PublishedPage, RowsOfSwapsAreThoseOfTheirExport) {
+  struct Runs {
+    std::vector<double> accuracy, exact, steps;
+  };
+  std::map<std::string, Runs> of;
+  each_row("deltaformer2025_tracking.csv", [&](const CsvRow& row) {
+    Runs& runs = of[row.text("label", "runs")];
+    runs.accuracy.push_back(row.number("test_accuracy", "runs"));
+    runs.exact.push_back(row.number("test_exact", "runs"));
+    runs.steps.push_back(row.number("steps", "runs"));
+  });
+  EXPECT_EQ(of.size(), 8U);
+  const auto steps = [](double x) {
+    return fmt::format("{},{:03}", static_cast<int>(x) / 1000, static_cast<int>(x) % 1000);
+  };
+  for (auto& [label, runs] : of) {
+    for (auto* values : {&runs.accuracy, &runs.exact, &runs.steps}) {
+      ASSERT_EQ(values->size(), 3U);
+      std::sort(values->begin(), values->end());
+    }
+    const std::string few =
+                          runs.steps[0] < 1000 ? fmt::format("{:.0f}", runs.steps[0]) : steps(runs.steps[0]),
+                      most =
+                          runs.steps[2] < 1000 ? fmt::format("{:.0f}", runs.steps[2]) : steps(runs.steps[2]);
+    const std::string taken = few == most ? few : fmt::format("{} to {}", few, most);
+    const std::string exact = runs.exact[2] == 0
+                                  ? "0"
+                                  : fmt::format("{} ({}, {}, {})", share(runs.exact[1]), share(runs.exact[0]),
+                                                share(runs.exact[1]), share(runs.exact[2]));
+    const std::string end = fmt::format(" | {} | {} | {} |", share(runs.accuracy[1]), exact, taken);
+    EXPECT_FALSE(rows_with("| memory | retrieval |", {end}).empty()) << label << ":" << end;
+  }
 }
 
 // What reads DeltaFormer's rows on swaps is what its export says.

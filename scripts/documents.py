@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes what documents say of the program from the program: docs/reference.md, and what stands between markers in
-README.md, docs/memories.md and docs/apply.md.
+README.md, docs/memories.md, docs/apply.md and results/published/README.md.
 
     documents.py SOURCE CROSSTALK            writes them (`ninja -C build/cpu documents`)
     documents.py --check SOURCE CROSSTALK    says which are old, and exits with 1 if one is
@@ -14,17 +14,17 @@ from pathlib import Path
 REGION = re.compile(r"(<!-- made: crosstalk (.*?) -->\n\n?).*?(\n?<!-- end -->)", re.S)
 
 
-def said(crosstalk, arguments):
-    return subprocess.run([crosstalk, *arguments], check=True, capture_output=True, text=True).stdout
+def said(crosstalk, arguments, folder=None):
+    return subprocess.run([crosstalk, *arguments], check=True, capture_output=True, text=True, cwd=folder).stdout
 
 
 def made(path, crosstalk):
-    """What a document should be."""
+    """What a document should be; its commands run in its folder."""
     text = path.read_text()
     regions = REGION.findall(text)
     if not regions:
         sys.exit(f"{path}: has no region between <!-- made: crosstalk ... --> and <!-- end -->")
-    return REGION.sub(lambda m: m[1] + said(crosstalk, m[2].split()) + m[3], text)
+    return REGION.sub(lambda m: m[1] + said(crosstalk, m[2].split(), path.parent) + m[3], text)
 
 
 def main(arguments):
@@ -33,7 +33,7 @@ def main(arguments):
         sys.exit(__doc__)
     source, crosstalk = Path(arguments[-2]), Path(arguments[-1]).resolve()
     pages = {source / "docs/reference.md": said(crosstalk, ["reference"])}
-    for name in ["README.md", "docs/memories.md", "docs/apply.md"]:
+    for name in ["README.md", "docs/memories.md", "docs/apply.md", "results/published/README.md"]:
         pages[source / name] = made(source / name, crosstalk)
     old = [path for path, text in pages.items() if path.read_text() != text]
     for path in old:

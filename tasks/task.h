@@ -114,6 +114,11 @@ class Task {
   /// same vocabulary). Throws OptionError("eval.length_factors", ...) where the task has no longer form.
   virtual std::unique_ptr<Task> lengthened(int factor) const = 0;
 
+  /// The same sequences of eval and test, with targets that are right for another context: the value of the same key there.
+  /// What a trained model scores on it, taken from what it scores on this task, is 0 where it is blind to contexts. nullptr:
+  /// the task has no contexts.
+  virtual std::unique_ptr<Task> confused() const { return nullptr; }
+
   /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or
   /// operations (swap).
   virtual int eval_load() const = 0;

@@ -1,14 +1,64 @@
-// crosstalk compare: our medians beside published losses.
+// crosstalk compare: our seeds beside published numbers.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
-#include "results/published.h"
+#include "results/replay.h"
 
 namespace crosstalk::program {
 namespace {
+
+std::vector<std::string> keys_of(const Arguments& arguments, const std::string& option) {
+  std::vector<std::string> keys;
+  for (const std::string& given : arguments.all(option)) {
+    std::istringstream list(given);
+    for (std::string key; std::getline(list, key, ',');)
+      if (!key.empty()) keys.push_back(key);
+  }
+  return keys;
+}
+
+ReplayOptions options_of(const Arguments& arguments, const std::map<std::string, Record>& records) {
+  ReplayOptions options;
+  options.allowed = keys_of(arguments, "allow");
+  options.best = keys_of(arguments, "best");
+  options.best_by = arguments.get("best-by") == "accuracy" ? BestBy::accuracy : BestBy::loss;
+  try {
+    for (const std::string& key : options.best) check_key(list_of(records), "--best", key);
+    if (arguments.has("figure")) options.figure = read_figure(arguments.get("figure"));
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  return options;
+}
+
+nlohmann::json json_of(const std::vector<Comparison>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Comparison& row : rows) {
+    list.push_back({{"label", row.published.label},
+                    {"setting", row.published.setting},
+                    {"associations", row.published.associations},
+                    {"known", row.published.known},
+                    {"metric", row.metric},
+                    {"published", row.value},
+                    {"lowest", row.lowest},
+                    {"median", row.median},
+                    {"highest", row.highest},
+                    {"seeds", row.seeds},
+                    {"median_steps", row.steps},
+                    {"best", row.chosen},
+                    {"deviations", row.deviations},
+                    {"agrees", row.agrees}});
+  }
+  return list;
+}
 
 int run_compare(const Arguments& arguments, Console& console) {
   const LabelledRecords rows_of_all = load_rows(arguments.positional, arguments, console);
@@ -19,34 +69,46 @@ int run_compare(const Arguments& arguments, Console& console) {
   } catch (const std::invalid_argument& error) {
     throw UsageError(std::string("--published: ") + error.what());
   }
-  const std::vector<Comparison> rows = compare(points, records);
-  const std::vector<std::string> alone = without_partner(points, records);
+  std::vector<Comparison> rows;
+  std::vector<std::string> sources;
+  try {
+    rows = compare(points, records, options_of(arguments, records));
+    for (const std::string& name : arguments.positional)
+      for (const std::string& line : provenance_of(name)) sources.push_back(line);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(error.what());
+  }
+  std::set<std::size_t> met;
+  for (const Comparison& row : rows) met.insert(row.number);
+  std::vector<PublishedPoint> left;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (met.count(i) == 0) left.push_back(points[i]);
+  const std::vector<std::string> alone = without_partner(left, records, false, points.size());
   if (rows.empty()) {
     std::string text =
-        "compare: no run of these is one of the published runs (all that is known of them must agree)";
+        "compare: no run of these is one of the published runs (all that is known of them must agree; "
+        "--allow KEY says what may differ)";
     for (const std::string& line : alone) text += "\n" + line;
     throw UsageError(text);
   }
+  const auto agreeing =
+      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return row.agrees; });
+  if (arguments.has("outside")) std::erase_if(rows, [](const Comparison& row) { return row.agrees; });
+  const std::string said =
+      fmt::format("{} of {} points agree", agreeing,
+                  arguments.has("outside") ? agreeing + static_cast<std::ptrdiff_t>(rows.size())
+                                           : static_cast<std::ptrdiff_t>(rows.size()));
   if (arguments.has("json")) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const Comparison& row : rows) {
-      list.push_back({{"label", row.published.label},
-                      {"setting", row.published.setting},
-                      {"associations", row.published.associations},
-                      {"published_loss", row.published.loss},
-                      {"seeds", row.seeds},
-                      {"median_loss", row.loss},
-                      {"median_steps", row.steps},
-                      {"within", row.within}});
-    }
-    console.out << list.dump(1) << "\n";
+    console.out << json_of(rows).dump(1) << "\n";
+    print_note(console, said);
   } else {
-    console.out << comparison_table(rows);
+    if (!rows.empty()) console.out << comparison_table(rows) << "\n";
+    console.out << said << ".";
+    if (const auto deviations = deviations_of(rows); !deviations.empty())
+      console.out << fmt::format(" Otherwise than published: {}.", fmt::join(deviations, "; "));
+    if (!sources.empty()) console.out << fmt::format(" Runs: {}.", fmt::join(sources, "; "));
+    console.out << "\n";
   }
-  const auto outside =
-      std::count_if(rows.begin(), rows.end(), [](const Comparison& row) { return !row.within; });
-  print_note(console, std::to_string(rows.size() - static_cast<std::size_t>(outside)) + " of " +
-                          std::to_string(rows.size()) + " points within 10 % or 0.01 of the published loss");
   for (const std::string& line : alone) print_note(console, line);
   return exit_done;
 }
@@ -56,21 +118,41 @@ int run_compare(const Arguments& arguments, Console& console) {
 extern const Command compare_command;
 const Command compare_command = {
     "compare",
-    "compare results with published losses",
-    "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--json]",
-    "Prints one row for each published point of which the stores have runs: our median over seeds, the\n"
-    "published loss, and whether ours is within 10 % or 0.01 of it (where the published run is solved,\n"
-    "ours must be). A run matches a point if everything that is known of the published run agrees:\n"
-    "task, sizes, memory, optimiser, protocol. A note counts the points without a run. The literature's\n"
-    "numbers come with the program; --published takes others ('crosstalk describe published-csv').\n\n"
+    "compare results with published numbers",
+    "STORE|STUDY.toml|RUNS.csv... [--published CSV] [--allow KEY]... [--best KEY] [--json]",
+    "Prints one row for each published point of which the stores have runs: the published number, the\n"
+    "lowest, the median and the highest of our seeds, and whether they agree. The column 'agreement' of\n"
+    "the published file says when they do; without it, losses agree where the median is within 10 % or\n"
+    "0.01 (where the published run is solved, ours must be), accuracies where the median is within 0.02\n"
+    "or the published one lies in the range of our seeds. A run matches a point if everything that is\n"
+    "known of the published run agrees: task, sizes, memory, optimiser, protocol. --allow names keys that\n"
+    "may differ; a sentence below the table lists how they do. A note counts the points without a run.\n"
+    "The literature's numbers come with the program; --published takes others ('crosstalk describe\n"
+    "published-csv'). An export with NAME.provenance.csv beside it tells commit, device and time.\n\n"
     "Examples:\n"
     "  crosstalk compare runs/schlag2021_capacity\n"
-    "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n",
+    "  crosstalk compare runs/schlag2021_capacity runs/schlag2021_updates --json\n"
+    "  crosstalk compare runs/words --published results/published/literature/complex_kda2026_words.csv \\\n"
+    "      --allow train.max_steps,train.batch\n",
     1,
     1000,
     "needs a store, for example: crosstalk compare runs/schlag2021_capacity",
     {
         {"published", "CSV", "Published points (default: Schlag, Irie, Schmidhuber 2021)", false, {}},
+        {"allow", "KEY", "A key in which runs may differ from the published ones; KEY may be A,B", true, {}},
+        {"best",
+         "KEY",
+         "Take the best value of a key, such as train.learning_rate, on validation data",
+         true,
+         {}},
+        {"best-by", "METRIC", "What is best: loss (default) or accuracy", false, {"loss", "accuracy"}},
+        {"figure",
+         "CSV",
+         "Medians and ranges by length that 'plot length' wrote of these runs, where the runs "
+         "themselves are exports without profiles",
+         false,
+         {}},
+        {"outside", "", "Rows that do not agree only", false, {}},
         {"json", "", "JSON instead of a Markdown table", false, {}},
         where_option(),
         store_option(),

@@ -412,8 +412,8 @@ std::string answer_to(const std::string& name) {
            "and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own results "
            "come in";
   if (name == "mad" || name == "mad-lab")
-    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy and "
-           "memorise, all in "
+    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy, "
+           "memorise and compression, all in "
            "experiments/mad.toml; its own arrays are read by task tokens (docs/own_data.md)";
   return "";
 }

@@ -1,15 +1,23 @@
-// The optimizer of a pack: Adam or AdamW with a schedule and clipping, each replica with its own learning rate and
-// weight decay.
+// The optimizer of a pack: Adam, AdamW, or Muon with AdamW for what is no matrix, with a schedule and clipping, each replica
+// with its own learning rates and weight decay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <vector>
+
 #include "experiments/training/epoch.h"
 #include "experiments/training/replicas.h"
 #include "kernels/optimizer/adam.h"
+#include "kernels/optimizer/muon.h"
 
 namespace crosstalk {
 
 /// What becomes of the learning rate over the steps of a run. `epoch`: steps of one, where there are any.
 RateSchedule schedule_of(const Options& config, std::int64_t epoch);
+
+/// Parameters that Muon trains, by their index: weights of linear maps, [outputs, inputs]. The embedding, the head, learned
+/// positions, filters of convolutions, gains, biases and numbers of a head are AdamW's.
+template <class Real>
+std::vector<int> hidden_matrices(const ParameterBlock<Real>& parameters);
 
 template <class Real>
 class Optimizer {
@@ -23,6 +31,8 @@ class Optimizer {
   void count(const Exec& exec, const Tensor<Real>& loss);
   /// Queues what follows the backward pass.
   void update(const Exec& exec);
+  /// Queues what follows the last step before anybody looks at reports.
+  void close(const Exec& exec);
 
  private:
   Replicas<Real>& replicas_;
@@ -31,7 +41,22 @@ class Optimizer {
   bool decays_;
   RateSchedule schedule_;
   Arena arena_;
-  Tensor<double> learning_rate_, weight_decay_, rate_, partial_, scale_;
+  Tensor<double> learning_rate_, weight_decay_, rate_, scale_;
+  Tensor<double> squares_;  ///< [R,blocks] parts of the square of the gradient's norm, of the last step
+  void find_matrices();
+  /// Whether the gradient's norm is summed up on its own: where it is clipped, and where Adam sees a part of it only.
+  bool summed() const { return clip_norm_ > 0 || !matrices_.empty(); }
+
+  /// Numbers of the block that Adam trains: from `begin` on, so many.
+  struct Piece {
+    std::int64_t begin, size;
+  };
+  std::vector<Piece> pieces_;
+  std::vector<std::int32_t> matrices_;  ///< [M,kMuonColumns]; empty without Muon
+  double momentum_, low_momentum_;
+  Tensor<std::int32_t> matrix_table_;
+  Tensor<Real> workspace_;
+  Tensor<double> muon_rate_;
 };
 
 }  // namespace crosstalk

@@ -36,6 +36,7 @@ std::string pack_key(const Options& config) {
                                                 "train.stop_accuracy",
                                                 "train.promote_accuracy",
                                                 "train.learning_rate",
+                                                "train.muon_rate",
                                                 "train.weight_decay"};
   std::string key;
   for (const auto& [name, value] : config.values()) {

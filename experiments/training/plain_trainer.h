@@ -25,6 +25,7 @@ namespace crosstalk::checks {
 struct PlainEvaluation {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0, exact = 0, train_loss = 0;
+  double norm_median = 0, norm_largest = 0;  ///< of gradients before they are clipped
 };
 
 /// One used query of the test split.
@@ -68,6 +69,7 @@ class PlainTrainer {
     std::int64_t without_gain = 0;
     for (;;) {
       double train_loss = 0;
+      std::vector<double> norms;
       std::int64_t taken = 0;
       while (steps < most && (taken == 0 || steps % every != 0)) {
         auto& [task, graph, batches] = order.at(steps);
@@ -82,11 +84,20 @@ class PlainTrainer {
         }
         train_loss += loss;
         graph->graph.backward({});
+        double squares = 0;
+        for (std::int64_t i = 0; i < model_->parameters().gradients().size(); ++i)
+          squares += std::pow(model_->parameters().gradients().at(0)[i], 2);
+        norms.push_back(std::sqrt(squares));
         adam();
       }
       PlainEvaluation evaluation = evaluate(static_cast<std::int64_t>(evaluations.size()));
       evaluation.step = steps;
       evaluation.train_loss = train_loss / static_cast<double>(taken);
+      if (!norms.empty()) {
+        std::sort(norms.begin(), norms.end());
+        evaluation.norm_median = (norms[(norms.size() - 1) / 2] + norms[norms.size() / 2]) / 2;
+        evaluation.norm_largest = norms.back();
+      }
       evaluations.push_back(evaluation);
       if (!std::isfinite(evaluation.loss)) {
         status = RunStatus::diverged;
@@ -272,8 +283,78 @@ class PlainTrainer {
     return rate * (least + (1 - least) * (1 + std::cos(std::acos(-1.) * passed)) / 2);
   }
 
+  struct Matrix {
+    int index;
+    std::vector<double> p, m;
+  };
+  // What Muon trains, before a step.
+  std::vector<Matrix> matrices() const {
+    std::vector<Matrix> found;
+    auto& p = model_->parameters();
+    for (int i = 0; i < p.count() && config_.get_string("train.optimizer") == "muon"; ++i) {
+      const Tensor<double> value = p.value(i);
+      const std::string& name = p.name(i);
+      const bool is_weight = name.size() > 7 && name.substr(name.size() - 7) == ".weight";
+      if (value.rank != 2 || !is_weight || name.find("conv") != std::string::npos) continue;
+      const double* m = p.first_moments().at(0) + (value.data - p.values().data);
+      found.push_back({i, {value.at(0), value.at(0) + value.size()}, {m, m + value.size()}});
+    }
+    return found;
+  }
+
+  // Muon in plain loops over the clipped gradient, in place of what Adam made of the matrix.
+  void muon(const Matrix& matrix) {
+    auto& p = model_->parameters();
+    const Tensor<double> value = p.value(matrix.index), gradient = p.gradient(matrix.index);
+    const int n = value.dim(0), k = value.dim(1);
+    const double factor = rate() / config_.get_double("train.learning_rate"),
+                 lr = factor * config_.get_double("train.muon_rate");
+    double mu = config_.get_double("train.muon_momentum");
+    if (config_.get_string("train.schedule") == "one_cycle") {
+      const double t = static_cast<double>(steps),
+                   all = static_cast<double>(config_.get_int("train.max_steps")),
+                   top = static_cast<double>(config_.get_int("train.warmup_steps")),
+                   low = config_.get_double("train.muon_low_momentum"),
+                   share = t <= top ? (t - 1) / (top - 1) : 1 - (t - top) / (all - top);
+      mu = low + (mu - low) * (std::cos(std::acos(-1.) * share) + 1) / 2;
+    }
+    std::vector<double> X(matrix.p.size()), m = matrix.m;
+    double squares = 0;
+    for (std::size_t i = 0; i < m.size(); ++i) {
+      m[i] = mu * m[i] + gradient.at(0)[i];
+      X[i] = gradient.at(0)[i] + mu * m[i];
+      squares += X[i] * X[i];
+    }
+    for (double& x : X) x /= std::sqrt(squares) + 1e-7;
+    for (int iteration = 0; iteration < 5; ++iteration) {  // X X^T X = X (X^T X), whichever side is shorter
+      const auto cube = [&](const std::vector<double>& Y) {
+        std::vector<double> A(static_cast<std::size_t>(n * n), 0.), Z(Y.size(), 0.);
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j)
+            for (int l = 0; l < k; ++l)
+              A[static_cast<std::size_t>(i * n + j)] +=
+                  X[static_cast<std::size_t>(i * k + l)] * X[static_cast<std::size_t>(j * k + l)];
+        for (int i = 0; i < n; ++i)
+          for (int j = 0; j < n; ++j)
+            for (int l = 0; l < k; ++l)
+              Z[static_cast<std::size_t>(i * k + l)] +=
+                  A[static_cast<std::size_t>(i * n + j)] * Y[static_cast<std::size_t>(j * k + l)];
+        return Z;
+      };
+      const std::vector<double> third = cube(X), fifth = cube(third);
+      for (std::size_t i = 0; i < X.size(); ++i) X[i] = 3.4445 * X[i] - 4.7750 * third[i] + 2.0315 * fifth[i];
+    }
+    double* moment = p.first_moments().at(0) + (value.data - p.values().data);
+    for (std::size_t i = 0; i < X.size(); ++i) {
+      moment[i] = m[i];
+      value.at(0)[i] = matrix.p[i] * (1 - lr * config_.get_double("train.weight_decay")) -
+                       lr * std::sqrt(std::max(1., static_cast<double>(n) / k)) * X[i];
+    }
+  }
+
   // Decay and clipping in plain loops; Adam itself has a test of its own.
   void adam() {
+    const std::vector<Matrix> before = matrices();
     step_.at(0)[0] = static_cast<std::int32_t>(steps);
     rate_.at(0)[0] = rate();
     auto& p = model_->parameters();
@@ -295,6 +376,7 @@ class PlainTrainer {
     args.learning_rate = rate_;
     args.step = step_;
     run(Exec{}, args);
+    for (const Matrix& matrix : before) muon(matrix);
   }
 
   const Options config_;

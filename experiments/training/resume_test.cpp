@@ -142,14 +142,24 @@ TEST(Resume, FuzzTargetOverMutations) {
   }
 }
 
-TEST(Resume, GoodStatesAreTaken) {
-  const auto runs = two_runs();
+void expect_good(const std::vector<Run>& runs) {
   const Records alone = train(runs, 1, 1);
   for (const int progress : {1, 2, 3, 4}) {
     const Resumed resumed = resume(runs, stopped_states(runs, progress), 2);
     EXPECT_TRUE(identical_records(resumed.records, alone)) << progress;
     EXPECT_TRUE(resumed.rejected.empty()) << resumed.rejected.begin()->second;
   }
+}
+
+TEST(Resume, GoodStatesAreTaken) { expect_good(two_runs()); }
+
+TEST(Resume, MuonGoesOnWithItsMomentum) {
+  expect_good(token_runs_of(
+      "task.name = \"swap\"\ntask.layout = \"tag\"\ntrain.optimizer = \"muon\"\ntrain.schedule = "
+      "\"one_cycle\"\ntrain.warmup_share = 0.3\ntrain.clip_norm = 0.5\ntrain.batch = 4\n"
+      "train.max_steps = 90\neval.every = 20\neval.sequences = 8\ntrain.stop_loss = 0\n"
+      "train.patience = 1000",
+      "name = \"deltanet\"", "[1, 2]"));
 }
 
 }  // namespace

@@ -39,6 +39,22 @@ std::vector<int> replicas_of(const std::vector<TestedRun>& runs) {
   return active;
 }
 
+/// The trained memory against answers that would be right in another context, where the task has contexts.
+template <class Real>
+void read_confused(const Options& config, const Task& task, Replicas<Real>& replicas,
+                   const std::vector<TestedRun>& runs) {
+  const auto confused = task.confused();
+  if (!confused) return;
+  Exam<Real> exam(config, *confused, Split::test, replicas);
+  const auto results = exam.read(replicas_of(runs));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto& metrics = runs[i].record->metrics;
+    const double other = exam.summary(results[i]).accuracy;
+    metrics["test_accuracy_other_context"] = other;
+    metrics["context_gap"] = metrics.at("test_accuracy") - other;
+  }
+}
+
 /// The trained memory read at other lengths, and by the number of operations before a read.
 template <class Real>
 void read_lengths(const Options& config, const Task& task, Replicas<Real>& replicas,
@@ -94,10 +110,12 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
                     const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
                     const std::vector<QueryFacts>& facts) {
   record.metrics["test_exact"] = test.exact;
+  const double chance = chance_of(record);
+  record.metrics["test_scaled_accuracy"] = (test.accuracy - chance) / (1 - chance);
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;
   const double scaled =
-      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record));
+      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
   if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
 }
 
@@ -123,12 +141,14 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
       add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));
     }
   }
+  read_confused(config, task, replicas, runs);
   read_lengths(config, task, replicas, runs);
 }
 
 template <class Real>
 void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
   { const Exam<Real> exam(config, task, Split::test, replicas); }
+  if (const auto confused = task.confused()) const Exam<Real> exam(config, *confused, Split::test, replicas);
   for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
     const Exam<Real> exam(config, *lengthened, Split::test, replicas);

@@ -94,15 +94,16 @@ TEST_F(TrainingCuda, PackOrderStreamsAndResumeDoNotMatter) {
 }
 
 // Segments of a mixture in pieces of captured graphs, AdamW with all its options, and stages of a curriculum.
-std::vector<Run> token_runs(bool curriculum, const std::string& lines) {
+std::vector<Run> token_runs(bool curriculum, const std::string& lines,
+                            const std::string& optimizer = "adamw") {
   const std::string task =
       curriculum ? "task.name = \"swap\"\ntask.layout = \"tag\"\ntask.curriculum = \"2 4 8\"\n"
                    "train.promote_accuracy = 0.5\ntrain.schedule = \"cosine\"\neval.every = 10\n"
                  : "task.name = \"mqar\"\ntask.vocabulary = 32\ntask.filler = \"random\"\n"
                    "task.segments = \"16:2:100 32:4:52 16:3:8\"\ntask.test_segments = \"16:2 64:8:6\"\n"
                    "train.schedule = \"cosine_epoch\"\neval.every = 20\n";
-  return token_runs_of(task +
-                           "train.batch = 4\neval.sequences = 20\ntrain.optimizer = \"adamw\"\n"
+  return token_runs_of(task + "train.batch = 4\neval.sequences = 20\ntrain.optimizer = \"" + optimizer +
+                           "\"\n"
                            "train.clip_norm = 0.5\ntrain.warmup_steps = 10\ntrain.stop_loss = 0\n"
                            "train.patience = 1000\n" +
                            lines,
@@ -111,9 +112,9 @@ std::vector<Run> token_runs(bool curriculum, const std::string& lines) {
 }
 
 TEST_F(TrainingCuda, MixturesAndCurriculaDoNotKnowTheirPack) {
-  for (const bool curriculum : {false, true}) {
-    SCOPED_TRACE(curriculum ? "curriculum" : "mixture");
-    auto all = token_runs(curriculum, "train.max_steps = 120\ntrain.stop_accuracy = 0.9");
+  for (const auto& [curriculum, optimizer] : {std::pair{false, "adamw"}, {true, "adamw"}, {true, "muon"}}) {
+    SCOPED_TRACE(fmt::format("{} by {}", curriculum ? "curriculum" : "mixture", optimizer));
+    auto all = token_runs(curriculum, "train.max_steps = 120\ntrain.stop_accuracy = 0.9", optimizer);
     const Records together = train_on_gpu(all, on_gpu(64));
     for (const auto& [id, record] : together) EXPECT_EQ(record.status, RunStatus::done) << record.message;
     EXPECT_TRUE(identical_records(train_on_gpu(all, on_gpu(1, 1)), together)) << "alone";
@@ -126,9 +127,9 @@ TEST_F(TrainingCuda, MixturesAndCurriculaDoNotKnowTheirPack) {
 }
 
 TEST_F(TrainingCuda, MixturesAndCurriculaHaveTheCurvesOfTheCpu) {
-  for (const bool curriculum : {false, true}) {
-    SCOPED_TRACE(curriculum ? "curriculum" : "mixture");
-    const auto all = token_runs(curriculum, "train.max_steps = 60\ntrain.precision = \"fp64\"");
+  for (const auto& [curriculum, optimizer] : {std::pair{false, "adamw"}, {true, "adamw"}, {true, "muon"}}) {
+    SCOPED_TRACE(fmt::format("{} by {}", curriculum ? "curriculum" : "mixture", optimizer));
+    const auto all = token_runs(curriculum, "train.max_steps = 60\ntrain.precision = \"fp64\"", optimizer);
     const Records gpu = train_on_gpu(all, on_gpu()), cpu = train(all);
     for (const auto& [id, want] : cpu) {
       const Record& got = gpu.at(id);

@@ -22,11 +22,20 @@ const std::vector<OptionSpec>& train_options() {
       {"learning_rate", 1e-3, "Adam's step size", 0, 10, {}, true},
       {"optimizer",
        std::string("adam"),
-       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step",
+       "adam; adamw: Adam, and every weight decays by learning_rate * weight_decay of itself a step; muon: "
+       "Muon "
+       "(Jordan et al. 2024) for the weights of linear maps, AdamW for all else (embedding, head, filters, "
+       "gains, "
+       "biases, numbers of a head)",
        0,
        0,
-       {"adam", "adamw"}},
-      {"weight_decay", 0.0, "AdamW's, of every parameter", 0, 1e3},
+       {"adam", "adamw", "muon"}},
+      {"muon_rate", 0.02,
+       "Muon's learning rate, which goes by train.schedule too; train.learning_rate is AdamW's", 0, 10},
+      {"muon_momentum", 0.95, "Muon's momentum (Nesterov's)", 0, 0.999999},
+      {"muon_low_momentum", 0.85,
+       "what Muon's momentum comes down to at the peak of one_cycle, as in PyTorch", 0, 0.999999},
+      {"weight_decay", 0.0, "AdamW's and Muon's, of every parameter", 0, 1e3},
       {"beta1", 0.9, "Adam's decay of the mean of gradients", 0, 0.999999},
       {"beta2", 0.999, "Adam's decay of the mean of their squares", 0, 0.999999},
       {"schedule",
@@ -35,7 +44,7 @@ const std::vector<OptionSpec>& train_options() {
        "same "
        "curve, but a new rate in each epoch only; one_cycle: PyTorch's OneCycleLR, half a cosine up from "
        "1/25 over the "
-       "steps of the warm-up, another one down to 4e-6 of the rate (the moments' decays stay as they are)",
+       "steps of the warm-up, another one down to 4e-6 of the rate (Adam's beta1 stays as it is)",
        0,
        0,
        {"constant", "cosine", "cosine_epoch", "one_cycle"}},
@@ -189,10 +198,25 @@ void check_protocol(const Options& options) {
 }
 
 void check_optimizer(const Options& options) {
+  const std::string& optimizer = options.get_string("train.optimizer");
   const double decay = options.get_double("train.weight_decay");
-  if (decay != 0 && options.get_string("train.optimizer") != "adamw")
-    throw OptionError("train.weight_decay",
-                      fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\"", decay));
+  if (decay != 0 && optimizer == "adam")
+    throw OptionError(
+        "train.weight_decay",
+        fmt::format("train.weight_decay = {} needs train.optimizer = \"adamw\" or \"muon\"", decay));
+  if (optimizer == "muon") {
+    if (options.get_string("model.name") != "language")
+      throw OptionError("train.optimizer",
+                        "train.optimizer = \"muon\" trains weights of linear maps, which only model.name = "
+                        "\"language\" has; use \"adam\" or \"adamw\"");
+    return;
+  }
+  for (const OptionSpec& spec : train_options()) {
+    const std::string key = "train." + spec.name;
+    if (!spec.name.starts_with("muon_") || options.at(key) == spec.default_value) continue;
+    throw OptionError(key, fmt::format("{} belongs to train.optimizer = \"muon\"; leave it out for \"{}\"",
+                                       key, optimizer));
+  }
 }
 
 /// The warm-up in steps, and what a schedule cannot be asked for.
@@ -252,12 +276,17 @@ void check_probe(const Options& options) {
     throw OptionError(
         "train.max_steps",
         fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
-  const std::string& task = options.get_string("task.name");
-  if (find_task(task)->make(options)->vocabulary().second_key)
-    throw OptionError("task.name",
-                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
-                                  "cannot show; use recall or reassign",
-                                  task));
+}
+
+/// Compression is read off the last token, and without a decoder every answer stands at the token that is asked.
+void check_decoder(const Options& options) {
+  if (options.get_string("task.name") != "compression") return;
+  if (options.has("model.decoder") && options.get_string("model.decoder") == "last") return;
+  throw OptionError(
+      "model.decoder",
+      "task.name = \"compression\" asks at every token for the token itself, which is a task only "
+      "where answers are made of what the last token holds; add model.decoder = \"last\" (and "
+      "model.name = \"language\")");
 }
 
 /// Tokens of the longest sequence that a task draws in any split, segment or stage.
@@ -295,6 +324,7 @@ void resolve_training(Options& options) {
   resolve_schedule(options);
   check_promotion(options);
   check_probe(options);
+  check_decoder(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

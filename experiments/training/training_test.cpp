@@ -44,7 +44,10 @@ void compare(const std::vector<Run>& runs, double epoch = 1) {
       near("eval_loss", want.loss);
       near("eval_accuracy", want.accuracy);
       near("eval_exact", want.exact);
-      if (want.step > 0) near("train_loss", want.train_loss);
+      if (want.step == 0) continue;
+      near("train_loss", want.train_loss);
+      near("gradient_norm_median", want.norm_median);
+      near("gradient_norm_largest", want.norm_largest);
     }
     if (record.status != RunStatus::done) continue;
     EXPECT_EQ(record.eval_loss, curve(record, "eval_loss").y.back());
@@ -86,6 +89,47 @@ TEST(PlainLoop, OptimizersSchedulesAndClipping) {
                                   "name = \"linear_attention\"", "[1, 2]");
     EXPECT_NE(train_one(runs).eval_loss, train_one(plain).eval_loss) << "the option does nothing";
   }
+}
+
+// Muon for the weights of linear maps: rates of both, decay, clipping, one cycle; the convolution, the embedding and the
+// gate's numbers stay with AdamW.
+TEST(PlainLoop, MuonTrainsTheMatrices) {
+  const auto muon_runs = [](const std::string& lines) {
+    return token_runs_of(
+        "task.name = \"mqar\"\ntask.vocabulary = 16\ntask.length = 12\ntask.pairs = 2\n"
+        "task.examples = 40\neval.sequences = 9\ntrain.precision = \"fp64\"\ntrain.batch = 4\n"
+        "train.stop_loss = 0\nmodel.layers = 2\nmodel.mlp = \"gelu\"\n"
+        "model.short_conv = \"k\"\nmodel.bias = true\ntrain.max_steps = 25\neval.every = 10\n" +
+            lines,
+        "name = \"gated_delta\"", "[1, 2]", "\"train.muon_rate\" = [0.02, 0.005]");
+  };
+  const std::string muon = "train.optimizer = \"muon\"\n";
+  std::set<double> losses;
+  for (const std::string& lines :
+       {muon, muon + "train.weight_decay = 0.3", muon + "train.clip_norm = 0.05\ntrain.muon_momentum = 0.5",
+        muon + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.4",
+        muon + "train.schedule = \"one_cycle\"\ntrain.warmup_share = 0.4\ntrain.muon_low_momentum = 0.5"}) {
+    SCOPED_TRACE(lines);
+    const auto runs = muon_runs(lines);
+    ASSERT_EQ(runs.size(), 4u);
+    ASSERT_NO_FATAL_FAILURE(compare(runs));
+    losses.insert(train_one(runs).eval_loss);
+    EXPECT_TRUE(identical_records(train(runs, 4, 1), train(runs, 1, 2)));
+  }
+  EXPECT_EQ(losses.size(), 5u) << "an option does nothing";
+}
+
+TEST(PlainLoop, MuonWantsMatricesAndItsOptionsWantMuon) {
+  const auto wrong = [](const std::string& lines) -> std::string {
+    try {
+      exact_runs(lines, "name = \"softmax\"");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(wrong("train.optimizer = \"muon\"").find("weights of linear maps"), std::string::npos);
+  EXPECT_NE(wrong("train.muon_rate = 0.1").find("belongs to train.optimizer = \"muon\""), std::string::npos);
 }
 
 const char* const kMixture =

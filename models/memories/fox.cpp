@@ -27,12 +27,14 @@ Memory fox() {
           .published = {
               .source = "Lin et al. 2025, arXiv 2503.02130; zhixuan-lin/forgetting-transformer@246d5e3 "
                         "src/forgetting_transformer/model/forgetting_transformer",
-              .set = {{"model.qk_norm", "head"},
+              .set = {{"model.token_shift", "kv"},
+                      {"model.token_shift_law", "head"},
+                      {"model.qk_norm", "head"},
                       {"model.out_norm", "rms"},
                       {"model.out_norm_eps", 1e-6},
-                      {"model.biases", "-out_gate"},
+                      {"model.biases", "-shift_k -shift_v -out_gate"},
                       {"model.out_gate", "sigmoid"}},
-              .lacks = "the data-dependent shift of keys and values of its Pro form",
+              .parameters = 21058,
           }};
 }
 

@@ -42,18 +42,35 @@ Memory log_linear_attention() {
                   .range = {0.05, 0.95}}},
       .states = {},
       .state = level_states,
-      .build = [](auto& m) {
-        const auto [q, k] = features(m);
-        const bool steps = m.learned() ? m.text("write") == "step" : m.has_input("step");
-        if (!steps) return read_by_levels(m, q, {.key = k, .log_decay = mamba_decay(m)}, level_gates(m));
-        const auto step =
-            m.input("step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
-        const auto g = m.input("log_decay", [&] {
-          std::vector<double> rates;  // log 1, log 2, ..
-          for (int h = 1; h <= m.H; ++h) rates.push_back(portable_log(h));
-          return -(exp(m.parameter("A_log", {m.H}, Init::listed(rates))) * step);
-        });
-        return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
+      .build =
+          [](auto& m) {
+            const auto [q, k] = features(m);
+            const bool steps = m.learned() ? m.text("write") == "step" : m.has_input("step");
+            if (!steps) return read_by_levels(m, q, {.key = k, .log_decay = mamba_decay(m)}, level_gates(m));
+            const auto step = m.input(
+                "step", [&] { return softplus(m.token("step", 1, Init::inverse_softplus(1e-3, 0.1))); });
+            const auto g = m.input("log_decay", [&] {
+              std::vector<double> rates;  // log 1, log 2, ..
+              for (int h = 1; h <= m.H; ++h) rates.push_back(portable_log(h));
+              return -(exp(m.parameter("A_log", {m.H}, Init::listed(rates))) * step);
+            });
+            return read_by_levels(m, q, {.key = k, .gain = step, .log_decay = g}, level_gates(m));
+          },
+      .published = {
+          .source = "Guo et al. 2025, arXiv 2506.04761; fla-org/flash-linear-attention@bc3b101d "
+                    "fla/layers/log_linear_mamba2.py",
+          .set = {{"model.short_conv", "qkv"},
+                  {"model.silu", "qkv"},
+                  {"model.short_conv_bias", true},
+                  {"model.key_groups", std::int64_t{1}},
+                  {"model.biases", "-out_gate"},
+                  {"model.out_skip", "head"},
+                  {"model.out_norm", "rms_all"},
+                  {"model.out_norm_order", "after"},
+                  {"model.out_gate", "silu"}},
+          .expand_k = 0.5,
+          .expand_v = 2,
+          .lacks = "a state of 128 (here 16 with heads of 64; model.d_key sets it)",
       }};
 }
 

@@ -1,9 +1,8 @@
 // PaTH: positions carried by reflections, logits q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) with H_t = I - beta_t w_t w_t^T
 // (Yang et al. 2025, arXiv 2505.16381).
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "models/memories/memory_file.h"
+#include "models/path_key.h"
 
 namespace crosstalk::memories {
 
@@ -17,28 +16,29 @@ Memory path() {
           .equation =
               "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d)) v_j, H_t = I - beta_t "
               "w_t w_t^T",
-          .laws = "w = unit(silu(W2 W1 token + b)), beta = beta_max sigmoid(w.token + b)",
+          .laws =
+              "w = unit(silu(W2 W1 token + b)), after a convolution of W2 W1 token + b where path_conv says "
+              "so, beta = beta_max sigmoid(w.token + b)",
           .source = "Yang et al. 2025, arXiv 2505.16381",
           .notes =
-              "The short convolution that the paper has before w is left out: a token of the retrieval "
+              "The short convolution that the paper has before w is off by default: a token of the retrieval "
               "model is a whole association.",
           .flops =
               [](const Options&, double K, double, double T, double Q) {
                 return 12 * K * T * (Q + T) + 2 * T * T * T;  // T x T products of w with w and k, and a solve
               },
           .parts = {beta_max(2)},
+          .options = {path_conv_option()},
           .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                      {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
+          .state = path_state,
           .build =
               [](auto& m) {
                 const auto [q, k] = features(m);
-                const auto w = m.input("path_key", [&] {
-                  return unit(map(MapKind::silu, m.token("path_key", m.K, {}, std::min(32, m.K))));
-                });
+                const auto w = m.input("path_key", [&] { return path_key(m); });
                 const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
                 return m.mix(attend(m, q, k, {.scale = m.scale()}, {.extra = path}));
               },
@@ -46,8 +46,8 @@ Memory path() {
               {
                   .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
                             "fla/layers/path_attn.py",
-                  .set = {{"model.biases", "-path_key"}},
-                  .lacks = "the convolution of 3 tokens of w",
+                  .set = {{"memory.path_conv", std::int64_t{3}}, {"model.biases", "-path_key"}},
+                  .parameters = 20802,
               }};
 }
 

@@ -1,9 +1,8 @@
 // PaTH-FoX: PaTH's reflections and a forget gate, logits q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i}
 // log f_s with H_t = I - beta_t w_t w_t^T (Yang et al. 2025, arXiv 2505.16381).
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "models/memories/memory_file.h"
+#include "models/path_key.h"
 
 namespace crosstalk::memories {
 
@@ -16,11 +15,12 @@ Memory path_fox() {
               "o_i = sum_j softmax_j(q_i.(H_i H_{i-1} .. H_{j+1} k_j) / sqrt(d) + sum_{s=j+1..i} log "
               "f_s) v_j, H_t = I - beta_t w_t w_t^T",
           .laws =
-              "w = unit(silu(W2 W1 token + b)), beta = beta_max sigmoid(w.token + b), f = "
+              "w = unit(silu(W2 W1 token + b)), after a convolution of W2 W1 token + b where path_conv says "
+              "so, beta = beta_max sigmoid(w.token + b), f = "
               "sigmoid(w.token + b)",
           .source = "Yang et al. 2025, arXiv 2505.16381",
           .notes =
-              "The short convolution that the paper has before w is left out: a token of the retrieval "
+              "The short convolution that the paper has before w is off by default: a token of the retrieval "
               "model is a whole association. The gate is not divided by sqrt(d), as in the paper; the "
               "code of flash-linear-attention divides it.",
           .flops =
@@ -28,19 +28,18 @@ Memory path_fox() {
                 return 12 * K * T * (Q + T) + 2 * T * T * T;  // T x T products of w with w and k, and a solve
               },
           .parts = {beta_max(2)},
+          .options = {path_conv_option()},
           .inputs = {{.name = "path_key", .per = Per::key, .symbol = "w", .open = Open{0, 1}, .unit = true},
                      {.name = "beta", .open = Open{0}, .range = {0.05, 0.95}},
                      {.name = "log_decay", .symbol = "log f", .range = {-1.5, -0.01, -20}}},
           .states = {},
           .keeps_keys = true,
           .projection_init = ProjectionInit::xavier,
-          .state = state::cache,
+          .state = path_state,
           .build =
               [](auto& m) {
                 const auto [q, k] = features(m);
-                const auto w = m.input("path_key", [&] {
-                  return unit(map(MapKind::silu, m.token("path_key", m.K, {}, std::min(32, m.K))));
-                });
+                const auto w = m.input("path_key", [&] { return path_key(m); });
                 const auto g = m.input("log_decay", [&] { return log_sigmoid(m.token("forget")); });
                 const auto path = m.scale() * transported(m, q, k, w, beta_gate(m));
                 return m.mix(attend(m, q, k, {.scale = m.scale()}, {.log_decay = g, .extra = path}));
@@ -49,8 +48,8 @@ Memory path_fox() {
               {
                   .source = "Yang et al. 2025, arXiv 2505.16381; fla-org/flash-linear-attention@bc3b101d "
                             "fla/layers/path_attn.py",
-                  .set = {{"model.biases", "-path_key"}},
-                  .lacks = "the convolution of 3 tokens of w",
+                  .set = {{"memory.path_conv", std::int64_t{3}}, {"model.biases", "-path_key"}},
+                  .parameters = 20932,
               }};
 }
 

@@ -1,6 +1,9 @@
 // PaTH attention (Yang et al. 2025, arXiv 2505.16381): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
+#include "models/language_options.h"
+#include "models/look.h"
 #include "models/testing/gate_laws.h"
+#include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
 namespace crosstalk::checks {
@@ -65,6 +68,36 @@ TEST(PathOracle, IsSoftmaxOverKeysThatTokensReflect) {
     for (const Vector& k : cache) logits.push_back(dot(s.query(t), k));
     expect_close(read("path", s)[static_cast<std::size_t>(t)], softmax_average(logits, s.v, 0, 3));
   }
+}
+
+// With path_conv w is made of the tokens before, too: SiLU of their weighted sum, channel by channel.
+TEST(PathKey, IsConvolvedOverTheTokensBefore) {
+  const Options options = language_options_of("path", {{"memory.path_conv", std::int64_t{3}}});
+  const int T = 6, K = kWidth;
+  ModelRun<double> run(options, language_shape(T, T, 0, 1), 1, true);
+  give_example(run, 0, 3);
+  Look<double> look;
+  const auto graph = run.model.look({T, 1, T}, look);
+  for (int t = 0; t < T; ++t) {
+    graph->batch.tokens->at(0)[t] = t;
+    graph->batch.position->at(0)[t] = t + 1;
+    graph->batch.query->at(0)[t] = graph->batch.target->at(0)[t] = 0;
+  }
+  graph->graph.forward({});
+  std::map<std::string, const double*> seen;
+  for (const auto& tensor : look.tensors) seen[tensor.name] = tensor.value->value.at(0);
+  const double *x = seen.at("token.path_key"), *w = seen.at("path_key");
+  const Tensor<double> taps = run.parameter("layers.0.memory.path_key_conv");
+  ASSERT_EQ(taps.size(), 3 * K);
+  for (int t = 0; t < T; ++t) {
+    Vector y(static_cast<std::size_t>(K), 0);
+    for (int c = 0; c < K; ++c)
+      for (int j = 0; j < 3 && j <= t; ++j)
+        y[static_cast<std::size_t>(c)] += taps.at(0)[c * 3 + 2 - j] * x[(t - j) * K + c];
+    y = silu_of(y);
+    for (int c = 0; c < K; ++c) EXPECT_NEAR(w[t * K + c], of_unit(y, c), 1e-12) << t << " " << c;
+  }
+  EXPECT_EQ(language_state(options, 100) - language_state(language_options_of("path", {}), 100), 2 * K);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Memory rwkv6() {
       .does = "decay by key channels, but retrieves before it writes, and the current token with a bonus",
       .family = Family::adds,
       .equation = "o_t = S_{t-1} q_t + v_t (u * k_t . q_t), S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T",
-      .laws = "alpha_t = exp(-exp(W2 W1 token + b))",
+      .laws = "alpha_t = exp(-exp(W2 W1 token + b)); lora tanh: W2 tanh(W1 token) + b",
       .source = "Peng et al. 2024, arXiv 2404.05892",
       .bounded_by_rank = true,
       .flops = flops::weights<10>,
@@ -28,7 +28,15 @@ Memory rwkv6() {
                    "its authors start them; drawn: U(-6, -1) and U(-0.5, 0.5)",
                    0,
                    0,
-                   {"drawn", "ramps"}}},
+                   {"drawn", "ramps"}},
+                  {"lora",
+                   std::string("linear"),
+                   "what the projection of decays goes through on its way: linear, through as many numbers "
+                   "as a head's key; "
+                   "tanh, through 64, with weights that start at 0, as its authors have it",
+                   0,
+                   0,
+                   {"linear", "tanh"}}},
       .inputs = {{.name = "log_decay", .per = Per::key, .symbol = "log alpha", .range = {-1.5, -0.01, -20}},
                  {.name = "bonus", .per = Per::head_key, .symbol = "u"}},
       .own_token = true,
@@ -39,6 +47,7 @@ Memory rwkv6() {
             const RwkvStarts start = rwkv6_starts(m.H * m.K, m.depth());
             const auto g = m.input("log_decay", [&] {
               const Init bias = ramps ? Init::listed(start.decay) : Init{Init::Law::uniform, -6, -1};
+              if (m.text("lora") == "tanh") return -exp(m.token("decay", m.K, bias, {64, MapKind::tanh, 0}));
               return -exp(m.token("decay", m.K, bias, m.d));
             });
             const auto o = read(m, q, {.key = k, .log_decay = g, .before = m.at_tokens()});
@@ -51,11 +60,11 @@ Memory rwkv6() {
       .published = {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
           .set = {{"memory.start", "ramps"},
+                  {"memory.lora", "tanh"},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "group"},
                   {"model.out_gate", "silu"}},
-          .lacks =
-              "the data-dependent token shift of its input, and a tanh and a start at 0 in the law of decays",
+          .lacks = "the data-dependent token shift of its input",
       }};
 }
 

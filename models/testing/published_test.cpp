@@ -105,6 +105,33 @@ TEST(PublishedLayer, LayersOfTheStandardMixtureHaveTheirParameters) {
   EXPECT_EQ(count("gla"), 17984);
 }
 
+// Layers of sources whose sizes or forms are others than those of the registry's test.
+TEST(PublishedLayer, OtherSizesAndFormsHaveTheirParameters) {
+  std::string names;
+  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
+  const auto whole = [](std::int64_t n) { return OptionValue(n); };
+  // FoX in the layer of LLaMA: no shift, no norms, no gate.
+  EXPECT_EQ(parameters_of(published_options(*find_memory("fox"), {{"model.token_shift", word("none")},
+                                                                  {"model.token_shift_law", word("channel")},
+                                                                  {"model.qk_norm", word("none")},
+                                                                  {"model.out_norm", word("none")},
+                                                                  {"model.out_norm_eps", 1e-5},
+                                                                  {"model.biases", word("")},
+                                                                  {"model.out_gate", word("none")}}),
+                          names),
+            16514);
+  // The layer of Complex KDA's word problems: width 48, 12 heads of 16, no convolution, no SiLU.
+  EXPECT_EQ(parameters_of(published_options(*find_memory("complex_kda"), {{"model.width", whole(48)},
+                                                                          {"model.heads", whole(12)},
+                                                                          {"model.d_key", whole(192)},
+                                                                          {"model.d_value", whole(192)},
+                                                                          {"model.short_conv", word("none")},
+                                                                          {"model.silu", word("none")}}),
+                          names = ""),
+            45532)
+      << names;
+}
+
 TEST(PublishedLayer, AnEntryOfTheStackIsWrittenOutWithItsAuthorsSettings) {
   const Memory& delta = *find_memory("deltanet");
   const Options options = published_options(

@@ -50,6 +50,8 @@ class Replicas:
 
     def __init__(self, models: Sequence[torch.nn.Module], configs: Sequence[dict[str, Any]], device: Any, together: bool):
         config = configs[0]
+        if config["train.optimizer"] == "muon":
+            raise ValueError('train.optimizer = "muon" trains the models that Crosstalk builds; give "adam" or "adamw" here')
         self.device, self.together = torch.device(device), together
         self.answers = hasattr(models[0], "answer")
         double = config["train.precision"] == "fp64"

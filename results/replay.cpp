@@ -1,0 +1,385 @@
+// A replay beside the paper.
+// SPDX-License-Identifier: Apache-2.0
+#include "results/replay.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <tuple>
+
+#include "results/csv.h"
+#include "results/files.h"
+#include "results/printable.h"
+#include "results/statistics.h"
+#include "results/store.h"
+
+namespace crosstalk {
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  try {
+    return read_file(FileSystem::real(), path);
+  } catch (const StoreError& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+/// The number that is compared: of a file of losses the loss; else the first metric that we have, too.
+std::string metric_of(const PublishedPoint& point) {
+  if (point.has_loss) return "eval_loss";
+  for (const char* name : {"eval_accuracy", "scaled_accuracy", "exact"})
+    if (point.metrics.contains(name)) return name;
+  return "";
+}
+
+/// Metrics that are read at another length than that of training, task.length of the published file.
+bool is_by_length(const std::string& metric) { return metric == "scaled_accuracy" || metric == "exact"; }
+
+double factor_of(const Record& record, const PublishedPoint& point) {
+  const auto length = point.known.find("task.length");
+  const auto trained = config_number(record, "task.length");
+  if (length == point.known.end() || !trained) return 1;
+  return number_in(length->second).value_or(std::nan("")) / *trained;
+}
+
+bool is_allowed(const std::string& difference, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& key) { return difference.starts_with(key + " ("); });
+}
+
+/// NaN: the run has no such number.
+double value_of(const Record& record, const PublishedPoint& point, const std::string& metric) {
+  const bool is_loss = metric == "eval_loss";
+  if (is_loss && lacks_loss(record)) return std::nan("");
+  if (record.status == RunStatus::diverged || (is_loss && !std::isfinite(record.eval_loss)))
+    return is_loss ? std::numeric_limits<double>::infinity() : 0;
+  if (is_loss) return record.eval_loss;
+  if (is_by_length(metric)) {
+    const auto profile = record.profiles.find(metric + "_by_length");
+    if (profile == record.profiles.end()) return std::nan("");
+    for (std::size_t i = 0; i < profile->second.x.size(); ++i)
+      if (profile->second.x[i] == factor_of(record, point)) return profile->second.y[i];
+    return std::nan("");
+  }
+  const auto tested = record.metrics.find("test_accuracy");
+  return tested != record.metrics.end() ? tested->second : record.eval_accuracy;
+}
+
+/// The point of a figure that stands for runs such as this one; none: null.
+const FigurePoint* figure_point_of(const std::vector<FigurePoint>& figure, const Record& record,
+                                   const PublishedPoint& point) {
+  for (const FigurePoint& one : figure) {
+    if (one.label != record.label) continue;
+    const bool here = std::all_of(one.at.begin(), one.at.end(), [&](const auto& cell) {
+      const auto& [key, value] = cell;
+      if (key == "length_factor") return number_in(value) == factor_of(record, point);
+      const auto ours = config_text(record, key);
+      return !ours || same_text(*ours, value);
+    });
+    if (here) return &one;
+  }
+  return nullptr;
+}
+
+/// Runs of the point, each once, and in what they differ where they may.
+RecordList runs_of(const PublishedPoint& point, const std::map<std::string, Record>& records,
+                   const std::vector<std::string>& allowed, std::set<std::string>& deviations) {
+  PublishedPoint wanted = point;
+  if (is_by_length(metric_of(point))) wanted.known.erase("task.length");
+  RecordList runs;
+  std::set<std::string> ids;
+  for (const auto& [key, record] : records) {
+    if (record.status == RunStatus::failed || ids.count(record.id) != 0) continue;
+    const std::vector<std::string> differ = differences(record, wanted);
+    if (!std::all_of(differ.begin(), differ.end(),
+                     [&](const std::string& one) { return is_allowed(one, allowed); }))
+      continue;
+    ids.insert(record.id);
+    runs.push_back(&record);
+    deviations.insert(differ.begin(), differ.end());
+  }
+  return runs;
+}
+
+/// Those at the best values, if there are several.
+RecordList at_best(const RecordList& runs, const ReplayOptions& options, std::string& chosen) {
+  std::vector<std::string> varying;
+  for (const std::string& key : options.best) {
+    std::set<std::string> values;
+    for (const Record* record : runs) values.insert(config_text(*record, key).value_or(""));
+    if (values.size() > 1) varying.push_back(key);
+  }
+  const RecordList best = varying.empty() ? runs : choose_best(runs, varying, options.best_by);
+  std::vector<std::string> values;
+  for (const std::string& key : options.best)
+    values.push_back(best.empty() ? "" : config_text(*best.front(), key).value_or(""));
+  chosen = fmt::format("{}", fmt::join(values, ", "));
+  return best;
+}
+
+bool agrees(const Comparison& row) {
+  const Agreement agreement = row.published.agreement.empty() ? Agreement::usual(row.is_loss)
+                                                              : Agreement::parse(row.published.agreement);
+  const double best = row.is_loss ? row.lowest : row.highest, worst = row.is_loss ? row.highest : row.lowest;
+  // Numbers of tables are rounded: what is as far off as the tolerance is near enough.
+  const auto near = [&](double ours) { return std::abs(ours - row.value) <= agreement.number + 1e-9; };
+  const bool inside = agreement.in_range && row.lowest <= row.value && row.value <= row.highest;
+  switch (agreement.of) {
+    case Agreement::Of::nothing:
+      return inside;
+    case Agreement::Of::median:
+      return inside || near(row.median);
+    case Agreement::Of::best:
+      return inside || near(best);
+    case Agreement::Of::each:
+      return row.is_loss ? worst <= agreement.number : worst >= agreement.number;
+    case Agreement::Of::loss:
+      return inside || is_within(row.median, row.value);
+  }
+  return false;
+}
+
+/// Keys that tell the rows apart, the fewest in this order.
+std::vector<std::string> telling_keys(const std::vector<Comparison>& rows) {
+  std::vector<std::string> order = {"task.group",  "task.name",   "task.associations", "task.pairs",
+                                    "task.length", "model.width", "model.d_key"};
+  for (const Comparison& row : rows)
+    for (const auto& [key, value] : row.published.known)
+      if (std::find(order.begin(), order.end(), key) == order.end()) order.push_back(key);
+  const auto kinds = [&](const std::vector<std::string>& keys) {
+    std::set<std::vector<std::string>> seen;
+    for (const Comparison& row : rows) {
+      std::vector<std::string> cells = {row.published.label};
+      for (const std::string& key : keys) {
+        const auto known = row.published.known.find(key);
+        cells.push_back(known == row.published.known.end() ? "" : known->second);
+      }
+      seen.insert(cells);
+    }
+    return seen.size();
+  };
+  std::vector<std::string> keys;
+  for (const std::string& key : order) {
+    std::vector<std::string> more = keys;
+    more.push_back(key);
+    if (kinds(more) > kinds(keys)) keys = more;
+  }
+  return keys;
+}
+
+}  // namespace
+
+bool is_within(double ours, double published) {
+  if (!std::isfinite(published)) return !std::isfinite(ours);
+  if (published <= published_solved) return ours <= published_solved;
+  return std::abs(ours - published) <= std::max(0.1 * published, 0.01);
+}
+
+Agreement Agreement::parse(const std::string& text) {
+  const auto wrong = [&]() -> Agreement {
+    throw std::invalid_argument(
+        fmt::format("agreement '{}': it is \"median within 0.02\", \"best within 0.02\" (either with \"or in "
+                    "range\"), \"in range\", \"each at least 0.99\" or \"loss\"",
+                    printable_line(text)));
+  };
+  Agreement agreement;
+  std::string rest = text;
+  const std::string range = "in range", other = " or in range";
+  if (rest == range) {
+    agreement.in_range = true;
+    return agreement;
+  }
+  if (rest.ends_with(other)) {
+    agreement.in_range = true;
+    rest.resize(rest.size() - other.size());
+  }
+  if (rest == "loss") {
+    agreement.of = Of::loss;
+    return agreement;
+  }
+  for (const auto& [begin, of] :
+       {std::pair{"median within ", Of::median}, {"best within ", Of::best}, {"each at least ", Of::each}}) {
+    if (!rest.starts_with(begin)) continue;
+    const auto number = number_in(std::string_view(rest).substr(std::string_view(begin).size()));
+    if (!number || !(*number >= 0) || (of == Of::each && agreement.in_range)) return wrong();
+    agreement.of = of;
+    agreement.number = *number;
+    return agreement;
+  }
+  return wrong();
+}
+
+Agreement Agreement::usual(bool is_loss) {
+  if (is_loss) return {.of = Of::loss};
+  return {.of = Of::median, .number = 0.02, .in_range = true};
+}
+
+std::vector<FigurePoint> read_figure(const std::filesystem::path& path) {
+  static const std::string what = "points of a figure";
+  std::vector<FigurePoint> points;
+  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    FigurePoint point;
+    point.label = row.text("label", what);
+    for (const char* column : {"n", "median", "lo", "hi"}) row.text(column, what);
+    if (!row.has("median") || point.label.starts_with("theory") || point.label.starts_with("published"))
+      return;
+    point.seeds = static_cast<int>(row.integer("n", what));
+    if (point.seeds >= seeds_of_an_interval)
+      row.fail(
+          fmt::format("{} seeds: lo and hi are an interval of confidence, not the range; give the runs with "
+                      "their profiles (a store, or an export with NAME.curves.csv beside it)",
+                      point.seeds));
+    point.median = row.number("median", what);
+    point.lowest = row.has("lo") ? row.number("lo", what) : point.median;
+    point.highest = row.has("hi") ? row.number("hi", what) : point.median;
+    for (std::size_t i = 0; i < row.columns().size(); ++i) {
+      const std::string& column = row.columns()[i];
+      if (column == "length_factor" || column.find('.') != std::string::npos) point.at[column] = row.cell(i);
+    }
+    points.push_back(point);
+  });
+  return points;
+}
+
+std::vector<Comparison> compare(const std::vector<PublishedPoint>& points,
+                                const std::map<std::string, Record>& records, const ReplayOptions& options) {
+  std::vector<Comparison> rows;
+  for (const PublishedPoint& point : points) {
+    Comparison row;
+    row.metric = metric_of(point);
+    if (row.metric.empty()) continue;
+    row.published = point;
+    row.number = static_cast<std::size_t>(&point - points.data());
+    row.is_loss = row.metric == "eval_loss";
+    row.value = row.is_loss ? point.loss : point.metrics.at(row.metric);
+    std::set<std::string> deviations;
+    const RecordList runs =
+        at_best(runs_of(point, records, options.allowed, deviations), options, row.chosen);
+    std::vector<double> values, steps;
+    for (const Record* record : runs) {
+      const double value = value_of(*record, point, row.metric);
+      if (std::isnan(value)) continue;
+      values.push_back(value);
+      steps.push_back(static_cast<double>(record->steps));
+    }
+    row.deviations.assign(deviations.begin(), deviations.end());
+    if (!values.empty()) {
+      row.seeds = static_cast<int>(values.size());
+      row.lowest = *std::min_element(values.begin(), values.end());
+      row.highest = *std::max_element(values.begin(), values.end());
+      row.median = median(values);
+      row.steps = median(steps);
+    } else if (const FigurePoint* drawn =
+                   runs.empty() ? nullptr : figure_point_of(options.figure, *runs.front(), point)) {
+      row.seeds = drawn->seeds;
+      row.lowest = drawn->lowest, row.median = drawn->median, row.highest = drawn->highest;
+      row.steps = static_cast<double>(runs.front()->steps);
+    } else {
+      continue;
+    }
+    row.agrees = agrees(row);
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Comparison& a, const Comparison& b) {
+    const auto key = [](const Comparison& row) {
+      return std::tie(row.published.setting, row.published.label, row.published.associations);
+    };
+    return key(a) < key(b);
+  });
+  return rows;
+}
+
+std::string comparison_table(const std::vector<Comparison>& rows) {
+  const std::vector<std::string> keys = telling_keys(rows);
+  const bool chosen =
+                 std::any_of(rows.begin(), rows.end(), [](const auto&row) { return !row.chosen.empty(); }),
+             losses = std::any_of(rows.begin(), rows.end(), [](const auto&row) { return row.is_loss; });
+  const auto text = [](const Comparison& row, double value) {
+    if (!std::isfinite(value)) return std::string("diverged");
+    return fmt::format("{:.{}f}", value, row.is_loss ? 5 : 3);
+  };
+  std::string out = "| memory |";
+  for (const std::string& key : keys) out += fmt::format(" {} |", printable_line(key));
+  out += fmt::format(" published |{} ours: lowest | median | highest | seeds |{}{} agrees |\n",
+                     losses ? " its steps |" : "", losses ? " steps |" : "", chosen ? " best |" : "");
+  out += "|---|";
+  for (std::size_t i = 0; i < keys.size(); ++i) out += "---|";
+  out += fmt::format("--:|{}--:|--:|--:|--:|{}{}---|\n", losses ? "--:|" : "", losses ? "--:|" : "",
+                     chosen ? "--:|" : "");
+  for (const Comparison& row : rows) {
+    const PublishedPoint& point = row.published;
+    out += fmt::format("| {} |", printable_line(point.label));
+    for (const std::string& key : keys) {
+      const auto known = point.known.find(key);
+      out += fmt::format(" {} |", known == point.known.end() ? "" : printable_line(known->second));
+    }
+    out += fmt::format(" {} |", text(row, row.value));
+    if (losses) out += point.steps > 0 ? fmt::format(" {} |", point.steps) : " |";
+    out += fmt::format(" {} | {} | {} | {} |", text(row, row.lowest), text(row, row.median),
+                       text(row, row.highest), row.seeds);
+    if (losses) out += fmt::format(" {:.0f} |", row.steps);
+    if (chosen) out += fmt::format(" {} |", printable_line(row.chosen));
+    out += row.agrees ? " yes |\n" : " **no** |\n";
+  }
+  return out;
+}
+
+std::vector<std::string> deviations_of(const std::vector<Comparison>& rows) {
+  std::map<std::string, int> counts;
+  for (const Comparison& row : rows)
+    for (const std::string& deviation : row.deviations) ++counts[deviation];
+  std::vector<std::string> lines;
+  for (const auto& [deviation, count] : counts)
+    lines.push_back(count == static_cast<int>(rows.size())
+                        ? deviation
+                        : fmt::format("{}: {} of {} points", deviation, count, rows.size()));
+  return lines;
+}
+
+std::vector<std::string> provenance_of(const std::filesystem::path& export_path) {
+  std::filesystem::path path = export_path;
+  path.replace_extension(".provenance.csv");
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  struct Source {
+    int runs = 0;
+    std::string first, last;
+  };
+  std::map<std::pair<std::string, std::string>, Source> sources;
+  static const std::string what = "exports with --provenance";
+  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+    Source& source =
+        sources[{row.text("provenance.commit", what).substr(0, 7), row.text("provenance.device", what)}];
+    const std::string &started = row.text("provenance.started", what),
+                      &finished = row.text("provenance.finished", what);
+    if (source.runs++ == 0) source.first = started, source.last = finished;
+    source.first = std::min(source.first, started);
+    source.last = std::max(source.last, finished);
+  });
+  const auto seconds = [&](const std::string& text) {
+    std::tm time = {};
+    int year = 0;
+    if (std::sscanf(text.c_str(), "%d-%d-%dT%d:%d:%d", &year, &time.tm_mon, &time.tm_mday, &time.tm_hour,
+                    &time.tm_min, &time.tm_sec) != 6)
+      throw std::invalid_argument(fmt::format("{}: '{}' is no time", path.string(), printable_line(text)));
+    time.tm_year = year - 1900;
+    time.tm_mon -= 1;
+    return timegm(&time);
+  };
+  std::vector<std::string> lines;
+  for (const auto& [of, source] : sources)
+    lines.push_back(fmt::format("{}: {} runs, commit {}, {}, {} s on {}", export_path.filename().string(),
+                                source.runs, of.first, of.second,
+                                seconds(source.last) - seconds(source.first), source.first.substr(0, 10)));
+  return lines;
+}
+
+}  // namespace crosstalk
