@@ -239,7 +239,7 @@ wait_for_start() { # wait_for_start STORE
   run -0 --separate-stderr "$crosstalk" run tiny.toml --set seeds=1,2,3
   [[ $stderr == *"4 runs to train, 8 already"* ]]
   run -0 "$crosstalk" status tiny.toml
-  [[ $output == *"4 runs more in the store"* ]]
+  [[ $output == *"the store has 4 runs more"* ]]
 }
 
 @test "a study's store may lie elsewhere, and messages name the place that was looked in" {

@@ -98,7 +98,8 @@ def results_of(name, compared):
 
 
 def memory_page(memory, compared):
-    text = f"# {memory['name']}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
+    paper = re.search(r"\(([A-Z][^()]*)\)$", memory["does"])  # the name in papers, which people search for
+    text = f"# {memory['name']}{' (' + paper[1] + ')' if paper else ''}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
     text += f"- What a token does: {memory['does']}.\n- Family: {memory['family']}.\n"
     text += f"- Source: {memory['source']}.\n\n## Equation\n\n{mathml(memory['equation'])}\n\n"
     if memory.get("laws"):
