@@ -278,6 +278,7 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
   result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
   g.keep(result->output);
+  if (!train) result->answer_x = result->output;
   result->loss = squared_loss(g, result->output, batch);
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);

@@ -145,6 +145,22 @@ const std::map<std::string, FigureKind>& details() {
          std::vector<std::string> all = columns("train.learning_rate");
          all.emplace_back("metric");
          return all;
+       }()},
+      {"errors",
+       "",
+       "Share of the queries of the test split that were answered wrongly, a bar for each memory; a panel "
+       "for each value of "
+       "--facet KEY.",
+       "Kinds of wrong answers, the columns error_... of an export: the first that applies to what was "
+       "answered.",
+       "Mean over the seeds that did not diverge (shares of medians would not add up); lo and hi are their "
+       "range.",
+       "",
+       {},
+       [] {
+         std::vector<std::string> all = columns("test_accuracy");
+         all.emplace_back("metric");
+         return all;
        }()}};
   static const std::map<std::string, FigureKind> by_name = [] {
     std::map<std::string, FigureKind> map;

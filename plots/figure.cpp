@@ -42,7 +42,9 @@ const std::vector<Entry>& entries() {
       {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
        draw_probe},
       {{"window", "Metric, share solved and gradient norm against the learning rate, the best rate marked"},
-       draw_window}};
+       draw_window},
+      {{"errors", "Kinds of wrong answers: an old value of the key, another key's, never written, ..."},
+       draw_errors}};
   return all;
 }
 
@@ -71,7 +73,8 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
   // Those with rows of panels make their columns themselves.
-  if (options.facet.empty() || entry.draw == draw_probe || entry.draw == draw_window)
+  if (options.facet.empty() || entry.draw == draw_probe || entry.draw == draw_window ||
+      entry.draw == draw_errors)
     return entry.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   check_key(prepared.records, "--facet", options.facet);
   std::vector<std::string> values;
