@@ -106,6 +106,7 @@ extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
 extern const char* const kProbeTemplate;   // templates/probe.py
 extern const char* const kWindowTemplate;  // templates/window.py
+extern const char* const kErrorsTemplate;  // templates/errors.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
@@ -213,5 +214,6 @@ Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);
 Drawing draw_probe(const FigureInput& input);
 Drawing draw_window(const FigureInput& input);
+Drawing draw_errors(const FigureInput& input);
 
 }  // namespace crosstalk
