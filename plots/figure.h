@@ -115,6 +115,10 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
 
+/// How these runs were made, as a paragraph in LaTeX: data, splits, model, optimizer, how rates were chosen, seeds, stop rule.
+/// Throws std::invalid_argument for rows that were not trained by this program.
+std::string protocol_text(const LabelledRecords& rows, const FigureOptions& options);
+
 /// What a page says that is in no record.
 struct ReportInput {
   std::string title;                         ///< of the study, or what was drawn: its name

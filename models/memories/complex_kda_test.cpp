@@ -28,6 +28,8 @@ double complex_kda_decay(const GateArguments& x) {
 CROSSTALK_GATE_LAW(complex_kda, signed_decay, complex_kda_decay(x));
 CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(complex_kda, 68.58);
+CROSSTALK_START(complex_kda, gate, "sigmoid", 67.88, 0);
+CROSSTALK_START(complex_kda, gate, "signed_exp", 4.494, 0.068);
 
 TEST(ComplexKdaGates, StartWithTheSignsAndHalfLivesOfTheirSource) {
   const auto start = [](const char* gate) {

@@ -23,6 +23,8 @@ CROSSTALK_GATE_LAW(kda, log_decay,
                                                 : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
 CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(kda, 11.85);
+CROSSTALK_START(kda, gate, "bounded", 13.64, 0);
+CROSSTALK_START(kda, rate, "one", 67.88, 0);
 
 // What the authors' gates start with (published: a median half-life of 14.0 tokens where the gate is bounded).
 TEST(KdaGates, StartWithTheHalfLivesOfTheirSource) {

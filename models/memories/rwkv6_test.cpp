@@ -23,6 +23,7 @@ CROSSTALK_MEMORY_ORACLE(rwkv6, rwkv6);
 CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
 CROSSTALK_GATE_LAW(rwkv6, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
+CROSSTALK_START(rwkv6, start, "ramps", 13.33, 0);
 
 // Width 64, heads of 16, layer 0 of 2 (published: 2.2, 4.8, 13.3, 45, 154); neighbours of 64 channels differ
 // by 8 %.

@@ -29,6 +29,7 @@ double rwkv7_erase_key(const GateArguments& x) {
 }
 CROSSTALK_GATE_LAW(rwkv7, erase_key, rwkv7_erase_key(x));
 CROSSTALK_HALF_LIFE(rwkv7, 15.07);
+CROSSTALK_START(rwkv7, start, "constants", 2.286, 0);
 
 // Width 64, heads of 16, layer 0 of 2 (published: 1.4, 16.8, 743; layer 1: median 55).
 TEST(Rwkv7Gates, StartWithTheHalfLivesOfTheirSource) {
