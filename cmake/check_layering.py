@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks who includes whom: kernels <- models, tasks <- experiments <- python; results <- plots <- experiments; and the rooms
-of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look.
+of kernels/ and experiments/ among themselves. And that no option is cut to fewer bits without a look, and that every header
+may be included twice.
 
     check_layering.py ROOT          checks the sources under ROOT
     check_layering.py --self-test   checks that each kind of violation is caught
@@ -57,6 +58,7 @@ ROOMS = {
 EVERYWHERE = ["kernels/base", "experiments/study"]
 IN_TESTS = re.compile(r"_test\.cpp$|_fixture\.|^kernels/testing/|_case\.h$")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+HEADERS = {".h", ".cuh"}
 # These do not compile under nvcc, or warn there.
 NOT_ON_DEVICE = re.compile(r"^(Eigen|unsupported/Eigen|fmt|boost|toml\+\+|nlohmann)/")
 # Its compile time is 5 s and its asserts need a guard: one file includes it.
@@ -76,7 +78,10 @@ def violations(root):
             if path.suffix not in SUFFIXES or not path.is_file():
                 continue
             name = path.relative_to(root).as_posix()
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            if path.suffix in HEADERS and "#pragma once" not in lines:
+                found.append(f"{name}:1: a header without `#pragma once`")
+            for number, line in enumerate(lines, 1):
                 if folder != "kernels" and "test" not in name and CUT_OPTION.search(line):
                     found.append(f"{name}:{number}: an option is cut; write narrow<int>(options, key) (kernels/base/narrow.h)")
                 match = INCLUDE.match(line)
@@ -190,17 +195,23 @@ def self_test():
             root = Path(folder)
             for top in list(ALLOWED) + list(ROOMS):
                 (root / top).mkdir()
-                (root / top / "b.h").touch()
-            (root / "plots/figure.h").touch()
+                (root / top / "b.h").write_text("#pragma once\n", encoding="utf-8")
+            (root / "plots/figure.h").write_text("#pragma once\n", encoding="utf-8")
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"// A file.\n{line}\n", encoding="utf-8")
+            path.write_text(f"// A file.\n{line}\n#pragma once\n", encoding="utf-8")
             found = violations(root)
             as_expected = not found if fine else len(found) == 1 and found[0].startswith(f"{name}:2: ")
             if not as_expected:
                 wrong += 1
                 print(f"self-test: {name} with {line!r} should be {'allowed' if fine else 'refused'}, got {found}")
-    print(f"layering self-test: {len(cases)} cases, {wrong} wrong")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "tasks").mkdir()
+        (Path(folder) / "tasks/b.h").touch()
+        if violations(Path(folder)) != ["tasks/b.h:1: a header without `#pragma once`"]:
+            wrong += 1
+            print("self-test: a header without `#pragma once` should be refused")
+    print(f"layering self-test: {len(cases) + 1} cases, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -1,6 +1,7 @@
 // Stand-ins of every CUDA function in a build without CUDA: they say so. The one list that a new op joins.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/all.h"
+#include "kernels/base/cuda_borrowed.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
 
@@ -27,6 +28,13 @@ void cuda_copy_to_device(void*, const void*, std::size_t) { none(); }
 void cuda_copy_to_host(void*, const void*, std::size_t) { none(); }
 void* cuda_allocate_pinned(std::size_t) { none(); }
 void cuda_free_pinned(void*) {}
+
+CudaDeviceGuard::CudaDeviceGuard(int) { none(); }
+CudaDeviceGuard::~CudaDeviceGuard() = default;
+void cuda_copy_in_order(void*, void*, const void*, std::size_t) { none(); }
+void cuda_zero_in_order(void*, void*, std::size_t) { none(); }
+int cuda_device_of(const void*) { none(); }
+void cuda_wait_for(void*) { none(); }
 
 struct CudaStream::State {};
 CudaStream::CudaStream(double) { none(); }
@@ -71,6 +79,8 @@ bool chunk_read_covers(const StateRead<Real>&) {
 template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
 }  // namespace device
+
+std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram&, bool, bool) { none(); }
 
 #define CROSSTALK_NO_CUDA_STEP(Step)              \
   template <class Real>                           \

@@ -12,6 +12,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "models/build.h"
+#include "models/given_gradient.h"
 #include "models/graph/nodes.h"
 #include "models/graph/passes.h"
 #include "models/levels.h"
@@ -279,7 +280,7 @@ class ApplyModel<Real>::ApplyMixer final : public Mixer<Real> {
 template <class Real>
 ApplyModel<Real>::ApplyModel(const Memory& memory, const Options& options, const ApplySizes& sizes,
                              const std::vector<std::string>& present, Device device, bool backward,
-                             Precision products, bool ends)
+                             Precision products, bool ends, bool end_gradients)
     : memory_(memory), graph_(device, 1, backward), ends_(ends) {
   graph_.set_products(products);
   for (const ApplyInput& input : apply_inputs(memory, sizes)) {
@@ -293,18 +294,13 @@ ApplyModel<Real>::ApplyModel(const Memory& memory, const Options& options, const
   const Var<Real> o = build_memory(memory, mixer);
   output_ = o.variable;
   graph_.keep(output_);
-  cotangent_ = graph_.variable({sizes.B, sizes.T, sizes.H, sizes.V}, false);
   if (backward) {
-    // The gradient of the read is what the caller gives.
-    Variable<Real>*output = output_, *cotangent = cotangent_;
-    graph_.node(
-        "cotangent", {output}, {}, [](const Exec&) {},
-        [output, cotangent](const Exec& exec, const std::vector<Write>&) {
-          Map<Real> copy;
-          copy.x.value = cotangent->value;
-          copy.y.value = output->gradient;
-          crosstalk::forward(exec, copy);
-        });
+    cotangent_ = given_gradient(graph_, output_);
+    for (const auto& [name, state] : states_)
+      if (end_gradients && state->root()->needs_gradient)
+        end_cotangents_[name] = given_gradient(graph_, state);
+  } else {
+    cotangent_ = graph_.variable({sizes.B, sizes.T, sizes.H, sizes.V}, false);
   }
   run_passes(graph_);
   graph_.plan();

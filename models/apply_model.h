@@ -2,8 +2,8 @@
 // hidden.
 //
 // Every head of every sequence is a memory of its own. Forward gives what is read after (or, as the memory
-// says, before) every token and the states at the end; backward gives the gradient of sum(o * d_o) for every
-// input.
+// says, before) every token and the states at the end; backward gives the gradient of sum(o * d_o), and where it is asked
+// for also of sums over the states times what is given for them, for every input.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <map>
@@ -60,26 +60,36 @@ std::vector<OptionSpec> apply_extra_options(const Memory& memory);
 template <class Real>
 class ApplyModel {
  public:
-  /// The memory must stay. `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are states.
+  /// The memory must stay. `present`: the optional inputs that are given. `backward`: gradients are wanted. `ends`: so are
+  /// states; `end_gradients`: backward starts from them too.
   ApplyModel(const Memory& memory, const Options& options, const ApplySizes& sizes,
              const std::vector<std::string>& present, Device device, bool backward,
-             Precision products = Precision::full, bool ends = true);
+             Precision products = Precision::full, bool ends = true, bool end_gradients = false);
 
   /// Tensors of one replica, by name: inputs to fill, and after the passes "o", states "S", "z", and d_o to
   /// fill.
+  bool has_input(const std::string& name) const { return inputs_.count(name) != 0; }
   Tensor<Real> input(const std::string& name) const { return inputs_.at(name)->value; }
   Tensor<Real> gradient(const std::string& name) const { return inputs_.at(name)->gradient; }
   bool differentiated(const std::string& name) const { return inputs_.at(name)->gradient_written; }
   Tensor<Real> output() const { return output_->value; }
   Tensor<Real> cotangent() const { return cotangent_->value; }
+  /// What the caller gives for a state at the end, of its shape; only with end_gradients, and of states that depend on an
+  /// input.
+  bool has_end_cotangent(const std::string& state) const { return end_cotangents_.count(state) != 0; }
+  Tensor<Real> end_cotangent(const std::string& state) const { return end_cotangents_.at(state)->value; }
   const std::map<std::string, Variable<Real>*>& states() const { return states_; }
   Graph<Real>& graph() { return graph_; }
+  /// Those of input(), output() and cotangent(), for who gives them other memory (python/core).
+  Variable<Real>* input_variable(const std::string& name) const { return inputs_.at(name); }
+  Variable<Real>* output_variable() const { return output_; }
+  Variable<Real>* cotangent_variable() const { return cotangent_; }
 
  private:
   class ApplyMixer;
   const Memory& memory_;
   Graph<Real> graph_;
-  std::map<std::string, Variable<Real>*> inputs_, states_;
+  std::map<std::string, Variable<Real>*> inputs_, states_, end_cotangents_;
   Variable<Real>*output_ = nullptr, *cotangent_ = nullptr;
   bool ends_;
 };

@@ -10,6 +10,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/elementwise/delay.h"
+#include "models/build.h"
 #include "models/memories/memory_file.h"
 #include "models/ramps.h"
 #include "models/rules/rule_memory.h"
@@ -86,7 +87,7 @@ void LayerWeights<Real>::check_biases() const {
 template <class Real>
 LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights,
                                    const Options& options_, Variable<Real>* x, Variable<Real>* asking,
-                                   int layer, Look<Real>* look)
+                                   int layer, Look<Real>* look, Carried<Real>* carried)
     : Mixer<Real>(target.graph, options_,
                   sizes_of<Real>(options_, target.batch, asking ? target.batch.Q : target.batch.T)),
       target_(target),
@@ -100,7 +101,8 @@ LanguageMixer<Real>::LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>&
              [this](const std::string& name, const std::vector<int>& dims, Init init) {
                return weights_.leaf(name, dims, init);
              }),
-      look_(look) {}
+      look_(look),
+      carried_(carried) {}
 
 template <class Real>
 Variable<Real>* LanguageMixer<Real>::source() {
@@ -250,6 +252,24 @@ Variable<Real>* LanguageMixer<Real>::omega(int m) {
   return favor_features(graph, m, d, target_.feature_seed, target_.feature_draw, purpose);
 }
 
+template <class Real>
+Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
+                             Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look,
+                             Carried<Real>* carried) {
+  LanguageMixer<Real> mixer(target, weights, options, x, asking, layer, look, carried);
+  const Var<Real> o = mixer.finished(build_memory(memory_of(options), mixer));
+  const int width = narrow<int>(options, "model.width");
+  Variable<Real>* y =
+      weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width);
+  weights.check_biases();
+  return y;
+}
+
+#define CROSSTALK_MEMORY_LAYER(Real)                                                            \
+  template Variable<Real>* memory_layer(ModelGraph<Real>&, LayerWeights<Real>&, const Options&, \
+                                        Variable<Real>*, Variable<Real>*, int, Look<Real>*, Carried<Real>*);
+CROSSTALK_MEMORY_LAYER(float)
+CROSSTALK_MEMORY_LAYER(double)
 template Variable<float>* dropped(ModelGraph<float>&, double, Variable<float>*);
 template Variable<double>* dropped(ModelGraph<double>&, double, Variable<double>*);
 template class LayerWeights<float>;

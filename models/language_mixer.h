@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ namespace crosstalk {
 /// x in training, with numbers dropped at this rate.
 template <class Real>
 Variable<Real>* dropped(ModelGraph<Real>& target, double rate, Variable<Real>* x);
+
+/// States of the memory before the first token, where they are given, and after the last.
+template <class Real>
+struct Carried {
+  std::map<std::string, Variable<Real>*> starts, ends;
+};
 
 /// Weights of one layer, named "layers.0.NAME".
 template <class Real>
@@ -75,8 +82,10 @@ class LanguageMixer final : public Mixer<Real> {
 
   /// x [R,B,T,width]: tokens. asking [R,B,Q,width]: those of them at which an answer is due, where queries stand at these
   /// alone, or nullptr. `layer`: number of the layer, for its random features. `look`: who looks into it, or nullptr.
+  /// `carried`: states that come in and are wanted at the end, or nullptr.
   LanguageMixer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options_,
-                Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr);
+                Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
+                Carried<Real>* carried = nullptr);
 
   Var<Real> keys() override;
   Var<Real> queries() override;
@@ -107,9 +116,16 @@ class LanguageMixer final : public Mixer<Real> {
     if (look_) look_->note_weights(weights, eps);
   }
   bool wants_weights() const override { return look_ != nullptr; }
-  bool wants_end() const override { return look_ != nullptr; }
+  Var<Real> start(const std::string& state) override {
+    if (!carried_ || carried_->starts.count(state) == 0) return {};
+    return {&graph, carried_->starts.at(state)};
+  }
+  bool wants_end() const override { return look_ != nullptr || carried_ != nullptr; }
   void end(const std::string& state, Var<Real> value) override {
     if (look_) look_->note_state(state, value);
+    if (!carried_) return;
+    graph.keep(value.variable);
+    carried_->ends[state] = value.variable;
   }
   /// What the memory reads, o [B,Q,H,V], normalised and gated.
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o), written_key_); }
@@ -143,6 +159,13 @@ class LanguageMixer final : public Mixer<Real> {
   Var<Real> behind_,
       guess_;  ///< of input_shift: x_{t-1} - x_t, and the mixture by which mixtures are decided
   Look<Real>* look_;
+  Carried<Real>* carried_;
 };
+
+/// A memory in its layer: x [R,B,T,width] -> [R,B,T,width], or [R,B,Q,width] where `asking` is given; as LanguageMixer has it.
+template <class Real>
+Variable<Real>* memory_layer(ModelGraph<Real>& target, LayerWeights<Real>& weights, const Options& options,
+                             Variable<Real>* x, Variable<Real>* asking, int layer, Look<Real>* look = nullptr,
+                             Carried<Real>* carried = nullptr);
 
 }  // namespace crosstalk

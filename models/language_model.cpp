@@ -3,16 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/conv/gated_conv.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/build.h"
 #include "models/graph/passes.h"
 #include "models/language_mixer.h"
+#include "models/parts.h"
 #include "models/rules/rule_memory.h"
 
 namespace crosstalk {
@@ -68,12 +70,66 @@ class Stream {
     x_ = picked(graph_, x_, batch);
     if (branch_) branch_ = picked(graph_, branch_, batch);
   }
+  /// From here on these rows.
+  void restart(Variable<Real>* x) { x_ = x, branch_ = nullptr; }
+  /// What the last token holds, [B,1,1,width].
+  Var<Real> last() const {
+    const auto of = [&](Variable<Real>* x) {
+      Pick<Real> op;
+      op.x = in(graph_.view(x, {x->value.dim(0), x->value.dim(1), 1, x->value.columns()}));
+      return Var<Real>{&graph_, out(graph_.add(op).y)};
+    };
+    return branch_ ? of(x_) + of(branch_) : of(x_);
+  }
 
  private:
   Graph<Real>& graph_;
   RowNorm norm_;
   Variable<Real>*x_, *branch_ = nullptr;
 };
+
+/// 0, 1, 2 .. n - 1, [1,n,1,1].
+template <class Real>
+Var<Real> counted(Graph<Real>& graph, int n) {
+  Constant<Real> one;
+  one.y.value = shaped<Real>(graph.replicas(), {1, 1, 1, 1});
+  one.number[0] = 1;
+  const auto ones = expand(Var<Real>{&graph, out(graph.add(one).y)}, {1, n, 1, 1});
+  return -1.0 + scan(0.0 * ones, ones);
+}
+
+/// sin and cos of t 10000^(-i / (n / 2 - 1)) for token t and i = 0 .. n / 2 - 1, [1,T,1,n] (fairseq; mad-lab's
+/// posemb_sincos_1d).
+template <class Real>
+Var<Real> wave_positions(Graph<Real>& graph, int T, int n) {
+  const int half = n / 2;
+  const auto rate =
+      exp(-std::log(10000.0) / std::max(half - 1, 1) * view(counted(graph, half), {1, 1, 1, half}));
+  Constant<Real> quarter;
+  quarter.y.value = shaped<Real>(graph.replicas(), {1, 1, 2, 1});
+  quarter.number[1] = 0.5 * std::acos(-1.0);
+  const auto turn = expand(counted(graph, T) * rate, {1, T, 2, half});
+  return view(map(MapKind::sine, turn + Var<Real>{&graph, out(graph.add(quarter).y)}), {1, T, 1, n});
+}
+
+/// What the last token holds, plus the place at which an answer is due, through two layers: the decoder of MAD's compression
+/// (Poli et al. 2024, arXiv 2403.17844; AutoEncoder of mad-lab). [B,Q,width]
+template <class Real>
+Variable<Real>* decoded(const Stream<Real>& stream, LayerWeights<Real>& weights, const Options& options,
+                        const BatchTensors& batch, int width) {
+  Graph<Real>& g = weights.graph();
+  const auto places = expand(wave_positions(g, batch.T, width), {batch.B, batch.T, 1, width});
+  const auto last = expand(stream.last(), {batch.B, batch.Q, 1, width});
+  const Var<Real> place{&g, picked(g, g.view(places.variable, {batch.B, batch.T, width}), batch)};
+  Variable<Real>* x = (last + view(place, {batch.B, batch.Q, 1, width})).variable;
+  for (const char* layer : {"1", "2"}) {
+    Stream<Real> rows(g, options, g.view(x, {batch.B, batch.Q, width}));
+    Variable<Real>* y = weights.project(rows.normed(weights, fmt::format("norm{}", layer)),
+                                        fmt::format("layer{}", layer), width, weights.bias_law(width));
+    x = map(MapKind::gelu, Var<Real>{&g, g.view(y, {batch.B, batch.Q, 1, width})}).variable;
+  }
+  return g.view(x, {batch.B, batch.Q, width});
+}
 
 }  // namespace
 
@@ -139,7 +195,7 @@ Variable<Real>* LanguageModel<Real>::embed(ModelGraph<Real>& target, Variable<Re
 template <class Real>
 bool LanguageModel<Real>::reads_alone(int layer) const {
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
-  return !every_row_ && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
+  return !every_row_ && !decodes() && layer + 1 == static_cast<int>(layers_.size()) && !kind.conv &&
          !memory_of(kind.options).own_token;
 }
 
@@ -149,12 +205,7 @@ Variable<Real>* LanguageModel<Real>::mixed(ModelGraph<Real>& target, int layer, 
   const LanguageLayer& kind = layers_[static_cast<std::size_t>(layer)];
   LayerWeights<Real> weights(target.graph, parameters_, kind.options, prefix_of(layer));
   if (kind.conv) return base_conv(weights, x);
-  LanguageMixer<Real> mixer(target, weights, kind.options, x, asking, layer, look);
-  const Var<Real> o = mixer.finished(build_memory(memory_of(kind.options), mixer));
-  Variable<Real>* y =
-      weights.back(target.graph.view(o.variable, {mixer.B, mixer.Q, mixer.H * mixer.V}), "output", width_);
-  weights.check_biases();
-  return y;
+  return memory_layer(target, weights, kind.options, x, asking, layer, look);
 }
 
 // conv(x) * (W x + b) + x, every channel convolved on its own and with a bias (Arora et al. 2023, arXiv 2312.04927).
@@ -227,7 +278,12 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
       stream.add(dropped(*result, options_.get_double("model.dropout"),
                          mlp(*result, i, stream.normed(weights, "mlp_norm"))));
   }
-  if (look || !reads_alone(static_cast<int>(layers_.size()) - 1)) stream.pick(result->batch);
+  if (decodes()) {
+    LayerWeights<Real> weights(g, parameters_, options_, "decoder.");
+    stream.restart(decoded(stream, weights, options_, result->batch, width_));
+  } else if (look || !reads_alone(static_cast<int>(layers_.size()) - 1)) {
+    stream.pick(result->batch);
+  }
   Variable<Real>* y = stream.normed(whole, "norm");
   if (options_.get_string("model.readout") == "mlp") y = readout(*result, whole, y);
   const int inputs = y->value.columns();
@@ -236,6 +292,10 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
                              : whole.leaf("head", {answers_, inputs}, whole.law(inputs));
   if (look) g.keep(result->output = linear<Real>(g, y, head, nullptr));
   result->loss = cross_entropy(g, y, head, result->batch);
+  if (!train && !look) {
+    g.keep(y);
+    result->answer_x = y, result->answer_w = head;
+  }
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
   return result;

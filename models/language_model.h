@@ -7,6 +7,8 @@
 //   loss = cross-entropy of W norm(x) against the answer, at the tokens at which one is due; W = E where the head is tied
 //                                                      (with model.readout = "mlp" of W gelu(W' norm(x) + b))
 //
+// A decoder makes all answers of what the last token holds: y = g(W2 norm(g(W1 norm(x_T + P[t])))) in place of x_t, g GELU, P waves.
+//
 // Of the last layer queries, outputs and the MLP are computed only at the tokens at which an answer is due (keys and values
 // at all), and logits in blocks of these rows.
 // SPDX-License-Identifier: Apache-2.0
@@ -43,6 +45,8 @@ class LanguageModel final : public Model<Real> {
   void make_batch(ModelGraph<Real>& target, int B, SequenceShape shape, int batches);
   Variable<Real>* embed(ModelGraph<Real>& target, Variable<Real>* embedding);
   bool reads_alone(int layer) const;
+  /// Whether answers are made of what the last token holds, by a decoder.
+  bool decodes() const { return options_.get_string("model.decoder") == "last"; }
   Variable<Real>* mixed(ModelGraph<Real>& target, int layer, Variable<Real>* x, Variable<Real>* asking,
                         Look<Real>* look);
   Variable<Real>* base_conv(LayerWeights<Real>& weights, Variable<Real>* x);

@@ -90,6 +90,16 @@ const std::vector<OptionSpec>& language_options() {
          {"none", "learned"}},
         {"max_length", std::int64_t{0}, "language model: positions that learned positions have vectors for",
          0, 1 << 20},
+        {"decoder",
+         std::string("none"),
+         "language model: what answers are made of. none: the stream at the token at which an answer is due; "
+         "last: what "
+         "the last token holds, plus sines and cosines of the place at which an answer is due, through two "
+         "layers (the "
+         "decoder of MAD's compression: Poli et al. 2024, arXiv 2403.17844)",
+         0,
+         0,
+         {"none", "last"}},
         {"embed_dropout", 0.0, "language model: dropout of embedded tokens (training only)", 0, 0.99},
         {"dropout", 0.0, "language model: dropout of what mixers and MLPs add to the stream (training only)",
          0, 0.99},
@@ -144,6 +154,11 @@ void resolve_language(Options& options, const Vocabulary& vocabulary) {
   if (vocabulary.values != vocabulary.tokens || options.get_string("model.readout") == "mlp")
     options.set("model.tied_head", false);
   check_head_sizes(options);
+  if (options.get_string("model.decoder") != "none" && width % 2 != 0)
+    throw OptionError("model.width",
+                      fmt::format("model.width = {} is odd; model.decoder adds as many sines as "
+                                  "cosines, so give an even one",
+                                  width));
   const bool learned = options.get_string("model.positions") == "learned";
   if (learned != (options.get_int("model.max_length") > 0))
     throw OptionError(

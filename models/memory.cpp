@@ -65,7 +65,9 @@ Memory completed(Memory memory) {
   for (const Part& part : memory.parts)
     options.insert(options.end(), part.options.begin(), part.options.end());
   options.insert(options.end(), memory.options.begin(), memory.options.end());
-  if (!memory.keeps_keys && !memory.forms_state && !memory.states.empty()) {
+  const bool has_form = std::any_of(memory.options.begin(), memory.options.end(),
+                                    [](const OptionSpec& one) { return one.name == "form"; });
+  if (!has_form && !memory.keeps_keys && !memory.forms_state && !memory.states.empty()) {
     options.push_back({"form", form_names().front(),
                        "which of the equal forms computes it (automatic: by shapes)", 0, 0, form_names()});
   }
@@ -82,7 +84,7 @@ const char* title_of(Family family) {
     case Family::erases:
       return "erases what it replaces";
     case Family::own_law:
-      return "has a law of its own";
+      return "other update rules";
   }
   return "";
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/base/error.h"
@@ -40,6 +41,19 @@ const std::vector<OptionSpec>& model_options() {
          1, 64},
         {"embedding", std::int64_t{0},
          "width of key embeddings of the retrieval model (0: int(1.1 (keys + values)))", 0, 1 << 20},
+        {"key_codes",
+         std::string("learned"),
+         "retrieval model: embeddings of keys. learned; frozen: random vectors of length 1 (0 numbers in "
+         "model.embedding: as "
+         "d_key)",
+         0,
+         0,
+         {"learned", "frozen"}},
+        {"value_codes", std::int64_t{0},
+         "retrieval model: numbers a value, a frozen random vector of length 1; what is read goes through a "
+         "projection, and "
+         "is scored against all of them by cross-entropy (0: one-hot values and their squared error)",
+         0, 1 << 14},
         {"init", std::string(),
          "laws by which parameters start, in place of those that describe MEMORY prints, as it prints them: "
          "'gate.bias = 0; key_embedding = N(0, 0.1^2)'"},
@@ -57,6 +71,18 @@ namespace {
 std::string task_of(const Options& options) {
   return options.has("task.name") ? fmt::format("task.name = \"{}\"", options.get_string("task.name"))
                                   : std::string("the task");
+}
+
+/// Codes of the retrieval model.
+void refuse_codes(const Options& options) {
+  for (const char* key : {"model.key_codes", "model.value_codes"}) {
+    const auto spec = std::find_if(model_options().begin(), model_options().end(),
+                                   [&](const OptionSpec& one) { return "model." + one.name == key; });
+    if (!options.has(key) || options.at(key) == spec->default_value) continue;
+    throw OptionError(
+        key, fmt::format("{} belongs to the retrieval model, and model.name = \"{}\"; leave it out", key,
+                         options.get_string("model.name")));
+  }
 }
 
 }  // namespace
@@ -81,6 +107,7 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
                                   "and values; leave model.name out, or take a task of tokens "
                                   "(crosstalk list tasks)",
                                   task_of(options)));
+  if (language || is_probe(options)) refuse_codes(options);
   if (language) {
     resolve_language(options, vocabulary);
     resolve_parts(options);
@@ -91,6 +118,8 @@ void resolve_model(Options& options, const Vocabulary& vocabulary) {
   if (options.get_int("model.d_key") == 0) options.set("model.d_key", std::int64_t{64});
   resolve_parts(options);
   resolve_probe(options, vocabulary.keys);
+  if (options.get_string("model.key_codes") == "frozen" && options.get_int("model.embedding") == 0)
+    options.set("model.embedding", options.get_int("model.d_key"));
   if (options.get_int("model.embedding") == 0) {
     options.set("model.embedding", static_cast<std::int64_t>((vocabulary.keys + vocabulary.values) * 1.1));
   }

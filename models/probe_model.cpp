@@ -61,6 +61,40 @@ void make_codes(std::vector<Real>& rows, int columns, bool apart) {
   }
 }
 
+// Unit rows moved apart until no two of them have a product much above Welch's bound sqrt((n - d) / (d (n - 1))), the least that n
+// vectors of d numbers can all keep to (n <= d: 0): descent on the excess over 1.15 of it.
+template <class Real>
+void move_apart(std::vector<Real>& rows, int columns) {
+  constexpr int kSteps = 100;
+  const auto d = static_cast<std::size_t>(columns), n = rows.size() / d;
+  if (n < 2) return;
+  const double vectors = static_cast<double>(n), numbers = columns,
+               least = n > d ? std::sqrt((vectors - numbers) / (numbers * (vectors - 1))) : 0,
+               rate = n > d ? 0.75 * numbers / vectors : 0.5;
+  std::vector<double> x(rows.begin(), rows.end()), turned(n * d), excess(n), moved(n * d);
+  for (int step = 0; step < kSteps; ++step) {
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t k = 0; k < d; ++k) turned[k * n + i] = x[i * d + k];
+    for (std::size_t i = 0; i < n; ++i) {
+      std::fill(excess.begin(), excess.end(), 0.0);
+      for (std::size_t k = 0; k < d; ++k)
+        for (std::size_t j = 0; j < n; ++j) excess[j] += x[i * d + k] * turned[k * n + j];
+      excess[i] = 0;
+      for (double& e : excess) e = std::copysign(std::max(std::abs(e) - 1.15 * least, 0.0), e);
+      double* y = moved.data() + i * d;
+      std::copy(x.begin() + static_cast<std::ptrdiff_t>(i * d),
+                x.begin() + static_cast<std::ptrdiff_t>((i + 1) * d), y);
+      for (std::size_t j = 0; j < n; ++j)
+        for (std::size_t k = 0; k < d; ++k) y[k] -= rate * excess[j] * x[j * d + k];
+      double squares = 0;
+      for (std::size_t k = 0; k < d; ++k) squares += y[k] * y[k];
+      for (std::size_t k = 0; k < d; ++k) y[k] /= std::sqrt(squares);
+    }
+    x.swap(moved);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<Real>(x[i]);
+}
+
 /// Codes in place of keys, queries and values; numbers in place of gates.
 template <class Real>
 class ProbeMixer final : public Mixer<Real> {
@@ -69,9 +103,10 @@ class ProbeMixer final : public Mixer<Real> {
   using Mixer<Real>::H, Mixer<Real>::d, Mixer<Real>::K, Mixer<Real>::V, Mixer<Real>::N;
 
   ProbeMixer(ModelGraph<Real>& target, ParameterBlock<Real>& parameters, const Options& options_,
-             const MixerSizes& sizes, int keys, int values)
+             const MixerSizes& sizes, int keys, int values, bool second_key)
       : Mixer<Real>(target.graph, options_, sizes),
         target_(target),
+        second_key_(second_key),
         parameters_(parameters),
         memory_(memory_of(options_)),
         key_codes_(leaf("key_codes", {keys, d}, Init::normal(1))),
@@ -79,7 +114,8 @@ class ProbeMixer final : public Mixer<Real> {
 
   Var<Real> keys() override {
     if (!memory_.own_keys) return {};
-    return written({key_codes_, channel_key}, d);
+    const Var<Real> first = written({key_codes_, channel_key}, d);
+    return second_key_ ? first - written({key_codes_, channel_second_key}, d) : first;
   }
   Var<Real> queries() override {
     if (!memory_.own_queries) return {};
@@ -164,6 +200,7 @@ class ProbeMixer final : public Mixer<Real> {
   }
 
   ModelGraph<Real>& target_;
+  bool second_key_;
   ParameterBlock<Real>& parameters_;
   const Memory& memory_;
   Variable<Real>*key_codes_, *value_codes_;
@@ -179,10 +216,12 @@ const std::vector<OptionSpec>& probe_options() {
   static const std::vector<OptionSpec> options = {
       {"probe_keys",
        std::string("random"),
-       "of a probe: keys are random vectors of length 1, or orthonormal ones (at most d_key of them)",
+       "of a probe: keys are random vectors of length 1, orthonormal ones (at most d_key of them), or random "
+       "ones that were moved "
+       "apart (near_orthogonal), until no product is much above the least that so many can have",
        0,
        0,
-       {"random", "orthonormal"}},
+       {"random", "orthonormal", "near_orthogonal"}},
       {"probe_values", std::int64_t{0},
        "of a probe: numbers a value, a random vector of length 1 (0: as d_key)", 0, 1 << 16},
       {"probe_scale", 0.0,
@@ -239,7 +278,10 @@ void resolve_probe_scale(Options& options) {
 }
 
 std::int64_t value_size(const Options& options, std::int64_t values) {
-  if (!is_probe(options)) return values;
+  if (!is_probe(options)) {
+    const std::int64_t codes = options.has("model.value_codes") ? options.get_int("model.value_codes") : 0;
+    return codes > 0 ? codes : values;
+  }
   const std::int64_t given = options.get_int("model.probe_values");
   return given > 0 ? given : options.get_int("model.d_key");
 }
@@ -257,7 +299,7 @@ ProbeModel<Real>::ProbeModel(const Options& options, const Vocabulary& vocabular
       device_(device),
       R_(R),
       products_(products) {
-  build(1, {1, 2, 1});  // the memory asks for its parameters as it is built
+  build(1, {1, vocabulary_.second_key ? 3 : 2, 1});  // the memory asks for its parameters as it is built
   parameters_.allocate();
 }
 
@@ -270,7 +312,9 @@ void ProbeModel<Real>::initialise(int r, std::uint64_t init_seed) {
     const Tensor<Real> codes = parameters_.value(i);
     std::vector<Real> rows(static_cast<std::size_t>(codes.size()));
     copy_to_host(device_, rows.data(), codes.at(r), rows.size() * sizeof(Real));
-    make_codes(rows, codes.columns(), keys && options_.get_string("model.probe_keys") == "orthonormal");
+    const std::string& law = options_.get_string("model.probe_keys");
+    make_codes(rows, codes.columns(), keys && law == "orthonormal");
+    if (keys && law == "near_orthogonal") move_apart(rows, codes.columns());
     if (device_ == Device::cuda) {
       cuda_copy_to_device(codes.at(r), rows.data(), rows.size() * sizeof(Real));
     } else {
@@ -300,7 +344,8 @@ std::unique_ptr<ModelGraph<Real>> ProbeModel<Real>::build(int B, SequenceShape s
   sizes.K = narrow<int>(head_d_dot(options_), "memory.d_dot");
   sizes.V = narrow<int>(value_size(options_, 0), "model.probe_values");
   sizes.N = options_.has("memory.writes") ? narrow<int>(options_, "memory.writes") : 1;
-  ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values);
+  ProbeMixer<Real> mixer(*result, parameters_, options_, sizes, vocabulary_.keys, vocabulary_.values,
+                         vocabulary_.second_key);
   const Var<Real> o = build_memory(memory_of(options_), mixer);
   const Var<Real> v{&g, g.view(lookup<Real>(g, batch.target, {{mixer.value_codes(), 0}}, nullptr),
                                {B, shape.Q, 1, sizes.V})};

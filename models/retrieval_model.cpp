@@ -18,7 +18,8 @@ namespace {
 
 MixerSizes sizes_of(const Options& options, const BatchTensors& batch, int values) {
   MixerSizes s;
-  s.B = batch.B, s.T = batch.T, s.Q = batch.Q, s.V = values;
+  const int codes = narrow<int>(options, "model.value_codes");
+  s.B = batch.B, s.T = batch.T, s.Q = batch.Q, s.V = codes > 0 ? codes : values;
   s.H = narrow<int>(heads_of(options), "model.heads");
   s.d = narrow<int>(head_d_key(options), "model.d_key");
   s.K = narrow<int>(head_d_dot(options), "memory.d_dot");
@@ -42,12 +43,15 @@ class RetrievalMixer final : public Mixer<Real> {
         keys_(keys),
         second_key_(second_key),
         embedding_size_(narrow<int>(options_, "model.embedding")),
-        inputs_(values + embedding_size_ * (second_key ? 2 : 1)),
+        inputs_(V + embedding_size_ * (second_key ? 2 : 1)),
         init_(memory_of(options_).projection_init),
         parts_(graph, options_, [this](const std::string& name, const std::vector<int>& dims, Init init) {
           return leaf(name, dims, init);
         }) {
-    embedding_ = leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
+    embedding_ = options_.get_string("model.key_codes") == "frozen"
+                     ? frozen("key_embedding", {keys_, embedding_size_})
+                     : leaf("key_embedding", {keys_, embedding_size_}, Init::normal(1));
+    if (options_.get_int("model.value_codes") > 0) value_codes_ = frozen("value_codes", {values, V});
     const BatchTensors& batch = target.batch;
     by_key_ = lists(batch.tokens, B * T, channel_key, keys_);
     by_value_ = lists(batch.tokens, B * T, channel_value, values);
@@ -71,6 +75,11 @@ class RetrievalMixer final : public Mixer<Real> {
   Var<Real> finished(Var<Real> o) { return parts_.finished(*this, o); }
 
   Var<Real> values() override {
+    if (value_codes_) {
+      auto* rows =
+          lookup<Real>(graph, target_.batch.tokens, {{value_codes_, channel_value, by_value_}}, nullptr);
+      return view(expand(shaped_as(rows, {B, T, 1, V}), {B, T, N * H, V}), {B, T * N, H, V});
+    }
     OneHot<Real> op;
     op.channel = channel_value;
     op.ids = ids(target_.batch.tokens);
@@ -89,7 +98,12 @@ class RetrievalMixer final : public Mixer<Real> {
     return swap(shaped_as(y, {B, H, Q, V}));
   }
 
-  std::optional<BatchIds> batch() const override { return target_.batch; }
+  std::optional<BatchIds> batch() const override {
+    if (value_codes_) return {};
+    return target_.batch;
+  }
+  /// [R,values,V], or nullptr where values are one-hot.
+  Variable<Real>* value_codes() const { return value_codes_; }
   const Tensor<std::int32_t>* position() const override { return target_.batch.position; }
 
   Var<Real> token(const std::string& name, int width, std::optional<Init> bias, Through through,
@@ -172,6 +186,12 @@ class RetrievalMixer final : public Mixer<Real> {
   Variable<Real>* leaf(const std::string& name, const std::vector<int>& dims, Init init) {
     return graph.parameter(parameters_, parameters_.named(name, dims, init));
   }
+  /// Random rows of length 1 that no training moves.
+  Variable<Real>* frozen(const std::string& name, const std::vector<int>& dims) {
+    Variable<Real>* rows = leaf(name, dims, Init::normal(1));
+    rows->needs_gradient = false;
+    return unit(Var<Real>{&graph, rows}).variable;
+  }
   Var<Real> shaped_as(Variable<Real>* x, std::initializer_list<int> dims) {
     return {&graph, graph.view(x, dims)};
   }
@@ -209,7 +229,9 @@ class RetrievalMixer final : public Mixer<Real> {
   std::vector<Table<Real>> tables(const std::string& name, int columns, Init weights,
                                   std::optional<Init> bias) {
     Variable<Real>* weight = leaf(name + ".key", {columns, embedding_size_}, weights);
-    Variable<Real>* value = leaf(name + ".value", {V, columns}, weights);
+    Variable<Real>* value = value_codes_ ? linear<Real>(graph, value_codes_,
+                                                        leaf(name + ".value", {columns, V}, weights), nullptr)
+                                         : leaf(name + ".value", {V, columns}, weights);
     Variable<Real>* shift = bias ? leaf(name + ".bias", {columns}, *bias) : nullptr;
     Variable<Real>* second =
         second_key_ ? leaf(name + ".second_key", {columns, embedding_size_}, weights) : nullptr;
@@ -228,7 +250,7 @@ class RetrievalMixer final : public Mixer<Real> {
   int embedding_size_, inputs_;
   ProjectionInit init_;
   ModelParts<Real> parts_;
-  Variable<Real>* embedding_ = nullptr;
+  Variable<Real>*embedding_ = nullptr, *value_codes_ = nullptr;
   Var<Real> queries_;
   Buckets by_key_, by_value_, by_second_, by_query_;
   std::vector<Table<Real>> key_tables_;
@@ -243,6 +265,7 @@ RetrievalModel<Real>::RetrievalModel(const Options& options, const Vocabulary& v
       options_(options),
       keys_(vocabulary.keys),
       values_(vocabulary.values),
+      value_codes_(narrow<int>(options, "model.value_codes")),
       second_key_(vocabulary.second_key),
       device_(device),
       R_(R),
@@ -276,9 +299,20 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
 
   RetrievalMixer<Real> mixer(*result, parameters_, options_, keys_, values_, second_key_, look);
   const Var<Real> o = mixer.finished(build_memory(memory_of(options_), mixer));
-  result->output = g.view(fold(o, {B, shape.Q, 1, values_}).variable, {B, shape.Q, values_});
-  g.keep(result->output);
-  result->loss = squared_loss(g, result->output, batch);
+  const int size = value_codes_ > 0 ? value_codes_ : values_;
+  Variable<Real>* y = g.view(fold(o, {B, shape.Q, 1, size}).variable, {B, shape.Q, size});
+  if (value_codes_ == 0) {
+    g.keep(result->output = y);
+    if (!train) result->answer_x = y;
+    result->loss = squared_loss(g, y, batch);
+  } else {
+    const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(size)));
+    y = linear(g, y, g.parameter(parameters_, parameters_.named("output_projection", {size, size}, start)),
+               g.parameter(parameters_, parameters_.named("output_projection.bias", {size}, start)));
+    if (look) g.keep(result->output = linear<Real>(g, y, mixer.value_codes(), nullptr));
+    if (!train) result->answer_x = y, result->answer_w = mixer.value_codes();
+    result->loss = cross_entropy(g, y, mixer.value_codes(), batch);
+  }
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
   return result;
@@ -291,6 +325,18 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::graph(int B, SequenceSha
   run_passes(result->graph);
   result->graph.plan();
   return result;
+}
+
+template <class Real>
+std::int64_t RetrievalModel<Real>::trainable() const {
+  std::int64_t all = parameters_.trainable();
+  for (int i = 0; i < parameters_.count(); ++i) {
+    const std::string& name = parameters_.name(i);
+    if (name == "value_codes" ||
+        (name == "key_embedding" && options_.get_string("model.key_codes") == "frozen"))
+      all -= parameters_.value(i).size();
+  }
+  return all;
 }
 
 template <class Real>

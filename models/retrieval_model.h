@@ -5,6 +5,9 @@
 //   values  onehot(v_t)
 //   read    y = memory(k, v, gates; q), heads added up,   loss = 0.5 |y - onehot(target)|^2
 //
+// Continuous (Zoology's continuous MQAR): E and, in place of one-hot vectors, values are frozen random vectors of length 1; then
+// loss = cross-entropy of C (W_o y + b_o) against the target, C the codes of all values.
+//
 // Neither one-hot vectors nor embedded tokens are formed: W_k x_t is a row of W_k's value part plus a row of
 // the small table E W_k^T.
 // SPDX-License-Identifier: Apache-2.0
@@ -29,6 +32,8 @@ class RetrievalModel final : public Model<Real> {
   /// See half_lives_at_start(); draws parameters of all R replicas.
   std::vector<double> half_lives(int R);
   std::unique_ptr<ModelGraph<Real>> look(SequenceShape shape, Look<Real>& look) override;
+  /// Without codes that are frozen.
+  std::int64_t trainable() const override;
 
  private:
   using Model<Real>::parameters_;
@@ -36,7 +41,7 @@ class RetrievalModel final : public Model<Real> {
                                           Look<Real>* look = nullptr);
 
   Options options_;
-  int keys_, values_;
+  int keys_, values_, value_codes_;  ///< value_codes_: numbers of a value's code; 0: one-hot values
   bool second_key_;
   Device device_;
   int R_;

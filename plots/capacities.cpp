@@ -16,8 +16,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr const char* kLoad = "task.associations";
-
 /// More parameters than anything has.
 constexpr double kLargestSize = 1e18;
 
@@ -28,11 +26,12 @@ struct Measured {
   double size = 0;  ///< x, at the load of its capacity (values, and softmax's cache, grow with the load)
 };
 
-enum class Against { d_dot, state, parameters };
+enum class Against { d_dot, state, state_in_bytes, parameters };
 
 double size_of(const Record& record, Against against) {
   if (against == Against::d_dot) return static_cast<double>(record.d_dot);
   if (against == Against::state) return state_floats(record);
+  if (against == Against::state_in_bytes) return state_bytes(record);
   const auto parameters = record.metrics.find("parameters");
   return parameters == record.metrics.end() ? 0 : parameters->second;
 }
@@ -132,12 +131,14 @@ Drawing draw_capacities(const FigureInput& input, const std::vector<RecordLine>&
   static const std::map<Against, std::array<const char*, 3>> axes = {
       {Against::d_dot, {"d_key", "d_dot", "$d_{\\mathrm{dot}}$"}},
       {Against::state, {"state_size", "state_size", "State size (floats per sequence)"}},
+      {Against::state_in_bytes, {"state_bytes", "state_bytes", "State (bytes per sequence, fp32)"}},
       {Against::parameters, {"parameters", "parameters", "Trained parameters"}}};
   const auto& [column, x, xlabel] = axes.at(against);
   Drawing drawing = begin_drawing(kPointsTemplate, input.options, column);
   drawing.capacity_columns = true;
   drawing.needs = {kLoad};
-  if (against != Against::d_dot) drawing.needs.emplace_back(x);
+  if (against != Against::d_dot)
+    drawing.needs.emplace_back(against == Against::state_in_bytes ? "state_size" : x);
   if (!input.options.published.empty())
     input.notes << "published points belong to capacity and updates; left out\n";
   const Metric metric = metric_of(input);
@@ -227,7 +228,8 @@ Drawing draw_capacity_vs_state(const FigureInput& input) {
     throw std::invalid_argument(
         "capacity-vs-state needs records with a state size (column state_size, or state_bytes); these have "
         "none");
-  return draw_capacities(input, lines, Against::state);
+  return draw_capacities(input, lines,
+                         input.options.x == "state_bytes" ? Against::state_in_bytes : Against::state);
 }
 
 Drawing draw_capacity_table(const FigureInput& input) {

@@ -511,6 +511,12 @@ TEST_F(FigureTest, CapacityAgainstStateUsesTheStateAtTheCapacity) {
   EXPECT_THAT(csv, ::testing::StartsWith("label,d_dot,state_size,n,median,lo,hi,censored,unsolved\n"));
   EXPECT_THAT(csv, HasSubstr("linear,8,64,3,8,8,16,0,16\n"));     // 8 x 8 values
   EXPECT_THAT(csv, HasSubstr("dpfp2,16,256,3,16,16,32,0,32\n"));  // 16 x 16 values
+  options_.x = "state_bytes";
+  const std::string bytes = draw("capacity-vs-state", sizes());
+  EXPECT_THAT(bytes, ::testing::StartsWith("label,d_dot,state_bytes,n,median,lo,hi,censored,unsolved\n"));
+  EXPECT_THAT(bytes, HasSubstr("linear,8,256,3,8,8,16,0,16\n"));
+  EXPECT_THAT(script(), HasSubstr("\"x\": \"state_bytes\""));
+  EXPECT_THAT(refusal("capacity", sizes()), HasSubstr("capacity-vs-state draws capacities against it"));
 }
 
 TEST_F(FigureTest, TrackingGolden) {
@@ -589,7 +595,7 @@ TEST_F(FigureTest, PublishedLengthsStandAtTheirMultiple) {
 
 TEST_F(FigureTest, UnknownFigureNamesTheNearest) {
   EXPECT_THAT(refusal("capcity", two_memories()), HasSubstr("did you mean \"capacity\"?"));
-  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: capacity, updates, accuracy, curves"));
+  EXPECT_THAT(refusal("xyz", two_memories()), HasSubstr("(figures: accuracy, capacity, capacity-vs-ddot, "));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "figure.csv"));
 }
 
@@ -632,7 +638,7 @@ TEST_F(FigureTest, PoolsOverSeedsOnly) {
 }
 
 TEST_F(FigureTest, EveryFigureOfTheListDrawsOrSaysWhatItNeeds) {
-  ASSERT_EQ(figure_kinds().size(), 10u);
+  ASSERT_GE(figure_kinds().size(), 10u);
   for (const FigureKind& kind : figure_kinds()) {
     EXPECT_FALSE(kind.summary.empty());
     EXPECT_THAT(refusal(kind.name, two_memories()), Not(HasSubstr("no figure"))) << kind.name;
@@ -759,6 +765,11 @@ TEST_F(FigureTest, LinesThatCoincideAreNamed) {
   }
   draw("capacity", records);
   EXPECT_THAT(script(), HasSubstr("Lines that coincide, the last in front: Sum and gla."));
+  LabelledRecords titled;
+  titled.rows = records;
+  titled.labels = {{"sum", "", {}}, {"gla", "GLA, bare", {}}, {"kda", "", {}}};
+  draw_figure("capacity", titled, options_, notes_);
+  EXPECT_THAT(script(), HasSubstr(R"(the last in front: \"Sum\" and \"GLA, bare\".)"));
   std::erase_if(records, [](const auto& entry) { return entry.second.label == "sum"; });
   draw("capacity", records);
   EXPECT_THAT(script(), Not(HasSubstr("coincide")));
@@ -789,6 +800,29 @@ TEST_F(FigureTest, TitlesAndOrderComeFromTheStudy) {
   const std::string text = script();
   EXPECT_LT(text.find("(\"linear\", 5):"), text.find("(\"softmax\", 0):"));
   EXPECT_THAT(text, HasSubstr("Linear, $\\\\phi = 1"));
+}
+
+TEST_F(FigureTest, RunsThatEndedTooSoonAreCountedBelow) {
+  RecordMap records;
+  for (const int load : {10, 20})
+    for (const int seed : {1, 2}) {
+      Record& record = add_recall(records, "linear", seed, 4, load, 0.1);
+      record.steps = 80;
+      record.config["train.max_steps"] = 80;
+      for (int i = 1; i <= 8; ++i) {
+        record.curves["eval_loss"].x.push_back(10 * i);
+        record.curves["eval_loss"].y.push_back(load == 20 && seed == 2 ? 1. / i : 0.1);
+      }
+    }
+  draw("capacity", records);
+  EXPECT_NE(script().find("Of 4 runs 1 ended at the last step while the loss still fell."),
+            std::string::npos);
+  std::ostringstream notes;
+  EXPECT_NE(table_text("final", rows_of(records), options_, TableFormat::markdown, notes).find("Of 4 runs 1"),
+            std::string::npos);
+  options_.where = {{"verdict", "plateau"}};
+  draw("capacity", records);
+  EXPECT_EQ(script().find("still fell"), std::string::npos);
 }
 
 }  // namespace

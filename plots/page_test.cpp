@@ -32,7 +32,7 @@ const std::vector<Named>& many_names() {
   return all;
 }
 
-/// Runs that suit every figure but probe; `sizes` says what d_dot is made of.
+/// Runs that suit every figure but probe, window and errors; `sizes` says what d_dot is made of.
 void add_runs(RecordMap& records, const std::string& label, int rank, const std::string& variant,
               bool large) {
   for (const int load : {4, 8, 16, 32})
@@ -74,6 +74,43 @@ void add_probes(RecordMap& records, const std::string& label, int rank) {
     }
 }
 
+/// Runs at several learning rates.
+void add_rates(RecordMap& records, const std::string& label, int rank) {
+  for (const double rate : {1e-5, 1e-4, 1e-3, 1e-2, 1e-1})
+    for (int seed = 1; seed <= 2; ++seed) {
+      const double loss = rank == 4 ? 1e-3 : 0.1 * std::abs(std::log10(rate) + 3) + 0.01 * rank * seed;
+      Record& record = add_record(
+          records, label, seed, 0,
+          {{"task.name", "recall"},
+           {"model.name", "retrieval"},
+           {"model.variant", rank % 2 == 0 ? "x" : "with convolution, gates and sixty letters or more"},
+           {"train.stop_loss", 2e-2},
+           {"train.learning_rate", rate}},
+          loss);
+      record.metrics = {{"test_loss", loss}};
+      record.curves["gradient_norm_median"] = {{10}, {1e3 * rate}};
+      record.curves["gradient_norm_largest"] = {{10}, {1e5 * rate}};
+      if (rank == 2 && rate > 1e-3) record.status = RunStatus::diverged;
+    }
+}
+
+/// Runs with wrong answers of several kinds.
+void add_errors(RecordMap& records, const std::string& label, int rank) {
+  for (int seed = 1; seed <= 2; ++seed) {
+    Record& record = add_record(
+        records, label, seed, 0,
+        {{"task.name", "recall"},
+         {"model.name", "retrieval"},
+         {"model.variant", rank % 2 == 0 ? "x" : "with convolution, gates and sixty letters or more"}},
+        0.1);
+    record.metrics = {{"test_accuracy", 0.4},
+                      {"error_oldest", 0.05 * (rank % 3)},
+                      {"error_other_value", 0.3},
+                      {"error_key", 0.02},
+                      {"error_never", 0.1}};
+  }
+}
+
 class PageTest : public FigureTest {
  protected:
   /// The figure in the three widths that papers have.
@@ -82,7 +119,8 @@ class PageTest : public FigureTest {
     for (const double width : {3.25, 5.5, 6.75}) {
       // The narrowest is the hardest; of the others, each with one half of the variants.
       const bool widest = width > 6, odd = name.size() % 2 == 1;
-      if (width > 4 && (variant == "few" || (variant == "many") == (widest == odd)) && name != "probe")
+      if (width > 4 && (variant == "few" || (variant == "many") == (widest == odd)) && name != "probe" &&
+          name != "window" && name != "errors")
         continue;
       options_.width = width;
       options_.out = folder_ / (name + "_" + variant + "_" + std::to_string(int(100 * width)));
@@ -108,7 +146,7 @@ class PageTest : public FigureTest {
 };
 
 TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
-  RecordMap few, many, panels, probes;
+  RecordMap few, many, panels, probes, rates, few_rates, errors;
   for (std::size_t i = 0; i < many_names().size(); ++i) {
     const auto rank = static_cast<int>(i);
     add_runs(many, many_names()[i].label, rank, "x", true);
@@ -118,12 +156,32 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
                                   "0.1", "unbreakableunbreakableunbreakableunbreakable"})
         add_runs(panels, many_names()[i].label, rank, variant, i == 1);
     add_probes(probes, many_names()[i].label, rank);
+    add_errors(errors, many_names()[i].label, rank);
+    add_rates(rates, many_names()[i].label, rank);
+    if (i < 6) add_rates(few_rates, many_names()[i].label, rank);
   }
   for (const FigureKind& kind : figure_kinds()) {
     options_.title = "";
     options_.where.clear();
     if (kind.name == "probe") {
       write_scripts(kind.name, rows_of(probes), "many");
+      continue;
+    }
+    if (kind.name == "errors") {
+      write_scripts(kind.name, rows_of(errors), "many");
+      options_.facet = "model.variant";
+      write_scripts(kind.name, rows_of(errors), "panels");
+      options_.facet = "";
+      continue;
+    }
+    if (kind.name == "window") {
+      write_scripts(kind.name, rows_of(few_rates), "few");
+      options_.title =
+          "A title that is longer than a column, of $d_{\\mathrm{dot}}$ and of everything else that there is";
+      write_scripts(kind.name, rows_of(rates), "many");
+      options_.facet = "model.variant";
+      write_scripts(kind.name, rows_of(few_rates), "panels");
+      options_.facet = "";
       continue;
     }
     const bool one_load = kind.name == "tracking" || kind.name == "length";

@@ -87,6 +87,7 @@ std::map<PanelKey, std::map<LineKey, std::map<double, double>>> places_of(const 
       return line.label == row.label && (line.d_dot == row.d_dot || line.d_dot == 0);
     });
     if (!is_line || std::isnan(row.median) || std::isnan(row.x)) continue;
+    if (row.metric == "solved") continue;  // shares are 0 or 1 in most places
     nlohmann::ordered_json limits = drawing.figure.value("ylim", nlohmann::ordered_json());
     bool log = drawing.figure.value("yscale", std::string()) == "log";
     for (const auto& rows : drawing.figure.value("rows", nlohmann::ordered_json::array()))
@@ -103,6 +104,17 @@ bool same_places(const std::map<double, double>& a, const std::map<double, doubl
          std::equal(a.begin(), a.end(), b.begin(), [](const auto& one, const auto& other) {
            return one.first == other.first && std::abs(one.second - other.second) <= kLineWidth;
          });
+}
+
+/// "A, B and C"; in quotes where a comma or an "and" of a name would hide where it ends.
+std::string listed(std::vector<std::string> names) {
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.find(',') != std::string::npos || name.find(" and ") != std::string::npos;
+      }))
+    for (std::string& name : names) name = "\"" + name + "\"";
+  const std::string last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 /// "GLA and Sum (recall, d_key = 16)": lines of which only the last is seen.
@@ -127,7 +139,7 @@ std::vector<std::string> coinciding(const Drawing& drawing, const std::map<std::
           if (other.first != first.first) names.push_back(styles.at(other.first).name);
         }
       if (names.size() < 2) continue;
-      const std::string group = fmt::format("{}", fmt::join(names, " and "));
+      const std::string group = listed(std::move(names));
       auto known =
           std::find_if(groups.begin(), groups.end(), [&](const auto& one) { return one.first == group; });
       if (known == groups.end()) known = groups.insert(groups.end(), {group, {}});
@@ -205,6 +217,7 @@ void finish_footnotes(Drawing& drawing, const std::map<std::string, LabelStyle>&
     if (diverged > 0) texts.emplace_back("Diverged runs count as the worst; crosses: half or more diverged.");
   }
   drawing.footnotes.insert(drawing.footnotes.begin(), texts.begin(), texts.end());
+  if (!drawing.lines_may_coincide) return;
   if (auto same = coinciding(drawing, styles); !same.empty()) {
     constexpr std::size_t most = 4;
     const std::size_t more = same.size() - std::min(most, same.size());

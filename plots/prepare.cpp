@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "results/csv.h"
+#include "results/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -192,6 +193,16 @@ void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptio
   if (text.empty()) return;
   drawing.footnotes.push_back(text);
   notes << "warning: " << text << '\n';
+}
+
+void note_still_falling(Drawing& drawing, const Prepared& prepared) {
+  const RecordList runs = results_of(prepared.records);
+  const auto falling = std::count_if(runs.begin(), runs.end(), [](const Record* record) {
+    return verdict_of(*record) == Verdict::still_falling;
+  });
+  if (falling > 0)
+    drawing.footnotes.push_back(
+        fmt::format("Of {} runs {} ended at the last step while the loss still fell.", runs.size(), falling));
 }
 
 std::string styled(std::string script, const FigureOptions& options) {

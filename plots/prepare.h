@@ -24,6 +24,10 @@ Prepared prepare(const std::string& name, const LabelledRecords& rows, const Fig
 void mark_selected(Drawing& drawing, const Prepared& prepared, const FigureOptions& options,
                    std::ostream& notes);
 
+/// Notes how many runs went to their last step while their loss still fell: what is drawn of them says little of what they
+/// would reach.
+void note_still_falling(Drawing& drawing, const Prepared& prepared);
+
 /// A figure before it is text, with the records that it was drawn from.
 struct ComposedFigure {
   Prepared prepared;

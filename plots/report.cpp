@@ -61,13 +61,15 @@ std::string asked_text(const RecordList& records, const Names& names, const Repo
       asked > records.size())
     ended.push_back(fmt::format("{} not yet trained", asked - records.size()));
   return fmt::format(
-      "<p class=\"lead\">This study trains {} ({}) on {} {}. It compares them over {}, with seed{} {}: {} "
+      "<p class=\"lead\">This study trains {} ({}) on {} {}. It {} {}, with seed{} {}: {} "
       "({}).</p>\n",
       count == 1 ? "one memory" : fmt::format("{} memories", count), listed(memories),
       tasks.size() == 1 ? "the task" : "the tasks",
       tasks.empty() ? "that its records do not name" : listed(tasks),
-      varied.empty() ? "one setting" : listed(varied), values_of(records, "seed").size() == 1 ? "" : "s",
-      html(range_of(values_of(records, "seed"))), plural(records.size(), "run"), listed(ended));
+      count == 1 ? "varies" : "compares them over",
+      varied.empty() ? count == 1 ? "nothing else" : "one setting" : listed(varied),
+      values_of(records, "seed").size() == 1 ? "" : "s", html(range_of(values_of(records, "seed"))),
+      plural(records.size(), "run"), listed(ended));
 }
 
 std::string command_block(const std::string& command, const std::string& id) {

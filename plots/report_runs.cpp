@@ -34,7 +34,10 @@ struct Column {
 };
 
 std::vector<Column> columns_of(const RecordList& records) {
-  std::vector<Column> columns = {{"label", "label", false}, {"seed", "seed"}, {"status", "status", false}};
+  std::vector<Column> columns = {{"label", "label", false},
+                                 {"seed", "seed"},
+                                 {"status", "status", false},
+                                 {"verdict", "verdict", false}};
   for (const std::string& key : telling_keys(records)) {
     const auto values = values_of(records, key);
     columns.push_back({key, key, std::all_of(values.begin(), values.end(), [](const auto& v) {

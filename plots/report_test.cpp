@@ -78,6 +78,12 @@ TEST_F(Report, SaysWhatWasAskedInTwoSentences) {
           "not yet trained)."));
 }
 
+TEST_F(Report, OneMemoryIsComparedWithNone) {
+  RecordMap records;
+  for (const int load : {4, 8}) add_recall(records, "delta", 1, 4, load, 0.1);
+  EXPECT_THAT(page(records), HasSubstr("It varies <code>task.associations</code> = 4 and 8, with seed 1"));
+}
+
 TEST_F(Report, NamesWithCommasAreToldApart) {
   LabelledRecords rows = rows_of(rates());
   rows.labels = {{"linear", "Linear, beta in (0, 1)", {}}, {"delta", "Delta", {}}};
@@ -143,6 +149,18 @@ TEST_F(Report, PutsCapacitiesWhereTheirDDotIs) {
     EXPECT_TRUE(has(text, "Linear: d_dot = " + std::to_string(d_dot) + ": " + std::to_string(d_dot) + " ["));
 }
 
+TEST_F(Report, AnInterceptBelowZeroIsNoCapacity) {
+  RecordMap records;
+  for (const int d_dot : {8, 16, 32, 64})
+    for (const int load : {4, 8, 16, 32, 64, 128})
+      for (int seed = 1; seed <= 2; ++seed)
+        add_recall(records, "linear", seed, d_dot, load, load <= d_dot / 2 ? 0.001 : 0.3, d_dot);
+  input_.figure = "capacity-vs-ddot";
+  EXPECT_FALSE(has(page(records), "Below the smallest number tested"));
+  for (int seed = 1; seed <= 2; ++seed) add_recall(records, "delta", seed, 8, 4, 0.3, 8);
+  EXPECT_TRUE(has(page(records), "Below the smallest number tested"));
+}
+
 TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
   RecordMap records;
   for (const char* label : {"linear", "delta"}) add_recall(records, label, 1, 4, 8, 0.1);
@@ -153,6 +171,24 @@ TEST_F(Report, LinesOfOnePlaceStandSideBySide) {
   for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
     places.insert((*at)[1]);
   EXPECT_EQ(places.size(), 2u);
+}
+
+TEST_F(Report, CapacitiesOfOneDDotStandSideBySideAndTheirXIsMarked) {
+  RecordMap records;
+  for (const char* label : {"linear", "delta"})
+    for (const int d_dot : {8, 32})
+      for (const int load : {4, 8, 16, 32, 64})
+        add_recall(records, label, 1, d_dot, load, load <= d_dot ? 0.001 : 0.3, d_dot);
+  input_.figure = "capacity-vs-ddot";
+  const std::string text = page(records);
+  std::set<std::string> places;
+  const std::regex spot("class=\"spot\"><(?:rect x|polygon points|circle cx|path d)=\"M?([0-9.]+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), spot); at != std::sregex_iterator(); ++at)
+    places.insert((*at)[1]);
+  EXPECT_EQ(places.size(), 4u);
+  EXPECT_TRUE(has(text, "True x of the markers beside it"));
+  std::erase_if(records, [](const auto& entry) { return entry.second.label == "delta"; });
+  EXPECT_FALSE(has(page(records), "True x of the markers beside it"));
 }
 
 TEST_F(Report, IsBuiltSoThatNothingInItActs) {

@@ -19,7 +19,7 @@ constexpr double kWidth = 480, kHeight = 320, kLeft = 66, kRight = 14, kTop = 30
 constexpr const char* kGrey = "#555555";
 constexpr std::size_t kMostTold = 60;  ///< points of a line that tell their numbers
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
+std::string short_number(double value) { return fmt::format("{:.4g}", value); }
 
 std::string dash_of(const std::string& dash) {
   if (dash == "--") return " stroke-dasharray=\"7 3\"";
@@ -207,10 +207,11 @@ class Picture {
   }
 
   std::string told(const std::string& name, const FigureRow& row) const {
-    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), x_name_, number(x_of(row)));
-    text += std::isinf(row.median) ? "diverged" : number(row.median);
+    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), x_name_, short_number(x_of(row)));
+    text += std::isinf(row.median) ? "diverged" : short_number(row.median);
     if (std::isfinite(row.lo) && row.n > 1)
-      text += fmt::format(" [{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
+      text +=
+          fmt::format(" [{}, {}]", short_number(row.lo), std::isinf(row.hi) ? "inf" : short_number(row.hi));
     if (row.n > 0) text += fmt::format(", {} seed{}", row.n, row.n == 1 ? "" : "s");
     if (row.censored) text += ", at least: larger numbers were not tested";
     if (!row.selected.empty()) text += fmt::format(", {}", row.selected);
@@ -271,12 +272,43 @@ class Picture {
     return text + spots + "</g>\n";
   }
 
-  std::string point_text(const Panel& panel, const LineEntry& line, std::size_t number_of_line) const {
+  /// Markers that would cover each other stand side by side: how far each stands from its x, and the x that have several.
+  struct Places {
+    std::map<const FigureRow*, double> aside;
+    std::set<double> shared;
+  };
+
+  Places beside(const Panel& panel) const {
+    constexpr double kBeside = 10;
+    std::vector<std::pair<double, const FigureRow*>> at;
+    for (const LineEntry& line : drawing_.lines)
+      for (const FigureRow* row : rows_of(panel, line.label, line.d_dot))
+        if (const double x = panel.x(x_of(*row)); std::isfinite(x) && !std::isnan(row->median))
+          at.emplace_back(x, row);
+    std::stable_sort(at.begin(), at.end(),
+                     [](const auto& one, const auto& other) { return one.first < other.first; });
+    Places places;
+    for (std::size_t begin = 0, end; begin < at.size(); begin = end) {
+      for (end = begin + 1; end < at.size() && at[end].first - at[begin].first < kBeside;) ++end;
+      const auto several = static_cast<double>(end - begin);
+      for (std::size_t i = begin; i < end; ++i) {
+        places.aside[at[i].second] =
+            (static_cast<double>(i - begin) - (several - 1) / 2) * std::min(kBeside, 120 / several);
+        if (several > 1) places.shared.insert(at[i].first);
+      }
+    }
+    return places;
+  }
+
+  std::string point_text(const Panel& panel, const LineEntry& line, std::size_t number_of_line,
+                         const Places& places) const {
     const LabelStyle& style = styles_.at(line.label);
     const std::string name = legend_name(style.name, line.size, line.count);
     std::string text = fmt::format("<g class=\"line\" data-line=\"{}\">", number_of_line);
     for (const FigureRow* row : rows_of(panel, line.label, line.d_dot)) {
-      const double x = panel.x(x_of(*row)), low = panel.y.low, high = panel.y.high;
+      const auto aside = places.aside.find(row);
+      const double x = panel.x(x_of(*row)) + (aside == places.aside.end() ? 0 : aside->second),
+                   low = panel.y.low, high = panel.y.high;
       if (row->hi > std::max(row->lo, low))
         text += stroke(x, panel.y(std::max(row->lo, low)), x, panel.y(std::min(row->hi, high)),
                        fmt::format(R"(stroke="{}" stroke-width="1.3")", style.colour));
@@ -371,9 +403,13 @@ class Picture {
     for (auto overlay = drawing_.overlays.rbegin(); overlay != drawing_.overlays.rend(); ++overlay)
       text += overlay_text(panel, *overlay);
     int gone = 0;
+    const Places places = points_ ? beside(panel) : Places{};
+    for (const double x : places.shared)
+      text += stroke(x, kTop, x, kHeight - kBottom, R"(stroke="#aaa" stroke-dasharray="1 2")");
+    shared_ = shared_ || !places.shared.empty();
     for (std::size_t i = 0; i < drawing_.lines.size(); ++i)
-      text +=
-          points_ ? point_text(panel, drawing_.lines[i], i) : line_text(panel, drawing_.lines[i], i, gone);
+      text += points_ ? point_text(panel, drawing_.lines[i], i, places)
+                      : line_text(panel, drawing_.lines[i], i, gone);
     return text + "</svg>\n";
   }
 
@@ -410,7 +446,7 @@ class Picture {
     }
     const auto& figure = drawing_.figure;
     if (figure.value("solved", nlohmann::ordered_json()).is_number())
-      text += entry(dots, fmt::format("Solved: at most {}", number(figure["solved"])));
+      text += entry(dots, fmt::format("Solved: at most {}", short_number(figure["solved"])));
     if (const std::string name = figure.value("vertical_name", std::string()); !name.empty())
       text += entry(dots, name);
     std::vector<std::string> limits;  // names of vertical lines
@@ -426,12 +462,18 @@ class Picture {
       if (const std::string fit = figure.value("fit", std::string()); !fit.empty())
         text += entry(stroke(1, 7, 33, 7, R"(stroke="#000")"), fit);
       const auto any = [&](auto test) {
-        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), test);
+        return std::any_of(drawing_.rows.begin(), drawing_.rows.end(), [&](const FigureRow& row) {
+          return test(row) && std::any_of(drawing_.lines.begin(), drawing_.lines.end(),
+                                          [&](const LineEntry& line) { return line.label == row.label; });
+        });
       };
       if (any([](const FigureRow& row) { return row.censored; }))
         text += entry(marker("o", 17, 7, kGrey, true), "At least (largest number tested)");
       if (any([](const FigureRow& row) { return row.n > 0 && row.median <= 0; }))
         text += entry(cross(17, 7, kGrey), "Below the smallest number tested");
+      if (shared_)
+        text += entry(stroke(17, 0, 17, 14, R"(stroke="#aaa" stroke-dasharray="1 2")"),
+                      "True x of the markers beside it");
     } else if (std::any_of(drawing_.rows.begin(), drawing_.rows.end(),
                            [](const FigureRow& row) { return std::isinf(row.median); })) {
       text += entry(cross(17, 7, kGrey), "Diverged");
@@ -444,6 +486,7 @@ class Picture {
   std::string id_, clip_;  ///< of the figure, of what the panel's lines may cover
   std::string x_name_;
   int drawn_ = 0;
+  bool shared_ = false;          ///< some panel has markers beside their x
   bool points_, alone_ = false;  ///< the template of points; all lines have one x
 };
 

@@ -12,6 +12,7 @@
 
 #include "plots/drawing.h"
 #include "plots/latex.h"
+#include "plots/mad_table.h"
 #include "plots/prepare.h"
 #include "results/csv.h"
 
@@ -38,7 +39,7 @@ bool styles_line(const Drawing& drawing, const FigureRow& row) {
                      [&](const LineEntry& line) { return line.label == row.label; });
 }
 
-std::string number(double value) {
+std::string cell_number(double value) {
   if (std::isinf(value)) return "diverged";
   if (std::isnan(value)) return "";
   std::string text = fmt::format("{:.3g}", value);
@@ -49,7 +50,7 @@ std::string number(double value) {
 
 std::string interval_of(const FigureRow& row) {
   if (row.n < 2 || std::isnan(row.lo)) return "";
-  return fmt::format("[{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
+  return fmt::format("[{}, {}]", cell_number(row.lo), std::isinf(row.hi) ? "inf" : cell_number(row.hi));
 }
 
 std::string markdown(const std::string& text) {
@@ -205,7 +206,7 @@ void mark_best(Table& table, const std::vector<std::vector<double>>& values,
     for (std::size_t row = 0; row < values.size(); ++row) {
       const auto& [least, rows] = best.at(groups[row]);
       table.rows[row][table.keys + column].best =
-          rows > 1 && !std::isnan(least) && number(values[row][column]) == number(least);
+          rows > 1 && !std::isnan(least) && cell_number(values[row][column]) == cell_number(least);
     }
   }
 }
@@ -283,9 +284,10 @@ std::string layers_text(const Prepared& prepared) {
   return fmt::format(" Layer: {}.", fmt::join(texts, ", "));
 }
 
-/// Rows are lines, columns are values of x; a single place that is not `named` has the head x.
+/// Rows are lines, columns are values of x; a single place that is not `named` has the head x. Places 0, 1, .. have `names`.
 Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::vector<double>& places,
-                  const std::string& x, bool smaller, bool named = true) {
+                  const std::string& x, bool smaller, bool named = true,
+                  const std::vector<std::string>& names = {}) {
   Table table;
   table.head = heads_of(key_columns(prepared.by));
   table.turns = true;
@@ -297,7 +299,9 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   if (sizes) table.head.push_back(symbol_of("d_dot"));
   table.keys = table.head.size();
   for (const double place : places)
-    table.head.push_back(places.size() == 1 && !named ? x : fmt::format("{} = {}", x, place));
+    table.head.push_back(!names.empty()                 ? names.at(static_cast<std::size_t>(place))
+                         : places.size() == 1 && !named ? x
+                                                        : fmt::format("{} = {}", x, place));
   std::vector<std::vector<double>> values;
   std::vector<std::string> groups;
   std::vector<FigureRow> used;
@@ -311,7 +315,8 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
         return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
       });
       medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
-      cells.push_back({number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      cells.push_back(
+          {cell_number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
       if (row != drawing.rows.end()) used.push_back(*row);
     }
     table.rows.push_back(std::move(cells));
@@ -322,7 +327,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   return table;
 }
 
-std::vector<double> places_of(const Drawing& drawing) {
+std::vector<double> axis_places(const Drawing& drawing) {
   std::set<double> places;
   for (const FigureRow& row : drawing.rows)
     if (styles_line(drawing, row)) places.insert(row.x);
@@ -411,7 +416,7 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
 
 /// The training length and its multiples, as far as they were read.
 std::vector<double> tracking_places(const Drawing& drawing) {
-  const std::vector<double> all = places_of(drawing);
+  const std::vector<double> all = axis_places(drawing);
   std::vector<double> places;
   for (const auto& trained : drawing.figure["vertical"])
     for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
@@ -427,6 +432,7 @@ const std::vector<FigureKind>& table_kinds() {
   static const std::vector<FigureKind> kinds = {
       {"capacity", "Capacity of each memory, with d_dot and the size of its state"},
       {"updates", "Final loss of update rules at each number of associations (task reassign)"},
+      {"mad", "MAD's score: accuracy on its six tasks, and the mean of them"},
       {"tracking", "Accuracy at the training length and its multiples (task swap)"},
       {"final", "Final loss, or another metric, at each number of associations or pairs, length or width"}};
   return kinds;
@@ -442,10 +448,12 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   Drawing drawing = name == "capacity"   ? draw_capacity_table(input)
                     : name == "tracking" ? draw_tracking(input)
                     : name == "updates"  ? draw_updates(input)
+                    : name == "mad"      ? draw_mad(input)
                                          : draw_final(input);
   check_left_out(drawing, prepared.records, notes);
   const std::size_t footnotes = drawing.footnotes.size();
   if (!plain.best.empty()) mark_selected(drawing, prepared, plain, notes);
+  note_still_falling(drawing, prepared);
   if (format == TableFormat::csv) {
     std::erase_if(drawing.rows, [&](const FigureRow& row) { return !styles_line(drawing, row); });
     return csv_text(drawing, prepared.by);
@@ -456,9 +464,13 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
   } else if (name == "tracking") {
     table = cross_table(drawing, prepared, tracking_places(drawing), "$T$", false);
     table.caption = "Accuracy after $T$ operations. " + table.caption;
+  } else if (name == "mad") {
+    const Metric metric = mad_metric(input);
+    table = cross_table(drawing, prepared, places_of(drawing), "", metric.is_loss, true, mad_columns());
+    table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);
-    const std::vector<double> places = places_of(drawing);
+    const std::vector<double> places = axis_places(drawing);
     const std::string x = name == "final" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
     const bool loads =

@@ -42,6 +42,50 @@ TEST_F(TableTest, MarkdownGolden) {
             "[range of 3 seeds (covers the median with probability 0.75)].\n");
 }
 
+/// Runs of MAD's tasks: two difficulties of compression, one of the others.
+LabelledRecords mad_runs(bool all) {
+  RecordMap records;
+  const std::vector<nlohmann::json> tasks = {
+      {{"task.name", "compression"}, {"task.vocabulary", 16}},
+      {{"task.name", "compression"}, {"task.vocabulary", 32}},
+      {{"task.name", "mad_recall"}, {"task.motif", 3}, {"task.noise", 0.0}},
+      {{"task.name", "mad_recall"}, {"task.motif", 1}, {"task.noise", 0.0}},
+      {{"task.name", "memorise"}},
+      {{"task.name", "mad_recall"}, {"task.motif", 1}, {"task.noise", 0.2}},
+      {{"task.name", "selective_copy"}},
+      {{"task.name", "mqar"}}};
+  for (int seed = 1; seed <= 3; ++seed)
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (!all && i == 4) continue;
+      nlohmann::json config = tasks[i];
+      config["model.name"] = "language";
+      Record& record = add_record(records, "a", seed, 0, config, 0.5);
+      record.eval_accuracy = record.metrics["test_accuracy"] = 0.1 * static_cast<double>(i) + 0.01 * seed;
+    }
+  return rows_of(records);
+}
+
+TEST_F(TableTest, MadIsSixTasksAndTheirMean) {
+  options_.metric = "test_accuracy";
+  const std::string text = table("mad", mad_runs(true), TableFormat::markdown);
+  // Compression: the mean of 0 and 0.1; then 0.2, 0.3, .. 0.6; 0.02 more at the median seed.
+  EXPECT_THAT(text, HasSubstr("| Memory | Compress | Fuzzy | Recall | Memorise | Noisy | Copy | Mean |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| a | 0.07 [0.06, 0.08] | 0.22 [0.21, 0.23] | 0.32 [0.31, 0.33] | 0.42 [0.41, 0.43] "
+                        "| 0.52 [0.51, 0.53] | 0.62 [0.61, 0.63] | 0.362 [0.352, 0.372] |\n"));
+  const std::string some = table("mad", mad_runs(false), TableFormat::markdown);
+  EXPECT_THAT(some, HasSubstr("| Memory | Compress | Fuzzy | Recall | Noisy | Copy |\n"));  // and no mean
+  options_.metric = "eval_loss";
+  RecordMap other;
+  add_recall(other, "a", 1, 4, 4, 0.1);
+  try {
+    table("mad", rows_of(other), TableFormat::markdown);
+    ADD_FAILURE();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("experiments/mad.toml"));
+  }
+}
+
 /// Runs of a language model on tokens.
 RecordMap token_runs(const std::string& key, const std::vector<int>& places) {
   RecordMap records;

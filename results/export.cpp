@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "results/printable.h"
+#include "results/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -185,13 +186,14 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     return entry.second.version != rows.heads->begin()->second.version;
   });
   if (versions) head.emplace_back("study_version");
-  const std::vector<std::string> results = {"d_dot",     "state_size",     "steps",
+  const std::vector<std::string> results = {"d_dot",     "state_size",     "steps",        "verdict",
                                             "eval_loss", "best_eval_loss", "eval_accuracy"};
   RowSource::Names all;
   for (const auto& [key, row] : *rows.heads) add_names(rows, row, all);
   Names& configs = all.config;
   const Names& metrics = all.metrics;
   if (!provenance) all.provenance.clear();
+  all.provenance.erase("verdict");  // of a table; it has its column
   const Names& provenances = all.provenance;
   // A column's name must be unique: the fixed columns say the same as a key of the same name.
   for (const std::string& name : head) configs.erase(name);
@@ -214,6 +216,7 @@ void stream_runs(std::ostream& out, const RowSource& rows, ExportFormat format, 
     if (versions) table.add(record.version);
     for (const std::string& key : configs) table.add(at_or_null(record.config, key));
     for (const std::int64_t count : {record.d_dot, record.state_size, record.steps}) table.add(count);
+    table.add(to_text(verdict_of(record)));
     for (const double value : {record.eval_loss, record.best_eval_loss, record.eval_accuracy})
       table.add(value);
     for (const std::string& name : metrics) {

@@ -18,7 +18,8 @@ enum class ExportFormat { csv, jsonl };
 struct RowSource {
   /// By the rows' order: id, study, label, status, seed and version. What else they hold is for `whole`.
   const std::map<std::string, Record>* heads = nullptr;
-  /// The record of a row, under the row's names. Throws std::runtime_error: the row is left out.
+  /// The record of a row, under the row's names, with its curves where verdict_needs_curve(). Throws std::runtime_error:
+  /// the row is left out.
   std::function<Record(const Record& head)> whole;
   /// Adds the names that its configuration, its metrics and its provenance have.
   struct Names {
@@ -31,7 +32,7 @@ struct RowSource {
 
 /// One row a run and label. Columns: id, study, label, status, seed, study_version (if the rows differ in
 /// Record::version), every config key that any record has (sorted, dotted), d_dot,
-/// state_size, steps, eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
+/// state_size, steps, verdict (results/verdict.h), eval_loss, best_eval_loss, eval_accuracy, every metric (sorted). `provenance` adds the
 /// provenance's keys (sorted, prefixed "provenance."). Missing and NaN: empty in CSV, null in JSONL.
 void export_runs(std::ostream& out, const std::map<std::string, Record>& records, ExportFormat format,
                  bool provenance);

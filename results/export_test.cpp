@@ -57,25 +57,27 @@ TEST(Export, RunsAsCsv) {
   EXPECT_EQ(
       runs(ExportFormat::csv),
       "id,study,label,status,seed,model.bias,model.sizes,task.associations,train.learning_rate,d_dot,"
-      "state_size,steps,eval_loss,best_eval_loss,eval_accuracy,chance,metric.eval_loss\n"
-      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,0,0,,-0.25,,,\n"
+      "state_size,steps,verdict,eval_loss,best_eval_loss,eval_accuracy,chance,metric.eval_loss\n"
+      "ct-00000000000000000000000000000001,plain,\"sönne\nzwei\",diverged,0,,\"[1,2]\",600,,0,0,0,diverged,,-"
+      "0.25,,,\n"
       "ct-0000000000000000000000000000000e,\"a, \"\"quoted\"\" study\",linear,done,1,true,,20,0.001,64,4160,"
-      "300,0.3333333333333333,5e-324,1,0.05,2.5\n");
+      "300,out_of_steps,0.3333333333333333,5e-324,1,0.05,2.5\n");
 }
 
 TEST(Export, RunsAsJsonLines) {
-  EXPECT_EQ(runs(ExportFormat::jsonl),
-            R"({"id":"ct-00000000000000000000000000000001","study":"plain","label":"sönne\nzwei",)"
-            R"("status":"diverged","seed":0,"model.bias":null,"model.sizes":[1,2],"task.associations":600,)"
-            R"("train.learning_rate":null,"d_dot":0,"state_size":0,"steps":0,"eval_loss":null,)"
-            R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})"
-            "\n"
-            R"({"id":"ct-0000000000000000000000000000000e","study":"a, \"quoted\" study","label":"linear",)"
-            R"("status":"done","seed":1,"model.bias":true,"model.sizes":null,"task.associations":20,)"
-            R"("train.learning_rate":0.001,"d_dot":64,"state_size":4160,"steps":300,)"
-            R"("eval_loss":0.3333333333333333,"best_eval_loss":5e-324,"eval_accuracy":1,"chance":0.05,)"
-            R"("metric.eval_loss":2.5})"
-            "\n");
+  EXPECT_EQ(
+      runs(ExportFormat::jsonl),
+      R"({"id":"ct-00000000000000000000000000000001","study":"plain","label":"sönne\nzwei",)"
+      R"("status":"diverged","seed":0,"model.bias":null,"model.sizes":[1,2],"task.associations":600,)"
+      R"("train.learning_rate":null,"d_dot":0,"state_size":0,"steps":0,"verdict":"diverged","eval_loss":null,)"
+      R"("best_eval_loss":-0.25,"eval_accuracy":null,"chance":null,"metric.eval_loss":null})"
+      "\n"
+      R"({"id":"ct-0000000000000000000000000000000e","study":"a, \"quoted\" study","label":"linear",)"
+      R"("status":"done","seed":1,"model.bias":true,"model.sizes":null,"task.associations":20,)"
+      R"("train.learning_rate":0.001,"d_dot":64,"state_size":4160,"steps":300,"verdict":"out_of_steps",)"
+      R"("eval_loss":0.3333333333333333,"best_eval_loss":5e-324,"eval_accuracy":1,"chance":0.05,)"
+      R"("metric.eval_loss":2.5})"
+      "\n");
 }
 
 TEST(Export, ProvenanceIsAddedOnRequest) {
@@ -87,8 +89,9 @@ TEST(Export, ProvenanceIsAddedOnRequest) {
 TEST(Export, NoRecordsGiveTheFixedColumns) {
   std::ostringstream out;
   export_runs(out, {}, ExportFormat::csv, true);
-  EXPECT_EQ(out.str(),
-            "id,study,label,status,seed,d_dot,state_size,steps,eval_loss,best_eval_loss,eval_accuracy\n");
+  EXPECT_EQ(
+      out.str(),
+      "id,study,label,status,seed,d_dot,state_size,steps,verdict,eval_loss,best_eval_loss,eval_accuracy\n");
   std::ostringstream lines;
   export_runs(lines, {}, ExportFormat::jsonl, true);
   EXPECT_EQ(lines.str(), "");

@@ -32,7 +32,7 @@ nlohmann::json value_in(const std::string& text) {
   return text;
 }
 
-std::string text_of(const fs::path& path) {
+std::string file_text(const fs::path& path) {
   try {
     return read_file(FileSystem::real(), path);
   } catch (const StoreError& error) {
@@ -57,9 +57,10 @@ bool is_marginal(const std::string& column) {
 
 Record record_in(const CsvRow& row, const std::string& made_up_id) {
   static const std::string what = "runs";
-  static const std::set<std::string> known = {
-      "id",    "study",     "label",          "status",        "seed",          "d_dot",     "state_size",
-      "steps", "eval_loss", "best_eval_loss", "eval_accuracy", "study_version", "data_seed", "init_seed"};
+  static const std::set<std::string> known = {"id",        "study",          "label",         "status",
+                                              "seed",      "d_dot",          "state_size",    "steps",
+                                              "eval_loss", "best_eval_loss", "eval_accuracy", "study_version",
+                                              "data_seed", "init_seed",      "verdict"};
   const auto number = [&](const char* column) {
     return row.has(column) ? row.number(column, what) : std::nan("");
   };
@@ -89,6 +90,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
         record.metrics[column.starts_with("metric.") ? column.substr(7) : column] = *metric;
     }
   }
+  if (row.has("verdict")) record.provenance["verdict"] = row.text("verdict", what);
   if (record.config.empty())
     row.fail("runs need at least one column of a configuration, such as task.associations");
   const auto& columns = row.columns();
@@ -109,7 +111,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
 /// id -> series of that name, from the long form.
 void add_curves(const fs::path& path, LabelledRecords& rows) {
   std::map<std::string, std::map<std::string, Series>> all;
-  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     Series& series = all[row.text("id", "curves")][row.text("metric", "curves")];
     series.x.push_back(row.number("step", "curves"));
     series.y.push_back(row.has("value") ? row.number("value", "curves") : std::nan(""));
@@ -124,7 +126,7 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;
   std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
-  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     if (rows.rows.empty())
       for (const std::string& column : row.columns())
         if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);

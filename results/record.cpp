@@ -260,12 +260,15 @@ ParsedLine from_intact_line(std::string_view line) {
 }
 
 bool same_result(const Record& a, const Record& b) {
-  // Metrics that only one has came with a later version; bounds and floors are theory, not results.
+  // Metrics and norms of gradients that only one has came with a later version; bounds and floors are theory, not results.
   static const std::set<std::string> theory = {"rank_bound", "sum_rule_floor", "sum_rule_floor_exact"};
   const auto result = [](const Record& record, const Record& other) {
     Record shared = record;
     std::erase_if(shared.metrics, [&](const auto& metric) {
       return other.metrics.count(metric.first) == 0 || theory.count(metric.first) != 0;
+    });
+    std::erase_if(shared.curves, [&](const auto& curve) {
+      return other.curves.count(curve.first) == 0 && curve.first.starts_with("gradient_norm_");
     });
     ordered_json out;
     out["id"] = record.id;

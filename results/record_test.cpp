@@ -284,7 +284,11 @@ TEST(SameResult, MetricsOfLaterVersionsAndTheoryDoNotCount) {
   now.metrics["rank_bound"] = 0.3;
   old.metrics["sum_rule_floor_exact"] = old.metrics["sum_rule_floor"] = 0.1;
   now.metrics["sum_rule_floor_exact"] = now.metrics["sum_rule_floor"] = 0.10000000000000002;
+  now.curves["gradient_norm_median"] = {{100}, {3}};
   EXPECT_TRUE(same_result(old, now));
+  old.curves["gradient_norm_median"] = {{100}, {2}};
+  EXPECT_FALSE(same_result(old, now));
+  old.curves = now.curves;
   now.metrics["chance"] = 0.06;
   EXPECT_FALSE(same_result(old, now));
 }

@@ -16,6 +16,7 @@
 
 #include "kernels/base/names.h"
 #include "results/statistics.h"
+#include "results/verdict.h"
 
 namespace crosstalk {
 namespace {
@@ -111,6 +112,11 @@ std::optional<std::string> field_text(const Record& record, const std::string& k
   if (key == "study") return record.study;
   if (key == "study_version") return record.version;
   if (key == "status") return to_text(record.status);
+  // Whoever has only a part of the record writes the word into its configuration.
+  if (key == "verdict") {
+    const auto known = config_text(record, key);
+    return known ? known : to_text(verdict_of(record));
+  }
   if (key == "seed") return std::to_string(record.seed);
   if (key == "d_dot") return std::to_string(record.d_dot);
   if (key == "state_size") return std::to_string(record.state_size);
@@ -156,7 +162,7 @@ RecordList list_of(const std::map<std::string, Record>& records) {
 }
 
 std::string nearest_key(const RecordList& records, const std::string& key) {
-  std::set<std::string> keys = {"label", "study", "status", "seed", "d_dot", "state_size"};
+  std::set<std::string> keys = {"label", "study", "status", "verdict", "seed", "d_dot", "state_size"};
   for (const Record* record : records)
     if (record->config.is_object())
       for (const auto& item : record->config.items()) keys.insert(item.key());
@@ -296,8 +302,11 @@ std::string edges_text(const std::vector<EdgeChoice>& edges) {
     for (const EdgeChoice& edge : edges)
       if (edge.*count > 0)
         memories.push_back(fmt::format("{} ({} of {} points)", edge.label, edge.*count, edge.choices));
-    if (!memories.empty())
-      sides.push_back(fmt::format("the {} tried for {}", which, fmt::join(memories, " and ")));
+    if (memories.empty()) continue;
+    const std::string last = memories.back();
+    memories.pop_back();
+    sides.push_back(fmt::format("the {} tried for {}{}{}", which, fmt::join(memories, ", "),
+                                memories.empty() ? "" : " and ", last));
   }
   if (sides.empty()) return "";
   return fmt::format("The best learning rate is {}: a better one may lie beyond.", fmt::join(sides, "; "));

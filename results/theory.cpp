@@ -54,6 +54,7 @@ std::optional<Setting> setting_of(const Record& record, double at) {
   if (config_text(record, "model.name").value_or("retrieval") != "retrieval") return std::nullopt;
   if (config_number(record, "model.heads").value_or(1) != 1)
     return std::nullopt;  // each reads a part of the value
+  if (integer(record, "model.value_codes") > 0) return std::nullopt;  // values are not one-hot
   if (task != "recall" && task != "reassign") return std::nullopt;
   Setting setting;
   setting.reassign = task == "reassign";

@@ -3,7 +3,10 @@
 
     check-readme.py SOURCE CROSSTALK             README's commands and examples
     check-readme.py --page PAGE SOURCE CROSSTALK those of a page; of all of its blocks of sh, python and toml
-    check-readme.py --pytorch SOURCE CROSSTALK   docs/own_model.py, whose results go beside ours
+    check-readme.py --published SOURCE CROSSTALK results/published/README.md: its studies can be planned with what is set there,
+                                                 and its figures of exports have the numbers that lie beside it
+    check-readme.py --named SOURCE CROSSTALK     every command that a page names: there is such a command with such options, and
+                                                 what `describe`, `help` and `list` are asked is known
 
 The commands stand as they do on the page, but every run is cut to some steps. README's first block, which sets the project
 up, is replaced by what scripts/quickstart.sh --print says that it runs. A block after `<!-- file: NAME -->` becomes that
@@ -11,9 +14,12 @@ file; one after `<!-- not run: WHY -->` is left out, and why is printed. Exit co
 package is missing, and it is said which.
 """
 # SPDX-License-Identifier: Apache-2.0
+import csv
 import importlib.util
+import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,8 +50,10 @@ class Folder:
 
     def __init__(self, path, source, crosstalk):
         self.path, self.crosstalk = path, crosstalk
-        for name in ("experiments", "results", "docs"):
-            (path / name).symlink_to(source / name)
+        self.linked = [source / name for name in ("experiments", "results", "docs")]
+        for there in self.linked:
+            (path / there.name).symlink_to(there)
+        self.before = self.files()
         shim = path / ".bin" / "crosstalk"
         shim.parent.mkdir()
         sets = " ".join(f"--set {step}" for step in STEPS)
@@ -57,9 +65,13 @@ class Folder:
         self.environment = dict(os.environ, PATH=f"{shim.parent}{os.pathsep}{os.environ['PATH']}")
         self.environment.setdefault("CROSSTALK_PYTHON", sys.executable)
 
-    def run(self, command, what):
+    def files(self):
+        """What lies in the folders of the sources, which no command of a page may write into."""
+        return {file for there in self.linked for file in there.rglob("*") if "__pycache__" not in file.parts}
+
+    def run(self, command, what, cwd=None):
         start = time.monotonic()
-        done = subprocess.run(command, cwd=self.path, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+        done = subprocess.run(command, cwd=cwd or self.path, env=self.environment, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             sys.exit(f"this ended with {done.returncode}:\n{what}\n{done.stdout}")
@@ -95,6 +107,8 @@ def run_page(folder, source, page):
         elif language == "sh":
             for command in re.sub(r"\\\n", " ", text).strip().splitlines():
                 folder.shell(command)
+        elif language == "python" and name:
+            (folder.path / name).write_text(text)
         elif language == "python":
             missing = missing_packages(text)
             if missing:
@@ -128,30 +142,86 @@ def check_readme(folder, source):
     return skipped
 
 
-def check_pytorch(folder, source):
-    """A model of somebody's own, and its results in figures and comparisons."""
-    example = source / "docs" / "own_model.py"
-    missing = missing_packages(example.read_text())
-    if missing:
-        return missing
-    folder.shell("crosstalk run experiments/quickstart.toml --set task.associations=4,8 --set seeds=1,2")
-    few = ["--loads", "4,8", "--seeds", "1,2", "--steps", "60", "--out", "mine.csv"]
-    folder.run([sys.executable, example, *few], "docs/own_model.py " + " ".join(few))
-    folder.shell("crosstalk plot capacity runs/quickstart mine.csv --out figures/beside")
-    shown = {"figure": (folder.path / "figures/beside.csv").read_text(),
-             "table": folder.shell("crosstalk table final runs/quickstart mine.csv --format csv"),
-             "comparison": folder.shell("crosstalk compare runs/quickstart --published mine.csv")}
-    for place, text in shown.items():
-        if not re.search(r"torch.linear", text, re.I):
-            sys.exit(f"docs/own_model.py: its results are not in the {place}:\n{text}")
+def commands_in(text):
+    """Lines of blocks of sh, and code within sentences that begins with `crosstalk`; each once."""
+    lines = [line for language, _, _, code in blocks(text) if language == "sh" for line in re.sub(r"\\\n", " ", code).splitlines()]
+    inline = re.findall(r"`(crosstalk [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    return list(dict.fromkeys(re.sub(r"\s+", " ", line).strip() for line in lines + inline))
+
+
+def same_numbers(one, other):
+    """Whether two CSV files say the same, up to the rounding of another processor."""
+    def same(a, b):
+        try:
+            return a == b or math.isclose(float(a), float(b), rel_tol=1e-9)
+        except ValueError:
+            return False
+    rows = [list(csv.reader(open(path, newline=""))) for path in (one, other)]
+    return len(rows[0]) == len(rows[1]) and all(
+        len(a) == len(b) and all(map(same, a, b)) for a, b in zip(*rows))
+
+
+def check_published(folder, source):
+    here, out = source / "results" / "published", folder.path / "drawn"
+    out.mkdir()
+    planned, drawn = 0, 0
+    for command in commands_in((here / "README.md").read_text()):
+        words = shlex.split(command)
+        if words[:2] == ["crosstalk", "run"] and len(words) > 2 and words[2].endswith(".toml"):
+            for option in {"--device", "--no-pass"} & set(words):
+                del words[words.index(option):words.index(option) + 2]
+            folder.run([folder.crosstalk, "plan", *words[2:]], command)
+            planned += 1
+        elif words[:2] == ["crosstalk", "plot"] and "--out" in words and words[3].endswith(".csv"):
+            name = words[words.index("--out") + 1]
+            words[words.index("--out") + 1] = str(out / name)
+            folder.run([folder.crosstalk, *words[1:]], command, cwd=here)
+            if not same_numbers(here / f"{name}.csv", out / f"{name}.csv"):
+                sys.exit(f"results/published/{name}.csv is not what this draws today:\n{command}")
+            drawn += 1
+    if planned < 10 or drawn < 6:
+        sys.exit(f"results/published/README.md: {planned} studies and {drawn} figures were found: its commands were lost")
+    return []
+
+
+def check_named(folder, source):
+    pages = [page for page in sorted(source.rglob("*.md")) if not {"build", ".venv"} & set(page.relative_to(source).parts)]
+    helps, wrong, count = {}, [], 0
+    for page in pages:
+        text = page.read_text()
+        for command in commands_in(text):
+            try:
+                words = shlex.split(command, comments=True)
+            except ValueError:  # an apostrophe of a sentence
+                continue
+            if words[:1] != ["crosstalk"] or len(words) < 2 or not re.fullmatch(r"[a-z-]+", words[1]):
+                continue
+            count += 1
+            name, place = words[1], f"{page.relative_to(source)}: {command}"
+            if name not in helps:
+                done = subprocess.run([folder.crosstalk, "help", name], capture_output=True, text=True)
+                helps[name] = done.stdout if done.returncode == 0 else ""
+            rest = words[2:words.index("--")] if "--" in words else words[2:]
+            unknown = [word for word in rest if re.match(r"--[a-z]", word) and not re.search(rf"{word.split('=')[0]}\b", helps[name])]
+            if not helps[name] or unknown:
+                wrong.append(f"{place}: no such {'option as ' + unknown[0] if unknown else 'command'}")
+            elif name in ("describe", "help", "list") and all(re.fullmatch(r"[a-z][\w.-]*|--json", word) for word in rest) and rest:
+                done = subprocess.run([folder.crosstalk, *words[1:]], cwd=folder.path, capture_output=True, text=True)
+                if done.returncode and not re.search(rf"<!-- file: \S*/{rest[0]}\.", text):  # the page's own example
+                    wrong.append(f"{place}: {done.stderr.strip()}")
+    print("\n".join(wrong + [f"{count} commands on {len(pages)} pages, {len(wrong)} wrong"]))
+    if wrong or count < 100:
+        sys.exit(1)
     return []
 
 
 def main():
     arguments = sys.argv[1:]
     check = check_readme
-    if arguments[:1] == ["--pytorch"]:
-        check, arguments = check_pytorch, arguments[1:]
+    if arguments[:1] == ["--named"]:
+        check, arguments = check_named, arguments[1:]
+    elif arguments[:1] == ["--published"]:
+        check, arguments = check_published, arguments[1:]
     elif arguments[:1] == ["--page"]:
         check, arguments = check_page(arguments[1]), arguments[2:]
     if len(arguments) != 2:
@@ -159,7 +229,10 @@ def main():
     source, crosstalk = (Path(argument).resolve() for argument in arguments)
     path = Path(tempfile.mkdtemp(prefix="crosstalk readme "))
     try:
-        skipped = check(Folder(path, source, crosstalk), source)
+        folder = Folder(path, source, crosstalk)
+        skipped = check(folder, source)
+        if new := folder.files() - folder.before:
+            sys.exit(f"the commands wrote into the sources: {', '.join(map(str, sorted(new)))}")
     finally:
         shutil.rmtree(path)
     if skipped:

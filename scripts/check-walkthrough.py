@@ -27,8 +27,8 @@ task.queries = 2
 model.d_key = 8
 train.learning_rate = 3e-3
 train.max_steps = 200
-[memories.fading]
-name = "fading_delta"
+[memories.decaying]
+name = "decaying_delta"
 feature_map = "relu2"
 key_norm = "l2"
 [[grid]]
@@ -91,9 +91,9 @@ def main(source, build, only_apply):
          "models_memories_test")
     call(str(made / "tasks/tasks_test"), "--gtest_brief=1")
     run_tests(made / "kernels/kernels_ops_test", ["*relu2*", "Relu2*", "FeatureMaps.*"])
-    run_tests(made / "models/models_memories_test", ["*fading_delta*", "FadingDelta*", "Resolve*", "Describe*", "OrderLaw*", "RankLaw*"])
+    run_tests(made / "models/models_memories_test", ["*decaying_delta*", "DecayingDelta*", "Resolve*", "Describe*", "OrderLaw*", "RankLaw*"])
     crosstalk = str(made / "crosstalk")
-    call(crosstalk, "describe", "fading_delta")
+    call(crosstalk, "describe", "decaying_delta")
     call(crosstalk, "describe", "relu2")
     call(crosstalk, "sample", "distract", "-n", "1", "--set", "task.distractors=10")
     (copy / "study.toml").write_text(STUDY)
@@ -109,16 +109,16 @@ def main(source, build, only_apply):
 
 def check_broken(tree, made):
     """A memory that is wrong is told as its author's, not as the program's bug."""
-    path = tree / "models/memories/fading_delta.cpp"
+    path = tree / "models/memories/decaying_delta.cpp"
     text = path.read_text()
     broken = text.replace('m.token("beta")', 'm.token("beta", 3)')
     if broken == text:
         sys.exit("the example's law changed; break it elsewhere")
     path.write_text(broken)
     call("cmake", "--build", str(made), "-j", "2", "--target", "crosstalk")
-    said = subprocess.run([str(made / "crosstalk"), "describe", "fading_delta"], capture_output=True, text=True)
+    said = subprocess.run([str(made / "crosstalk"), "describe", "decaying_delta"], capture_output=True, text=True)
     print(said.stderr, end="")
-    right = "memory fading_delta (models/memories/fading_delta.cpp): the law of the input beta"
+    right = "memory decaying_delta (models/memories/decaying_delta.cpp): the law of the input beta"
     if said.returncode != 2 or right not in said.stderr:
         sys.exit(f"describe of a broken memory ended with {said.returncode}")
 

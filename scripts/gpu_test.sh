@@ -45,7 +45,7 @@ programs_of() { # programs_of TESTS
   local program
   case $1 in
     ops) set -- kernels/kernels_ops_test kernels/kernels_base_test ;;
-    models) set -- models/models_memories_test models/models_graph_test ;;
+    models) set -- models/models_memories_test models/models_graph_test models/models_rules_test ;;
     tasks) set -- tasks/tasks_cuda_test ;;
     training) set -- experiments/training/experiments_training_cuda_test ;;
     *) return 1 ;;

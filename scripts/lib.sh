@@ -61,6 +61,11 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Pyth
     say "no Python here has its headers (python3-dev) and can install nanobind, numpy and pytest"
     return 1
   fi
+  # The documentation site is built in the same environment, where it can be had.
+  if ! "$python" -c 'import material, mkdocs' >/dev/null 2>&1; then
+    "$python" -m pip install --quiet --disable-pip-version-check --retries 2 mkdocs-material >&2 ||
+      say "mkdocs-material cannot be installed: the documentation site is not built"
+  fi
   echo "$python"
 }
 

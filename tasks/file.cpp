@@ -137,7 +137,7 @@ TaskKind file_kind() {
           "task tokens. "
           "What the numbers are, not where they lie, is part of a run's identity: changed files make other "
           "runs. "
-          "README, \"Your own task\", makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) "
+          "docs/own_data.md makes in-context recall of MAD (Poli et al. 2024, arXiv 2403.17844) "
           "with numpy.",
       .options =
           {{"folder", std::string(), "folder of the .npy files, from where the program is started"},

@@ -81,7 +81,10 @@ TaskKind recall_kind() {
       "memory whose reads depend on d_dot features of the key cannot get below 0.5 (1 - d_dot / S) where all "
       "queries weigh the same ('crosstalk describe loss'). With "
       "more keys than associations and queries = associations it is multi-query associative recall (MQAR; "
-      "Arora et al. 2023, arXiv 2312.04927) with key and value fused in one token. Training asks `queries` "
+      "Arora et al. 2023, arXiv 2312.04927) with key and value fused in one token; with frozen codes for "
+      "both (model.key_codes, model.value_codes) the "
+      "continuous MQAR of Zoology (keys = values = 4096, 4 to 64 associations in training, up to 256 in "
+      "evaluation). Training asks `queries` "
       "distinct stored keys; evaluation asks all of them, in ascending order of the key.",
       {{"associations", std::int64_t{20}, "key/value pairs stored in a sequence (S)", 1, max_option_size},
        {"keys", std::int64_t{0}, "size of the key vocabulary; 0 means as many as associations", 0,

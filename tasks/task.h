@@ -60,6 +60,13 @@ struct TaskSegment {
   std::int64_t sequences = 0;  ///< its share: sequences of it in an epoch
 };
 
+/// A value that a sequence gives to a key.
+struct KeyWrite {
+  std::int32_t position = 0;        ///< tokens after which it holds
+  std::int32_t context = 0;         ///< where keys mean something in contexts; else 0
+  std::int32_t key = 0, value = 0;  ///< as `query` and `target` of a SequenceView name them
+};
+
 /// One task with resolved options. Immutable and thread-safe.
 class Task {
  public:
@@ -100,6 +107,12 @@ class Task {
   virtual std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key,
                                         int position) const = 0;
 
+  /// What a sequence with roles writes, in order, for those who look at wrong answers. Here: its tokens with a value; of single
+  /// tokens that may all be answers, the pairs of tokens whose role is `write`. Empty where keys have no values.
+  virtual std::vector<KeyWrite> writes(const SequenceView& sequence) const;
+  /// In which context query slot q asks its key.
+  virtual std::int32_t context_of(const SequenceView&, int /*q*/) const { return 0; }
+
   /// Numbers to hold results against, by name, for the eval split: "chance_accuracy" (uniform over values
   /// that can be right), "constant_loss" (predict the zero vector: 0.5), "baseline_<shortcut>_accuracy"
   /// (measured on 256 eval sequences of data seed 0: "most_recent" value, "random_in_context", "first"
@@ -113,6 +126,11 @@ class Task {
   /// The same task with sequences `factor` times as long in eval and test (more associations or operations,
   /// same vocabulary). Throws OptionError("eval.length_factors", ...) where the task has no longer form.
   virtual std::unique_ptr<Task> lengthened(int factor) const = 0;
+
+  /// The same sequences of eval and test, with targets that are right for another context: the value of the same key there.
+  /// What a trained model scores on it, taken from what it scores on this task, is 0 where it is blind to contexts. nullptr:
+  /// the task has no contexts.
+  virtual std::unique_ptr<Task> confused() const { return nullptr; }
 
   /// Length that figures put on an axis for the eval split: written associations (recall, reassign) or
   /// operations (swap).

@@ -41,6 +41,43 @@ std::vector<std::int32_t> factors_of(const Options& options, const Group& group)
   return elements;
 }
 
+/// Factors that may follow each factor in training, as WordsSpec::successors: the pairs of one random cycle through all, and
+/// random ones; empty where none is held out.
+std::vector<std::int32_t> successors_of(const Options& options, std::int32_t choices) {
+  const std::int64_t held_out = options.get_int("task.held_out_pairs"),
+                     pairs = std::int64_t{choices} * choices;
+  if (held_out == 0) return {};
+  if (held_out > pairs - choices)
+    throw OptionError(
+        "task.held_out_pairs",
+        fmt::format("task.held_out_pairs = {}: {} elements have {} pairs, and each needs one that may "
+                    "follow it; give at most {}",
+                    held_out, choices, pairs, pairs - choices));
+  RandomStream random(static_cast<std::uint64_t>(options.get_int("task.pair_choice")),
+                      RandomDomain::task_train, 0xffffffffu, 0xfffffffeu);
+  std::vector<std::int32_t> cycle(static_cast<std::size_t>(choices));
+  count_up(cycle.data(), choices);
+  arrange(random, cycle.data(), choices, choices);
+  std::vector<char> shown(static_cast<std::size_t>(pairs));
+  const auto at = [&](std::int32_t a, std::int32_t b) { return static_cast<std::size_t>(a * choices + b); };
+  for (std::size_t i = 0; i < cycle.size(); ++i) shown[at(cycle[i], cycle[(i + 1) % cycle.size()])] = 1;
+  std::vector<std::int32_t> others;
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    if (shown[i] == 0) others.push_back(static_cast<std::int32_t>(i));
+  const auto more = static_cast<std::int32_t>(pairs - choices - held_out);
+  arrange(random, others.data(), static_cast<std::int32_t>(others.size()), more);
+  for (std::int32_t i = 0; i < more; ++i)
+    shown[static_cast<std::size_t>(others[static_cast<std::size_t>(i)])] = 1;
+  std::vector<std::int32_t> begins = {0}, all;
+  for (std::int32_t a = 0; a < choices; ++a) {
+    for (std::int32_t b = 0; b < choices; ++b)
+      if (shown[at(a, b)] != 0) all.push_back(b);
+    begins.push_back(static_cast<std::int32_t>(all.size()));
+  }
+  begins.insert(begins.end(), all.begin(), all.end());
+  return begins;
+}
+
 class Words final : public TokenTask {
  public:
   explicit Words(const Options& options) : Words(options, std::make_shared<Group>(group_of(options))) {
@@ -55,12 +92,13 @@ class Words final : public TokenTask {
   }
 
   Vocabulary vocabulary() const override {
-    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.order + first()};
+    return {.keys = 0, .values = spec_.order, .second_key = false, .tokens = spec_.tokens()};
   }
 
   SequenceShape shape(Split split, int max_queries) const override {
     const bool train = split == Split::train;
-    const int length = train ? length_ : eval_length_, all = spec_.query_every ? length : 1;
+    const int length = train ? length_ : eval_length_,
+              all = spec_.query_every ? length - spec_.transition + 1 : 1;
     return {first() + length, 1, train ? all : capped_queries(all, max_queries)};
   }
 
@@ -74,7 +112,8 @@ class Words final : public TokenTask {
 
   std::int32_t reference_answer(const SequenceView& sequence, std::int32_t, int position) const override {
     std::int32_t product = group_->identity;
-    for (int t = first(); t < position; ++t) product = group_->product(product, sequence.tokens[t]);
+    for (int t = first(); t < position - (spec_.transition - 1); ++t)
+      if (sequence.tokens[t] != spec_.pause()) product = group_->product(product, sequence.tokens[t]);
     return product;
   }
 
@@ -91,11 +130,12 @@ class Words final : public TokenTask {
     if (device != Device::cuda) return;
     table_->upload();
     factors_->upload();
+    if (successors_) successors_->upload();
   }
 
  protected:
   std::string word(const SequenceView& sequence, int t) const override {
-    return t < first() ? "<s>" : answer_word(sequence.tokens[t]);
+    return t < first() ? "<s>" : sequence.tokens[t] == spec_.pause() ? "." : answer_word(sequence.tokens[t]);
   }
   std::string answer_word(std::int32_t answer) const override {
     return group_->names[static_cast<std::size_t>(answer)];
@@ -104,7 +144,9 @@ class Words final : public TokenTask {
 
   /// most_recent: the last factor. unchanged: the identity.
   Shortcuts shortcuts(const SequenceView& sequence, int q) const override {
-    return {{"most_recent", sequence.query[q] == sequence.target[q] ? 1.0 : 0.0},
+    int t = sequence.query_position[q] - 1;
+    while (sequence.tokens[t] == spec_.pause()) --t;
+    return {{"most_recent", sequence.tokens[t] == sequence.target[q] ? 1.0 : 0.0},
             {"unchanged", sequence.target[q] == group_->identity ? 1.0 : 0.0}};
   }
 
@@ -123,7 +165,13 @@ class Words final : public TokenTask {
              group_->identity,
              options.get_string("task.query_at") == "every",
              options.get_bool("task.start"),
-             0};
+             0,
+             int_option(options, "transition"),
+             nullptr};
+    if (const auto successors = successors_of(options, spec_.choices); !successors.empty()) {
+      successors_ = std::make_shared<DeviceTable>(successors);
+      spec_.successors = successors_->host();
+    }
   }
 
   int first() const { return spec_.start ? 1 : 0; }
@@ -132,11 +180,12 @@ class Words final : public TokenTask {
     WordsSpec spec = spec_;
     spec.table = table_->uploaded();
     spec.factors = factors_->uploaded();
+    if (successors_) spec.successors = successors_->uploaded();
     draw_on_cuda(spec, exec, args);
   }
 
   std::shared_ptr<const Group> group_;
-  std::shared_ptr<const DeviceTable> table_, factors_;
+  std::shared_ptr<const DeviceTable> table_, factors_, successors_;
   WordsSpec spec_;
   int length_, eval_length_;
 };
@@ -170,7 +219,20 @@ void read_table(Options& options) {
 void resolve(Options& options) {
   read_table(options);
   resolve_curriculum(options, "length", 32);
-  factors_of(options, group_of(options));
+  const auto choices = static_cast<std::int32_t>(factors_of(options, group_of(options)).size());
+  successors_of(options, choices);
+  if (options.get_int("task.held_out_pairs") == 0 && options.get_int("task.pair_choice") != 0)
+    throw OptionError("task.pair_choice",
+                      "task.pair_choice names what task.held_out_pairs leaves out; leave it out");
+  const std::int64_t transition = options.get_int("task.transition");
+  std::int64_t shortest = options.get_int("task.length");
+  if (const std::vector<int> sizes = curriculum_of(options); !sizes.empty()) shortest = sizes[0];
+  if (shortest < transition)
+    throw OptionError(
+        "task.transition",
+        fmt::format("task.transition = {}: an element takes so many tokens, and a sequence has {}; give "
+                    "at most that",
+                    transition, shortest));
 }
 
 }  // namespace
@@ -192,7 +254,13 @@ TaskKind words_kind() {
       "apart at every length; S_5 needs products of several reflections. Guessing is right once in `order` "
       "(chance_accuracy), and scaled accuracy counts from there. start = true puts one more token in front, "
       "as the published code does: a memory that starts empty can then be given something to turn around, "
-      "which elements that are not reflections need.",
+      "which elements that are not reflections need. transition = 4 gives an element four tokens, itself and "
+      "pauses, with "
+      "answers three tokens late (Grazzi et al.: a layer of one reflection a token then has time for "
+      "several). "
+      "held_out_pairs = 28 of the 36 of S3: training shows 8 ordered pairs of elements next to each other, "
+      "one cycle "
+      "through all elements among them, evaluation shows all (2606.07254); pair_choice names another choice.",
       {{"group", std::string("S3"), "Z<n>, S<n>, A<n>, a direct product as A4xZ5, or table"},
        {"table", std::string(), "multiplication table of the group, or a file that holds it"},
        {"factors",
@@ -209,6 +277,10 @@ TaskKind words_kind() {
         {},
         {"every", "end"}},
        {"start", false, "whether a token of its own stands in front, at which no answer is due"},
+       {"transition", std::int64_t{1}, "tokens of an element: itself, then pauses", 1, 64},
+       {"held_out_pairs", std::int64_t{0},
+        "ordered pairs of elements that training never shows next to each other", 0, 1 << 24},
+       {"pair_choice", std::int64_t{0}, "names which pairs are held out", 0, 2147483647.0},
        curriculum_option("lengths")},
       resolve,
       [](const Options& options) -> std::unique_ptr<Task> { return std::make_unique<Words>(options); }};

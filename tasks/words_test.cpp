@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "kernels/base/error.h"
@@ -36,7 +37,13 @@ Settings named(const std::string& group) { return {{"group", group}}; }
       {{"group", std::string("A4xZ5")}, {"length", whole(9)}},
       0x5b5822eab110672bu,
       0x4df912fdba58d9dau},
-     {"words", "start", {{"start", true}, {"length", whole(9)}}, 0xf43a809291a5e055u, 0xef92109d950af391u}});
+     {"words", "start", {{"start", true}, {"length", whole(9)}}, 0xf43a809291a5e055u, 0xef92109d950af391u},
+     {"words",
+      "transition",
+      {{"transition", whole(4)}, {"start", true}},
+      0x924866a2233b2fb5u,
+      0xdf79ad0198823081u},
+     {"words", "held_out", {{"held_out_pairs", whole(28)}}, 0xb0126fff279cb813u, 0x72ccc7d4465c9846u}});
 
 TEST(Groups, AreGroupsOfTheirOrders) {
   const struct {
@@ -224,6 +231,79 @@ TEST(Words, AStartTokenStandsInFront) {
     EXPECT_EQ(task->reference_answer(s, s.query[q], q + 2), s.target[q]);
   }
   EXPECT_EQ(task->to_text(s).substr(0, 11), "     1: <s>");
+}
+
+[[maybe_unused]] const bool fitted = [] {
+  testing::fit()["words"] = [](Settings& settings) {
+    settings["transition"] = whole(1 + static_cast<int>(testing::whole_of(settings, "transition", 0)) % 4);
+    settings["length"] = whole(4 + static_cast<int>(testing::whole_of(settings, "length", 9)));
+    if (testing::whole_of(settings, "held_out_pairs", 0) == 0) settings.erase("pair_choice");
+  };
+  return true;
+}();
+
+TEST(Words, ATransitionMayTakeSeveralTokens) {
+  Settings slow = {{"transition", whole(3)}, {"length", whole(11)}, {"start", true}};
+  const auto task = make_task("words", slow), fast = make_task("words", {{"length", whole(4)}});
+  EXPECT_EQ(task->shape(Split::train), (SequenceShape{12, 1, 9}));
+  EXPECT_EQ(task->vocabulary().tokens, 8);
+  EXPECT_EQ(task->vocabulary().values, 6);
+  SequenceBuffer a(*task, Split::train), b(*fast, Split::train);
+  for (std::uint64_t n = 0; n < 50; ++n) {
+    const SequenceView s = a.draw(3, n), f = b.draw(3, n);
+    EXPECT_EQ(s.tokens[0], 6);
+    for (int t = 0; t < 11; ++t) EXPECT_EQ(s.tokens[1 + t], t % 3 == 0 ? f.tokens[t / 3] : 7);
+    // The product of f's first elements, two tokens late, until the next one is late enough.
+    for (int q = 0; q < 9; ++q) {
+      EXPECT_EQ(s.query_position[q], q + 4);
+      EXPECT_EQ(s.target[q], f.target[q / 3]);
+    }
+  }
+  slow["query_at"] = std::string("end");
+  EXPECT_EQ(make_task("words", slow)->shape(Split::train), (SequenceShape{12, 1, 1}));
+  EXPECT_NE(refused({{"transition", whole(5)}, {"length", whole(4)}}).find("has 4"), std::string::npos);
+}
+
+TEST(Words, TrainingShowsAllPairsButThoseHeldOut) {
+  const Settings settings = {{"held_out_pairs", whole(28)}, {"length", whole(40)}};
+  const auto task = make_task("words", settings);
+  const auto pairs = [](const Task& drawn, Split split) {
+    SequenceBuffer buffer(drawn, split);
+    std::map<std::pair<int, int>, int> counts;
+    for (std::uint64_t n = 0; n < 2000; ++n) {
+      const SequenceView s = buffer.draw(8, n);
+      for (int t = 1; t < s.shape.T; ++t) ++counts[{s.tokens[t - 1], s.tokens[t]}];
+    }
+    return counts;
+  };
+  const auto trained = pairs(*task, Split::train);
+  EXPECT_EQ(trained.size(), 8u);
+  EXPECT_EQ(pairs(*task, Split::eval).size(), 36u);
+  EXPECT_EQ(pairs(*task, Split::test).size(), 36u);
+  // An element is uniform among those that may follow.
+  std::map<int, std::vector<int>> followers;
+  for (const auto& [pair, count] : trained) followers[pair.first].push_back(count);
+  EXPECT_EQ(followers.size(), 6u);
+  for (const auto& [element, counts] : followers)
+    if (counts.size() > 1) {
+      EXPECT_LT(std::abs(uniformity_score(counts)), 4) << element;
+    }
+  // All elements can be reached from each.
+  std::set<int> reached = {0};
+  for (int i = 0; i < 6; ++i)
+    for (const auto& [pair, count] : trained)
+      if (reached.count(pair.first) == 1) reached.insert(pair.second);
+  EXPECT_EQ(reached.size(), 6u);
+  Settings other = settings;
+  other["pair_choice"] = whole(1);
+  const auto others = pairs(*make_task("words", other), Split::train);
+  std::set<std::pair<int, int>> first, second;
+  for (const auto& [pair, count] : trained) first.insert(pair);
+  for (const auto& [pair, count] : others) second.insert(pair);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(refused({{"held_out_pairs", whole(30)}}), "accepted");
+  EXPECT_NE(refused({{"held_out_pairs", whole(31)}}).find("at most 30"), std::string::npos);
+  EXPECT_NE(refused({{"pair_choice", whole(1)}}).find("leave it out"), std::string::npos);
 }
 
 TEST(Words, BaselinesAreOneOverTheOrder) {

@@ -249,9 +249,10 @@ LabelledRecords join_rows(const std::vector<std::string>& names, const Arguments
     std::int64_t others = 0;
     rows.merge(asked_rows(contents.records, asked_of(*target.study), &others));
     if (others > 0)
-      print_note(console,
-                 fmt::format("{}: {} in {} that this study does not ask for; left out ({} names them all)",
-                             name, plural(others, "run"), target.store.string(), target.store.string()));
+      print_note(
+          console,
+          fmt::format("{}: left out: {} in {} that this study does not ask for ({} in its place takes all)",
+                      name, plural(others, "run"), target.store.string(), target.store.string()));
   }
   return rows;
 }

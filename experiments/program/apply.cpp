@@ -386,11 +386,11 @@ const Command apply_command = {
     "(float64 or float32, C order), optionally s0.npy [B,H,V,K]. Writes o.npy and each state as\n"
     "state_NAME.npy; with d_o.npy also d_INPUT.npy, the gradients of sum(o * d_o).\n\n"
     "Examples:\n"
-    "  crosstalk apply gated_delta --in tensors --out results\n"
-    "  crosstalk apply delta --in tensors --out results --form chunk --precision fp32 --set key_norm=l2\n",
+    "  crosstalk apply gated_delta --in tensors --out outputs\n"
+    "  crosstalk apply delta --in tensors --out outputs --form chunk --precision fp32 --set key_norm=l2\n",
     1,
     1,
-    "needs a memory, for example: crosstalk apply delta --in tensors --out results",
+    "needs a memory, for example: crosstalk apply delta --in tensors --out outputs",
     {
         {"in,i", "DIR", "Folder of the inputs", false, {}},
         {"out,o", "DIR", "Folder to write results to", false, {}},

@@ -145,6 +145,14 @@ wait_for_start() { # wait_for_start STORE
   run -0 "$crosstalk" describe published_csv
   run -0 "$crosstalk" describe beta_max
   [[ $output == "memory.beta_max (option)"*"Of memories "*"delta"* ]]
+  run -0 "$crosstalk" describe Mamba
+  [[ $output == "The memory is mamba2: 'crosstalk describe mamba2'."*"value of memory.decay"* ]]
+  run -0 "$crosstalk" describe Linear Attention
+  [[ $output == "linear_attention (memory)"* ]]
+  run -2 "$crosstalk" describe Gated DeltaNet
+  [[ $output == *"nothing is called 'Gated DeltaNet'; did you mean 'gated_delta'?"* ]]
+  run -2 "$crosstalk" describe python
+  [[ $output == *"import crosstalk"* ]]
   run -0 "$crosstalk" describe base_conv
   [[ $output == "base_conv: a layer of model.stack"* ]]
   "$crosstalk" describe patience --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["key"] == "train.patience"'
@@ -231,7 +239,7 @@ wait_for_start() { # wait_for_start STORE
   run -0 --separate-stderr "$crosstalk" run tiny.toml --set seeds=1,2,3
   [[ $stderr == *"4 runs to train, 8 already"* ]]
   run -0 "$crosstalk" status tiny.toml
-  [[ $output == *"4 runs more in the store"* ]]
+  [[ $output == *"the store has 4 runs more"* ]]
 }
 
 @test "a study's store may lie elsewhere, and messages name the place that was looked in" {
@@ -649,6 +657,12 @@ TOML
   refused 'did you mean' "$crosstalk" report runs/tiny --figure curve
   refused 'no folder' "$crosstalk" report runs/tiny --out absent/page.html
   refused 'tracking' "$crosstalk" report runs/tiny --figure tracking
+  refused 'is a folder' "$crosstalk" report runs/tiny --published runs
+  "$crosstalk" export runs/tiny --out runs.csv
+  sed 's/"Tiny"/"A named study"/; s/^\[memories.linear\]/&\ntitle = "Sum of outer products"/' tiny.toml >titled.toml
+  "$crosstalk" report runs.csv --titles titled.toml --out titled.html
+  grep -q '<h1>A named study' titled.html
+  grep -q 'This study trains .*Sum of outer products' titled.html
 }
 
 @test "figures by keys, of the best value, in panels, and from a table" {
@@ -709,6 +723,8 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.html
   refused 'a figure is fig.pdf, .png' "$crosstalk" plot capacity runs/tiny --out fig.svg
   refused 'exports are CSV' "$crosstalk" export runs/tiny --out runs.parquet
+  refused 'tables are LaTeX' "$crosstalk" table capacity runs/tiny --out capacity.pdf
+  refused 'a report is HTML' "$crosstalk" report runs/tiny --out report.pdf
   [ ! -e runs.parquet ] && [ ! -e capacity.html ]
   run -0 --separate-stderr "$crosstalk" export runs/tiny --out runs.jsonl
   [ "$output" = runs.jsonl ]
@@ -765,6 +781,7 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
   done
   refused 'did you mean words' "$crosstalk" new other.toml --task word
   refused 'its arrays must be there first' "$crosstalk" new other.toml --task file
+  refused 'task.name = "mad_recall"' "$crosstalk" new other.toml --task mad_recall
   refused 'ends in .toml; name it study.toml' "$crosstalk" new study
   refused 'name it study.toml' "$crosstalk" new study.tml
   refused 'name it study.v2.toml' "$crosstalk" new study.v2

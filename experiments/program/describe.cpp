@@ -407,14 +407,13 @@ std::vector<std::string> known_names() {
 /// What people ask for that has no entry of its own; "" for anything else.
 std::string answer_to(const std::string& name) {
   if (name == "python")
-    return "Python reads what the program writes: 'crosstalk export STORE' for pandas, 'crosstalk sample "
-           "TASK --out "
-           "DIR' and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own "
-           "results "
+    return "the package is 'import crosstalk' (docs/python.md), and a PyTorch model is a memory of a study "
+           "there. Without it, 'crosstalk export STORE' writes for pandas, 'crosstalk sample TASK --out DIR' "
+           "and 'crosstalk apply' for numpy; 'crosstalk describe published-csv' says how your own results "
            "come in";
   if (name == "mad" || name == "mad-lab")
-    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy and "
-           "memorise, all in "
+    return "the tasks of MAD are mad_recall (in-context, noisy and fuzzy recall), selective_copy, "
+           "memorise and compression, all in "
            "experiments/mad.toml; its own arrays are read by task tokens (docs/own_data.md)";
   return "";
 }
@@ -445,14 +444,21 @@ std::string answer_to(const std::string& name) {
                    : fmt::format("; did you mean '{}'?", near)));
 }
 
+/// The memory that papers call `name`; "" for any other word.
+std::string memory_of_papers(const std::string& name) {
+  std::vector<std::string> memories;
+  for (const Memory& kind : all_memories()) memories.push_back(kind.name);
+  return synonym_of(name, memories);
+}
+
 std::vector<Description> find_all(const std::string& name) {
   const std::vector<Description> found = find(name);
   return found.empty() ? find_loosely(name) : found;
 }
 
 int run_describe(const Arguments& arguments, Console& console) {
-  const std::string& name = arguments.positional.at(0);
-  const std::vector<Description> found = find_all(name);
+  const std::string name = fmt::format("{}", fmt::join(arguments.positional, " "));  // Gated DeltaNet
+  const std::vector<Description> found = find_all(fmt::format("{}", fmt::join(arguments.positional, "_")));
   if (found.empty()) unknown(name);
   if (arguments.has("json")) {
     Json json = Json::array();
@@ -460,6 +466,9 @@ int run_describe(const Arguments& arguments, Console& console) {
     console.out << dump(found.size() == 1 ? json[0] : json);
     return exit_done;
   }
+  // Mamba is a value of an option, but who asks means the memory.
+  if (const std::string memory = memory_of_papers(name); found[0].json["kind"] == "option" && !memory.empty())
+    console.out << fmt::format("The memory is {}: 'crosstalk describe {}'.\n\n", memory, memory);
   for (std::size_t i = 0; i < found.size(); ++i) console.out << (i > 0 ? "\n" : "") << found[i].text;
   return exit_done;
 }
@@ -486,7 +495,7 @@ const Command describe_command = {
     "  crosstalk describe train\n"
     "  crosstalk describe memory.nu --json\n",
     1,
-    1,
+    4,
     "needs a name, for example: crosstalk describe delta",
     {{"json", "", "Print JSON (an array if the name means several things)", false, {}}},
     run_describe,

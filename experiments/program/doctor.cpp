@@ -18,6 +18,7 @@
 #include "experiments/program/gpu_report.h"
 #include "kernels/base/cuda_runtime.h"
 #include "kernels/base/error.h"
+#include "kernels/base/nvrtc.h"
 #include "kernels/base/parallel.h"
 #include "plots/figure.h"
 
@@ -206,6 +207,16 @@ void look_at_nvcc(Findings& findings, const std::string& nvcc) {
        fmt::format("{}, {}", nvcc, output.text.substr(at, output.text.find_first_of(",\n", at) - at)));
 }
 
+void look_at_nvrtc(Findings& findings) {
+  const Nvrtc& library = nvrtc();
+  if (library.found) {
+    ok(findings, "nvrtc", fmt::format("{}, {}", library.path, library.version));
+  } else {
+    note(findings, "nvrtc", "not found",
+         "needed only for memory.form = \"compiled\" of laws: " + library.missing);
+  }
+}
+
 void look_at_store(Findings& findings, const std::string& given) {
   // By default a study's store is a folder in ./runs.
   const fs::path store = given.empty() ? "runs" : given;
@@ -280,6 +291,7 @@ int run_doctor(const Arguments& arguments, Console& console) {
   look_at_host(findings);
   look_at_gpus(findings, nvcc);
   look_at_nvcc(findings, nvcc);
+  if (built_with_cuda()) look_at_nvrtc(findings);
   look_at_store(findings, arguments.positional.empty() ? "" : arguments.positional[0]);
   look_at_python(findings);
 

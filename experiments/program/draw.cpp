@@ -143,7 +143,11 @@ FigureOptions figure_options(const Arguments& arguments, const std::string& figu
         options.published = default_published();
       } else {
         if (!fs::is_regular_file(path))
-          throw UsageError(fmt::format("--published {}: there is no such file", path));
+          throw UsageError(fmt::format("--published {}: {}", path,
+                                       fs::is_directory(path)
+                                           ? "is a folder; name a CSV file in it, or literature for the "
+                                             "points that come with the program"
+                                           : "there is no such file"));
         options.published = read_published(path);
       }
     } catch (const std::invalid_argument& error) {
@@ -172,8 +176,8 @@ void take_titles(LabelledRecords& rows, const std::string& path) {
 
 }  // namespace
 
-LabelledRecords rows_to_draw(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> names = {arguments.positional.begin() + 1, arguments.positional.end()};
+LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Arguments& arguments,
+                             Console& console) {
   LabelledRecords rows = load_rows(names, arguments, console);
   if (rows.rows.empty())
     throw UsageError(

@@ -14,8 +14,9 @@ namespace crosstalk::program {
 std::vector<CommandOption> drawing_options();
 /// What they and plot's own options say. Throws UsageError.
 FigureOptions figure_options(const Arguments& arguments, const std::string& figure);
-/// The rows that the positional arguments after the first name. Throws UsageError if there are none.
-LabelledRecords rows_to_draw(const Arguments& arguments, Console& console);
+/// The rows of these stores, studies and tables, under the names of --titles. Throws UsageError if there are none.
+LabelledRecords rows_to_draw(const std::vector<std::string>& names, const Arguments& arguments,
+                             Console& console);
 /// Writes what --out names: a file appears whole or not at all; pipes and devices are written as they are. Throws UsageError
 /// and StoreError.
 void write_output(const std::filesystem::path& path, const std::string& text);

@@ -12,11 +12,11 @@ namespace crosstalk::program {
 /// The ending of `path` where people know it as a format other than those in `written`, else "". Any other ending may be
 /// part of a name (runs.2024).
 inline std::string foreign_ending(const std::filesystem::path& path, std::string_view written) {
-  static constexpr std::array<std::string_view, 34> known = {
-      ".arrow",  ".bmp",  ".csv", ".db",   ".docx",    ".eps",  ".feather", ".gif",   ".gz",
-      ".h5",     ".hdf5", ".htm", ".html", ".jpeg",    ".jpg",  ".json",    ".jsonl", ".md",
-      ".ndjson", ".npy",  ".npz", ".ods",  ".parquet", ".pgf",  ".pickle",  ".pkl",   ".rst",
-      ".sqlite", ".svg",  ".tex", ".tiff", ".tsv",     ".xlsx", ".zip"};
+  static constexpr std::array<std::string_view, 36> known = {
+      ".arrow",  ".bmp",  ".csv",    ".db",   ".docx",    ".eps",  ".feather", ".gif",    ".gz",
+      ".h5",     ".hdf5", ".htm",    ".html", ".jpeg",    ".jpg",  ".json",    ".jsonl",  ".md",
+      ".ndjson", ".npy",  ".npz",    ".ods",  ".parquet", ".pgf",  ".pdf",     ".pickle", ".pkl",
+      ".png",    ".rst",  ".sqlite", ".svg",  ".tex",     ".tiff", ".tsv",     ".xlsx",   ".zip"};
   const std::string ending = path.extension().string();
   const bool foreign = std::find(known.begin(), known.end(), ending) != known.end() &&
                        (' ' + std::string(written) + ' ').find(' ' + ending + ' ') == std::string::npos;

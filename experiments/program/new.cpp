@@ -24,8 +24,8 @@ namespace {
 
 // {0}: the file, {1}: the study's name, {2}: the task's part.
 constexpr const char* kHead =
-    R"toml(# What to train. 'crosstalk plan {0}' shows what it comes to, 'crosstalk run {0}' trains what is
-# missing; 'crosstalk describe study' explains the parts, 'crosstalk describe NAME' any task, memory or key.
+    R"toml(# A study. 'crosstalk plan {0}' lists its runs and estimates their time, 'crosstalk run {0}' trains the missing
+# ones; 'crosstalk describe study' explains the parts, 'crosstalk describe NAME' any task, memory or key.
 
 [study]
 name  = "{1}"                      # of the store: runs/{1}
@@ -51,7 +51,7 @@ name  = "delta"
 title = 'Delta rule, $\beta \in (0, 1)$'
 feature_map = "elu1"
 
-[[grid]]                             # all memories, all loads, all seeds
+[[grid]]                             # all memories, numbers of associations, seeds
 "task.associations" = [8, 16, 24, 32]
 
 # [[grid.zip]]                       # keys that advance together
@@ -288,6 +288,14 @@ const Template& template_of(const std::string& task) {
         "new: --task {0}: its arrays must be there first; start from another task, and write task.name = "
         "\"{0}\" and task.folder ('crosstalk describe {0}' says which arrays)",
         task));
+  if (find_task(task) != nullptr)
+    throw UsageError(
+        fmt::format("new: --task {0}: there is no study of it to start from, but of {1}; start from one of "
+                    "these, and write "
+                    "task.name = \"{0}\" ('crosstalk describe {0}' lists its keys, 'crosstalk list studies' "
+                    "the studies that "
+                    "come with the program)",
+                    task, join(names, ", ", " and ")));
   const std::string near = nearest_name(task, names);
   throw UsageError(fmt::format("new: --task {}: there are studies of {}{}", task, join(names, ", ", " and "),
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));

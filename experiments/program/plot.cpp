@@ -45,7 +45,8 @@ int run_plot(const Arguments& arguments, Console& console) {
   check_figure(figure);
   check_out(arguments);
   const FigureOptions options = figure_options(arguments, figure);
-  const LabelledRecords rows = rows_to_draw(arguments, console);
+  const LabelledRecords rows =
+      rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::error_code error;
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
 
@@ -107,7 +108,8 @@ const Command plot_command = {
           {"facet", "KEY", "A panel for each value of KEY", false, {}},
           {"x",
            "KEY",
-           "Key on the axis of 'accuracy', or state_bytes (default: the one that varies)",
+           "Key on the axis of 'accuracy', or state_bytes, there and in capacity-vs-state (default: the one "
+           "that varies)",
            false,
            {}},
           {"log", "AXIS", "A logarithmic axis: x or y", true, {"x", "y"}},

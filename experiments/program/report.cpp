@@ -11,6 +11,7 @@
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
 #include "experiments/program/draw.h"
+#include "experiments/program/endings.h"
 #include "kernels/base/options.h"
 #include "plots/figure.h"
 #include "tasks/task.h"
@@ -84,12 +85,14 @@ std::vector<std::pair<std::string, std::string>> commands_of(const Arguments& ar
 }
 
 int run_report(const Arguments& arguments, Console& console) {
+  if (const std::string ending = foreign_ending(fs::path(arguments.get("out")), ".html .htm");
+      !ending.empty())
+    throw UsageError(
+        fmt::format("--out {}: a report is HTML, not {}; name it .html (a browser prints it as PDF)",
+                    arguments.get("out"), ending));
   const std::string name = arguments.get("figure");
   FigureOptions options = figure_options(arguments, name.empty() ? "report" : name);
-  const LabelledRecords rows = load_rows(arguments.positional, arguments, console);
-  if (rows.rows.empty())
-    throw UsageError(fmt::format("no records in {}; 'crosstalk run' makes them",
-                                 places_of(arguments.positional, arguments)));
+  const LabelledRecords rows = rows_to_draw(arguments.positional, arguments, console);
   ReportInput input;
   input.figure = name;
   if (arguments.positional.size() == 1 && fs::path(arguments.positional[0]).extension() == ".toml") {
@@ -99,6 +102,7 @@ int run_report(const Arguments& arguments, Console& console) {
     if (!arguments.has("where"))
       for (const Run& run : study.runs) input.asked += static_cast<std::int64_t>(run.labels.size());
   }
+  if (arguments.has("titles")) input.title = study_named(arguments.get("titles")).title;
   if (!rows.title.empty()) input.title = rows.title;
   if (arguments.has("title")) input.title = arguments.get("title");
   options.title.clear();

@@ -12,6 +12,7 @@
 #include "results/record_scan.h"
 #include "results/select.h"
 #include "results/store.h"
+#include "results/verdict.h"
 
 namespace crosstalk::program {
 namespace {
@@ -48,6 +49,7 @@ struct RowStream::Impl {
     RecordReader& reader = reader_of(row);
     Record record = part == Part::all ? reader.record(row.id)
                                       : reader.record_without_series(row.id, part != Part::results);
+    if (part != Part::all && verdict_needs_curve(record)) record = reader.record(row.id);
     record.label = row.label;
     record.study = row.study;
     record.version = row.version;
@@ -82,7 +84,9 @@ struct RowStream::Impl {
       for (auto& [key, row] : rows.rows) {
         if (!is_head(row)) continue;
         Record record = whole(row, Part::results);
+        const std::string verdict = to_text(verdict_of(record));
         row.config = std::move(record.config);
+        row.config["verdict"] = verdict;
         row.d_dot = record.d_dot;
         row.state_size = record.state_size;
       }

@@ -13,7 +13,7 @@
 #include "experiments/common/exit_codes.h"
 #include "experiments/common/stores.h"
 #include "experiments/common/text.h"
-#include "experiments/program/rate_edges.h"
+#include "experiments/program/survey.h"
 #include "experiments/sharing/progress.h"
 #include "experiments/sharing/requests.h"
 #include "experiments/sharing/signals.h"
@@ -94,7 +94,7 @@ struct Status {
   std::optional<Record> last;
   /// What a study asks for, or all studies of a store; without them nobody knows what is missing.
   AskedRuns asked;
-  std::vector<EdgeChoice> edges;  ///< of learning rates; with --watch none
+  StoreSurvey survey;  ///< with --watch empty
 };
 
 StateCounts total_of(const Status& status) {
@@ -182,8 +182,12 @@ void print_json(const Status& status, Console& console) {
                                {"steps_per_second", rate_of(worker, "steps")}});
   const std::optional<double> left = seconds_left(status);
   json["seconds_left"] = left ? nlohmann::ordered_json(*left) : nlohmann::ordered_json(nullptr);
+  json["verdicts"] = nlohmann::ordered_json::object();
+  for (const Verdict verdict : verdicts())
+    if (const auto n = status.survey.verdicts.find(verdict); n != status.survey.verdicts.end())
+      json["verdicts"][to_text(verdict)] = n->second;
   json["rate_edges"] = nlohmann::ordered_json::array();
-  for (const EdgeChoice& edge : status.edges)
+  for (const EdgeChoice& edge : status.survey.edges)
     json["rate_edges"].push_back({{"label", edge.label},
                                   {"choices", edge.choices},
                                   {"smallest", edge.smallest},
@@ -230,6 +234,27 @@ void print_workers(const Status& status, Console& console) {
       left ? fmt::format("; {} left, about {}", plural(runs_left(status), "run"), duration(*left)) : "");
 }
 
+/// A table of labels and verdicts, of those that occur.
+void print_verdicts(const StoreSurvey& survey, Console& console) {
+  std::vector<std::vector<std::string>> cells = {{"verdicts"}};
+  for (const Verdict verdict : verdicts())
+    if (survey.verdicts.contains(verdict)) {
+      cells[0].push_back(to_text(verdict));
+      std::replace(cells[0].back().begin(), cells[0].back().end(), '_', ' ');
+    }
+  const auto row = [&](const std::string& label, const VerdictCounts& counts) {
+    cells.push_back({printable_line(label)});
+    for (const Verdict verdict : verdicts()) {
+      if (!survey.verdicts.contains(verdict)) continue;
+      const auto n = counts.find(verdict);
+      cells.back().push_back(fmt::format("{}", n == counts.end() ? 0 : n->second));
+    }
+  };
+  for (const auto& [label, counts] : survey.by_label) row(label, counts);
+  if (survey.by_label.size() != 1) row("total", survey.verdicts);
+  if (!survey.by_label.empty()) console.out << table(cells) << "\n";
+}
+
 void print_text(const Status& status, Console& console) {
   const StoreContents& contents = status.heads.contents;
   const bool has_study = !status.asked.empty();  // else nobody knows what is missing
@@ -244,8 +269,9 @@ void print_text(const Status& status, Console& console) {
   for (const auto& [label, n] : counts) row(label, n);
   if (counts.size() != 1) row("total", total_of(status));
   console.out << "store: " << full_path(status.target.store) << "\n\n" << table(cells) << "\n";
+  print_verdicts(status.survey, console);
   if (const std::int64_t others = count_others(status.target, contents); others > 0)
-    console.out << fmt::format("{} more in the store that this study does not ask for\n",
+    console.out << fmt::format("the store has {} more, which this study does not ask for\n",
                                plural(others, "run"));
   if (const std::int64_t half_way = count_half_way(status); half_way > 0)
     console.out << fmt::format("half-way: {} of the missing, saved; 'crosstalk {} {}' resumes them\n",
@@ -260,7 +286,7 @@ void print_text(const Status& status, Console& console) {
                                printable_line(finished_at(*status.last)), printable_line(status.last->label),
                                printable_line(status.last->id), status.last->eval_loss,
                                to_text(status.last->status));
-  if (const std::string edges = edges_text(status.edges); !edges.empty())
+  if (const std::string edges = edges_text(status.survey.edges); !edges.empty())
     console.out << printable_line(edges) << (runs_left(status) > 0 ? " So far: runs are missing.\n" : "\n");
   print_workers(status, console);
 }
@@ -365,7 +391,7 @@ int run_status(const Arguments& arguments, Console& console) {
   status.workers = workers.workers();
   find_asked(status, console);
   if (arguments.has("watch")) return watch(status, workers, follower, arguments, console);
-  status.edges = rate_edges(name, status.heads, arguments, console);
+  status.survey = survey(name, status.heads, arguments, console);
   if (arguments.has("json"))
     print_json(status, console);
   else
@@ -386,8 +412,9 @@ const Command status_command = {
     "train\n"
     "into the store, on this and other machines, are listed with what they have claimed and how\n"
     "fast they are; --watch repeats this until all that was asked for is recorded.\n"
-    "Where the best learning rate of a grid is its largest or its smallest, that is said (not with\n"
-    "--watch, nor of more than 20,000 runs; 'crosstalk describe best' says why it matters).\n\n"
+    "What became of training (solved, plateau, still falling, ...: 'crosstalk describe verdict') is\n"
+    "counted, and where the best learning rate of a grid is its largest or its smallest, that is said\n"
+    "('crosstalk describe best' says why it matters); neither with --watch, nor of more than 20,000 runs.\n\n"
     "Examples:\n"
     "  crosstalk status experiments/quickstart.toml\n"
     "  crosstalk status /scratch/me/store --watch\n"
@@ -400,8 +427,11 @@ const Command status_command = {
       options.push_back({"out,o", "STORE", "The study's store (default ./runs/<study>)", false, {}});
       options.push_back({"watch", "", "Show it again and again until nothing is missing", false, {}});
       options.push_back({"every", "SECONDS", "Time between two looks of --watch (default 2)", false, {}});
-      options.push_back(
-          {"json", "", "Print JSON: store, count, states, labels, workers, rate_edges, last", false, {}});
+      options.push_back({"json",
+                         "",
+                         "Print JSON: store, count, states, labels, workers, verdicts, rate_edges, last",
+                         false,
+                         {}});
       return options;
     }(),
     run_status,

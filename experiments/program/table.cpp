@@ -62,7 +62,8 @@ int run_table(const Arguments& arguments, Console& console) {
   const TableFormat format = format_of(arguments);
   FigureOptions options = figure_options(arguments, name);
   options.label = label_of(arguments);
-  const LabelledRecords rows = rows_to_draw(arguments, console);
+  const LabelledRecords rows =
+      rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::ostringstream notes;
   std::string text, wrong;
   const bool protocol = arguments.has("protocol");
@@ -91,11 +92,12 @@ extern const Command table_command;
 const Command table_command = {
     "table",
     "print results as a table for a paper",
-    "capacity|updates|tracking|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
+    "capacity|updates|tracking|mad|final STORE|STUDY.toml|RUNS.csv... [--out FILE] [OPTIONS]",
     "Prints one row for each memory:\n"
     "  capacity  its capacity, d_dot and state size\n"
     "  updates   its final loss at each number of associations\n"
     "  tracking  its accuracy at the training length and its multiples\n"
+    "  mad       its accuracy on the six tasks of MAD, over all settings, and the mean of them\n"
     "  final     any --metric at each number of associations or pairs, length or width, whichever\n"
     "            varies (--x KEY for another)\n"
     "Numbers are medians over seeds with their intervals. The best of each column is bold. --by KEY\n"

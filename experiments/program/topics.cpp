@@ -6,6 +6,7 @@
 
 #include "models/engines.h"
 #include "results/published.h"
+#include "results/verdict.h"
 
 namespace crosstalk::program {
 namespace {
@@ -29,6 +30,32 @@ std::string published_text() {
       "  label,seed,task.name,task.associations,d_dot,eval_loss\n"
       "  mine,1,recall,40,64,0.0312\n";
   return text;
+}
+
+std::string verdict_text() {
+  return fmt::format(
+      "The first that applies:\n\n"
+      "  failed         an error\n"
+      "  diverged       the loss or a parameter became non-finite\n"
+      "  not_trained    train.max_steps = 0\n"
+      "  solved         the last evaluation meets train.stop_loss or train.stop_accuracy; of a language "
+      "model "
+      "without\n"
+      "                 either, an accuracy of {solved}\n"
+      "  plateau        train.patience ended it; or the loss neither fell nor rose at the end\n"
+      "  at_chance      the same, with an accuracy of at most chance + {margin} (1 - chance)\n"
+      "  still_falling  it went to its last step, and the loss fell\n"
+      "  rising         it went to its last step, and the loss rose\n"
+      "  out_of_steps   it went to its last step, with fewer than {least} evaluations: nobody can tell\n\n"
+      "Fell and rose: the median validation loss of the last quarter of the evaluations (of the last stage "
+      "of a "
+      "curriculum) is more than {trend:g} % below or above that of the quarter before it. It is worked out "
+      "when "
+      "records are read, so that old stores have it too. 'crosstalk status' counts verdicts, exports have a "
+      "column, "
+      "and --where verdict=still_falling,out_of_steps picks runs that may need more steps.",
+      fmt::arg("solved", kSolvedAccuracy), fmt::arg("margin", kChanceMargin),
+      fmt::arg("least", kLeastEvaluations), fmt::arg("trend", 100 * kTrend));
 }
 
 /// Which forms of a recurrence compute what, as its engine says (models/engines.h).
@@ -80,7 +107,7 @@ const std::vector<Topic>& topics() {
        "  [[grid.skip]]        combinations to leave out\n\n"
        "Later ones win: default, [base], [memories.LABEL], grid, --set. 'crosstalk new STUDY.toml' writes "
        "one to "
-       "start from, 'crosstalk plan STUDY.toml' shows what it comes to."},
+       "start from, 'crosstalk plan STUDY.toml' lists its runs."},
       {"memories", "the tables [memories.LABEL] of a study",
        "  [memories.mine]\n  name = \"delta\"\n  title = 'DeltaNet, $\\beta \\in (0, 2)$'\n  beta_max = 2\n\n"
        "The table's name is the label in plans, exports and figures. Labels are no part of a run: two that "
@@ -230,6 +257,7 @@ const std::vector<Topic>& topics() {
        "A threshold below train.stop_loss is refused: whether the runs would get there is not known. "
        "Capacity is the largest number of associations such that it and every smaller tested number are "
        "solved."},
+      {"verdict", "what became of a run's training, in one word (column verdict)", verdict_text()},
       {"published-csv", "tables of results from elsewhere", published_text()},
   };
   return all;
@@ -247,6 +275,8 @@ const std::vector<Topic>& columns() {
       {"d_dot", "dimension of phi(k); 0 where the memory has no feature map", ""},
       {"state_size", "floats that the memory keeps of a sequence at inference", ""},
       {"steps", "training steps until the run ended", ""},
+      {"verdict",
+       "what became of training: solved, plateau, still_falling, ...; see 'crosstalk describe verdict'", ""},
       {"eval_loss", "loss of the last evaluation (validation split); see 'crosstalk describe loss'", ""},
       {"best_eval_loss", "smallest loss of any evaluation", ""},
       {"eval_accuracy", "share of right answers (largest value read) in the last evaluation", ""},
@@ -254,10 +284,28 @@ const std::vector<Topic>& columns() {
       {"test_loss", "loss on the test split, which no stop rule and no selection sees; mean over all queries",
        ""},
       {"test_accuracy", "share of right answers on the test split", ""},
+      {"error_oldest", "share of test queries answered with what the key was first given, and no longer has",
+       ""},
+      {"error_between", "... with another value that the key was given before", ""},
+      {"error_newest", "... with what the key was last given, and no longer has (task swap)", ""},
+      {"error_other_context", "... with a value that the same key has in another context", ""},
+      {"error_other_value", "... with a value of another key of the sequence", ""},
+      {"error_key", "... with the key itself, where keys can be answers", ""},
+      {"error_never", "... with something that the sequence never gave to a key before the read", ""},
+      {"error_tie",
+       "... right, but no larger than every other answer; with test_accuracy these shares add up to 1", ""},
       {"test_exact", "share of test sequences with every answer right (tasks of single tokens)", ""},
+      {"test_scaled_accuracy",
+       "test_accuracy above chance: (accuracy - chance) / (1 - chance), tasks of single tokens", ""},
       {"scaled_accuracy_last_quarter",
        "accuracy on the last quarter of a test sequence, above chance: (accuracy - chance) / (1 - chance)",
        ""},
+      {"test_accuracy_other_context",
+       "share of answers that are the value of the asked key in another context (the one with the next id)",
+       "task context_recall, shared keys"},
+      {"context_gap",
+       "test_accuracy minus test_accuracy_other_context: 0 for a memory that is blind to contexts",
+       "task context_recall, shared keys"},
       {"parameters", "numbers that training changes", ""},
       {"stage", "stage of its curriculum that a run came to, from 1", "task with task.curriculum"},
       {"chance_accuracy",
@@ -275,6 +323,18 @@ const std::vector<Topic>& columns() {
       {"baseline_random_in_context_accuracy", "accuracy of answering any value of the sequence", ""},
       {"baseline_unchanged_accuracy", "accuracy of ignoring every change", ""},
       {"baseline_in_order_accuracy", "accuracy of answering the q-th query with the q-th value (mqar)", ""},
+      {"baseline_any_context_accuracy",
+       "accuracy of answering the key's value in any context of the sequence (context_recall)", ""},
+      {"baseline_own_context_accuracy",
+       "accuracy of answering any value of the context asked (context_recall)", ""},
+      {"baseline_last_context_accuracy",
+       "accuracy of answering the value shown last with the key, whatever the context (context_recall)", ""},
+      {"baseline_latest_of_stack_accuracy",
+       "accuracy of answering what was pushed last on a stack, popped or not (stacks)", ""},
+      {"baseline_one_hop_accuracy", "accuracy of going one step only (k_hop, depo, reachability)", ""},
+      {"baseline_itself_accuracy", "accuracy of answering what is asked (k_hop, depo)", ""},
+      {"baseline_none_accuracy", "accuracy of always answering none (k_hop)", ""},
+      {"baseline_most_common_accuracy", "accuracy of answering 0 (arithmetic)", ""},
       {"baseline_unused_accuracy", "accuracy of answering any value that was no answer before (mqar)", ""},
       {"provenance",
        "columns of 'export --provenance': host, cpu, device, commit, compiler, started, wall_s, ...", ""},

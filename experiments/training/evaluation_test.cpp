@@ -170,6 +170,56 @@ TEST(CountStep, SumsLossesAndKeepsTheFirstThatIsNotFinite) {
   }
 }
 
+// Norms 1, 2, 3 ... of the steps, each in two parts.
+void check_norms(int period, int steps, const std::vector<int>& looks) {
+  Arena arena(Device::cpu);
+  CountStep<double> args;
+  args.period = period;
+  args.loss = shaped<double>(1, {1});
+  args.step = shaped<std::int32_t>(1, {1});
+  args.report = shaped<double>(1, {report_size(period)});
+  args.squares = shaped<double>(1, {2});
+  arena.reserve(&args.loss);
+  arena.reserve(&args.step);
+  arena.reserve(&args.report);
+  arena.reserve(&args.squares);
+  arena.allocate();
+  args.loss.at(0)[0] = 0, args.step.at(0)[0] = 0;
+  double* report = args.report.at(0);
+  std::fill(report, report + args.report.size(), 0.);
+  const int stride = norm_stride(period);
+  for (int step = 1; step <= steps; ++step) {
+    run(Exec{}, args);
+    args.squares.at(0)[0] = 0.25 * step * step, args.squares.at(0)[1] = 0.75 * step * step;
+    const bool looks_here = std::find(looks.begin(), looks.end(), step) != looks.end();
+    if (step % period != 0 && step != steps && !looks_here) continue;
+    for (int again = 0; again < 2; ++again)  // it is taken once
+      run(Exec{}, TakeNorm<double>{period, args.squares, args.step, args.report});
+    const int first = (step - 1) / period * period + 1;
+    ASSERT_EQ(report[report_norms], step - first + 1);
+    EXPECT_DOUBLE_EQ(report[report_largest_norm], step);
+    for (int at = first; at <= step; at += stride)
+      EXPECT_DOUBLE_EQ(report[kReportSize + (at - first) / stride], at) << "step " << step;
+  }
+}
+
+TEST(CountStep, KeepsTheNormOfEveryStepOrOfSome) {
+  check_norms(4, 10, {});
+  check_norms(4, 11, {2, 7, 9});  // training pauses there
+  check_norms(1, 5, {});
+  check_norms(kMostNorms, 2 * kMostNorms + 1, {});
+  check_norms(kMostNorms + 1, 2 * kMostNorms + 5, {});
+  check_norms(3 * kMostNorms, 3 * kMostNorms + 7, {});
+  EXPECT_EQ(norm_slots(kMostNorms + 1), kMostNorms / 2 + 1);
+}
+
+TEST(CountStep, ANormThatIsNoneStays) {
+  std::vector<double> report(static_cast<std::size_t>(report_size(4)), 0);
+  int step = 0;
+  for (const double square : {1., std::nan(""), 4.}) take_norm(report.data(), 4, ++step, square);
+  EXPECT_TRUE(std::isnan(report[report_largest_norm]));
+}
+
 TEST(ByKey, IsTheBruteForceCount) {
   const QueryResults results = random_results(3, 12, 9);
   RandomStream random(4, RandomDomain::task_eval, 1);

@@ -70,7 +70,16 @@ Lesson<Real>::Lesson(const Options& config, const Task& task, Replicas<Real>& re
 template <class Real>
 bool Lesson<Real>::advance(const std::vector<int>& active, std::int64_t from, std::int64_t steps,
                            const std::function<bool()>& stopped) {
+  if (steps == 0) return true;
   const Exec exec = replicas_.exec(active);
+  const bool all = take_steps(exec, from, steps, stopped);
+  optimizer_.close(exec);
+  return all;
+}
+
+template <class Real>
+bool Lesson<Real>::take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
+                              const std::function<bool()>& stopped) {
   for (std::int64_t done = 0; done < steps;) {
     if (stopped()) return false;
     const Epoch::Place place = epoch_.at(from + done);

@@ -39,6 +39,8 @@ class Lesson {
     std::shared_ptr<ModelGraph<Real>> graph;  ///< parts of one shape share it
     std::unique_ptr<Replay> one, many;        ///< a step, and unroll_ of them
   };
+  bool take_steps(const Exec& exec, std::int64_t from, std::int64_t steps,
+                  const std::function<bool()>& stopped);
   void queue(const Exec& exec, std::size_t part, int steps);
   void stay_near();
 

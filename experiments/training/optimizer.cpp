@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/optimizer.h"
 
+#include <limits>
+
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
 #include "kernels/optimizer/clip.h"
@@ -51,14 +53,13 @@ Optimizer<Real>::Optimizer(const Options& config, std::int64_t epoch, Replicas<R
   const int R = replicas.count();
   if (config.get_string("train.optimizer") == "muon") find_matrices();
   learning_rate_ = weight_decay_ = rate_ = scale_ = shaped<double>(R, {1});
-  partial_ = shaped<double>(R, {clip_blocks(replicas.model().parameters().values().size())});
+  const std::int64_t P = replicas.model().parameters().values().size();
+  squares_ = shaped<double>(R, {summed() ? clip_blocks(P) : adam_blocks(P)});
+  arena_.reserve(&squares_);
   arena_.reserve(&learning_rate_);
   if (decays_) arena_.reserve(&weight_decay_);
   if (schedule_.warmup > 0 || schedule_.periods > 0) arena_.reserve(&rate_);
-  if (clip_norm_ > 0) {
-    arena_.reserve(&partial_);
-    arena_.reserve(&scale_);
-  }
+  if (summed()) arena_.reserve(&scale_);
   if (!matrices_.empty()) {
     arena_.reserve(&muon_rate_);
     arena_.reserve(&matrix_table_);
@@ -116,13 +117,22 @@ void Optimizer<Real>::count(const Exec& exec, const Tensor<Real>& loss) {
   count.schedule = schedule_;
   count.learning_rate = learning_rate_;
   count.rate = rate_;
+  count.squares = squares_;
   run(exec, count);
+}
+
+template <class Real>
+void Optimizer<Real>::close(const Exec& exec) {
+  run(exec, TakeNorm<Real>{every_, squares_, replicas_.step, replicas_.report});
 }
 
 template <class Real>
 void Optimizer<Real>::update(const Exec& exec) {
   ParameterBlock<Real>& p = replicas_.model().parameters();
-  if (clip_norm_ > 0) run(exec, ClipScale<Real>{clip_norm_, p.gradients(), partial_, scale_});
+  if (summed()) {
+    const double most = clip_norm_ > 0 ? clip_norm_ : std::numeric_limits<double>::infinity();
+    run(exec, ClipScale<Real>{most, p.gradients(), squares_, scale_});
+  }
   const Tensor<double> scale = clip_norm_ > 0 ? scale_ : Tensor<double>{};
   for (const Piece& piece : pieces_) {
     const auto part = [&](Tensor<Real> block) {
@@ -141,6 +151,7 @@ void Optimizer<Real>::update(const Exec& exec) {
     adam.step = replicas_.step;
     adam.weight_decay = weight_decay_;
     adam.gradient_scale = scale;
+    if (!summed()) adam.squares = squares_;
     run(exec, adam);
   }
   if (matrices_.empty()) return;

@@ -31,6 +31,8 @@ class Optimizer {
   void count(const Exec& exec, const Tensor<Real>& loss);
   /// Queues what follows the backward pass.
   void update(const Exec& exec);
+  /// Queues what follows the last step before anybody looks at reports.
+  void close(const Exec& exec);
 
  private:
   Replicas<Real>& replicas_;
@@ -39,8 +41,11 @@ class Optimizer {
   bool decays_;
   RateSchedule schedule_;
   Arena arena_;
-  Tensor<double> learning_rate_, weight_decay_, rate_, partial_, scale_;
+  Tensor<double> learning_rate_, weight_decay_, rate_, scale_;
+  Tensor<double> squares_;  ///< [R,blocks] parts of the square of the gradient's norm, of the last step
   void find_matrices();
+  /// Whether the gradient's norm is summed up on its own: where it is clipped, and where Adam sees a part of it only.
+  bool summed() const { return clip_norm_ > 0 || !matrices_.empty(); }
 
   /// Numbers of the block that Adam trains: from `begin` on, so many.
   struct Piece {

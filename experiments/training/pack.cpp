@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -17,6 +18,8 @@
 #include "experiments/training/test_reader.h"
 #include "experiments/training/thread_chooser.h"
 #include "experiments/training/weights.h"
+#include "kernels/base/narrow.h"
+#include "results/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -145,7 +148,8 @@ class Pack {
     lesson_.begin(r, config);
     replicas_.put(replicas_.step, r, {0});
     replicas_.put(replicas_.evaluations, r, {0});
-    replicas_.put(replicas_.report, r, std::vector<double>(kReportSize, 0.));
+    replicas_.put(replicas_.report, r,
+                  std::vector<double>(static_cast<std::size_t>(replicas_.report.size()), 0.));
     if (next.state.empty()) return;
     const RunState state = run_state(next.state);
     if (state.promotions.size() >= std::max<std::size_t>(1, stages_.size()))
@@ -170,7 +174,7 @@ class Pack {
     std::vector<Ended> ended;
     std::vector<int> left;
     for (const int r : active_) {
-      const double* report = reports.data() + static_cast<std::size_t>(r) * kReportSize;
+      const double* report = reports.data() + static_cast<std::size_t>(r * replicas_.report.size());
       Slot& one = slot(r);
       if (chunk > 0 && report[report_diverged_step] > 0) {
         one.steps = static_cast<std::int64_t>(report[report_diverged_step]);
@@ -180,7 +184,7 @@ class Pack {
       }
       one.steps += chunk;
       one.evaluated(exam_.summary(report));
-      if (chunk > 0) one.add_point("train_loss", report[report_train_loss] / report[report_train_steps]);
+      if (chunk > 0) add_training_points(one, report);
       if (!std::isfinite(one.last.loss)) {
         ended.push_back({r, RunStatus::diverged});
       } else if (one.ends(last_stage_)) {
@@ -198,6 +202,16 @@ class Pack {
     for (const Ended& one : ended) vacate(one.r);
     for (const int r : left) vacate(r);
     fill();
+  }
+
+  /// What the steps since the last evaluation were like.
+  void add_training_points(Slot& one, const double* report) const {
+    const int stride = norm_stride(narrow<int>(config_, "eval.every"));
+    const auto steps = static_cast<std::ptrdiff_t>(report[report_norms]);
+    const double* norms = report + kReportSize;
+    one.add_point("train_loss", report[report_train_loss] / report[report_train_steps]);
+    one.add_point("gradient_norm_median", median({norms, norms + (steps + stride - 1) / stride}));
+    one.add_point("gradient_norm_largest", report[report_largest_norm]);
   }
 
   void vacate(int r) {
@@ -240,6 +254,12 @@ class Pack {
     Record record = record_of(study_, one, status);
     if (!baselines_) baselines_ = task_->baselines();
     record.metrics.insert(baselines_->begin(), baselines_->end());
+    // Losses of baselines are those of one-hot values; codes are scored by cross-entropy.
+    if (config_.has("model.value_codes") && config_.get_int("model.value_codes") > 0) {
+      for (const char* name : {"constant_loss", "sum_rule_floor", "sum_rule_floor_exact"})
+        record.metrics.erase(name);
+      record.metrics["chance_loss"] = std::log(static_cast<double>(task_->vocabulary().values));
+    }
     record.metrics["parameters"] = static_cast<double>(replicas_.model().trainable());
     if (const auto bound = rank_bound(record, memory_facts())) record.metrics["rank_bound"] = *bound;
     if (!stages_.empty()) {

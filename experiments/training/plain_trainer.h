@@ -25,6 +25,7 @@ namespace crosstalk::checks {
 struct PlainEvaluation {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0, exact = 0, train_loss = 0;
+  double norm_median = 0, norm_largest = 0;  ///< of gradients before they are clipped
 };
 
 /// One used query of the test split.
@@ -68,6 +69,7 @@ class PlainTrainer {
     std::int64_t without_gain = 0;
     for (;;) {
       double train_loss = 0;
+      std::vector<double> norms;
       std::int64_t taken = 0;
       while (steps < most && (taken == 0 || steps % every != 0)) {
         auto& [task, graph, batches] = order.at(steps);
@@ -82,11 +84,20 @@ class PlainTrainer {
         }
         train_loss += loss;
         graph->graph.backward({});
+        double squares = 0;
+        for (std::int64_t i = 0; i < model_->parameters().gradients().size(); ++i)
+          squares += std::pow(model_->parameters().gradients().at(0)[i], 2);
+        norms.push_back(std::sqrt(squares));
         adam();
       }
       PlainEvaluation evaluation = evaluate(static_cast<std::int64_t>(evaluations.size()));
       evaluation.step = steps;
       evaluation.train_loss = train_loss / static_cast<double>(taken);
+      if (!norms.empty()) {
+        std::sort(norms.begin(), norms.end());
+        evaluation.norm_median = (norms[(norms.size() - 1) / 2] + norms[norms.size() / 2]) / 2;
+        evaluation.norm_largest = norms.back();
+      }
       evaluations.push_back(evaluation);
       if (!std::isfinite(evaluation.loss)) {
         status = RunStatus::diverged;

@@ -73,6 +73,19 @@ TEST(ProbeTraining, OrthonormalKeysAreExact) {
   EXPECT_EQ(record.metrics.at("test_accuracy"), 1);
 }
 
+// A swap writes nothing under the difference of two keys, which the delta rule follows and the sum rule does not.
+TEST(ProbeTraining, SwapsOfOrthonormalKeysAreExact) {
+  const std::string swap =
+      "model.probe_keys = \"orthonormal\"\ntask.name = \"swap\"\ntask.operations = 40\ntask.query_at = "
+      "\"end\"\n";
+  const auto delta = train(probes_of(kDelta, 8, swap)).begin()->second,
+             sum = train(probes_of(kSum, 8, swap)).begin()->second;
+  EXPECT_LT(delta.metrics.at("squared_error"), 1e-8);
+  EXPECT_EQ(delta.metrics.at("test_accuracy"), 1);
+  EXPECT_NEAR(sum.metrics.at("test_accuracy"), sum.metrics.at("baseline_unchanged_accuracy"), 0.1);
+  EXPECT_FALSE(probe_reads(delta, 8).has_value());
+}
+
 // A model that learns may be looked at before it has learned anything, too.
 TEST(ProbeTraining, NoStepIsAStudyOfTheRetrievalModel) {
   const Record record = train_one(runs_of("train.max_steps = 0\n", kDelta));
@@ -85,8 +98,6 @@ TEST(ProbeTraining, NoStepIsAStudyOfTheRetrievalModel) {
 TEST(ProbeTraining, RefusesWhatItCannotDo) {
   EXPECT_NE(refusal("train.max_steps = 10\n").find("give 0"), std::string::npos)
       << refusal("train.max_steps = 10\n");
-  EXPECT_NE(refusal("task.name = \"swap\"\n").find("write no value"), std::string::npos)
-      << refusal("task.name = \"swap\"\n");
   EXPECT_NE(refusal("model.heads = 2\n").find("one head"), std::string::npos);
   EXPECT_NE(refusal("model.probe_keys = \"orthonormal\"\ntask.keys = 20\n").find("cannot be orthonormal"),
             std::string::npos);

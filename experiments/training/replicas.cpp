@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/training/replicas.h"
 
+#include "kernels/base/narrow.h"
+
 namespace crosstalk {
 namespace {
 
@@ -14,7 +16,7 @@ Precision products_of(const Options& config) {
 template <class Real>
 Replicas<Real>::Replicas(const Options& config, const Vocabulary& vocabulary, Device device, int R,
                          double urgency)
-    : report(shaped<double>(R, {kReportSize})),
+    : report(shaped<double>(R, {report_size(narrow<int>(config, "eval.every"))})),
       seed(shaped<std::int32_t>(R, {2})),
       step(shaped<std::int32_t>(R, {1})),
       evaluations(step),

@@ -58,7 +58,7 @@ class Replicas {
   }
   std::vector<double> reports() const { return scalars_.copy_of(report); }
 
-  Tensor<double> report;                         ///< [R,kReportSize]
+  Tensor<double> report;                         ///< [R,report_size(eval.every)]
   Tensor<std::int32_t> seed;                     ///< [R,2] of the data: low and high word
   Tensor<std::int32_t> step, evaluations, zero;  ///< [R,1]
 

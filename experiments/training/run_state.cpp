@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "kernels/base/narrow.h"
 #include "kernels/optimizer/book_keeping.h"
 #include "results/json_depth.h"
 #include "results/json_integer.h"
@@ -16,7 +17,7 @@
 namespace crosstalk {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;  // 1: without norms of gradients
 
 // Doubles as their bits: infinity and NaN have no JSON, and nothing may be rounded.
 nlohmann::json bits(const std::vector<double>& values) {
@@ -46,7 +47,9 @@ bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::b
 
 // The learning curves have a point an evaluation, at its step.
 std::string misfit_of_curves(const RunState& state, std::int64_t every) {
-  static const std::vector<std::string> names = {"eval_accuracy", "eval_exact", "eval_loss", "train_loss"};
+  static const std::vector<std::string> names = {
+      "eval_accuracy",         "eval_exact",           "eval_loss",
+      "gradient_norm_largest", "gradient_norm_median", "train_loss"};
   for (const auto& [name, curve] : state.curves) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       return fmt::format("it has a learning curve '{}'", name);
@@ -100,10 +103,12 @@ std::string misfit(const RunState& state, const Run& run) {
   }
   if (!same(best, state.best) || strikes != state.strikes)
     return "its best loss, or how long ago that was, is not that of its curve";
-  if (state.report.size() != kReportSize) return "it has a report of another size";
+  if (state.report.size() != static_cast<std::size_t>(report_size(narrow<int>(run.config, "eval.every"))))
+    return "it has a report of another size";
   const double steps = state.report[report_train_steps], diverged = state.report[report_diverged_step];
   if (steps != static_cast<double>((state.steps - 1) % every + 1))
     return "it has counted other steps since its last evaluation";
+  if (state.report[report_norms] != steps) return "it has norms of gradients of other steps";
   if (!(diverged >= 0 && diverged <= static_cast<double>(state.steps)))
     return fmt::format("it diverged at step {} of {}", diverged, state.steps);
   return "";

@@ -19,7 +19,8 @@ struct RunState {
   std::int64_t steps = 0, evaluations = 0, strikes = 0;
   double best = 0;                       ///< best evaluation loss so far, in this stage
   std::vector<std::int64_t> promotions;  ///< steps at which a stage of a curriculum was left
-  std::vector<double> report;  ///< counts since the last evaluation (kernels/optimizer/book_keeping.h)
+  std::vector<double>
+      report;  ///< counts and norms since the last evaluation (kernels/optimizer/book_keeping.h)
   std::map<std::string, Series> curves;
   std::string parameters;  ///< bytes of parameters and Adam's moments, in the run's precision
 };

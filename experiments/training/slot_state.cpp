@@ -13,7 +13,7 @@ RunState state_of(const Slot& slot, Replicas<Real>& replicas, int r) {
   state.best = slot.best;
   state.promotions = slot.promotions;
   state.curves = slot.curves;
-  state.report = replicas.copy_of(replicas.report, r, kReportSize);
+  state.report = replicas.copy_of(replicas.report, r, static_cast<std::size_t>(replicas.report.size()));
   state.parameters = replicas.model().parameters().snapshot(r);
   return state;
 }

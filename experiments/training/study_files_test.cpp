@@ -137,6 +137,51 @@ TEST(StudyFiles, SwapTrackingAndBeyondLength) {
   }
 }
 
+TEST(StudyFiles, MadHasItsSixTasks) {
+  const Study study = read("mad", {"seeds=1"});
+  std::map<std::string, int> runs;
+  for (const auto& run : study.runs) {
+    const Options& config = run.config;
+    const std::string& task = config.get_string("task.name");
+    ++runs[task + (task == "mad_recall" ? " " + std::to_string(config.get_int("task.vocabulary")) + " " +
+                                              std::to_string(config.get_int("task.motif"))
+                                        : "")];
+    EXPECT_EQ(config.get_string("model.decoder"), task == "compression" ? "last" : "none");
+  }
+  // 6 memories, 3 rates, 2 decays.
+  EXPECT_EQ(runs, (std::map<std::string, int>{{"compression", 36},
+                                              {"mad_recall 16 1", 36},
+                                              {"mad_recall 16 3", 36},
+                                              {"mad_recall 32 1", 36},
+                                              {"memorise", 36},
+                                              {"selective_copy", 36}}));
+  EXPECT_THROW(read("mad", {"model.decoder=none"}), ConfigError);
+}
+
+TEST(StudyFiles, ContextsAndFormalLanguages) {
+  std::map<std::string, std::set<std::string>> seen;
+  for (const auto& run : read("cdar").runs) {
+    seen[run.config.get_string("task.query_by")].insert(run.label);
+    EXPECT_EQ(run.config.get_string("task.keys"), "shared");
+  }
+  EXPECT_EQ(seen["zone"], seen["pair"]);
+  EXPECT_EQ(seen["zone"].size(), 5u);
+  std::map<std::string, std::set<std::string>> languages;
+  for (const auto& run : read("formal_languages").runs) {
+    const std::string& task = run.config.get_string("task.name");
+    languages[task == "arithmetic" ? run.config.get_string("task.form") : task].insert(run.label);
+    EXPECT_EQ(run.config.get_string("model.layer"), "published");
+    if (run.label == "deltanet2") {
+      EXPECT_EQ(run.config.get_double("memory.beta_max"), 2);
+    }
+  }
+  EXPECT_EQ(languages["parity"].size(), 6u);
+  EXPECT_EQ(languages["parity"], languages["flat"]);
+  EXPECT_EQ(languages["parity"], languages["brackets"]);
+  EXPECT_EQ(languages["stacks"], (std::set<std::string>{"gated_delta", "kda", "mamba2"}));
+  EXPECT_EQ(languages["stacks"], languages["palindrome"]);
+}
+
 // Parts of the model make other runs; what they look back to is state.
 TEST(StudyFiles, PartsOfTheModel) {
   const Study plain = read("quickstart"),

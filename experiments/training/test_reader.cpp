@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "experiments/training/length_factors.h"
+#include "experiments/training/mistakes.h"
 
 namespace crosstalk {
 namespace {
@@ -37,6 +38,22 @@ std::vector<int> replicas_of(const std::vector<TestedRun>& runs) {
   std::vector<int> active;
   for (const TestedRun& run : runs) active.push_back(run.replica);
   return active;
+}
+
+/// The trained memory against answers that would be right in another context, where the task has contexts.
+template <class Real>
+void read_confused(const Options& config, const Task& task, Replicas<Real>& replicas,
+                   const std::vector<TestedRun>& runs) {
+  const auto confused = task.confused();
+  if (!confused) return;
+  Exam<Real> exam(config, *confused, Split::test, replicas);
+  const auto results = exam.read(replicas_of(runs));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto& metrics = runs[i].record->metrics;
+    const double other = exam.summary(results[i]).accuracy;
+    metrics["test_accuracy_other_context"] = other;
+    metrics["context_gap"] = metrics.at("test_accuracy") - other;
+  }
 }
 
 /// The trained memory read at other lengths, and by the number of operations before a read.
@@ -94,10 +111,12 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
                     const std::vector<ExamPart>& parts, const std::vector<QueryResults>& results,
                     const std::vector<QueryFacts>& facts) {
   record.metrics["test_exact"] = test.exact;
+  const double chance = chance_of(record);
+  record.metrics["test_scaled_accuracy"] = (test.accuracy - chance) / (1 - chance);
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;
   const double scaled =
-      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance_of(record));
+      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
   if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
 }
 
@@ -118,17 +137,23 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
         record.metrics.insert(means.begin(), means.end());
         replicas.model().derive(record.metrics);
       }
+      std::vector<const Task*> parts;
+      for (const ExamPart& part : exam.parts()) parts.push_back(part.task);
+      add_mistakes(record, parts, results[i],
+                   static_cast<std::uint64_t>(runs[i].run->config.get_int("data_seed")));
       if (exam.is_mixture()) add_segment_profiles(record, exam.parts(), results[i]);
       if (task.vocabulary().tokens == 0) continue;
       add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));
     }
   }
+  read_confused(config, task, replicas, runs);
   read_lengths(config, task, replicas, runs);
 }
 
 template <class Real>
 void make_tests(const Options& config, const Task& task, Replicas<Real>& replicas) {
   { const Exam<Real> exam(config, task, Split::test, replicas); }
+  if (const auto confused = task.confused()) const Exam<Real> exam(config, *confused, Split::test, replicas);
   for (const int factor : tested_lengths(config)) {
     const auto lengthened = task.lengthened(factor);
     const Exam<Real> exam(config, *lengthened, Split::test, replicas);

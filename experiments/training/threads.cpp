@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@ namespace crosstalk {
 
 void require_threads(int count) {
   std::atomic<bool> over{false};
+  std::atomic<int> ready{0};
   const auto release = [&] {
     over = true;
     over.notify_all();
@@ -21,7 +23,18 @@ void require_threads(int count) {
   std::vector<std::jthread> threads;  // joins
   threads.reserve(static_cast<std::size_t>(count));
   try {
-    for (int i = 0; i < count; ++i) threads.emplace_back([&] { over.wait(false); });
+    // Each takes memory too, as it will in training: the heap of its own that it gets may leave no room for the
+    // stacks of further threads, which OpenMP would end the program for.
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&] {
+        void* volatile own = std::malloc(64);
+        std::free(own);
+        ++ready;
+        ready.notify_all();
+        over.wait(false);
+      });
+      for (int seen = ready; seen <= i; seen = ready) ready.wait(seen);
+    }
   } catch (const std::system_error& error) {
     release();
     throw DeviceError(

@@ -276,12 +276,17 @@ void check_probe(const Options& options) {
     throw OptionError(
         "train.max_steps",
         fmt::format("train.max_steps = {}, but model.name = \"probe\" learns nothing; give 0", steps));
-  const std::string& task = options.get_string("task.name");
-  if (find_task(task)->make(options)->vocabulary().second_key)
-    throw OptionError("task.name",
-                      fmt::format("task.name = \"{}\" has tokens that write no value, which a probe "
-                                  "cannot show; use recall or reassign",
-                                  task));
+}
+
+/// Compression is read off the last token, and without a decoder every answer stands at the token that is asked.
+void check_decoder(const Options& options) {
+  if (options.get_string("task.name") != "compression") return;
+  if (options.has("model.decoder") && options.get_string("model.decoder") == "last") return;
+  throw OptionError(
+      "model.decoder",
+      "task.name = \"compression\" asks at every token for the token itself, which is a task only "
+      "where answers are made of what the last token holds; add model.decoder = \"last\" (and "
+      "model.name = \"language\")");
 }
 
 /// Tokens of the longest sequence that a task draws in any split, segment or stage.
@@ -319,6 +324,7 @@ void resolve_training(Options& options) {
   resolve_schedule(options);
   check_promotion(options);
   check_probe(options);
+  check_decoder(options);
   if (options.get_string("eval.protocol") == "schlag2021") options.set("eval.sequences", std::int64_t{20});
   const std::vector<int> factors = length_factors(options.get_string("eval.length_factors"));
   const TaskKind& kind = *find_task(options.get_string("task.name"));

@@ -44,7 +44,10 @@ void compare(const std::vector<Run>& runs, double epoch = 1) {
       near("eval_loss", want.loss);
       near("eval_accuracy", want.accuracy);
       near("eval_exact", want.exact);
-      if (want.step > 0) near("train_loss", want.train_loss);
+      if (want.step == 0) continue;
+      near("train_loss", want.train_loss);
+      near("gradient_norm_median", want.norm_median);
+      near("gradient_norm_largest", want.norm_largest);
     }
     if (record.status != RunStatus::done) continue;
     EXPECT_EQ(record.eval_loss, curve(record, "eval_loss").y.back());

@@ -104,6 +104,13 @@ const std::vector<Synonym>& synonyms() {
       {"selective_copy", {"selectivecopying", "copying"}},
       {"memorise", {"memorize", "memorisation", "memorization"}},
       {"arithmetic", {"modulararithmetic", "modarithmetic"}},
+      {"context_recall",
+       {"cdar", "jointrecall", "contextdependentrecall", "contextdependentassociativerecall"}},
+      {"compression", {"autoencoding"}},
+      {"palindrome", {"reversestring", "reversal", "copy"}},
+      {"stacks", {"stack", "64stacks", "stackmanipulation"}},
+      {"k_hop", {"khopinduction", "hops", "multihop"}},
+      {"reachability", {"dag", "dagreachability", "graphreachability"}},
       // Feature maps.
       {"elu1", {"elu", "eluplusone", "eluplus1"}},
       {"favor", {"performer", "favorplus"}},

@@ -1,9 +1,21 @@
 // Executes operations of a rule_program.h with a team: one thread on the CPU, a block on CUDA. Every operation ends together.
+//
+//   fill(n, y, f)              y_i = f(i), i < n
+//   cells(rows, columns, y, f) y_ij = f(i, j)
+//
+// f may read y where it is written, and nowhere else: a team works out several entries before it stores them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/law/law_walk.h"
 #include "kernels/law/rule_program.h"
+
+// On a GPU one copy of a function in a kernel, however often it is called: an interpreter's code must fit the caches.
+#if defined(__CUDACC__)
+#define CROSSTALK_ONE_COPY __noinline__
+#else
+#define CROSSTALK_ONE_COPY __attribute__((noinline))
+#endif
 
 namespace crosstalk::law {
 
@@ -14,13 +26,25 @@ CT_HD void execute_pairs(const Team& team, const RuleOperation& op, Real* m, F&&
   Real* y = m + op.y;
   if (op.flags & RuleOperation::kNumberA) {
     const Real x = a[0];
-    team.each(n, [&](int i) { y[i] = f(x, b[i]); });
+    team.fill(n, y, [&](int i) { return f(x, b[i]); });
   } else if (op.flags & RuleOperation::kNumberB) {
     const Real x = b[0];
-    team.each(n, [&](int i) { y[i] = f(a[i], x); });
+    team.fill(n, y, [&](int i) { return f(a[i], x); });
   } else {
-    team.each(n, [&](int i) { y[i] = f(a[i], b[i]); });
+    team.fill(n, y, [&](int i) { return f(a[i], b[i]); });
   }
+}
+
+/// On the CPU inlined, so that loops know the function.
+template <class Real>
+#if defined(__CUDACC__)
+CT_HD __noinline__
+#else
+inline
+#endif
+    Real
+    map_once(MapKind kind, Real x) {
+  return mapped(kind, x);
 }
 
 template <class Real, class Team>
@@ -43,7 +67,7 @@ CT_HD void execute_map(const Team& team, const RuleOperation& op, Real* m) {
       return team.each(n, [&](int i) { y[i] = a[i] == 0 ? Real(0) : 1 / a[i]; });
     default: {
       const auto kind = static_cast<MapKind>(op.map);
-      return team.each(n, [&](int i) { y[i] = mapped(kind, a[i]); });
+      return team.each(n, [&](int i) { y[i] = map_once(kind, a[i]); });
     }
   }
 }
@@ -56,10 +80,10 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
   const bool ta = op.flags & RuleOperation::kTransposedA, tb = op.flags & RuleOperation::kTransposedB;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (n == 1) {
-    team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = a[i] * b[j]; });
+    team.cells(rows, columns, y, [&](int i, int j) { return a[i] * b[j]; });
   } else if (rows == 1 && columns == 1) {
     const Real sum = team.sum(n, [&](int l) { return a[l] * b[l]; });
-    team.each(1, [&](int) { y[0] = sum; });
+    team.fill(1, y, [&](int) { return sum; });
   } else if (columns == 1 && !ta) {
     team.rows(
         rows, n, [&](int i, int l) { return a[i * n + l] * b[l]; }, put);
@@ -74,10 +98,13 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
         columns, n, [&](int j, int l) { return a[l] * b[l * columns + j]; }, put);
   } else {
     const int ai = ta ? 1 : n, al = ta ? rows : 1, bl = tb ? 1 : columns, bj = tb ? n : 1;
-    team.cells(rows, columns, [&](int i, int j) {
+    team.cells(rows, columns, y, [&](int i, int j) {
       Real sum = 0;
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
       for (int l = 0; l < n; ++l) sum += a[i * ai + l * al] * b[l * bl + j * bj];
-      y[i * columns + j] = sum;
+      return sum;
     });
   }
 }
@@ -91,7 +118,7 @@ CT_HD void execute_sums(const Team& team, const RuleOperation& op, Real* m) {
   if (op.code == RuleCode::sum) {
     const Real sum =
         op.b < 0 ? team.sum(n, [&](int i) { return a[i]; }) : team.sum(n, [&](int i) { return a[i] * b[i]; });
-    team.each(1, [&](int) { y[0] = sum; });
+    team.fill(1, y, [&](int) { return sum; });
   } else if (op.code == RuleCode::row_sums) {
     if (op.b < 0) {
       team.rows(
@@ -117,13 +144,12 @@ CT_HD void execute_added(const Team& team, const RuleOperation& op, Real* m) {
   const int columns = op.columns, n = op.rows * columns;
   const Real sign = op.flags & RuleOperation::kMinus ? Real(-1) : Real(1);
   if (op.code == RuleCode::add_outer) {
-    team.cells(op.rows, columns,
-               [&](int i, int j) { y[i * columns + j] = c[i * columns + j] + sign * a[i] * b[j]; });
+    team.cells(op.rows, columns, y, [&](int i, int j) { return c[i * columns + j] + sign * a[i] * b[j]; });
   } else if (op.flags & RuleOperation::kNumberA) {
     const Real x = sign * a[0];
-    team.each(n, [&](int i) { y[i] = c[i] + x * b[i]; });
+    team.fill(n, y, [&](int i) { return c[i] + x * b[i]; });
   } else {
-    team.each(n, [&](int i) { y[i] = c[i] + sign * a[i] * b[i]; });
+    team.fill(n, y, [&](int i) { return c[i] + sign * a[i] * b[i]; });
   }
 }
 
@@ -145,7 +171,7 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
   const int rows = op.rows, columns = op.columns, n = rows * columns;
   switch (op.code) {
     case RuleCode::set:
-      return team.each(n, [&](int i) { y[i] = static_cast<Real>(op.value); });
+      return team.fill(n, y, [&](int) { return static_cast<Real>(op.value); });
     case RuleCode::add:
       return execute_pairs(team, op, m, [](Real p, Real q) { return p + q; });
     case RuleCode::sub:
@@ -155,7 +181,7 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::div:
       if (op.flags & RuleOperation::kNumberB) {
         const Real inverse = 1 / b[0];
-        return team.each(n, [&](int i) { y[i] = a[i] * inverse; });
+        return team.fill(n, y, [&](int i) { return a[i] * inverse; });
       }
       return execute_pairs(team, op, m, [](Real p, Real q) { return p / q; });
     case RuleCode::max:
@@ -163,30 +189,29 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::min:
       return execute_pairs(team, op, m, [](Real p, Real q) { return q < p ? q : p; });
     case RuleCode::neg:
-      return team.each(n, [&](int i) { y[i] = -a[i]; });
+      return team.fill(n, y, [&](int i) { return -a[i]; });
     case RuleCode::map:
       return execute_map(team, op, m);
     case RuleCode::copy:
-      return team.each(n, [&](int i) { y[i] = a[i]; });
+      return team.fill(n, y, [&](int i) { return a[i]; });
     case RuleCode::fill: {
       const Real x = a[0];
-      return team.each(n, [&](int i) { y[i] = x; });
+      return team.fill(n, y, [&](int) { return x; });
     }
     case RuleCode::eye:
-      return team.cells(rows, columns,
-                        [&](int i, int j) { y[i * columns + j] = i == j ? Real(1) : Real(0); });
+      return team.cells(rows, columns, y, [&](int i, int j) { return i == j ? Real(1) : Real(0); });
     case RuleCode::product:
       return execute_product(team, op, m);
     case RuleCode::transpose:
-      return team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = a[j * rows + i]; });
+      return team.cells(rows, columns, y, [&](int i, int j) { return a[j * rows + i]; });
     case RuleCode::columns:
-      return team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = a[i * columns + j] * b[j]; });
+      return team.cells(rows, columns, y, [&](int i, int j) { return a[i * columns + j] * b[j]; });
     case RuleCode::rows:
-      return team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = a[i * columns + j] * b[i]; });
+      return team.cells(rows, columns, y, [&](int i, int j) { return a[i * columns + j] * b[i]; });
     case RuleCode::diag:
-      return team.cells(rows, columns, [&](int i, int j) { y[i * columns + j] = i == j ? a[i] : Real(0); });
+      return team.cells(rows, columns, y, [&](int i, int j) { return i == j ? a[i] : Real(0); });
     case RuleCode::diagonal:
-      return team.each(n, [&](int i) { y[i] = a[i * n + i]; });
+      return team.fill(n, y, [&](int i) { return a[i * n + i]; });
     case RuleCode::sum:
     case RuleCode::row_sums:
     case RuleCode::column_sums:
@@ -195,7 +220,7 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
       return execute_softmax(team, op, m);
     case RuleCode::unit: {
       const Real length = sqrt_(team.sum(n, [&](int i) { return a[i] * a[i]; }) + Real(1e-6));
-      return team.each(n, [&](int i) { y[i] = a[i] / length; });
+      return team.fill(n, y, [&](int i) { return a[i] / length; });
     }
     case RuleCode::add_outer:
     case RuleCode::add_product:

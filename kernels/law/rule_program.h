@@ -64,6 +64,7 @@ struct RuleProgram {
   struct Input {
     RulePer per = RulePer::token;
     int width = 1, place = 0, gradient = 0;  ///< `gradient`: where backward works it out
+    int rows = 1;                            ///< of a matrix, row by row; 1: a number or a vector
   };
   struct State {
     int rows = 1, columns = 1, place = 0;
@@ -75,8 +76,8 @@ struct RuleProgram {
   /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
   Part start_back, step_back, read_back;
   std::vector<Input> inputs;
-  std::vector<State> states;  ///< side by side from place 0 on
-  int size = 0;               ///< numbers of all states
+  std::vector<State> states;  ///< from place 0 on, in their order
+  int size = 0;               ///< numbers of all states, with what may lie between them
   int output = 0, outputs = 1, output_gradient = 0;
   int state_gradient = 0;                ///< of all states, in their order
   int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs

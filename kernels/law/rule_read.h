@@ -13,6 +13,7 @@
 
 #include "kernels/base/op.h"
 #include "kernels/law/law_walk.h"
+#include "kernels/law/rule_compiled.h"
 #include "kernels/law/rule_program.h"
 
 namespace crosstalk {
@@ -23,6 +24,7 @@ struct RuleRead {
   Device device = Device::cpu;
   std::shared_ptr<const RuleProgram> program;
   int batch = 0, tokens = 0, queries = 0, heads = 0;  ///< B, T, Q, H
+  bool compiled = false;  ///< on a GPU by NVRTC (rule_compiled.h) instead of interpreted; the CPU interprets
 
   In<Real> x[kInputs];  ///< [R,B,n,H,width], n = 1, T or Q as the program says
   Ids position;         ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = T, query t stands at token t
@@ -33,7 +35,10 @@ struct RuleRead {
   Work<Real>
       work;  ///< [R,B,H,numbers]: states of a segment, and memory of the program where it is not shared
 
+  std::shared_ptr<const CompiledRule> kernels;  ///< made by plan() where compiled
+
   static constexpr const char* kName = "rule_read";
+  const char* form_name(Device) const { return kernels ? "compiled" : "recurrent"; }
   template <class F>
   void fields(F&& f) {
     for (int i = 0; i < kInputs; ++i) f(kInputNames[i], x[i]);
@@ -70,10 +75,14 @@ struct RuleRead {
     const int R = x[0].value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), program->outputs});
     states.value = shaped<Real>(R, {B(), H(), law::segments(T()), program->size});
-    const std::int64_t numbers = (law::segment_length(T()) + 1) * static_cast<std::int64_t>(program->size);
-    work.value =
-        shaped<Real>(R, {B(), H(), static_cast<int>(padded<Real>(numbers) + program->backward_numbers)});
-    if (device == Device::cuda) program->on_device();
+    const std::int64_t numbers = law::segment_length(T()) * static_cast<std::int64_t>(program->size);
+    work.value = shaped<Real>(
+        R, {B(), H(), static_cast<int>(padded<Real>(numbers) + padded<Real>(program->backward_numbers))});
+    if (compiled && device == Device::cuda) {
+      kernels = compiled_rule(*program, sizeof(Real) == 8, static_cast<bool>(position));
+    } else if (device == Device::cuda) {
+      program->on_device();
+    }
   }
 };
 CROSSTALK_OP(RuleRead)

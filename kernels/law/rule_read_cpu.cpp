@@ -14,12 +14,31 @@ struct RuleAlone : law::Alone {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) f(i);
   }
-  template <class F>
-  void cells(int rows, int columns, F&& f) const {
+  template <class Real>
+  Real* memory(Real* m) const {
+    return m;
+  }
+  const RuleOperation* operations(const RuleOperation* all, int first) const { return all + first; }
+  template <class Real, class F>
+  void fill(int n, Real* y, F&& f) const {
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) y[i] = f(i);
+  }
+  template <class Real, class F>
+  void cells(int rows, int columns, Real* y, F&& f) const {
     for (int i = 0; i < rows; ++i) {
 #pragma GCC ivdep
-      for (int j = 0; j < columns; ++j) f(i, j);
+      for (int j = 0; j < columns; ++j) y[i * columns + j] = f(i, j);
     }
+  }
+  /// The nearest of the positions that is at least `from` (up) or at most; outside of 0 .. T where there is none.
+  int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
+    int next = up ? T + 1 : -1;
+    for (int i = 0; i < Q; ++i) {
+      const int p = position[i] < 0 ? 0 : position[i] > T ? T : position[i];
+      if (up ? p >= from && p < next : p <= from && p > next) next = p;
+    }
+    return next;
   }
   template <class Term>
   auto sum(int n, Term&& term) const {

@@ -4,13 +4,6 @@
 #include "kernels/law/rule_execute.h"
 #include "kernels/law/rule_read.h"
 
-// One copy of the interpreter in a kernel, however often a walk runs a part.
-#if defined(__CUDACC__)
-#define CROSSTALK_ONE_COPY __noinline__
-#else
-#define CROSSTALK_ONE_COPY __attribute__((noinline))
-#endif
-
 namespace crosstalk::law {
 
 /// A tensor's memory, replica by replica.
@@ -83,7 +76,7 @@ struct RuleView {
     o = Strided<Real>::of(op.o.value), d_o = Strided<Real>::of(op.o.gradient);
     work = Strided<Real>::of(op.work.value), states = Strided<Real>::of(op.states.value);
     work_numbers = op.work.value.columns();
-    memory = work_numbers - p.backward_numbers;
+    memory = work_numbers - padded<Real>(p.backward_numbers);
   }
 };
 
@@ -93,23 +86,31 @@ struct RuleWalk {
   const RuleView<Real>& v;
   const Team& team;
   int r, item;
-  Real* m;
+  Real* m_;
 
+  CT_HD Real* memory() const { return team.memory(m_); }
   CT_HD int b() const { return item / v.H; }
   CT_HD int h() const { return item % v.H; }
   CT_HD CROSSTALK_ONE_COPY void run(const RuleProgram::Part& part) const {
-    for (int i = 0; i < part.count; ++i) execute(team, v.operations[part.first + i], m);
+    Real* const m = memory();
+    const RuleOperation* from = team.operations(v.operations, part.first);
+    for (int i = 0; i < part.count; ++i) execute(team, from[i], m);
+  }
+  CT_HD void move(const Real* from, Real* to, int n) const {
+    team.fill(n, to, [&](int i) { return from[i]; });
   }
   CT_HD std::int64_t row(const typename RuleView<Real>::Input& x, int n) const {
     return ((static_cast<std::int64_t>(b()) * x.rows + n) * v.H + h()) * x.width;
   }
   CT_HD CROSSTALK_ONE_COPY void load(RulePer per, int n) const {
+    Real* const m = memory();
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
-      if (x.per == per) copy(team, static_cast<const Real*>(x.value.at(r)) + row(x, n), m + x.place, x.width);
+      if (x.per == per) move(x.value.at(r) + row(x, n), m + x.place, x.width);
     }
   }
   CT_HD CROSSTALK_ONE_COPY void store_gradients(RulePer per, int n) const {
+    Real* const m = memory();
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
       if (x.per != per || !x.gradient) continue;
@@ -147,38 +148,50 @@ struct RuleWalk {
     load(RulePer::sequence, 0);
   }
 
+  /// The next token at which a query stands, up or down from t: T + 1 or -1 where there is none. Without positions every one.
+  CT_HD int next_query(int t, bool up) const {
+    if (!v.position) return t;
+    return team.next_position(v.position.at(r) + static_cast<std::int64_t>(b()) * v.Q, v.Q, v.T, t, up);
+  }
+
   CT_HD void forward() const {
+    Real* const m = memory();
     begin();
     run(v.start);
     const int length = segment_length(v.T);
+    int next = next_query(0, true);
     for (int t = 0; t <= v.T; ++t) {
-      queries(t, [&](int i) {
-        load(RulePer::query, i);
-        run(v.read);
-        copy(team, static_cast<const Real*>(m + v.output), v.o.at(r) + query(i), v.outputs);
-      });
+      if (t == next) {
+        queries(t, [&](int i) {
+          load(RulePer::query, i);
+          run(v.read);
+          move(m + v.output, v.o.at(r) + query(i), v.outputs);
+        });
+        next = next_query(t + 1, true);
+      }
       if (t == v.T) break;
-      if (v.states && t % length == 0) copy(team, static_cast<const Real*>(m), kept(t / length), v.size);
+      if (v.states && t % length == 0) move(m, kept(t / length), v.size);
       load(RulePer::token, t);
       run(v.step);
     }
     for (int i = 0; i < v.end_count; ++i) {
       const auto& end = v.ends[i];
       if (end.value)
-        copy(team, static_cast<const Real*>(m + end.place),
-             end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, end.numbers);
+        move(m + end.place, end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, end.numbers);
     }
   }
 
   CT_HD void take_back_query(int i) const {
+    Real* const m = memory();
     if (v.d_o) {
       load(RulePer::query, i);
-      copy(team, static_cast<const Real*>(v.d_o.at(r)) + query(i), m + v.output_gradient, v.outputs);
+      move(v.d_o.at(r) + query(i), m + v.output_gradient, v.outputs);
       run(v.read_back);
     }
     store_gradients(RulePer::query, i);
   }
   CT_HD void backward() const {
+    Real* const m = memory();
     begin();
     team.each(v.gradients_end - v.gradients, [&](int i) { m[v.gradients + i] = 0; });
     for (int i = 0; i < v.end_count; ++i) {
@@ -188,34 +201,31 @@ struct RuleWalk {
       Real* to = m + v.state_gradient + end.place;
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
-    Real* around =
-        v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment, and at its end
+    Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment
     const int length = segment_length(v.T);
+    int next = next_query(v.T, false);
     for (int segment = segments(v.T) - 1; segment >= 0; --segment) {
       const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;
-      copy(team, static_cast<const Real*>(kept(segment)), m, v.size);
-      copy(team, static_cast<const Real*>(m), around, v.size);
+      move(kept(segment), m, v.size);
       for (int t = 0; t < tokens; ++t) {
+        move(m, around + t * static_cast<std::int64_t>(v.size), v.size);
         load(RulePer::token, first + t);
         run(v.step_again);
-        copy(team, static_cast<const Real*>(m), around + (t + 1) * static_cast<std::int64_t>(v.size), v.size);
       }
+      // The states of the program are those behind the token, here and after each turn: adjoints leave them as they are.
       for (int t = tokens - 1; t >= 0; --t) {
-        const Real* next = around + (t + 1) * static_cast<std::int64_t>(v.size);
-        bool there = false;
-        queries(first + t + 1, [&](int i) {
-          if (!there) copy(team, next, m, v.size);
-          there = true;
-          take_back_query(i);
-        });
-        copy(team, next - v.size, m, v.size);
+        if (first + t + 1 == next) {
+          queries(first + t + 1, [&](int i) { take_back_query(i); });
+          next = next_query(first + t, false);
+        }
+        move(around + t * static_cast<std::int64_t>(v.size), m, v.size);
         load(RulePer::token, first + t);
         run(v.step_back);
         store_gradients(RulePer::token, first + t);
       }
     }
     run(v.start_again);
-    queries(0, [&](int i) { take_back_query(i); });
+    if (next == 0) queries(0, [&](int i) { take_back_query(i); });
     run(v.start_back);
     store_gradients(RulePer::sequence, 0);
   }

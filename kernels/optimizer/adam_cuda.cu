@@ -8,6 +8,7 @@ namespace {
 using namespace device;
 
 constexpr int kThreads = 256;
+static_assert(4 * kThreads == kAdamBlock);
 
 /// x^n by squaring: some 20 roundings, where the library's power takes longer than the rest of the block.
 __device__ double power(double x, std::int32_t n) {
@@ -22,6 +23,7 @@ __device__ double power(double x, std::int32_t n) {
 template <class Real>
 __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamStep<Real> a) {
   __shared__ Real rate, root, keep, scale;
+  __shared__ double squares[kThreads / 32];
   const int r = blockIdx.y;
   const std::int64_t n = a.parameter.size(),
                      i = 4 * (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x);
@@ -40,7 +42,20 @@ __global__ void __launch_bounds__(kThreads) adam(const __grid_constant__ AdamSte
   if (a.weight_decay && threadIdx.x == 64)
     keep = static_cast<Real>(1 - *a.learning_rate.at(r) * *a.weight_decay.at(r));
   if (a.gradient_scale && threadIdx.x == 96) scale = static_cast<Real>(*a.gradient_scale.at(r));
+  if (a.squares) {
+    double sum = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sum += static_cast<double>(gi[j]) * static_cast<double>(gi[j]);
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32] = sum;
+  }
   __syncthreads();
+  if (a.squares && threadIdx.x == 0) {
+    double sum = 0;
+#pragma unroll
+    for (int w = 0; w < kThreads / 32; ++w) sum += squares[w];
+    a.squares.at(r)[blockIdx.x] = sum;
+  }
   if (a.weight_decay) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) pi[j] *= keep;

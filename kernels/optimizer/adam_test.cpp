@@ -5,7 +5,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::adam_test {
 namespace {
 
 constexpr int kSteps = 50, kRates = 5;
@@ -44,12 +44,13 @@ struct Adam {
   int R, P;
   Betas betas;
   std::vector<int> ids;
-  Tensor<double> decay = {}, scale = {};
+  Tensor<double> decay = {}, scale = {}, squares = {};
 
   Adam(std::vector<int> ids_, int P_, Betas betas_, Device device = Device::cpu)
       : set(device), R(static_cast<int>(ids_.size())), P(P_), betas(betas_), ids(std::move(ids_)) {
     for (const char* name : {"parameter", "gradient", "m", "v"}) set.reals.add(name, R, {P});
     for (const char* name : {"learning_rate", "decay", "scale"}) set.doubles.add(name, R, {});
+    set.doubles.add("squares", R, {adam_blocks(P)});
     set.integers.add("step", R, {});
     set.allocate();
     for (int r = 0; r < R; ++r) {
@@ -64,6 +65,7 @@ struct Adam {
   }
   /// Weights decay and gradients are scaled, by replica.
   void decays_and_scales() { decay = set.precise("decay"), scale = set.precise("scale"); }
+  void sums_squares() { squares = set.precise("squares"); }
   Numbers start(int id) const {
     Numbers x;
     for (int i = 0; i < P; ++i) x.push_back(static_cast<double>(static_cast<float>(std::sin(i + 10 * id))));
@@ -80,7 +82,7 @@ struct Adam {
   AdamStep<Real> op() const {
     return {betas.beta1,          betas.beta2,   betas.eps,     set.real("parameter"),
             set.real("gradient"), set.real("m"), set.real("v"), set.precise("learning_rate"),
-            set.integer("step"),  decay,         scale};
+            set.integer("step"),  decay,         scale,         squares};
   }
   void steps(const Exec& exec, int first, int last) {
     for (int step = first; step <= last; ++step) {
@@ -184,6 +186,35 @@ TEST(Adam, NeutralValuesAreNone) {
   check_neutral<float>();
 }
 
+// Of what is given, not of what the scale makes of it; and nothing else changes by a bit.
+template <class Real>
+void check_squares(int P) {
+  Adam<Real> plain({0, 1}, P, {0.9, 0.999, 1e-8}), summing({0, 1}, P, {0.9, 0.999, 1e-8});
+  plain.decays_and_scales(), summing.decays_and_scales(), summing.sums_squares();
+  plain.steps(Exec{}, 1, 2), summing.steps(Exec{}, 1, 2);
+  for (int r = 0; r < 2; ++r) {
+    for (const char* name : {"parameter", "m", "v"})
+      EXPECT_TRUE(identical(name, plain.get(name, r).data(), summing.get(name, r).data(), P));
+    const auto got = download(Device::cpu, summing.squares, r);
+    for (int block = 0; block < adam_blocks(P); ++block) {
+      long double want = 0;
+      for (int i = block * kAdamBlock; i < std::min(P, (block + 1) * kAdamBlock); ++i) {
+        const auto g = static_cast<long double>(static_cast<Real>(gradient_of(r, i, 2)));
+        want += g * g;
+      }
+      const auto sum = static_cast<double>(want);
+      EXPECT_NEAR(got[static_cast<std::size_t>(block)], sum, 1e-13 * sum) << P << ", block " << block;
+    }
+  }
+}
+
+TEST(Adam, SumsSquaresBlockByBlock) {
+  for (const int P : {1, 15, 16, kAdamBlock, kAdamBlock + 1, 16384 + kAdamBlock + 3}) {
+    check_squares<double>(P);
+    check_squares<float>(P);
+  }
+}
+
 template <class Real>
 void check_replicas() {
   const Betas betas{0.9, 0.999, 1e-8};
@@ -240,7 +271,7 @@ void check_cuda(int P, bool all) {
   const CudaStream stream;
   const auto stepped = [&](const std::vector<int>& ids, Device device) {
     auto adam = std::make_unique<Adam<Real>>(ids, P, betas, device);
-    if (all) adam->decays_and_scales();
+    if (all) adam->decays_and_scales(), adam->sums_squares();
     for (int step = 1; step <= 3; ++step) {
       adam->give_step(step);
       run(device == Device::cuda ? on(stream) : Exec{}, adam->op());
@@ -257,6 +288,12 @@ void check_cuda(int P, bool all) {
   const double eps = std::is_same_v<Real, double> ? 1e-12 / 64 : std::numeric_limits<Real>::epsilon();
   for (const int id : ids) {
     const auto alone = stepped({id}, Device::cuda);
+    if (all) {
+      const auto want = download(Device::cpu, cpu->squares, id),
+                 got = download(Device::cuda, gpu->squares, id);
+      for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-13 * want[i]);
+      EXPECT_EQ(download(Device::cuda, alone->squares, 0), got);
+    }
     for (const char* name : {"parameter", "m", "v"}) {
       const auto want = cpu->get(name, id), got = gpu->get(name, id);
       const double limit = 40 * eps * (4 + std::sqrt(10.)) * std::max(1., magnitude(want.data(), P));
@@ -304,4 +341,4 @@ TEST_F(AdamOnCuda, CapturedStepsAreSteps) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::adam_test

@@ -1,5 +1,5 @@
-// Book-keeping of training on the device: steps, losses and the sums of an evaluation, so that the host need
-// not look at every step. One report of kReportSize doubles a replica is all that the host reads.
+// Book-keeping of training on the device: steps, losses, norms of gradients and the sums of an evaluation, so that the host
+// need not look at every step. One report of report_size() doubles a replica is all that the host reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-/// What a report [R,kReportSize] holds.
+/// What a report [R,report_size(period)] holds; behind it the norms of gradients.
 enum Report : int {
   report_loss_sum = 0,  ///< evaluation: sum of losses (of chunk means, where the protocol cuts into chunks)
   report_loss_weight = 1,    ///< evaluation: what to divide it by
@@ -18,8 +18,33 @@ enum Report : int {
   report_train_loss = 5,     ///< training: sum of losses since the last evaluation
   report_train_steps = 6,    ///< training: steps since then
   report_diverged_step = 7,  ///< training: first step whose loss was not finite; 0 = none
+  report_norms = 8,          ///< training: steps since the last evaluation whose gradient's norm was taken
+  report_largest_norm = 9,   ///< training: the largest of them; NaN where one was
 };
-constexpr int kReportSize = 8;
+constexpr int kReportSize = 10;
+
+/// Norms of gradients that are kept of the steps between two evaluations, `period` steps apart: of every step, or of every
+/// norm_stride()-th where that would be more than kMostNorms.
+constexpr int kMostNorms = 1024;
+CT_HD constexpr int norm_stride(int period) { return (period + kMostNorms - 1) / kMostNorms; }
+CT_HD constexpr int norm_slots(int period) {
+  return (period + norm_stride(period) - 1) / norm_stride(period);
+}
+constexpr int report_size(int period) { return kReportSize + norm_slots(period); }
+
+/// Whether the norm of the step that was counted last, the `step`-th, was not taken yet.
+CT_HD inline bool lacks_norm(const double* report, int period, std::int32_t step) {
+  return step > 0 && report[report_norms] == static_cast<double>((step - 1) % period);
+}
+
+/// Takes it: the norm over all parameters, before any clipping, whose square is given.
+CT_HD inline void take_norm(double* report, int period, std::int32_t step, double square) {
+  const int i = (step - 1) % period;
+  const double norm = sqrt(square);
+  report[report_norms] = i + 1;
+  if (i % norm_stride(period) == 0) report[kReportSize + i / norm_stride(period)] = norm;
+  if (i == 0 || norm > report[report_largest_norm] || norm != norm) report[report_largest_norm] = norm;
+}
 
 /// What a learning rate is multiplied by at each step: a linear warm-up and half a cosine down, or one cycle.
 struct RateSchedule {
@@ -51,7 +76,8 @@ struct RateSchedule {
 
 /// After a training forward pass: step += 1, loss [R,1] joins the report. `period`: training sums start anew
 /// when step is a multiple of it. rate [R,1], where it is not absent: what `schedule` makes of learning_rate
-/// [R,1] for the update of this step.
+/// [R,1] for the update of this step. squares [R,N], where it is not absent: the square of the norm of the step before, in
+/// parts (AdamStep, ClipScale), which is taken here, so that it costs no launch of its own.
 template <class Real>
 struct CountStep {
   int period = 1;
@@ -59,7 +85,16 @@ struct CountStep {
   Tensor<std::int32_t> step;  ///< [R,1] steps done
   Tensor<double> report;
   RateSchedule schedule = {};
-  Tensor<double> learning_rate = {}, rate = {};
+  Tensor<double> learning_rate = {}, rate = {}, squares = {};
+};
+
+/// After the last step before an evaluation, or before training pauses: takes the norm of that step.
+template <class Real>
+struct TakeNorm {
+  int period = 1;
+  Tensor<double> squares;     ///< [R,N] parts of the square of the norm
+  Tensor<std::int32_t> step;  ///< [R,1] steps done
+  Tensor<double> report;
 };
 
 /// Where training stands in a part of an epoch (experiments/training/epoch.h): of its batches, the one that
@@ -89,6 +124,8 @@ struct CountEvaluation {
 };
 
 CROSSTALK_STEP(CountStep)
+
+CROSSTALK_STEP(TakeNorm)
 
 CROSSTALK_STEP(CountBatches)
 

@@ -8,18 +8,39 @@
 
 namespace crosstalk {
 
+namespace {
+
+double sum(const Tensor<double>& parts, int r) {
+  double total = 0;
+  for (std::int64_t i = 0; i < parts.size(); ++i) total += parts.at(r)[i];
+  return total;
+}
+
+}  // namespace
+
 template <class Real>
 void run_cpu(const Exec& exec, const CountStep<Real>& a) {
   parallel_items(exec, a.loss.R, 1, [&](int r, std::int64_t) {
     double* report = a.report.at(r);
     std::int32_t& step = *a.step.at(r);
-    if (step % a.period == 0) report[report_train_loss] = report[report_train_steps] = 0;
+    if (step % a.period == 0)
+      report[report_train_loss] = report[report_train_steps] = report[report_norms] = 0;
+    else if (a.squares && lacks_norm(report, a.period, step))
+      take_norm(report, a.period, step, sum(a.squares, r));
     ++step;
     const double loss = static_cast<double>(*a.loss.at(r));
     report[report_train_loss] += loss;
     report[report_train_steps] += 1;
     if (!std::isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
     if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
+  });
+}
+
+template <class Real>
+void run_cpu(const Exec& exec, const TakeNorm<Real>& a) {
+  parallel_items(exec, a.step.R, 1, [&](int r, std::int64_t) {
+    if (lacks_norm(a.report.at(r), a.period, *a.step.at(r)))
+      take_norm(a.report.at(r), a.period, *a.step.at(r), sum(a.squares, r));
   });
 }
 
@@ -45,6 +66,7 @@ void run_cpu(const Exec& exec, const CountBatches<Real>& a) {
 
 CROSSTALK_INSTANTIATE_STEP(cpu, CountBatches)
 CROSSTALK_INSTANTIATE_STEP(cpu, CountStep)
+CROSSTALK_INSTANTIATE_STEP(cpu, TakeNorm)
 CROSSTALK_INSTANTIATE_STEP(cpu, CountEvaluation)
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-// Counters of a run on CUDA: a thread a replica; of an evaluation a thread a sequence, then one a sum.
+// Counters of a run on CUDA: a warp a replica; of an evaluation a thread a sequence, then one a sum.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/optimizer/book_keeping.h"
@@ -6,19 +6,43 @@
 namespace crosstalk {
 namespace {
 
+constexpr int kCountThreads = 128;  // four replicas
+
+/// Sum of the parts of replica r over the warp, in a fixed order.
+__device__ double sum_of_parts(const Tensor<double>& parts, int r) {
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x % 32); i < parts.size(); i += 32) sum += parts.at(r)[i];
+  return device::warp_sum(sum);
+}
+
+// The parts of the norm do not wait for the step: what is read of the two arrives together.
 template <class Real>
 __global__ void count_step_kernel(const __grid_constant__ CountStep<Real> a) {
-  const int r = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int r = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
   if (r >= a.loss.R) return;
   double* report = a.report.at(r);
   std::int32_t step = *a.step.at(r);
-  if (step % a.period == 0) report[report_train_loss] = report[report_train_steps] = 0;
+  const double square = a.squares ? sum_of_parts(a.squares, r) : 0.0;
+  if (threadIdx.x % 32 != 0) return;
+  if (step % a.period == 0)
+    report[report_train_loss] = report[report_train_steps] = report[report_norms] = 0;
+  else if (a.squares && lacks_norm(report, a.period, step))
+    take_norm(report, a.period, step, square);
   *a.step.at(r) = ++step;
   const double loss = static_cast<double>(*a.loss.at(r));
   report[report_train_loss] += loss;
   report[report_train_steps] += 1;
   if (!isfinite(loss) && report[report_diverged_step] == 0) report[report_diverged_step] = step;
   if (a.rate) *a.rate.at(r) = *a.learning_rate.at(r) * a.schedule.factor(step);
+}
+
+template <class Real>
+__global__ void take_norm_kernel(const __grid_constant__ TakeNorm<Real> a) {
+  const int r = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32);
+  if (r >= a.step.R) return;
+  const double square = sum_of_parts(a.squares, r);
+  if (threadIdx.x % 32 == 0 && lacks_norm(a.report.at(r), a.period, *a.step.at(r)))
+    take_norm(a.report.at(r), a.period, *a.step.at(r), square);
 }
 
 template <class Real>
@@ -51,8 +75,16 @@ __global__ void count_evaluation_kernel(const __grid_constant__ CountEvaluation<
 
 template <class Real>
 void run_cuda(const Exec& exec, const CountStep<Real>& a) {
-  count_step_kernel<<<device::blocks_for(a.loss.R, 128), 128, 0, device::stream_of(exec)>>>(a);
+  count_step_kernel<<<device::blocks_for(32 * std::int64_t{a.loss.R}, kCountThreads), kCountThreads, 0,
+                      device::stream_of(exec)>>>(a);
   device::check_launch("count_step");
+}
+
+template <class Real>
+void run_cuda(const Exec& exec, const TakeNorm<Real>& a) {
+  take_norm_kernel<<<device::blocks_for(32 * std::int64_t{a.step.R}, kCountThreads), kCountThreads, 0,
+                     device::stream_of(exec)>>>(a);
+  device::check_launch("take_norm");
 }
 
 template <class Real>
@@ -69,6 +101,7 @@ void run_cuda(const Exec& exec, const CountEvaluation<Real>& a) {
 
 CROSSTALK_INSTANTIATE_STEP(cuda, CountBatches)
 CROSSTALK_INSTANTIATE_STEP(cuda, CountStep)
+CROSSTALK_INSTANTIATE_STEP(cuda, TakeNorm)
 CROSSTALK_INSTANTIATE_STEP(cuda, CountEvaluation)
 
 }  // namespace crosstalk

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::comba_test {
 namespace {
 
 // S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)
@@ -53,4 +53,4 @@ TEST(CombaOracle, TheCorrectionMovesTheQuery) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::comba_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::complex_kda_test {
 namespace {
 
 // P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
@@ -63,4 +63,4 @@ TEST(ComplexKdaOracle, AChannelKeepsAParity) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::complex_kda_test

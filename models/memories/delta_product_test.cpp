@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::delta_product_test {
 namespace {
 
 // One decay a token (if any), then N delta steps in order, read after the last. k, v, beta: a row a step.
@@ -57,4 +57,4 @@ TEST(DeltaProductOracle, TwoReflectionsRotate) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::delta_product_test

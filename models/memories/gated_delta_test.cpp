@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_delta_test {
 namespace {
 
 // P = alpha_t S_{t-1}, S_t = P + beta_t (v_t - R k_t) k_t^T, R = P (predict = decayed) or S_{t-1} (undecayed)
@@ -51,4 +51,4 @@ TEST(GatedDeltaOracle, PredictsFromTheDecayedStateUnlessTold) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_delta_test

@@ -14,7 +14,8 @@ Memory gated_oja() {
       .name = "gated_oja",
       .summary = "delta rule with keys and values exchanged, in a state whose value channels decay",
       .does =
-          "decays every value channel, then writes what the key has beyond what the state holds of the value",
+          "decays every value channel, then adds the part of the key that the state does not hold for the "
+          "value",
       .family = Family::erases,
       .equation = "S' = Diag(alpha_t) S_{t-1}, S_t = S' + beta_t v_t (k_t - S'^T v_t)^T, o = S q",
       .laws =

@@ -12,7 +12,7 @@ Memory gru() {
   return {
       .name = "gru",
       .summary = "gated recurrent unit over the values' channels: a nonlinear recurrence",
-      .does = "averages a hidden state and what it proposes itself (nonlinear; a ceiling of state tracking)",
+      .does = "averages a hidden state and its own proposal (nonlinear; a ceiling of state tracking)",
       .family = Family::own_law,
       .equation =
           "n = tanh(v_t + sigmoid(r_t + U_r h_{t-1}) * U_n h_{t-1}), h_t = (1 - z) n + z h_{t-1}, z = "

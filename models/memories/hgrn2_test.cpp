@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::hgrn2_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) + v_t (1 - alpha_t)^T: the key is what the decay leaves free
@@ -40,4 +40,4 @@ TEST(Hgrn2Oracle, EveryChannelIsAnAverageOfValues) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::hgrn2_test

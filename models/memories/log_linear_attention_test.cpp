@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::log_linear_attention_test {
 namespace {
 
 // All levels fade. At t > 0, with l - 1 the trailing zeros of t, level l takes what is in the levels below it; then
@@ -75,4 +75,4 @@ TEST(LogLinearAttentionOracle, LevelsAreTheDigitsOfATokensNumber) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::log_linear_attention_test

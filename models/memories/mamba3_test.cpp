@@ -6,7 +6,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mamba3_test {
 namespace {
 
 // Pairs of channels as complex numbers.
@@ -88,4 +88,4 @@ TEST(Mamba3Oracle, AverageWritesSplitATokenOverTwo) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mamba3_test

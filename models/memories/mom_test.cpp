@@ -7,7 +7,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mom_test {
 namespace {
 
 std::vector<std::size_t> picked(const Vector& router, int selected) {
@@ -71,4 +71,4 @@ TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mom_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::precond_kda_test {
 namespace {
 
 // A_t = e^{g} A_{t-1} + b k^2 (by channel), M_t = x^(-r / (1 + |r|)), r = ln(A_t + 1e-6) - c
@@ -69,4 +69,4 @@ TEST(PrecondKdaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::precond_kda_test

@@ -12,7 +12,7 @@ Memory raven() {
       .name = "raven",
       .summary = "softmax attention over slots, of which a router picks those that a token is written into",
       .does =
-          "writes into the slots that a router picks, which decay by what they take; retrieves from slots by "
+          "writes into the slots that a router picks, each decaying as much as it is written; retrieves by "
           "softmax",
       .family = Family::adds,
       .equation =

@@ -5,7 +5,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv4_test {
 namespace {
 
 // o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v,
@@ -78,4 +78,4 @@ TEST(Rwkv4Oracle, WithoutDecayIsASoftmaxOfKeys) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv4_test

@@ -5,7 +5,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv6_test {
 namespace {
 
 // o_t = S_{t-1} q_t + v_t ((bonus * k_t).q_t), then S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
@@ -66,4 +66,4 @@ TEST(Rwkv6Oracle, WithoutBonusATokenDoesNotSeeItself) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv6_test

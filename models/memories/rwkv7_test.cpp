@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv7_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t) (a_t * kappa_t)^T + v_t k_t^T
@@ -67,4 +67,4 @@ TEST(Rwkv7Oracle, EqualRatesWithoutDecayAreTheDeltaRule) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv7_test

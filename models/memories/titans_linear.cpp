@@ -15,7 +15,9 @@ Memory titans_linear() {
       .equation =
           "P_t = momentum_t P_{t-1} - rate_t (S' k_t - v_t) k_t^T, S_t = (1 - forget_t) S_{t-1} + "
           "P_t, S' = S at the mini-batch's start, o = S q",
-      .laws = "all three gates sigmoid(w.token + b)",
+      .laws =
+          "rate_t = sigmoid(w.token + b), momentum_t = sigmoid(w'.token + b'), forget_t = sigmoid(w''.token "
+          "+ b'')",
       .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
       .notes = "The loss is half of the squared error; forget's b starts at -4. S starts as a parameter.",
       .bounded_by_rank = true,

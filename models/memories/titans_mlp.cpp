@@ -21,7 +21,9 @@ Memory titans_mlp() {
       .equation =
           "f(x) = W2 gelu(W1 x), P_t = momentum_t P_{t-1} - rate_t grad |f(k_t) - v_t|^2 / 2 at the "
           "mini-batch's start, W_t = (1 - forget_t) W_{t-1} + P_t, o = f(q)",
-      .laws = "all three gates sigmoid(w.token + b)",
+      .laws =
+          "rate_t = sigmoid(w.token + b), momentum_t = sigmoid(w'.token + b'), forget_t = sigmoid(w''.token "
+          "+ b'')",
       .source = "Behrouz, Zhong, Mirrokni 2025, arXiv 2501.00663",
       .notes =
           "4 d_key hidden units, gelu by tanh. The loss is half of the squared error; forget's b "

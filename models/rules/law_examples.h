@@ -60,6 +60,13 @@ inline const std::vector<Example>& examples() {
        "P = momentum P - rate (S k - v) k^T; "
        "S = (1 - forget) S + P; "
        "read S q"},
+      // A reading that looks at one state of two, and has values of the other's size.
+      {"velocity",
+       "rate = sigmoid(token); "
+       "state m[V]; "
+       "m = 0.5 m + rate (v - S k); "
+       "S += m k^T; "
+       "read tanh(S q)"},
       {"oja",
        "rate = sigmoid(token); "
        "y = S k + v; "

@@ -74,7 +74,8 @@ TEST(LoweredRules, WhatIsLoweredAndWhyTheOthersAreNot) {
       {"second_order", "H: it starts elsewhere than at 0"},
       {"signed_sum", "z: it is a vector, and its step is no a * z + b entry by entry"},
       {"titans_linear", "S: it starts elsewhere than at 0"},
-      {"ttt_linear", "b: it is a vector, and its step is no a * z + b entry by entry"}};
+      {"ttt_linear", "b: it is a vector, and its step is no a * z + b entry by entry"},
+      {"velocity", "m: it is a vector, and its step is no a * z + b entry by entry"}};
   EXPECT_EQ(reasons, wanted);
 }
 

@@ -83,12 +83,16 @@ class Layout {
     for (const ProgramInput& one : cut_.inputs) places_.of[one.leaf] = take(one.leaf->shape);
     for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
       const ProgramInput& one = cut_.inputs[i];
-      program_->inputs.push_back({one.per, numbers(one.leaf->shape), places_.of.at(one.leaf), 0});
+      const Shape shape = one.leaf->shape;
+      const bool matrix = size(shape.rows) > 1 && size(shape.columns) > 1;
+      program_->inputs.push_back(
+          {one.per, numbers(shape), places_.of.at(one.leaf), 0, matrix ? size(shape.rows) : 1});
     }
     program_->output = take(law_.read->shape), program_->outputs = numbers(law_.read->shape);
     const int forward = next_;
-    program_->state_gradient = next_;
-    for (Value g : state_gradients_) places_.of[g] = take(g->shape);
+    next_ = (next_ + 3) / 4 * 4;
+    program_->state_gradient = next_;  // each as far from here as its state from place 0
+    for (Value g : state_gradients_) places_.of[g] = take_state(g->shape);
     program_->gradients = next_;
     for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
       places_.of[input_gradients_[i]] = next_;
@@ -102,16 +106,21 @@ class Layout {
     f = forward, b = backward;
     constants();
     const std::set<Value> states(states_.begin(), states_.end());
-    std::set<Value> both = states;
-    both.insert(state_gradients_.begin(), state_gradients_.end());
-    program_->start = part(starts(), states, forward, f),
-    program_->start_again = part(starts(), states, backward, b);
-    program_->step = part(steps(), states, forward, f),
-    program_->step_again = part(steps(), states, backward, b);
+    const std::set<Value> gradients(state_gradients_.begin(), state_gradients_.end());
+    // Parts of one direction lie side by side.
+    program_->start = part(starts(), states, forward, f);
+    program_->step = part(steps(), states, forward, f);
     program_->read = part({{cut_.read, program_->output}}, {}, forward, f);
-    const std::set<Value> only(state_gradients_.begin(), state_gradients_.end());
-    program_->read_back = part(read_back_, only, backward, b);
-    program_->step_back = part(step_back_, both, backward, b);
+    program_->start_again = part(starts(), states, backward, b);
+    program_->step_again = part(steps(), states, backward, b);
+    // A reading leaves gradients of states that it does not look at as they are.
+    std::set<Value> added;
+    for (const auto& [x, to] : read_adjoint_) {
+      if (std::find(state_gradients_.begin(), state_gradients_.end(), to) != state_gradients_.end())
+        added.insert(to);
+    }
+    program_->read_back = part(read_back_, added, backward, b);
+    program_->step_back = part(step_back_, gradients, backward, b);  // states stay
     program_->start_back = part(start_back_, {}, backward, b);
     program_->before = law_.before;
     return program_;
@@ -126,6 +135,12 @@ class Layout {
     next_ += numbers(s);
     return at;
   }
+  /// States begin at multiples of four numbers, so that they move in wide accesses.
+  int take_state(Shape s) {
+    const int at = take(s);
+    next_ = (next_ + 3) / 4 * 4;
+    return at;
+  }
   RuleProgram::Part part(const Outputs& outputs, std::set<Value> replaced, int temporaries, int& most) {
     Places places = places_;
     places.replaced = std::move(replaced), places.first_temporary = temporaries;
@@ -138,7 +153,7 @@ class Layout {
     for (const LawState& one : law_.states) {
       const Value leaf = g_.leaf(Kind::state, one.name, one.shape);
       states_.push_back(leaf), state_gradients_.push_back(g_.leaf(Kind::input, "d." + one.name, one.shape));
-      const int at = take(one.shape);
+      const int at = take_state(one.shape);
       places_.of[leaf] = at;
       program_->states.push_back({size(one.shape.rows), size(one.shape.columns), at});
     }

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "kernels/base/error.h"
+#include "models/engines.h"
 #include "models/memory_files.h"
 #include "models/parts.h"
 #include "models/rules/lower.h"
@@ -112,12 +113,17 @@ void resolve_law(Options& options) {
   const std::vector<NamedNumber> numbers = numbers_of(options);
   const Rule& rule = rule_of(options);
   check_engine(rule);
-  if (!rule.plan.reason.empty() && options.has("memory.form")) {
+  if (options.has("memory.form")) {
     const std::string& form = options.get_string("memory.form");
-    if (form != "automatic" && form != "recurrent")
+    if (rule.plan.reason.empty() && form == "compiled")
+      throw OptionError(
+          "memory.form",
+          "memory.form = \"compiled\" is of laws that run token after token, and the engines of the "
+          "built-in memories run this one; use \"automatic\"");
+    if (!rule.plan.reason.empty() && form != "automatic" && form != "recurrent" && form != "compiled")
       throw OptionError("memory.form",
                         fmt::format("memory.form = \"{}\" is of recurrences, and this law runs token "
-                                    "after token: {}; use \"automatic\" or \"recurrent\"",
+                                    "after token: {}; use \"automatic\", \"recurrent\" or \"compiled\"",
                                     form, rule.plan.reason));
   }
   std::vector<Value> all = rule.law->roots();
@@ -159,6 +165,13 @@ Memory memory_with(const Rule& rule) {
       .build = [](auto& m) { return build(m); },
   };
   memory.options.insert(memory.options.end(), number_options().begin(), number_options().end());
+  std::vector<std::string> forms = form_names();
+  forms.push_back("compiled");
+  memory.options.push_back(
+      {"form", forms.front(),
+       "which of the equal forms computes it (automatic: by shapes; compiled: a law that runs "
+       "token after token, by NVRTC for the GPU at hand)",
+       0, 0, forms});
   for (const Learned& one : law.learned) memory.inputs.push_back(input_of(one));
   for (const LawState& one : law.states) {
     memory.states.push_back(one.name);

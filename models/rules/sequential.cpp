@@ -27,6 +27,7 @@ Var<Real> read_sequentially(Mixer<Real>& m, Law& law) {
   RuleRead<Real> op;
   op.device = m.graph.device();
   op.program = program_of(law, cut, m.K, m.V);
+  op.compiled = m.has("form") && m.text("form") == "compiled";
   op.batch = m.B, op.tokens = m.T, op.queries = m.Q, op.heads = m.H;
   for (std::size_t i = 0; i < cut.inputs.size(); ++i) {
     const ProgramInput& one = cut.inputs[i];

@@ -143,20 +143,33 @@ Vector copy(const Tensor<Real>& t, Device device = Device::cpu) {
   return Vector(x.begin(), x.end());
 }
 
-/// o, states, and gradients d_NAME.
+/// The gradient of a state at the end, where data has "d_ends", of which every state takes the first numbers.
+inline Vector end_cotangent(const ApplyData& data, std::int64_t size) {
+  const Vector& all = data.at("d_ends");
+  Vector given;
+  for (std::int64_t i = 0; i < size; ++i) given.push_back(all[static_cast<std::size_t>(i) % all.size()]);
+  return given;
+}
+
+/// o, states, and gradients d_NAME, of sum(o * d_o) and, where data has "d_ends", of the states at the end too.
 using ApplyResult = std::map<std::string, Vector>;
 template <class Real>
 ApplyResult apply(const ApplyCase& one, const std::string& form, const ApplyData& data,
                   Device device = Device::cpu, Precision products = Precision::full) {
   ApplyCase asked = one;
   if (!form.empty()) asked.given["form"] = form;
-  ApplyModel<Real> model(one.of(), asked.options(), one.sizes, one.present, device, true, products);
+  const bool ends = data.count("d_ends") != 0;
+  ApplyModel<Real> model(one.of(), asked.options(), one.sizes, one.present, device, true, products, true,
+                         ends);
   ApplyResult result;
   for (const ApplyInput& input : apply_inputs(one.of(), one.sizes)) {
     if (input.optional && std::count(one.present.begin(), one.present.end(), input.name) == 0) continue;
     put(model.input(input.name), data.at(input.name), device);
   }
   put(model.cotangent(), data.at("d_o"), device);
+  for (const auto& [name, state] : model.states())
+    if (model.has_end_cotangent(name))
+      put(model.end_cotangent(name), end_cotangent(data, state->value.size()), device);
   std::optional<CudaStream> stream;
   Exec exec;
   exec.device = device;

@@ -69,6 +69,56 @@ TEST_P(MemoryApply, FormsAgreeInGradientsAndStates) {
   }
 }
 
+/// Gradients of every input with central differences of sum(o * d_o), and, where data has "d_ends", of the states at the end.
+void expect_differences(const ApplyCase& one, const std::string& form, const ApplyData& data) {
+  ApplyCase asked = one;
+  if (!form.empty()) asked.given["form"] = form;
+  ApplyModel<double> model(one.of(), asked.options(), one.sizes, one.present, Device::cpu, true);
+  const ApplyResult analytic = apply<double>(one, form, data);
+  const bool ends = data.count("d_ends") != 0;
+  const auto along = [](const Tensor<double>& x, const Vector& d) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < x.size(); ++i) sum += x.at(0)[i] * d[static_cast<std::size_t>(i)];
+    return sum;
+  };
+  const auto loss = [&] {
+    model.graph().forward({});
+    double sum = along(model.output(), data.at("d_o"));
+    for (const auto& [name, state] : model.states())
+      if (ends) sum += along(state->value, end_cotangent(data, state->value.size()));
+    return sum;
+  };
+  double noise = 1e-2 * std::max(1.0, largest(data.at("d_o")));
+  if (ends) {  // what differences round is as large as the sums: of states that may be long
+    for (const auto& [name, x] : analytic)
+      if (name.starts_with("state_"))
+        noise = std::max(noise, 1e-2 * largest(x) * static_cast<double>(x.size()));
+  }
+  for (const auto& [name, gradient] : analytic) {
+    if (name.rfind("d_", 0) != 0) continue;
+    const std::string input = name.substr(2);
+    for (const auto& [other, x] : data) {
+      if (other != "d_o" && analytic.count("d_" + other) != 0) put(model.input(other), x);
+    }
+    const Tensor<double> x = model.input(input);
+    Vector numeric;
+    constexpr double h = 6e-5;
+    for (std::int64_t i = 0; i < x.size(); ++i) {
+      const double at = x.at(0)[i];
+      double slope = 0;
+      for (const auto& [steps, weight] :
+           std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
+        x.at(0)[i] = at + steps * h;
+        slope += weight * loss() / (12 * h);
+      }
+      x.at(0)[i] = at;
+      numeric.push_back(slope);
+    }
+    ASSERT_TRUE(close(name, gradient.data(), numeric.data(), static_cast<std::int64_t>(numeric.size()),
+                      1e-8 * std::max(noise, largest(numeric))));
+  }
+}
+
 TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
   ApplySizes small = sizes();
   small.B = 1, small.T = 4;
@@ -77,41 +127,36 @@ TEST_P(MemoryApply, GradientsAreThoseOfDifferences) {
     SCOPED_TRACE(fmt::format("{} {}", one.memory, one.name));
     ApplyData data = apply_data(one, 7);
     for (double& x : data["log_decay"]) x = std::max(x, -2.0);  // differences see nothing of e^-20
-    ApplyModel<double> model(one.of(), one.options(), one.sizes, one.present, Device::cpu, true);
-    const ApplyResult analytic = apply<double>(one, "", data);
-    const auto loss = [&] {
-      model.graph().forward({});
-      const Tensor<double> o = model.output();
-      double sum = 0;
-      for (std::int64_t i = 0; i < o.size(); ++i)
-        sum += o.at(0)[i] * data.at("d_o")[static_cast<std::size_t>(i)];
-      return sum;
-    };
-    const auto& d_o = data.at("d_o");
-    const double noise = 1e-2 * std::max(1.0, largest(d_o));
-    for (const auto& [name, gradient] : analytic) {
-      if (name.rfind("d_", 0) != 0) continue;
-      const std::string input = name.substr(2);
-      for (const auto& [other, x] : data) {
-        if (other != "d_o" && analytic.count("d_" + other) != 0) put(model.input(other), x);
-      }
-      const Tensor<double> x = model.input(input);
-      Vector numeric;
-      constexpr double h = 6e-5;
-      for (std::int64_t i = 0; i < x.size(); ++i) {
-        const double at = x.at(0)[i];
-        double slope = 0;
-        for (const auto& [steps, weight] :
-             std::vector<std::pair<double, double>>{{1, 8}, {-1, -8}, {2, -1}, {-2, 1}}) {
-          x.at(0)[i] = at + steps * h;
-          slope += weight * loss() / (12 * h);
-        }
-        x.at(0)[i] = at;
-        numeric.push_back(slope);
-      }
-      ASSERT_TRUE(close(name, gradient.data(), numeric.data(), static_cast<std::int64_t>(numeric.size()),
-                        1e-8 * std::max(noise, largest(numeric))));
+    ASSERT_NO_FATAL_FAILURE(expect_differences(one, "", data));
+  }
+}
+
+// Backward starts from the states at the end as well, in every form and from a state before the first token.
+TEST_P(MemoryApply, GradientsOfStatesAreThoseOfDifferences) {
+  const Memory& kind = *find_memory(GetParam());
+  if (kind.states.empty()) GTEST_SKIP() << "keeps its keys, not a state";
+  ApplySizes small = sizes();
+  small.B = 1, small.T = 4, small.V = 5;  // LayerNorm of three values divides by what may be small
+  ApplyCase one{GetParam(), "states", with_letters(kind, small, {}), {}, {}};
+  ApplyData data = apply_data(one, 7);
+  for (double& x : data["log_decay"]) x = std::max(x, -2.0);
+  for (const auto& [name, x] :
+       apply<double>(one, "", data)) {  // states that there are: of some not every number is one
+    const std::string start = name.starts_with("state_") ? start_name(name.substr(6)) : "";
+    for (const ApplyInput& input : apply_inputs(kind, one.sizes)) {
+      if (input.name != start) continue;
+      data[start] = x;
+      if (input.optional) one.present.push_back(start);
     }
+  }
+  RandomStream random(17, RandomDomain::initialisation, 1000);
+  for (int i = 0; i < 31; ++i) data["d_ends"].push_back(normal_from_uniform(random.uniform()));
+  for (const std::string& form : forms_of(one)) {
+    SCOPED_TRACE(fmt::format("{} {}", one.memory, form));
+    ASSERT_NO_FATAL_FAILURE(expect_differences(one, form, data));
+    ApplyData without = data;
+    without.erase("d_ends");
+    EXPECT_NE(apply<double>(one, form, data), apply<double>(one, form, without));
   }
 }
 

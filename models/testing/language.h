@@ -96,6 +96,7 @@ inline const std::vector<std::pair<std::string, Settings>>& block_kinds() {
         {"model.mlp_ratio", 1.5},
         {"model.layers", Int{2}}}},
       {"positions", {{"model.positions", word("learned")}, {"model.max_length", Int{9}}}},
+      {"decoder", {{"model.decoder", word("last")}, {"model.layers", Int{2}}, {"model.mlp", word("gelu")}}},
       {"base_conv first", {{"model.layers", Int{2}}, {"model.stack", word("base_conv memory")}}},
       {"base_conv last",
        {{"model.layers", Int{2}}, {"model.stack", word("memory base_conv")}, {"model.conv_width", Int{2}}}},

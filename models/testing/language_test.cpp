@@ -217,6 +217,62 @@ TEST(Language, GradientsAreTheSameInEveryPass) {
   }
 }
 
+// A decoder makes all answers of the last token and of the place asked: where mixers add nothing, of its embedding.
+TEST(Language, ADecoderReadsTheLastTokenAndThePlace) {
+  constexpr int T = 5, D = kWidth, half = D / 2;
+  const Options options = language_options_of(
+      "softmax", {{"model.decoder", std::string("last")}, {"model.norm", std::string("rms")}});
+  ModelRun<double> run(options, language_shape(T, 2, 0, 1), 1, false);
+  Parameters p = run.random_parameters(3);
+  for (double& w : p.at("layers.0.output.weight")) w = 0;
+  run.set_parameters(0, p);
+  const int tokens[T] = {4, 1, 0, 6, 2}, places[2] = {1, 4}, targets[2] = {3, 5};
+  HandBatch batch(1, {T, 1, 2});
+  for (int t = 0; t < T; ++t) batch.write(0, t, {tokens[t]});
+  for (int q = 0; q < 2; ++q) batch.ask(0, q, tokens[places[q] - 1], targets[q], places[q]);
+  run.set_batch(0, batch);
+  run.forward();
+
+  using Row = std::vector<double>;
+  const auto normed = [&](const Row& x, const std::string& gain) {
+    double squares = 0;
+    for (const double v : x) squares += v * v;
+    Row y;
+    for (int i = 0; i < D; ++i)
+      y.push_back(x[static_cast<std::size_t>(i)] / std::sqrt(squares / D + 1e-5) *
+                  p.at(gain)[static_cast<std::size_t>(i)]);
+    return y;
+  };
+  const auto product = [&](const std::string& weights, const Row& x, int row) {
+    double sum = 0;
+    for (int i = 0; i < D; ++i)
+      sum += p.at(weights)[static_cast<std::size_t>(row * D + i)] * x[static_cast<std::size_t>(i)];
+    return sum;
+  };
+  double loss = 0;
+  for (int q = 0; q < 2; ++q) {
+    Row x;
+    for (int i = 0; i < D; ++i) {
+      const double angle = (places[q] - 1) * std::pow(10000.0, -(i % half) / (half - 1.0));
+      x.push_back(p.at("embedding")[static_cast<std::size_t>(tokens[T - 1] * D + i)] +
+                  (i < half ? std::sin(angle) : std::cos(angle)));
+    }
+    for (const std::string layer : {"1", "2"}) {
+      const Row in = normed(x, "decoder.norm" + layer + ".gain");
+      for (int i = 0; i < D; ++i) {
+        const double a = product("decoder.layer" + layer + ".weight", in, i) +
+                         p.at("decoder.layer" + layer + ".bias")[static_cast<std::size_t>(i)];
+        x[static_cast<std::size_t>(i)] = 0.5 * a * (1 + std::erf(a / std::sqrt(2.0)));
+      }
+    }
+    const Row y = normed(x, "norm.gain");
+    double sum = 0;
+    for (int v = 0; v < kTokens; ++v) sum += std::exp(product("embedding", y, v));
+    loss += std::log(sum) - product("embedding", y, targets[q]);
+  }
+  EXPECT_NEAR(run.loss(0), loss / 2, 1e-12 * std::abs(loss));
+}
+
 // The token after the last one that is equal to it: two layers of attention learn it in 150 steps.
 TEST(Language, LearnsToRecall) {
   const ModelShape shape = language_shape(9, 1, 0, 32);

@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "kernels/base/error.h"
+#include "kernels/base/random.h"
 #include "models/testing/variants.h"
 
 namespace crosstalk::checks {
@@ -161,6 +164,98 @@ TEST(ProbeModel, OrthonormalKeysAreReadExactly) {
     const Measured got = measure(plain(memory, 12, {{"model.probe_keys", std::string("orthonormal")}}), 12);
     EXPECT_LT(got.error, 1e-24) << memory;
     EXPECT_NEAR(got.recall, 1, 1e-12);
+  }
+}
+
+/// n pairs, then swaps of two keys each: written with value 0 under the difference of the codes.
+Measured swapped(Options options, int n, int swaps) {
+  resolve_probe(options, n);
+  ProbeModel<double> model(options, {n, n, true}, Device::cpu, 1);
+  model.initialise(0, 1);
+  const auto graph = model.graph(kSequences, {n + swaps, 3, n}, false);
+  RandomStream random(5, RandomDomain::task_train, 0);
+  for (int b = 0; b < kSequences; ++b) {
+    std::vector<int> held;
+    for (int t = 0; t < n + swaps; ++t) {
+      std::int32_t* token = graph->batch.tokens->at(0) + 3 * (b * (n + swaps) + t);
+      token[channel_key] = t % n, token[channel_value] = t, token[channel_second_key] = -1;
+      if (t < n) {
+        held.push_back(t);
+        continue;
+      }
+      const auto first = random.below(static_cast<std::uint32_t>(n)),
+                 second = (first + 1 + random.below(static_cast<std::uint32_t>(n - 1))) %
+                          static_cast<std::uint32_t>(n);
+      std::swap(held[first], held[second]);
+      token[channel_key] = static_cast<std::int32_t>(first), token[channel_value] = -1;
+      token[channel_second_key] = static_cast<std::int32_t>(second);
+    }
+    for (int q = 0; q < n; ++q) {
+      graph->batch.query->at(0)[b * n + q] = q;
+      graph->batch.position->at(0)[b * n + q] = n + swaps;
+      graph->batch.target->at(0)[b * n + q] = held[static_cast<std::size_t>(q)];
+    }
+  }
+  graph->graph.forward({});
+  Measured measured;
+  for (int i = 0; i < kSequences * n; ++i) {
+    measured.error += 2 * graph->loss.query_loss->value.at(0)[i] / (kSequences * n);
+    measured.recall += static_cast<double>(graph->loss.correct->at(0)[i]) / (kSequences * n);
+  }
+  return measured;
+}
+
+// The delta rule with beta = 1 and the difference of two orthonormal keys, whose square is 2, is a reflection that exchanges what
+// they hold (DeltaFormer, Zhong et al. 2025, arXiv 2505.19488, theorem 1).
+TEST(ProbeModel, TheDeltaRuleSwapsOrthonormalKeys) {
+  const std::map<std::string, OptionValue> apart = {{"model.probe_keys", std::string("orthonormal")}};
+  const auto exact = swapped(plain("delta", 8, apart), 5, 60);
+  EXPECT_LT(exact.error, 1e-20);
+  EXPECT_NEAR(exact.recall, 1, 1e-12);
+  EXPECT_GT(swapped(plain("linear_attention", 8, apart), 5, 60).error, 0.1);  // 0 is added
+  auto half = apart;
+  half["memory.beta_max"] = 0.5;
+  EXPECT_GT(swapped(plain("delta", 8, half), 5, 60).error, 0.1);  // no reflection
+}
+
+// Of more keys than numbers a linear kernel loses the thread, one that rounds does not as long as no two keys have a product of
+// 1/8 (its figure 6 and theorem 2). Of 96 keys of 64
+// numbers it is 0.09.
+TEST(ProbeModel, ARoundingKernelSwapsNearlyOrthogonalKeys) {
+  const auto read = [](const char* kernel) {
+    return swapped(probe_of("deltaformer", 64,
+                            {{"memory.kappa1", std::string(kernel)},
+                             {"memory.row_norm1", std::string("none")},
+                             {"memory.kappa2", std::string(kernel)},
+                             {"memory.row_norm2", std::string("none")},
+                             {"memory.digits", std::int64_t{0}},
+                             {"model.probe_keys", std::string("near_orthogonal")}}),
+                   96, 300);
+  };
+  EXPECT_LT(read("round").error, 1e-20);
+  EXPECT_GT(read("linear").error, 0.1);
+}
+
+TEST(ProbeModel, NearlyOrthogonalKeysKeepNearWelchsBound) {
+  for (const auto& [n, d] : {std::pair{96, 64}, {20, 32}}) {
+    Options options = plain("delta", d, {{"model.probe_keys", std::string("near_orthogonal")}});
+    resolve_probe(options, n);
+    ProbeModel<double> model(options, {n, n, false}, Device::cpu, 1);
+    model.initialise(0, 3);
+    const Tensor<double> codes = model.parameters().value(0);
+    ASSERT_EQ(model.parameters().name(0), "key_codes");
+    double most = 0;
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j <= i; ++j) {
+        double product = 0;
+        for (int k = 0; k < d; ++k) product += codes.at(0)[i * d + k] * codes.at(0)[j * d + k];
+        if (i == j) {
+          EXPECT_NEAR(product, 1, 1e-12);
+        } else {
+          most = std::max(most, std::abs(product));
+        }
+      }
+    EXPECT_LT(most, n > d ? 1.3 * std::sqrt((n - d) / (d * (n - 1.0))) : 1e-10) << n;
   }
 }
 

@@ -107,7 +107,7 @@ function showCurves(row) {
   row.classList.add("shown");
   const values = data.rows[row.run], curves = data.curves[row.run];
   const says = data.columns.map((column, i) => [column, values[i]])
-    .filter(([column, value]) => value !== null && !/^(id|status|steps|state_size|d_dot|(eval|test)_.*)$/.test(column.key));
+    .filter(([column, value]) => value !== null && !/^(id|status|verdict|steps|state_size|d_dot|(eval|test)_.*)$/.test(column.key));
   const head = document.createElement("p");
   head.textContent = says.map(([column, value]) => `${column.name} ${typeof value === "number" ? short(value) : value}`).join(" \u00b7 ");
   const charts = document.createElement("div");

@@ -37,9 +37,18 @@ const T& named(const T* kind, const std::string& name, const std::vector<T>& all
 
 OptionValue value_of(nb::handle value) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
-  if (nb::isinstance<nb::int_>(value)) return nb::cast<std::int64_t>(value);
+  if (nb::isinstance<nb::int_>(value)) {
+    std::int64_t whole = 0;
+    if (nb::try_cast(value, whole)) return whole;
+    throw nb::value_error(
+        fmt::format("{} has more than 64 bits; no option is that large", nb::repr(value).c_str()).c_str());
+  }
   if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
-  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (nb::isinstance<nb::str>(value)) {
+    std::string text;
+    if (nb::try_cast(value, text)) return text;
+    throw nb::value_error(fmt::format("{} is no text in UTF-8", nb::repr(value).c_str()).c_str());
+  }
   throw nb::type_error(fmt::format("an option is a bool, an int, a float or a str, not {}",
                                    nb::type_name(value.type()).c_str())
                            .c_str());

@@ -8,6 +8,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <map>
@@ -49,7 +50,9 @@ nb::object array_of(std::vector<T>&& values) {
 }
 
 // The parts of the module, each defined by the file of its name.
+void bind_plan(nb::module_& m);
 void bind_apply(nb::module_& m);
+void bind_layer(nb::module_& m);
 void bind_task(nb::module_& m);
 void bind_study(nb::module_& m);
 void bind_rows(nb::module_& m);

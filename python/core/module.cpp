@@ -58,8 +58,11 @@ void bind_errors(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   using namespace crosstalk::python;
+  nb::set_leak_warnings(false);  // tensors that live as long as the process keep plans
   bind_errors(m);
+  bind_plan(m);
   bind_apply(m);
+  bind_layer(m);
   bind_task(m);
   bind_study(m);
   bind_rows(m);

@@ -7,6 +7,7 @@
 
 #include "experiments/program/row_stream.h"
 #include "python/core/convert.h"
+#include "results/verdict.h"
 
 using namespace nb::literals;
 
@@ -146,7 +147,7 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
   Request request(names, where, set, store);
   std::size_t rows = 0;
   std::map<std::string, Column> config, metrics, origin;
-  Column id, study, label, status, seed, version, d_dot, state_size, steps, loss, best, accuracy;
+  Column id, study, label, status, seed, version, d_dot, state_size, steps, verdict, loss, best, accuracy;
   bool versions = false;
   {
     const nb::gil_scoped_release release;
@@ -170,7 +171,7 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
       if (record.config.is_object())
         for (const auto& [name, value] : record.config.items()) config[name].add(rows, value);
       d_dot.add(rows, json(record.d_dot)), state_size.add(rows, json(record.state_size));
-      steps.add(rows, json(record.steps));
+      steps.add(rows, json(record.steps)), verdict.add(rows, json(to_text(verdict_of(record))));
       loss.add(rows, record.eval_loss), best.add(rows, record.best_eval_loss),
           accuracy.add(rows, record.eval_accuracy);
       for (const auto& [name, value] : record.metrics) metrics[name].add(rows, value);
@@ -187,7 +188,7 @@ nb::tuple columns_of(const std::vector<std::string>& names, const std::vector<st
   take("id", id), take("study", study), take("label", label), take("status", status), take("seed", seed);
   if (versions) take("study_version", version);
   for (auto& [name, column] : config) take(name, column);
-  take("d_dot", d_dot), take("state_size", state_size), take("steps", steps);
+  take("d_dot", d_dot), take("state_size", state_size), take("steps", steps), take("verdict", verdict);
   take("eval_loss", loss), take("best_eval_loss", best), take("eval_accuracy", accuracy);
   for (auto& [name, column] : metrics) take(name, column);
   for (auto& [name, column] : origin) take(name, column);

@@ -1,6 +1,7 @@
 // A task, or a part of one, as Python sees it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,14 @@ class Stream {
   void draw(const std::string& split, const std::vector<std::uint64_t>& seeds, std::int64_t first,
             int max_queries, int threads, const Integers& tokens, const Integers& query,
             const Integers& position, const Integers& target) const;
+
+  /// The same on a GPU, in the order of the stream of `where`: seeds [R,2] and counter [R,1] (zeros) int32, scratch
+  /// [R,B,scratch_size + 1]; memory of that device, of sizes that the caller has seen to.
+  void draw_on_device(const std::string& split, int R, int B, std::int64_t first, int max_queries, int device,
+                      std::uintptr_t stream, const std::map<std::string, std::uintptr_t>& memory) const;
+  int scratch_size() const { return task_->scratch_size(); }
+  /// Brings to a GPU what draws read there; once, before the first.
+  void prepare(int device) const;
 
  private:
   std::shared_ptr<const Task> task_;

@@ -7,6 +7,7 @@
 #include "experiments/inspect/sample.h"
 #include "experiments/training/epoch.h"
 #include "kernels/base/error.h"
+#include "python/core/plan.h"
 
 using namespace nb::literals;
 
@@ -117,6 +118,36 @@ void Stream::draw(const std::string& split, const std::vector<std::uint64_t>& se
   task_->draw(exec, a);
 }
 
+void Stream::prepare(int device) const {
+  const nb::gil_scoped_release release;
+  const Where where = where_of(device, 0);
+  const OnDevice on(where);
+  task_->prepare(Device::cuda);
+}
+
+void Stream::draw_on_device(const std::string& split, int R, int B, std::int64_t first, int max_queries,
+                            int device, std::uintptr_t stream,
+                            const std::map<std::string, std::uintptr_t>& memory) const {
+  DrawArgs a;
+  a.split = split_of(split);
+  a.shape = task_->shape(a.split, max_queries);
+  a.B = B;
+  const auto bind = [&](const char* what, std::int64_t row) {
+    return rows(reinterpret_cast<std::int32_t*>(memory.at(what)), R, row);
+  };
+  a.tokens = bind("tokens", static_cast<std::int64_t>(B) * a.shape.T * a.shape.C);
+  a.query = bind("query", static_cast<std::int64_t>(B) * a.shape.Q);
+  a.position = bind("position", static_cast<std::int64_t>(B) * a.shape.Q);
+  a.target = bind("target", static_cast<std::int64_t>(B) * a.shape.Q);
+  a.scratch = bind("scratch", static_cast<std::int64_t>(B) * (task_->scratch_size() + 1));
+  a.seed = bind("seed", 2), a.counter = bind("counter", 1);
+  a.stride = 0, a.offset = first;
+  const Where where = where_of(device, stream);
+  const nb::gil_scoped_release release;
+  const OnDevice on(where);
+  task_->draw(where.exec(1), a);
+}
+
 namespace {
 
 nb::dict describe_task(const std::string& name) {
@@ -147,6 +178,10 @@ void bind_task(nb::module_& m) {
       .def("baselines", &Stream::baselines)
       .def("text", &Stream::text, "split"_a, "seed"_a, "count"_a)
       .def("epoch", &Stream::epoch, "batch"_a)
+      .def_prop_ro("scratch_size", &Stream::scratch_size)
+      .def("prepare", &Stream::prepare, "device"_a)
+      .def("draw_on_device", &Stream::draw_on_device, "split"_a, "R"_a, "B"_a, "first"_a, "max_queries"_a,
+           "device"_a, "stream"_a, "memory"_a)
       // Without noconvert() an array of another type or order is copied, and the copy is filled.
       .def("draw", &Stream::draw, "split"_a, "seeds"_a, "first"_a, "max_queries"_a, "threads"_a,
            "tokens"_a.noconvert(), "query"_a.noconvert(), "position"_a.noconvert(), "target"_a.noconvert());

@@ -33,6 +33,7 @@ except ImportError as _error:
 
 from ._core import ConfigError, DeviceError, OptionError, OutOfMemory, StoreError
 from .memories import Description, _limit_threads, apply, describe, memories, release, set_threads
+from .rules import Rule, rule
 from .studies import Plan, Result, plan, run, table
 from .stores import read, weights
 from .tasks import Batch, Task, task, tasks
@@ -49,6 +50,7 @@ __all__ = [
     "OutOfMemory",
     "Plan",
     "Result",
+    "Rule",
     "StoreError",
     "Task",
     "apply",
@@ -58,11 +60,13 @@ __all__ = [
     "plot",
     "read",
     "release",
+    "rule",
     "run",
     "set_threads",
     "table",
     "task",
     "tasks",
+    "torch",
     "train",
     "verify",
     "weights",
@@ -79,6 +83,10 @@ def __getattr__(name: str) -> object:
         from .verifying import verify
 
         return verify
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module(".torch", __name__)
     if name == "plot":
         from .plots import plot
 

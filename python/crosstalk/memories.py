@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import sys
-from typing import Any, Mapping, Sequence
+import functools
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
+from .arrays import Arrays, arrays_of, is_torch
+from .calls import ENDS, NOTHING, OUTPUT, Call
 
 _threads: int | None = None  # of apply; None: all cores
 _forked = False
@@ -16,9 +18,7 @@ _forked = False
 def set_threads(threads: int) -> None:
     """Threads that `apply` uses (default: all cores). No result depends on it."""
     global _threads
-    if threads < 1:
-        raise ValueError("threads must be at least 1")
-    _threads = threads
+    _threads = checks.whole("threads", threads, 1, 1 << 16)
 
 
 def _limit_threads() -> None:
@@ -30,6 +30,12 @@ def _threads_of(wanted: int | None, otherwise: int) -> int:
     if _forked:
         return 1
     return wanted if wanted is not None else otherwise
+
+
+def threads_now(threads: int | None = None) -> int:
+    """Of a call that asks for so many, or for none."""
+    wanted = _threads if threads is None else checks.whole("threads", threads, 1, 1 << 16)
+    return _threads_of(wanted, _core.cores())
 
 
 def memories() -> list[str]:
@@ -83,6 +89,7 @@ class Description:
 
 def describe(name: str) -> Description:
     """A memory or a task: equation, source, inputs and options."""
+    checks.text("the name of a memory or a task", name)
     if name in _core.tasks():
         return Description(_core.describe_task(name))
     return Description(_core.describe_memory(name))
@@ -93,14 +100,23 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _is_torch(x: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+@functools.lru_cache(maxsize=512)
+def _kept_inputs(memory: str, options: tuple[tuple[str, type, Any], ...], sizes: tuple[int, ...]) -> list[Any]:
+    return list(_core.inputs(memory, {n: x for n, _, x in options}, list(sizes)))
+
+
+def _inputs(memory: str, options: Mapping[str, Any], sizes: Sequence[int]) -> list[Any]:
+    """Name, dimensions, letters and whether it may be left out, of each input."""
+    checks.text("the name of a memory", memory)
+    try:
+        return _kept_inputs(memory, tuple((n, type(x), x) for n, x in options.items()), tuple(sizes))
+    except TypeError:  # what cannot be kept cannot be an option either, which is said
+        return list(_core.inputs(memory, dict(options), list(sizes)))
 
 
 def _sizes_of(memory: str, options: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> list[int]:
     """(B,T,H,K,V,N) from the shapes of q or k, and v."""
-    known = {name: letters for name, _, letters, _ in _core.inputs(memory, options, [1] * 6)}
+    known = {name: letters for name, _, letters, _ in _inputs(memory, options, [1] * 6)}
     sizes = dict.fromkeys("BTHKVN", 1)
     for name in ("v", "k", "q"):
         if name not in known:
@@ -122,7 +138,7 @@ def _check_shapes(
     memory: str, options: dict[str, Any], sizes: list[int], shapes: Mapping[str, Sequence[int]]
 ) -> list[str]:
     """Names and shapes of what is given; the optional inputs among it."""
-    known = {n: (dims, letters, optional) for n, dims, letters, optional in _core.inputs(memory, options, sizes)}
+    known = {n: (dims, letters, optional) for n, dims, letters, optional in _inputs(memory, options, sizes)}
     for name in shapes:
         if name not in known:
             raise TypeError(f"{memory} has no input {name}; its inputs are {', '.join(known)}")
@@ -135,22 +151,8 @@ def _check_shapes(
     return [name for name in known if name in shapes and known[name][2]]
 
 
-def _check_values(name: str, x: np.ndarray[Any, Any]) -> None:
-    """What the equation would take without a word: infinities, and decays that grow."""
-    with np.errstate(all="ignore"):
-        suspicious = not np.isfinite(x.sum())  # without an array of answers; a sum may overflow where no number does
-    if suspicious and not np.isfinite(x).all():
-        raise ValueError(f"{name} holds {x[~np.isfinite(x)].flat[0]}; all must be finite")
-    if name.startswith("log_decay") and x.max() > 0:
-        raise ValueError(
-            f"{name} holds {x.max()}; a decay is given by its logarithm, which is 0 or negative (alpha = e^log_decay)"
-        )
-    if name == "signed_decay" and (np.abs(x) > 1).any():
-        raise ValueError(f"{name} holds {np.abs(x).max()}; a decay with a sign lies between -1 and 1")
-
-
-def _precision_of(dtype: np.dtype[Any], precision: str | None) -> str:
-    if dtype == np.float64:
+def _precision_of(dtype: str, precision: str | None) -> str:
+    if dtype == "float64":
         if precision not in (None, "fp64"):
             raise ValueError(f"precision {precision!r} wants float32 inputs; these are float64")
         return "fp64"
@@ -159,97 +161,97 @@ def _precision_of(dtype: np.dtype[Any], precision: str | None) -> str:
     return precision or "fp32"
 
 
-class _Call:
-    """One use of a plan: checked inputs in, results out as arrays of their own."""
-
-    def __init__(
-        self,
-        memory: str,
-        inputs: Mapping[str, np.ndarray[Any, Any]],
-        options: Mapping[str, Any],
-        form: str,
-        precision: str | None,
-        threads: int | None,
-        backward: bool,
-    ):
-        options = {name: _plain(value) for name, value in options.items()}
-        types = {x.dtype for x in inputs.values()}
-        if len(types) > 1:
-            raise TypeError(f"inputs are of several types ({', '.join(sorted(map(str, types)))}); they must be of one")
-        if not types:
-            raise TypeError(f"{memory} needs inputs: ct.describe({memory!r}) lists them")
-        self.dtype = next(iter(types))
-        if self.dtype not in (np.float32, np.float64):
-            raise TypeError(f"inputs are {self.dtype}; they must be float32 or float64, for example x.astype('float32')")
-        shapes = {name: x.shape for name, x in inputs.items()}
-        sizes = _sizes_of(memory, options, shapes)
-        present = _check_shapes(memory, options, sizes, shapes)
-        for name, x in inputs.items():
-            _check_values(name, x)
-        kind = _precision_of(self.dtype, precision)
-        self.threads = _threads_of(threads if threads is not None else _threads, _core.cores())
-        self.shapes = shapes
-        self.core = _core.Call(memory, sizes, present, options, form, kind, backward)
-        for name, x in inputs.items():
-            np.copyto(self.core.input(name), x)
-
-    def forward(self) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
-        self.core.forward(self.threads)
-        return self.core.output().copy(), {name: s.copy() for name, s in self.core.states().items()}
-
-    def backward(self, d_o: np.ndarray[Any, Any], names: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
-        np.copyto(self.core.cotangent(), d_o)
-        self.core.backward(self.threads)
-        all = {}
-        for name in names:
-            gradient = self.core.gradient(name)  # None: o does not depend on it
-            shape = self.shapes[name]
-            all[name] = np.zeros(shape, self.dtype) if gradient is None else gradient.reshape(shape).copy()
-        return all
+def _dtype_of(memory: str, arrays: Arrays, inputs: Mapping[str, Any]) -> str:
+    types = {arrays.dtype(x) for x in inputs.values()}
+    if len(types) > 1:
+        raise TypeError(f"inputs are of several types ({', '.join(sorted(types))}); they must be of one")
+    if not types:
+        raise TypeError(f"{memory} needs inputs: ct.describe({memory!r}) lists them")
+    (dtype,) = types
+    if dtype not in ("float32", "float64"):
+        raise TypeError(f"inputs are {dtype}; they must be float32 or float64, for example x.astype('float32')")
+    return dtype
 
 
-def _as_numpy(name: str, x: Any) -> np.ndarray[Any, Any]:
-    if isinstance(x, np.ndarray):
-        return x
-    if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)
-    raise TypeError(f"{name} is a {type(x).__name__}; an array of numpy or a tensor of torch is needed")
+def _prepared(
+    memory: str,
+    arrays: Arrays,
+    inputs: Mapping[str, Any],
+    options: Mapping[str, Any],
+    form: str,
+    precision: str | None,
+) -> tuple[Callable[[int, int, int], Any], Any]:
+    """What makes the module's call of checked inputs, and what calls of one plan have in common."""
+    options = {name: _plain(value) for name, value in options.items()}
+    arrays.kept = _dtype_of(memory, arrays, inputs)
+    shapes = {name: x.shape for name, x in inputs.items()}
+    sizes = _sizes_of(memory, options, shapes)
+    present = _check_shapes(memory, options, sizes, shapes)
+    kind = _precision_of(arrays.kept, precision)
+    checks.text("form", form)
+
+    def make(gradients: int, device: int, stream: int) -> Any:
+        return _core.apply_call(memory, sizes, present, options, form, kind, gradients, device, stream)
+
+    return make, (memory, form, str(sorted(options.items())))
+
+
+def _given_back(arrays: Arrays, given: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Cotangents, checked against what they belong to."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} is a dict of states by name, not {type(given).__name__}")
+    checked = {}
+    for name, x in given.items():
+        if name not in expected:
+            raise TypeError(f"{what} names {name}, which is no state; there are {', '.join(expected) or 'none'}")
+        shown = "d_o" if what == "d_o" else f"{what}[{name!r}]"
+        d = arrays.given(shown, x)
+        if tuple(d.shape) != tuple(expected[name].shape):
+            letters = "[B,T,H,V] = " if what == "d_o" else ""
+            raise ValueError(f"{shown} has shape {list(d.shape)}; expected {letters}{list(expected[name].shape)}")
+        if arrays.dtype(d) != arrays.kept:
+            raise TypeError(f"{shown} is {arrays.dtype(d)}, and the inputs are {arrays.kept}; they must be of one type")
+        checked[name] = d
+    return checked
 
 
 def apply(
     memory: str,
     *,
     d_o: Any = None,
+    d_state: Mapping[str, Any] | None = None,
     form: str = "automatic",
     precision: str | None = None,
     threads: int | None = None,
     **given: Any,
 ) -> Any:
-    """One memory on given tensors: `(o, state)`, and with `d_o` the gradients of `sum(o * d_o)` as a third.
+    """One memory on given tensors: `(o, state)`, and with `d_o` or `d_state` gradients as a third.
 
     What is given goes into the memory's equation, and nothing else: no hidden scale, normalisation or feature map. Inputs and
     options are named as `describe(memory)` has them; q, k `[B,T,H,K]`, v `[B,T,H,V]`, states before the first token `s0`
-    `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). float64 is calculated in float64, float32 in
+    `[B,H,V,K]`. `state` holds the states after the last token by name ("S"). Gradients are those of `sum(o * d_o)`, and of
+    `sum(state[NAME] * d_state[NAME])` for each state that `d_state` names, added. float64 is calculated in float64, float32 in
     float32 (`precision="tf32"` or `"bf16"` rounds the factors of products). Torch tensors give torch tensors, differentiable
-    once by every input; `state` is detached.
+    once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
+    queued on torch's current stream, and nothing waits; values are not looked at there.
     """
-    known = {name for name, *_ in _core.inputs(memory, _law(given), [1] * 6)}
+    known = {name for name, *_ in _inputs(memory, _law(given), [1] * 6)}
     options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
     inputs = {n: x for n, x in given.items() if n not in options}
-    if any(_is_torch(x) for x in inputs.values()):
-        from .autograd import apply_torch
+    arrays = arrays_of(inputs, threads_now(threads))
+    checked = {name: arrays.given(name, x) for name, x in inputs.items()}
+    make, kind = _prepared(memory, arrays, checked, options, form, precision)
+    if d_o is None and d_state is None:
+        if any(is_torch(x) and x.requires_grad for x in inputs.values()):
+            from .autograd import differentiable
 
-        return apply_torch(memory, inputs, d_o, options, form, precision, threads)
-    arrays = {name: _as_numpy(name, x) for name, x in inputs.items()}
-    call = _Call(memory, arrays, options, form, precision, threads, d_o is not None)
-    o, state = call.forward()
-    if d_o is None:
-        return o, state
-    cotangent = _as_numpy("d_o", d_o)
-    if cotangent.shape != o.shape:
-        raise ValueError(f"d_o has shape {list(cotangent.shape)}; expected [B,T,H,V] = {list(o.shape)}")
-    _check_values("d_o", cotangent)
-    return o, state, call.backward(cotangent, list(arrays))
+            return differentiable(make, kind, arrays, inputs)
+        return Call(make, arrays, checked, NOTHING).forward(True)
+    call = Call(make, arrays, checked, OUTPUT if not d_state else ENDS)
+    o, state = call.forward(True)
+    of_o = _given_back(arrays, {} if d_o is None else {"o": d_o}, {"o": o}, "d_o")
+    of_states = _given_back(arrays, d_state or {}, state, "d_state")
+    return o, state, call.backward(of_o.get("o"), of_states, list(checked))
 
 
 def _law(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Iterable, Mapping
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
 
 PathLike = "str | os.PathLike[str]"
 
@@ -33,8 +33,8 @@ def _text(value: Any) -> str:
 
 def _names(paths: Any) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
-        return [os.fspath(paths)]
-    return [os.fspath(path) for path in paths]
+        return [checks.path(paths)]
+    return [checks.path(path) for path in paths]
 
 
 def _frame(columns: Iterable[tuple[str, Any]], lib: str) -> Any:
@@ -108,7 +108,7 @@ def read(
     option. `curves=True`: id, label, seed, step, metric, value. `where={"label": "dpfp*", "task.pairs": [4, 8]}` chooses rows.
     """
     names, conditions = _names(paths), _texts(where, "where")
-    sets, place = _texts(set, "set"), None if store is None else os.fspath(store)
+    sets, place = _texts(set, "set"), None if store is None else checks.path(store)
     if curves:
         if provenance:
             raise ValueError("curves have no provenance; read the runs with provenance=True")

@@ -18,7 +18,7 @@ import sysconfig
 import time
 from typing import Any, Mapping, Sequence
 
-from . import _core
+from . import _core, checks
 from .stores import _names, _text, _texts
 
 GRACE = 20.0  #: seconds that a stopped program has to save its runs
@@ -101,9 +101,9 @@ class Plan:
 
 def plan(study: Any, *, set: Mapping[str, Any] | None = None, out: Any = None) -> Plan:
     """What a study would train, without training it. `set` as in `run`."""
-    path, sets = os.fspath(study), _texts(set, "set")
+    path, sets = checks.path(study), _texts(set, "set")
     facts = _core.study(path, sets)
-    store = None if out is None else os.fspath(out)
+    store = None if out is None else checks.path(out)
     labels = dict(facts["labels"])
     return Plan(path, facts["name"], facts["title"], facts["product"], labels, facts["runs"], sets, store)
 
@@ -159,7 +159,7 @@ def run(
     lets the program save what it trains; the same call resumes from there.
     """
     asked = plan(study, set=set, out=out)
-    store = os.fspath(out) if out is not None else os.path.join("runs", asked.name)
+    store = checks.path(out) if out is not None else os.path.join("runs", asked.name)
     words = ["run", asked.path, "--out", store, "--device", device]
     words += [w for s in asked.sets for w in ("--set", s)] + list(arguments)
     if time_limit is not None:

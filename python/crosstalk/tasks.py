@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Iterator, NamedTuple, Sequence
+import sys
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
+from .arrays import is_torch
 from .memories import _plain, _threads_of
+from .places import Place, place_of
 
 SPLITS = ("train", "eval", "test")
 
@@ -63,10 +66,11 @@ class Batch:
         """`[B,T]`: the right answer at each token where one is due, -100 elsewhere (torch's ignore_index)."""
         if self.tokens.ndim != self.target.ndim:
             raise ValueError("labels are of tasks whose positions are single tokens; this one has channels")
-        if isinstance(self.tokens, np.ndarray):
-            labels: Any = np.full(self.tokens.shape, -100, np.int64)
-            *row, _ = np.nonzero(self.target >= 0)
+        if not is_torch(self.tokens):
+            own: Any = sys.modules[type(self.tokens).__module__.split(".")[0]]  # numpy, or CuPy
+            labels: Any = own.full(self.tokens.shape, -100, own.int64)
             used = self.target >= 0
+            *row, _ = own.nonzero(used)
             labels[(*row, self.position[used] - 1)] = self.target[used]
             return labels
         import torch
@@ -106,7 +110,7 @@ class Task:
     """A task with its options. Sequence i of a split is a pure function of (options, data seed, split, i)."""
 
     def __init__(self, name: str, **options: Any):
-        self.name = name
+        self.name = checks.text("the name of a task", name)
         self.options = options
         self._core = _core.Stream(name, {n: _plain(value) for n, value in options.items()})
 
@@ -148,37 +152,32 @@ class Task:
         buffers: int = 2,
         device: Any = None,
         threads: int = 1,
+        library: str | None = None,
     ) -> Iterator[Batch]:
         """Batches without end, in the order of training; batch i holds sequences `first + batch i` and on.
 
-        numpy arrays, or torch tensors where `device` says so ("cpu"). Several seeds make replicas, `[R,B,...]`. A batch lies in
-        a ring of `buffers` arrays and is overwritten after so many further ones: `.copy()` keeps it.
+        numpy arrays, or torch tensors where `device` says so ("cpu", "cuda", "cuda:1"). On a GPU they are drawn there, in the
+        order of torch's current stream, and nothing waits; `library="cupy"` gives CuPy's arrays. Several seeds make replicas,
+        `[R,B,...]`. A batch lies in a ring of `buffers` arrays and is overwritten after so many further ones: `.copy()` keeps it.
         """
-        if split not in SPLITS:
+        if not isinstance(split, str) or split not in SPLITS:
             raise ValueError(f"split {split!r}; there are train, eval and test")
-        if batch < 1 or buffers < 1 or first < 0:
-            raise ValueError("batch and buffers must be at least 1, and first 0 or more")
-        several = not isinstance(seed, (int, np.integer))
-        seeds = [int(s) for s in seed] if several else [int(seed)]  # type: ignore[union-attr, arg-type]
-        if not seeds or min(seeds) < 0:
-            raise ValueError("a seed is 0 or more, and there must be one")
-        return self._stream(split, batch, seeds, several, first, buffers, device, threads)
-
-    def _stream(
-        self,
-        split: str,
-        batch: int,
-        seeds: list[int],
-        several: bool,
-        first: int,
-        buffers: int,
-        device: Any,
-        threads: int,
-    ) -> Iterator[Batch]:
+        batch, buffers = checks.whole("batch", batch, 1, 1 << 30), checks.whole("buffers", buffers, 1, 1 << 16)
+        first, threads = checks.whole("first", first, 0), checks.whole("threads", threads, 1, 1 << 16)
+        several = not isinstance(seed, (int, np.integer, str)) and isinstance(seed, Iterable)
+        seeds = [checks.whole("a seed", s, 0, 1 << 64) for s in (seed if several else [seed])]  # type: ignore[union-attr]
+        if not seeds:
+            raise ValueError("there is no seed; a seed is 0 or more")
         segments = self._core.segments(split)
         if segments and first:
             raise ValueError("first is of tasks with one kind of sequence; segments(split) are such")
-        rings = [_Ring(part, split, batch, seeds, several, buffers, device) for part in segments or [self._core]]
+        place = place_of(device, library)
+        rings = [_Ring(part, split, batch, seeds, several, buffers, place) for part in segments or [self._core]]
+        return self._stream(split, batch, first, segments, rings, threads)
+
+    def _stream(
+        self, split: str, batch: int, first: int, segments: list[Any], rings: list[_Ring], threads: int
+    ) -> Iterator[Batch]:
         if not segments:
             number = first
             while True:
@@ -213,28 +212,39 @@ def _in_turn(steps: list[int]) -> tuple[int, list[tuple[int, int]]]:
 class _Ring:
     """Arrays of one shape that take turns."""
 
-    def __init__(self, core: Any, split: str, batch: int, seeds: list[int], several: bool, buffers: int, device: Any):
+    def __init__(self, core: Any, split: str, batch: int, seeds: list[int], several: bool, buffers: int, place: Place):
         T, C, Q = core.shape(split)
         R = len(seeds)
-        self.core, self.split, self.seeds, self.next = core, split, seeds, 0
-        self.ring: list[tuple[list[Any], Batch]] = []
+        self.core, self.split, self.seeds, self.next, self.batch, self.place = core, split, seeds, 0, batch, place
+        self.common: dict[str, int] = {}
+        self.kept: list[Any] = []
+        if place.device >= 0:
+            core.prepare(place.device)
+            words = [[(s & 0xFFFFFFFF) - ((s & 0x80000000) << 1), (s >> 32) - ((s >> 63) << 32)] for s in seeds]
+            self.kept = [place.filled(np.array(x, np.int32)) for x in (words, [[0]] * R)]
+            self.kept.append(place.empty((R, batch, core.scratch_size + 1)))
+            self.common = dict(zip(("seed", "counter", "scratch"), map(place.pointer, self.kept)))
+        self.ring: list[tuple[Any, Batch]] = []
         for _ in range(buffers):
-            arrays = [np.empty((R, batch, T, C), np.int32)] + [np.empty((R, batch, Q), np.int32) for _ in range(3)]
+            arrays = [place.empty((R, batch, T, C))] + [place.empty((R, batch, Q)) for _ in range(3)]
             shown: list[Any] = [arrays[0][..., 0] if C == 1 else arrays[0], *arrays[1:]]
             if not several:
                 shown = [x[0] for x in shown]
-            if device is not None:
-                import torch
-
-                if torch.device(device).type != "cpu":
-                    raise _core.DeviceError(f"batches are drawn on the CPU; device={device!r}: use batch.tokens.to(...)")
-                shown = [torch.from_numpy(x) for x in shown]
-            self.ring.append((arrays, Batch(shown[0], shown[1], shown[2], shown[3], segment=core.name)))
+            shown = [place.shown(x) for x in shown]
+            given: Any = arrays
+            if place.device >= 0:
+                self.kept.append(arrays)
+                given = {**self.common, **dict(zip(("tokens", "query", "position", "target"), map(place.pointer, arrays)))}
+            self.ring.append((given, Batch(shown[0], shown[1], shown[2], shown[3], segment=core.name)))
 
     def draw(self, number: int, threads: int) -> Batch:
-        arrays, batch = self.ring[self.next]
+        given, batch = self.ring[self.next]
         self.next = (self.next + 1) % len(self.ring)
-        self.core.draw(self.split, self.seeds, number, 0, threads, *arrays)
+        if self.place.device < 0:
+            self.core.draw(self.split, self.seeds, number, 0, threads, *given)
+        else:
+            at = self.place
+            self.core.draw_on_device(self.split, len(self.seeds), self.batch, number, 0, at.device, at.stream(), given)
         return dataclasses.replace(batch, first=number)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from . import _core
+from . import _core, checks
 from .sources import Config, digest_of, load
 from .stores import _texts
 from .studies import Result, _Progress
@@ -45,8 +45,8 @@ def train(
     the study are trained by `run`.
     """
     sets = _texts(set, "set")
-    facts = _core.study(os.fspath(study), sets)
-    store = os.fspath(out) if out is not None else os.path.join("runs", facts["name"])
+    facts = _core.study(checks.path(study), sets)
+    store = checks.path(out) if out is not None else os.path.join("runs", facts["name"])
     return Session(facts, _models_of(facts, models), store, device, replicas, quiet).train()
 
 

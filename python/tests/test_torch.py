@@ -27,6 +27,61 @@ def test_gradients_of_every_memory(memory):
     assert torch.autograd.gradcheck(f, tuple(x.values()), atol=1e-6, rtol=1e-4, fast_mode=True)
 
 
+def start_of(state):
+    return f"{state.lower()}_0" if state[-1].isdigit() else f"{state.lower()}0"
+
+
+WITH_STATES = [memory for memory in ct.memories() if ct.describe(memory).states]
+
+
+@pytest.mark.parametrize("memory", WITH_STATES)
+def test_gradients_of_the_states_of_every_memory(memory):
+    options = OPTIONS.get(memory, {})
+    plain = inputs_of(memory, B=1, T=3, H=1, K=3, V=2, **options)
+    _, before = ct.apply(memory, **plain, **options)  # states that there are: of some not every number is one
+    plain.update({start_of(n): s for n, s in before.items() if start_of(n) in ct.describe(memory).inputs})
+    x = {n: torch.from_numpy(y).requires_grad_() for n, y in plain.items()}
+    names = list(x)
+
+    def f(*given):
+        o, state = ct.apply(memory, **dict(zip(names, given)), **options)
+        return (o, *state.values())
+
+    assert torch.autograd.gradcheck(f, tuple(x.values()), atol=1e-6, rtol=1e-4, fast_mode=True)
+
+
+@pytest.mark.parametrize("memory", ["gated_delta", "mesa", "ttt_mlp", "slstm"])
+def test_a_sequence_in_two_pieces_has_the_gradients_of_the_whole(memory):
+    x = tensors(memory, T=10, optional=True)
+    letters = {name: shape for name, (shape, _) in ct.describe(memory).inputs.items()}
+    start = {state: start_of(state) for state in ct.describe(memory).states}
+    cut = lambda part: {n: y[:, part] if letters[n].startswith("[B,T") else y for n, y in x.items()}  # noqa: E731
+    whole, end = ct.apply(memory, **x)
+    first, state = ct.apply(memory, **cut(slice(0, 4)))
+    rest = {n: y for n, y in cut(slice(4, 10)).items() if n not in start.values()}
+    second, last = ct.apply(memory, **rest, **{start[n]: s for n, s in state.items()})
+    weight, of_end = torch.randn_like(whole), {n: torch.randn_like(s) for n, s in end.items()}
+    loss = lambda o, s: (o * weight).sum() + sum((s[n] * of_end[n]).sum() for n in s)  # noqa: E731
+    want = torch.autograd.grad(loss(whole, end), list(x.values()))
+    got = torch.autograd.grad(loss(torch.cat([first, second], 1), last), list(x.values()))
+    for name, a, b in zip(x, got, want):
+        torch.testing.assert_close(a, b, msg=name, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_of_a_state_alone_and_with_cotangents_of_numpy():
+    x = tensors("gated_delta")
+    d_S = torch.randn(2, 2, 3, 4, dtype=torch.float64)
+    ct.apply("gated_delta", **x)[1]["S"].backward(d_S)
+    plain = {n: y.detach().numpy() for n, y in x.items()}
+    o, state, d = ct.apply("gated_delta", d_state={"S": d_S.numpy()}, **plain)
+    for name, y in x.items():
+        np.testing.assert_array_equal(y.grad.numpy(), d[name], err_msg=name)
+    with pytest.raises(TypeError, match="d_state names z, which is no state; there are S"):
+        ct.apply("gated_delta", d_state={"z": d_S.numpy()}, **plain)
+    with pytest.raises(ValueError, match=r"d_state\['S'\] has shape \[1, 2, 3, 4\]; expected \[2, 2, 3, 4\]"):
+        ct.apply("gated_delta", d_state={"S": d_S.numpy()[:1]}, **plain)
+
+
 def test_against_a_loop_in_torch():
     x = tensors("gated_delta", np.float64, B=2, T=30, H=2, K=8, V=6)
     x["s0"] = torch.randn(2, 2, 6, 8, dtype=torch.float64).requires_grad_()
@@ -42,11 +97,11 @@ def test_against_a_loop_in_torch():
 
     want, end = loop(**x)
     got, state = ct.apply("gated_delta", **x)
-    weight = torch.randn_like(want)
-    ours = torch.autograd.grad((got * weight).sum(), list(x.values()))
-    theirs = torch.autograd.grad((want * weight).sum(), list(x.values()))
+    weight, of_end = torch.randn_like(want), torch.randn_like(end)
+    ours = torch.autograd.grad((got * weight).sum() + (state["S"] * of_end).sum(), list(x.values()))
+    theirs = torch.autograd.grad((want * weight).sum() + (end * of_end).sum(), list(x.values()))
     torch.testing.assert_close(got, want)
-    torch.testing.assert_close(state["S"], end.detach())
+    torch.testing.assert_close(state["S"], end)
     for name, a, b in zip(x, ours, theirs):
         torch.testing.assert_close(a, b, msg=name)
 
@@ -79,10 +134,10 @@ def test_plans_come_back_to_the_pool():
     assert all(y.grad is not None for y in x.values())
 
 
-def test_states_are_detached_and_types_are_said():
+def test_types_are_said():
     x = tensors("delta")
     o, state = ct.apply("delta", **x)
-    assert o.requires_grad and not state["S"].requires_grad
+    assert o.requires_grad and state["S"].requires_grad
     with torch.no_grad():
         assert not ct.apply("delta", **x)[0].requires_grad
     with pytest.raises(TypeError, match=r"q is bfloat16; convert it first, for example q.float\(\)"):

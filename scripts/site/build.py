@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds the documentation site: the pages of the project, and one for each memory and each task, made from what the program says.
 
-    build.py SOURCE CROSSTALK [OUT]      writes OUT/html (default: build/site); `ninja -C build/cpu site`
+    build.py SOURCE CROSSTALK [OUT]          writes OUT/html (default: build/site); `ninja -C build/cpu site`
+    build.py --pages SOURCE CROSSTALK OUT    writes the pages alone, as Markdown, into OUT/pages: needs the standard library
 
-Needs mkdocs-material (pip install mkdocs-material), and no network; exit code 77 without it. Links and pictures of every
-page made are checked.
+The first needs mkdocs-material (pip install mkdocs-material), and no network; exit code 77 without it. Links and pictures
+of every page made are checked.
 """
 # SPDX-License-Identifier: Apache-2.0
 import html
@@ -15,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -78,8 +80,26 @@ def options_table(options):
     return "\n".join(rows) + "\n"
 
 
-def memory_page(memory):
-    text = f"# {memory['name']}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
+def comparison(source):
+    """Head and legend of the table of results/published that compares all memories, and the row of each memory in it."""
+    lines = (source / "results/published/all_memories_table.md").read_text().splitlines()
+    rows = {match[1]: line for line in lines if (match := re.match(r"\| `(\w+)` \|", line))}
+    return "\n".join(lines[:2]), rows, " ".join(line for line in lines[2:] if line and not line.startswith("|"))
+
+
+def results_of(name, compared):
+    head, rows, legend = compared
+    text = "\n## Results\n\n"
+    if name not in rows:
+        return text + ("This memory is not in the [published comparison of all memories](../results/published/README.md#every-memory);\n"
+                       f"`crosstalk run experiments/all_memories.toml --set memory={name}` trains it there.\n")
+    return text + (f"Its row of the [comparison of all memories](../results/published/README.md#every-memory), which defines the columns:\n\n"
+                   f"{head}\n{rows[name]}\n\n{legend}\n")
+
+
+def memory_page(memory, compared):
+    paper = re.search(r"\(([A-Z][^()]*)\)$", memory["does"])  # the name in papers, which people search for
+    text = f"# {memory['name']}{' (' + paper[1] + ')' if paper else ''}\n\n{memory['summary'][0].upper()}{memory['summary'][1:]}.\n\n"
     text += f"- What a token does: {memory['does']}.\n- Family: {memory['family']}.\n"
     text += f"- Source: {memory['source']}.\n\n## Equation\n\n{mathml(memory['equation'])}\n\n"
     if memory.get("laws"):
@@ -100,7 +120,7 @@ def memory_page(memory):
     for one in memory.get("inputs", []):
         text += f"| `{one['name']}` | `{one['shape']}` | {'optional' if one['optional'] else ''} |\n"
     text += f"\n`crosstalk apply {memory['name']}` runs the memory on them ([the contract](../docs/apply.md)).\n"
-    text += f"\n## Options\n\nIn a study's table `[memories.LABEL]`, without `memory.`.\n\n{options_table(memory['options'])}"
+    text += f"\n## Options\n\nA study's table `[memories.LABEL]` sets them, by their names without `memory.`\n\n{options_table(memory['options'])}"
     text += "\n## Published layer\n\n"
     layer = memory.get("published")
     if layer:
@@ -112,6 +132,7 @@ def memory_page(memory):
         text += "None; a language model has the memory with the parts that the study sets.\n"
     name = memory["name"]
     own = "law = [\"S += v k^T\", \"read S q\"]\n" if name == "rule" else ""
+    text += results_of(name, compared)
     return text + f"\n## In a study\n\n```toml\n[memories.mine]\nname = \"{name}\"\n{own}```\n"
 
 
@@ -138,14 +159,28 @@ def drawn(text):
     return '<div class="sample">\n' + "\n".join(rows) + "\n</div>\n"
 
 
+# What stands for somebody's own sequences: a task of keys and values, and one of single tokens.
+STAND_INS = {"file": ["recall", "--set", "task.associations=6"],
+             "tokens": ["mqar", "--set", "task.vocabulary=16", "--set", "task.length=16", "--set", "task.pairs=3"]}
+
+
 def task_page(task, crosstalk):
     text = f"# {task['name']}\n\n{task['summary'][0].upper()}{task['summary'][1:]}.\n\n## Example\n\n"
-    sample = said(crosstalk, "sample", task["name"], "-n", "1", check=False)
-    if sample:
-        text += (f"`crosstalk sample {task['name']} -n 1`. Writes are blue, swaps orange, other tokens grey, answers green.\n\n"
-                 + drawn(sample))
+    stand_in = STAND_INS.get(task["name"])
+    if stand_in:
+        text += f"Its sequences are your own ([own data](../docs/own_data.md)). Here they are samples of `{stand_in[0]}`.\n\n```sh\n"
+        text += f"for split in train eval test; do\n  crosstalk sample {' '.join(stand_in)} -n 4 --split $split --out data/$split\ndone\n"
+        with tempfile.TemporaryDirectory() as folder:
+            for split in ("train", "eval", "test"):
+                said(crosstalk, "sample", *stand_in, "-n", "4", "--split", split, "--out", f"{folder}/{split}")
+            sample = said(crosstalk, "sample", task["name"], "-n", "1", "--set", f"task.folder={folder}")
+        text += f"crosstalk sample {task['name']} -n 1 --set task.folder=data\n```\n\n"
     else:
-        text += "Its sequences are your own: [own data](../docs/own_data.md).\n"
+        sample = said(crosstalk, "sample", task["name"], "-n", "1")
+        text += f"`crosstalk sample {task['name']} -n 1`. "
+    if not sample.strip():
+        sys.exit(f"crosstalk sample {task['name']} shows nothing")
+    text += "Writes are blue, swaps orange, other tokens grey, answers green.\n\n" + drawn(sample)
     return text + f"\n## How it is drawn\n\n{task['description']}\n\n## Options\n\n{options_table(task['options'])}"
 
 
@@ -180,12 +215,15 @@ def make_pages(source, crosstalk, pages):
     copy_pages(source, pages)
     for folder in ("memories", "tasks"):
         (pages / folder).mkdir()
-    families = {}
+    families, compared = {}, comparison(source)
     for one in told(crosstalk, "list", "memories"):
         memory = told(crosstalk, "describe", one["name"])
         families.setdefault(memory["family"], []).append(memory)
-        (pages / f"memories/{memory['name']}.md").write_text(memory_page(memory))
-    index = "# Memories\n\nOne page for each, with equation, source, options and published layer. [How they compare](../docs/memories.md).\n"
+        (pages / f"memories/{memory['name']}.md").write_text(memory_page(memory, compared))
+    unknown = set(compared[1]) - {memory["name"] for family in families.values() for memory in family}
+    if unknown or not compared[1]:
+        sys.exit(f"results/published/all_memories_table.md compares memories that are not there: {sorted(unknown) or 'none'}")
+    index = "# Memories\n\nOne page for each, with equation, source, options, published layer and results. [How they compare](../docs/memories.md).\n"
     for family, memories in families.items():
         index += f"\n## {family[0].upper()}{family[1:]}\n\n| memory | what a token does |\n|---|---|\n"
         index += "".join(f"| [{m['name']}]({m['name']}.md) | {cell(m['does'])} |\n" for m in memories)
@@ -251,6 +289,13 @@ def check_links(folder):
     return sorted(set(wrong)), len(pages)
 
 
+def pages_alone(source, crosstalk, out):
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "pages").mkdir(parents=True)
+    make_pages(source, crosstalk, out / "pages")
+    return subprocess.run([sys.executable, source / "scripts/check-links.py", out / "pages"]).returncode
+
+
 def main(source, crosstalk, out):
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
         print("skipped: this Python has no mkdocs-material (pip install mkdocs-material)")
@@ -276,6 +321,8 @@ def main(source, crosstalk, out):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--pages"] and len(sys.argv) == 5:
+        sys.exit(pages_alone(*(Path(argument).resolve() for argument in sys.argv[2:])))
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     SOURCE = Path(sys.argv[1]).resolve()

@@ -70,6 +70,11 @@ class Reader:
             made = f"<mrow>{made}{''.join(self.atom(one) for one in rest)}</mrow>"
         return made
 
+    def before_script(self, at):
+        """Whether what ends before `at` is a long name with something below or above it: step_t."""
+        return at >= 3 and self.tokens[at - 2] in ("_", "^") and re.fullmatch(r"[A-Za-z]{3,}", self.tokens[at - 3]) \
+            and self.tokens[at - 3] not in GREEK and not is_word(self.tokens[at - 3])
+
     def next_of(self, ahead):
         return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
 
@@ -77,6 +82,10 @@ class Reader:
     def atom(token):
         if token in NAMES:
             return f"<mi>{token.replace('_', ' ')}</mi>"
+        small = re.fullmatch(r"([\d.]+)e(-?)(\d+)", token)
+        if small:
+            factor = f"<mn>{small[1]}</mn><mo>·</mo>" if small[1] != "1" else ""
+            return f"<mrow>{factor}<msup><mn>10</mn><mrow>{'<mo>−</mo>' if small[2] else ''}<mn>{small[3]}</mn></mrow></msup></mrow>"
         if re.fullmatch(r"\d.*", token):
             return f"<mn>{token}</mn>"
         name, marks = token.rstrip("'"), "′" * (len(token) - len(token.rstrip("'")))
@@ -108,9 +117,14 @@ class Reader:
         return f"<{names[1]}>{base}{above}</{names[1]}>" if above is not None else base
 
     def item(self):
+        before = self.tokens[self.at - 1] if self.at else ""
         token = self.take()
         if token.isspace():
-            return ""
+            # Names of several letters, functions among them, stand apart from what they multiply or take.
+            names = [one for one in (before, self.peek()) if re.fullmatch(r"[A-Za-z]{3,}'*", one) and one not in GREEK and not is_word(one)]
+            apart = (re.match(r"[\w)}|']", before[-1:]) and re.match(r"[\w(|]", self.peek())
+                     and (names or self.peek() == "|" or self.before_script(self.at - 1)))
+            return '<mspace width="0.2em"/>' if apart else ""
         if token == "sqrt" and self.peek() == "(":
             self.take()
             return f"<msqrt>{self.until(')')}</msqrt>"
@@ -138,7 +152,8 @@ def split(text):
     parts, depth, begin = [], 0, 0
     for token, at in tokens_of(text):
         depth += (token in "([{") - (token in ")]}") if len(token) == 1 else 0
-        if depth == 0 and token in (",", ";") and "=" in text[begin:at] and text[at + 1:at + 2] == " " and re.match(r"\s*\S{1,24} \S{0,20}?=|\s*[A-Za-z]\S*\(?\w*\)? = ", text[at + 1:]):
+        begins = r"\s*\S{1,24} \S{0,20}?=|\s*[A-Za-z]\S*\(?\w*\)? = |\s*(?:log|exp) \S+ = " + (r"|\s*read " if token == ";" else "")
+        if depth == 0 and token in (",", ";") and "=" in text[begin:at] and text[at + 1:at + 2] == " " and re.match(begins, text[at + 1:]):
             parts.append(text[begin:at])
             begin = at + 1
     return [part.strip() for part in parts + [text[begin:]]]
@@ -155,6 +170,8 @@ def mathml(text):
         if ": " in part or sum(is_word(token) for token, _ in tokens_of(part)) > 4:
             lines.append(f'<p class="law"><code>{escape(part)}</code></p>')
             continue
-        reader = Reader(part)
-        lines.append(f'<math display="block" alttext="{escape(part, quote=True)}"><mrow>{reader.until(None)}</mrow></math>')
+        read = re.fullmatch(r"read (.*)", part)  # a law of the study file
+        reader = Reader(read[1] if read else part)
+        begin = "<mtext>read&nbsp;</mtext>" if read else ""
+        lines.append(f'<math display="block" alttext="{escape(part, quote=True)}"><mrow>{begin}{reader.until(None)}</mrow></math>')
     return "\n".join(lines)

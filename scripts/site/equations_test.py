@@ -33,6 +33,20 @@ class Equations(unittest.TestCase):
         self.assertEqual(split("S' = f(a, b), S_e,t = S', o = S q"), ["S' = f(a, b)", "S_e,t = S'", "o = S q"])
         self.assertEqual(split("r, z = W token"), ["r, z = W token"])
 
+    def test_a_law_of_the_study_file_ends_with_its_read(self):
+        self.assertEqual(split("beta = token; S = S + v k^T; read S q"), ["beta = token", "S = S + v k^T", "read S q"])
+        self.assertEqual(shown("read S q"), "read Sq")
+        self.assertEqual(split("angle = e^a, read N(0, 1/2)"), ["angle = e^a, read N(0, 1/2)"])
+        self.assertEqual(split("o = C q, log alpha_t = g_t"), ["o = C q", "log alpha_t = g_t"])
+
+    def test_names_stand_apart_from_their_neighbours(self):
+        for text, times in {"decay A": 1, "A rate B": 2, "step_t v_t": 1, "C softmax(A q)": 1, "v_t k_t": 0, "log f": 1}.items():
+            self.assertEqual(mathml(text).count("<mspace"), times, text)
+
+    def test_small_numbers_are_powers_of_ten(self):
+        self.assertIn("<msup><mn>10</mn><mrow><mo>−</mo><mn>6</mn></mrow></msup>", mathml("a = b + 1e-6"))
+        self.assertEqual(shown("a = 2e-4 s"), "a=2·10−4s")
+
     def test_sentences_stay_text_and_nothing_acts(self):
         self.assertIn('<p class="law"><code>', mathml("x the token that asks is left as it is"))
         self.assertIn("a &lt; b", mathml("for all: a < b"))

@@ -1,0 +1,28 @@
+// What the records of a study or a store tell so far: verdicts of training, and learning rates that are best at the edge of
+// their grid.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/common/command.h"
+#include "results/select.h"
+#include "results/store.h"
+#include "results/verdict.h"
+
+namespace crosstalk::program {
+
+/// Of more runs than this, records are not read: counting them stays a matter of half a second.
+inline constexpr std::size_t kMostRatedRuns = 20000;
+
+struct StoreSurvey {
+  VerdictCounts verdicts;                                       ///< a run under two labels counts once
+  std::vector<std::pair<std::string, VerdictCounts>> by_label;  ///< by the alphabet
+  /// How --best train.learning_rate would choose; labels of which no choice is at an edge are left out.
+  std::vector<EdgeChoice> edges;
+};
+/// Of the runs of the target `name`, whose store's heads were read.
+StoreSurvey survey(const std::string& name, const StoreHeads& heads, const Arguments& arguments,
+                   Console& console);
+
+}  // namespace crosstalk::program

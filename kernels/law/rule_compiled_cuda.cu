@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <mutex>
+
+#include "kernels/base/cuda_launch.cuh"
+#include "kernels/base/error.h"
+#include "kernels/base/nvrtc.h"
+#include "kernels/law/rule_compiled.h"
+#include "kernels/law/rule_source.h"
+
+namespace crosstalk {
+namespace {
+
+void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  if (code == cudaErrorMemoryAllocation) throw OutOfMemory(std::string("a compiled law: ") + what);
+  throw DeviceError(std::string("a compiled law: ") + what + ": " + cudaGetErrorString(code));
+}
+
+/// A kernel of its own cubin. Not unloaded: it lives as long as the process, whose driver may have ended before it.
+class Kernel {
+ public:
+  Kernel(const std::string& source, int threads, int capability)
+      : cubin_(compile_cuda(source, capability, "the law")), threads_(static_cast<unsigned>(threads)) {
+    check(cudaLibraryLoadData(&library_, cubin_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "loading it");
+    check(cudaLibraryGetKernel(&kernel_, library_, "rule_walk"), "looking it up");
+  }
+  void launch(void* arguments, dim3 grid, void* stream) const {
+    void* values[] = {arguments};
+    check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), grid, dim3(threads_), values, 0,
+                           static_cast<cudaStream_t>(stream)),
+          "launching it");
+  }
+
+ private:
+  std::string cubin_;
+  unsigned threads_;
+  cudaLibrary_t library_{};
+  cudaKernel_t kernel_{};
+};
+
+class Loaded : public CompiledRule {
+ public:
+  Loaded(const RuleSource& source, int capability)
+      : forward_(source.forward, source.forward_threads, capability),
+        backward_(source.backward, source.backward_threads, capability) {}
+  void launch(bool forward, void* arguments, unsigned items, unsigned replicas, void* stream) const override {
+    (forward ? forward_ : backward_).launch(arguments, dim3(items, replicas), stream);
+  }
+
+ private:
+  Kernel forward_, backward_;
+};
+
+}  // namespace
+
+std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram& program, bool wide, bool positions) {
+  const RuleSource source = rule_source(program, wide, positions);
+  if (!source.refused.empty())
+    throw OptionError("memory.form", "memory.form = \"compiled\": " + source.refused);
+  const int capability = cuda_capability(cuda_current_device());
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const CompiledRule>> known;
+  const std::string key = std::to_string(capability) + "\n" + source.forward + source.backward;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const CompiledRule>& one = known[key];
+  if (!one) one = std::make_shared<Loaded>(source, capability);
+  return one;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,783 @@
+// A law in registers: what generated code (rule_source.h) is made of, and the walk over a sequence. NVRTC compiles this text
+// behind rule_arguments.h and in front of the law; it includes nothing.
+//
+// A block of kRowThreads x kColumnThreads threads holds one sequence and head. Thread (r, c) has of a matrix the rows r, r +
+// kRowThreads, .. and a run of neighbouring columns.  A vector lies along rows (Row: every c has the same) or along columns
+// (Column: every r has the same), so that
+//
+//   S k     each thread its part of a row, then a sum over c: Column in, Row out
+//   S^T w   each thread its part of a column, then a sum over r: Row in, Column out
+//   a b^T   Row and Column in, nothing to exchange
+//
+// A number is the same in all threads. Sums have an order that follows from the layout alone. Entries beyond the size of a
+// value hold anything: sums leave them out.
+// SPDX-License-Identifier: Apache-2.0
+
+namespace crosstalk {
+
+using Real = CROSSTALK_REAL;
+using Arguments = RuleArguments<Real>;
+constexpr int kRowThreads = CROSSTALK_ROW_THREADS, kColumnThreads = CROSSTALK_COLUMN_THREADS;
+constexpr int kThreads = kRowThreads * kColumnThreads, kWarps = kThreads / 32;
+constexpr unsigned kWarp = 0xffffffffu;
+#define DEVICE __device__ __forceinline__
+
+DEVICE int lane() { return threadIdx.x % 32; }
+DEVICE int warp() { return threadIdx.x / 32; }
+DEVICE int row_thread() { return threadIdx.x / kColumnThreads; }
+DEVICE int column_thread() { return threadIdx.x % kColumnThreads; }
+DEVICE void sync() {
+  if (kWarps == 1) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
+__host__ __device__ constexpr int parts(int n, int threads) { return (n + threads - 1) / threads; }
+
+template <int n_>
+struct Row {
+  static constexpr int size = n_, n = parts(n_, kRowThreads);
+  Real x[n];
+  static DEVICE int index(int p) { return row_thread() + kRowThreads * p; }
+  static DEVICE bool has(int p) { return n_ % kRowThreads == 0 || index(p) < n_; }
+};
+template <int n_>
+struct Column {
+  static constexpr int size = n_, n = parts(n_, kColumnThreads);
+  Real x[n];
+  static DEVICE int index(int q) { return column_thread() * n + q; }
+  static DEVICE bool has(int q) { return n_ % kColumnThreads == 0 || index(q) < n_; }
+};
+template <int R, int C>
+struct Matrix {
+  static constexpr int rows = R, columns = C, row_parts = Row<R>::n, column_parts = Column<C>::n;
+  static constexpr int n = row_parts * column_parts;
+  Real x[n];
+  static DEVICE int row(int i) { return Row<R>::index(i / column_parts); }
+  static DEVICE int column(int i) { return Column<C>::index(i % column_parts); }
+  static DEVICE bool has(int i) { return Row<R>::has(i / column_parts) && Column<C>::has(i % column_parts); }
+};
+
+// --- entry by entry
+
+#define CROSSTALK_PAIR(name, value)                    \
+  DEVICE Real name(Real p, Real q) { return value; }   \
+  template <class A>                                   \
+  DEVICE A name(const A& a, const A& b) {              \
+    A y;                                               \
+    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
+      const Real p = a.x[i], q = b.x[i];               \
+      y.x[i] = value;                                  \
+    }                                                  \
+    return y;                                          \
+  }                                                    \
+  template <class A>                                   \
+  DEVICE A name(Real p, const A& b) {                  \
+    A y;                                               \
+    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
+      const Real q = b.x[i];                           \
+      y.x[i] = value;                                  \
+    }                                                  \
+    return y;                                          \
+  }                                                    \
+  template <class A>                                   \
+  DEVICE A name(const A& a, Real q) {                  \
+    A y;                                               \
+    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
+      const Real p = a.x[i];                           \
+      y.x[i] = value;                                  \
+    }                                                  \
+    return y;                                          \
+  }
+CROSSTALK_PAIR(add, p + q)
+CROSSTALK_PAIR(sub, p - q)
+CROSSTALK_PAIR(mul, p* q)
+CROSSTALK_PAIR(quotient, p / q)
+CROSSTALK_PAIR(largest, p < q ? q : p)
+CROSSTALK_PAIR(smallest, q < p ? q : p)
+
+/// a / b; what a number divides is multiplied by its inverse.
+template <class A>
+DEVICE A div(const A& a, const A& b) {
+  return quotient(a, b);
+}
+template <class A>
+DEVICE A div(Real a, const A& b) {
+  return quotient(a, b);
+}
+template <class A>
+DEVICE A div(const A& a, Real b) {
+  return mul(a, 1 / b);
+}
+DEVICE Real div(Real a, Real b) { return a * (1 / b); }
+
+/// c + a * b; the interpreter's order of operands.
+template <class A>
+DEVICE A add_product(const A& c, const A& a, const A& b) {
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = c.x[i] + a.x[i] * b.x[i];
+  return y;
+}
+template <class A>
+DEVICE A add_product(const A& c, Real a, const A& b) {
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = c.x[i] + a * b.x[i];
+  return y;
+}
+DEVICE Real add_product(Real c, Real a, Real b) { return c + a * b; }
+
+#define CROSSTALK_MAP(name, value)                     \
+  DEVICE Real name(Real p) { return value; }           \
+  template <class A>                                   \
+  DEVICE A name(const A& a) {                          \
+    A y;                                               \
+    _Pragma("unroll") for (int i = 0; i < A::n; ++i) { \
+      const Real p = a.x[i];                           \
+      y.x[i] = value;                                  \
+    }                                                  \
+    return y;                                          \
+  }
+DEVICE float exp_(float x) { return expf(x); }
+DEVICE double exp_(double x) { return exp(x); }
+DEVICE float log_(float x) { return logf(x); }
+DEVICE double log_(double x) { return log(x); }
+DEVICE float log1p_(float x) { return log1pf(x); }
+DEVICE double log1p_(double x) { return log1p(x); }
+DEVICE float tanh_(float x) { return tanhf(x); }
+DEVICE double tanh_(double x) { return tanh(x); }
+DEVICE float sqrt_(float x) { return sqrtf(x); }
+DEVICE double sqrt_(double x) { return sqrt(x); }
+CROSSTALK_MAP(neg, -p)
+CROSSTALK_MAP(map_exp, exp_(p > 80 ? Real(80) : p))
+CROSSTALK_MAP(map_log, log_(p > Real(1e-30) ? p : Real(1e-30)))
+CROSSTALK_MAP(map_sigmoid, 1 / (1 + exp_(-p)))
+CROSSTALK_MAP(map_softplus, (p > 0 ? p : Real(0)) + log1p_(exp_(p > 0 ? -p : p)))
+CROSSTALK_MAP(map_log_sigmoid, -((p < 0 ? -p : Real(0)) + log1p_(exp_(p < 0 ? p : -p))))
+CROSSTALK_MAP(map_tanh, tanh_(p))
+CROSSTALK_MAP(map_relu, p > 0 ? p : Real(0))
+CROSSTALK_MAP(map_silu, p / (1 + exp_(-p)))
+CROSSTALK_MAP(map_inverse, p == 0 ? Real(0) : 1 / p)
+CROSSTALK_MAP(map_sqrt, sqrt_(p < 0 ? Real(0) : p))
+CROSSTALK_MAP(map_abs, p < 0 ? -p : p)
+CROSSTALK_MAP(map_sign, p > 0 ? Real(1) : p < 0 ? Real(-1) : Real(0))
+CROSSTALK_MAP(map_positive, p > 0 ? Real(1) : Real(0))
+
+template <class A>
+DEVICE A filled(Real x) {
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = x;
+  return y;
+}
+
+DEVICE Real zero_like(Real) { return 0; }
+template <class A>
+DEVICE A zero_like(const A&) {
+  return filled<A>(0);
+}
+
+// --- what threads exchange
+
+/// Numbers that threads hand to each other: written, one sync(), read; the next exchange takes the other half.
+struct Exchange {
+  Real* half;
+  int other;  ///< numbers from this half to the other
+  DEVICE Real* next() {
+    half += other, other = -other;
+    return half;
+  }
+};
+struct Block {
+  Exchange exchange;
+  Real* stage;  ///< for whole matrices: one sync() more
+};
+
+/// Sum over the threads of a row, the same bits in each.
+DEVICE Real over_columns(Real x) {
+#pragma unroll
+  for (int offset = kColumnThreads / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(kWarp, x, offset);
+  return x;
+}
+DEVICE Real over_rows_of_warp(Real x) {
+#pragma unroll
+  for (int offset = 16; offset >= kColumnThreads; offset /= 2) x += __shfl_xor_sync(kWarp, x, offset);
+  return x;
+}
+/// Sum of a number a warp.
+DEVICE Real over_warps(Block& block, Real x) {
+  if (kWarps == 1) return x;
+  Real* at = block.exchange.next();
+  if (lane() == 0) at[warp()] = x;
+  sync();
+  Real total = at[0];
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) total += at[w];
+  return total;
+}
+
+DEVICE Real sum(Block&, Real x) { return x; }
+template <int n>
+DEVICE Real sum(Block& block, const Row<n>& a) {
+  Real total = 0;
+#pragma unroll
+  for (int p = 0; p < Row<n>::n; ++p) total += Row<n>::has(p) ? a.x[p] : Real(0);
+  return over_warps(block, over_rows_of_warp(total));
+}
+template <int n>
+DEVICE Real sum(Block&, const Column<n>& a) {
+  Real total = 0;
+#pragma unroll
+  for (int q = 0; q < Column<n>::n; ++q) total += Column<n>::has(q) ? a.x[q] : Real(0);
+  return over_columns(total);
+}
+template <int R, int C>
+DEVICE Real sum(Block& block, const Matrix<R, C>& a) {
+  Real total = 0;
+#pragma unroll
+  for (int i = 0; i < a.n; ++i) total += a.has(i) ? a.x[i] : Real(0);
+  return over_warps(block, over_rows_of_warp(over_columns(total)));
+}
+
+DEVICE Real largest_of(Real x, Real y) { return x < y ? y : x; }
+template <int n>
+DEVICE Real most(Block& block, const Row<n>& a) {
+  Real x = Row<n>::has(0) ? a.x[0] : Real(-1e30);
+#pragma unroll
+  for (int p = 1; p < Row<n>::n; ++p) x = Row<n>::has(p) ? largest_of(x, a.x[p]) : x;
+#pragma unroll
+  for (int offset = 16; offset >= kColumnThreads; offset /= 2)
+    x = largest_of(x, __shfl_xor_sync(kWarp, x, offset));
+  if (kWarps == 1) return x;
+  Real* at = block.exchange.next();
+  if (lane() == 0) at[warp()] = x;
+  sync();
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) x = largest_of(x, at[w]);
+  return x;
+}
+template <int n>
+DEVICE Real most(Block&, const Column<n>& a) {
+  Real x = Column<n>::has(0) ? a.x[0] : Real(-1e30);
+#pragma unroll
+  for (int q = 1; q < Column<n>::n; ++q) x = Column<n>::has(q) ? largest_of(x, a.x[q]) : x;
+#pragma unroll
+  for (int offset = kColumnThreads / 2; offset > 0; offset /= 2)
+    x = largest_of(x, __shfl_xor_sync(kWarp, x, offset));
+  return x;
+}
+template <class A>
+DEVICE A softmax(Block& block, const A& a) {
+  const Real top = most(block, a);
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = exp_(a.x[i] - top);
+  const Real total = sum(block, y);
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = y.x[i] / total;
+  return y;
+}
+template <class A>
+DEVICE A unit(Block& block, const A& a) {
+  const Real length = sqrt_(sum(block, mul(a, a)) + Real(1e-6));
+  A y;
+#pragma unroll
+  for (int i = 0; i < A::n; ++i) y.x[i] = a.x[i] / length;
+  return y;
+}
+DEVICE Real unit(Block&, Real a) { return a / sqrt_(a * a + Real(1e-6)); }
+
+template <int R, int C>
+DEVICE Row<R> row_sums(const Matrix<R, C>& a) {
+  constexpr int n = Column<C>::n;
+  Row<R> y;
+#pragma unroll
+  for (int p = 0; p < Row<R>::n; ++p) {
+    Real total = 0;
+#pragma unroll
+    for (int q = 0; q < n; ++q) total += Column<C>::has(q) ? a.x[p * n + q] : Real(0);
+    y.x[p] = over_columns(total);
+  }
+  return y;
+}
+template <int R, int C>
+DEVICE Row<R> row_sums(const Matrix<R, C>& a, const Column<C>& b) {
+  constexpr int n = Column<C>::n;
+  Row<R> y;
+#pragma unroll
+  for (int p = 0; p < Row<R>::n; ++p) {
+    Real total = 0;
+#pragma unroll
+    for (int q = 0; q < n; ++q) total += Column<C>::has(q) ? a.x[p * n + q] * b.x[q] : Real(0);
+    y.x[p] = over_columns(total);
+  }
+  return y;
+}
+
+__host__ __device__ constexpr bool power_of_two(int n) { return (n & (n - 1)) == 0; }
+
+/// N numbers (a power of two) over lanes at distances kOffset .. kColumnThreads: each lane ends with the sums of an equal share
+/// of them, in x[0 ..]; where lanes are more, several with the same one.
+template <int N, int kOffset>
+DEVICE void scatter_sum(Real* x) {
+  if constexpr (kOffset >= kColumnThreads) {
+    if constexpr (N > 1) {
+      const bool upper = threadIdx.x & kOffset;
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) {
+        const Real send = upper ? x[i] : x[i + N / 2], keep = upper ? x[i + N / 2] : x[i];
+        x[i] = keep + __shfl_xor_sync(kWarp, send, kOffset);
+      }
+      scatter_sum<N / 2, kOffset / 2>(x);
+    } else {
+      x[0] += __shfl_xor_sync(kWarp, x[0], kOffset);
+      scatter_sum<1, kOffset / 2>(x);
+    }
+  }
+}
+
+template <int n>
+DEVICE void load(const Real* from, Real* to) {
+  if constexpr (sizeof(Real) == 4 && n % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < n; i += 4) {
+      const float4 x = *reinterpret_cast<const float4*>(from + i);
+      to[i] = x.x, to[i + 1] = x.y, to[i + 2] = x.z, to[i + 3] = x.w;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+
+/// Sum over the threads of a column: of partial sums, a column's in each of its threads.
+template <int C>
+DEVICE Column<C> over_rows(Block& block, Column<C> y) {
+  constexpr int n = Column<C>::n, kLanes = 32 / kColumnThreads, width = n * kColumnThreads;
+  if constexpr (kLanes == 1 && kWarps == 1) return y;
+  Real* at = block.exchange.next();
+  Real* mine = at + warp() * width + column_thread() * n;
+  const int l = lane() / kColumnThreads;
+  if constexpr (power_of_two(n)) {
+    scatter_sum<n, 16>(y.x);
+    if constexpr (n >= kLanes) {
+#pragma unroll
+      for (int i = 0; i < n / kLanes; ++i) mine[l * (n / kLanes) + i] = y.x[i];
+    } else {
+      if (l % (kLanes / n) == 0) mine[l / (kLanes / n)] = y.x[0];
+    }
+  } else {
+#pragma unroll
+    for (int q = 0; q < n; ++q) y.x[q] = over_rows_of_warp(y.x[q]);
+    if (l == 0) {
+#pragma unroll
+      for (int q = 0; q < n; ++q) mine[q] = y.x[q];
+    }
+  }
+  sync();
+  load<n>(at + column_thread() * n, y.x);
+#pragma unroll
+  for (int w = 1; w < kWarps; ++w) {
+    Real other[n];
+    load<n>(at + w * width + column_thread() * n, other);
+#pragma unroll
+    for (int q = 0; q < n; ++q) y.x[q] += other[q];
+  }
+  return y;
+}
+template <int R, int C>
+DEVICE Column<C> column_sums(Block& block, const Matrix<R, C>& a) {
+  Column<C> y;
+#pragma unroll
+  for (int q = 0; q < y.n; ++q) {
+    y.x[q] = 0;
+#pragma unroll
+    for (int p = 0; p < Row<R>::n; ++p) y.x[q] += Row<R>::has(p) ? a.x[p * y.n + q] : Real(0);
+  }
+  return over_rows(block, y);
+}
+template <int R, int C>
+DEVICE Column<C> column_sums(Block& block, const Matrix<R, C>& a, const Row<R>& b) {
+  Column<C> y;
+#pragma unroll
+  for (int q = 0; q < y.n; ++q) {
+    y.x[q] = 0;
+#pragma unroll
+    for (int p = 0; p < Row<R>::n; ++p) y.x[q] += Row<R>::has(p) ? a.x[p * y.n + q] * b.x[p] : Real(0);
+  }
+  return over_rows(block, y);
+}
+
+template <int n>
+DEVICE Column<n> to_column(Block& block, const Row<n>& a) {
+  Real* at = block.exchange.next();
+  if (column_thread() == 0) {
+#pragma unroll
+    for (int p = 0; p < a.n; ++p) {
+      if (a.has(p)) at[a.index(p)] = a.x[p];
+    }
+  }
+  sync();
+  Column<n> y;
+  if constexpr (n % kColumnThreads == 0) {
+    load<Column<n>::n>(at + column_thread() * y.n, y.x);
+  } else {
+#pragma unroll
+    for (int q = 0; q < y.n; ++q) y.x[q] = y.has(q) ? at[y.index(q)] : Real(0);
+  }
+  return y;
+}
+template <int n>
+DEVICE Row<n> to_row(Block& block, const Column<n>& a) {
+  Real* at = block.exchange.next();
+  if (row_thread() == 0) {
+#pragma unroll
+    for (int q = 0; q < a.n; ++q) {
+      if (a.has(q)) at[a.index(q)] = a.x[q];
+    }
+  }
+  sync();
+  Row<n> y;
+#pragma unroll
+  for (int p = 0; p < y.n; ++p) y.x[p] = y.has(p) ? at[y.index(p)] : Real(0);
+  return y;
+}
+
+// --- matrices
+
+/// c + sign a b^T
+template <int R, int C>
+DEVICE Matrix<R, C> add_outer(const Matrix<R, C>& c, Real sign, const Row<R>& a, const Column<C>& b) {
+  constexpr int n = Column<C>::n;
+  Matrix<R, C> y;
+#pragma unroll
+  for (int p = 0; p < a.n; ++p) {
+    const Real x = sign * a.x[p];
+#pragma unroll
+    for (int q = 0; q < n; ++q) y.x[p * n + q] = c.x[p * n + q] + x * b.x[q];
+  }
+  return y;
+}
+template <int R, int C>
+DEVICE Matrix<R, C> outer(const Row<R>& a, const Column<C>& b) {
+  constexpr int n = Column<C>::n;
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i / n] * b.x[i % n];
+  return y;
+}
+template <int R, int C>
+DEVICE Matrix<R, C> scale_columns(const Matrix<R, C>& a, const Column<C>& b) {
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i] * b.x[i % b.n];
+  return y;
+}
+template <int R, int C>
+DEVICE Matrix<R, C> scale_rows(const Matrix<R, C>& a, const Row<R>& b) {
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = a.x[i] * b.x[i / y.column_parts];
+  return y;
+}
+template <int R, int C>
+DEVICE Matrix<R, C> eye() {
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = y.row(i) == y.column(i) ? Real(1) : Real(0);
+  return y;
+}
+template <int n>
+DEVICE Matrix<n, n> diag(const Row<n>& a) {
+  Matrix<n, n> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = y.row(i) == y.column(i) ? a.x[i / y.column_parts] : Real(0);
+  return y;
+}
+template <int n>
+DEVICE Row<n> diagonal(Block& block, const Matrix<n, n>& a) {
+  Real* at = block.exchange.next();
+#pragma unroll
+  for (int i = 0; i < a.n; ++i) {
+    if (a.has(i) && a.row(i) == a.column(i)) at[a.row(i)] = a.x[i];
+  }
+  sync();
+  Row<n> y;
+#pragma unroll
+  for (int p = 0; p < y.n; ++p) y.x[p] = y.has(p) ? at[y.index(p)] : Real(0);
+  return y;
+}
+template <int R, int C>
+DEVICE void put_stage(Real* at, const Matrix<R, C>& a) {
+#pragma unroll
+  for (int i = 0; i < a.n; ++i) {
+    if (a.has(i)) at[a.row(i) * C + a.column(i)] = a.x[i];
+  }
+}
+/// The transpose of a C x R matrix.
+template <int R, int C>
+DEVICE Matrix<R, C> transpose(Block& block, const Matrix<C, R>& a) {
+  sync();
+  put_stage(block.stage, a);
+  sync();
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = y.has(i) ? block.stage[y.column(i) * R + y.row(i)] : Real(0);
+  return y;
+}
+/// sum_l a_il b_lj over l < n; a and b as they are stored, transposed where kA, kB say so.
+template <int R, int C, int n, bool kA, bool kB, class A, class B>
+DEVICE Matrix<R, C> product(Block& block, const A& a, const B& b) {
+  Real *left = block.stage, *right = block.stage + R * n;
+  sync();
+  put_stage(left, a), put_stage(right, b);
+  sync();
+  Matrix<R, C> y;
+#pragma unroll
+  for (int i = 0; i < y.n; ++i) y.x[i] = 0;
+  for (int l = 0; l < n; ++l) {
+#pragma unroll
+    for (int i = 0; i < y.n; ++i) {
+      const int r = y.row(i), c = y.column(i);
+      if (y.has(i)) y.x[i] += left[kA ? l * R + r : r * n + l] * right[kB ? c * n + l : l * C + c];
+    }
+  }
+  return y;
+}
+
+// --- memory of the device
+
+DEVICE void load(const Real* from, Real& x) { x = *from; }
+template <int n>
+DEVICE void load(const Real* from, Row<n>& x) {
+#pragma unroll
+  for (int p = 0; p < x.n; ++p) x.x[p] = x.has(p) ? from[x.index(p)] : Real(0);
+}
+template <int n>
+DEVICE void load(const Real* from, Column<n>& x) {
+  if constexpr (n % (4 * kColumnThreads) == 0) {
+    load<Column<n>::n>(from + column_thread() * x.n, x.x);
+  } else {
+#pragma unroll
+    for (int q = 0; q < x.n; ++q) x.x[q] = x.has(q) ? from[x.index(q)] : Real(0);
+  }
+}
+template <int R, int C>
+DEVICE void load(const Real* from, Matrix<R, C>& x) {
+#pragma unroll
+  for (int p = 0; p < x.row_parts; ++p) {
+    const int i = Row<R>::index(p);
+    if constexpr (C % (4 * kColumnThreads) == 0) {
+      if (Row<R>::has(p)) {
+        load<Column<C>::n>(from + i * C + column_thread() * Column<C>::n, x.x + p * Column<C>::n);
+      }
+    } else {
+#pragma unroll
+      for (int q = 0; q < x.column_parts; ++q)
+        x.x[p * x.column_parts + q] =
+            Row<R>::has(p) && Column<C>::has(q) ? from[i * C + Column<C>::index(q)] : Real(0);
+    }
+  }
+}
+DEVICE void put(Real* to, Real x, bool adds) { *to = adds ? *to + x : x; }
+DEVICE void store(Real* to, Real x, bool adds = false) {
+  if (threadIdx.x == 0) put(to, x, adds);
+}
+template <int n>
+DEVICE void store(Real* to, const Row<n>& x, bool adds = false) {
+  if (column_thread() != 0) return;
+#pragma unroll
+  for (int p = 0; p < x.n; ++p) {
+    if (x.has(p)) put(to + x.index(p), x.x[p], adds);
+  }
+}
+template <int n>
+DEVICE void store(Real* to, const Column<n>& x, bool adds = false) {
+  if (row_thread() != 0) return;
+#pragma unroll
+  for (int q = 0; q < x.n; ++q) {
+    if (x.has(q)) put(to + x.index(q), x.x[q], adds);
+  }
+}
+template <int R, int C>
+DEVICE void store(Real* to, const Matrix<R, C>& x, bool adds = false) {
+#pragma unroll
+  for (int p = 0; p < x.row_parts; ++p) {
+    Real* row = to + Row<R>::index(p) * C;
+    if constexpr (sizeof(Real) == 4 && C % (4 * kColumnThreads) == 0) {
+      if (!Row<R>::has(p)) continue;
+      if (adds) {
+#pragma unroll
+        for (int q = 0; q < x.column_parts; ++q) row[Column<C>::index(q)] += x.x[p * x.column_parts + q];
+        continue;
+      }
+#pragma unroll
+      for (int q = 0; q < x.column_parts; q += 4) {
+        const Real* from = x.x + p * x.column_parts + q;
+        *reinterpret_cast<float4*>(row + Column<C>::index(q)) =
+            make_float4(from[0], from[1], from[2], from[3]);
+      }
+    } else {
+#pragma unroll
+      for (int q = 0; q < x.column_parts; ++q) {
+        if (Row<R>::has(p) && Column<C>::has(q))
+          put(row + Column<C>::index(q), x.x[p * x.column_parts + q], adds);
+      }
+    }
+  }
+}
+
+// --- the walk
+
+/// Where one sequence and head of one replica stands in the tensors.
+struct Place {
+  const Arguments& a;
+  int r, item;
+  DEVICE long long row(int rows, int width, int n) const {
+    return ((static_cast<long long>(item / a.H) * rows + n) * a.H + item % a.H) * width;
+  }
+  DEVICE const Real* value(int i, int rows, int width, int n) const {
+    return a.inputs[i].value + r * a.inputs[i].value_stride + row(rows, width, n);
+  }
+  DEVICE Real* gradient(int i, int rows, int width, int n) const {
+    return a.inputs[i].gradient + r * a.inputs[i].gradient_stride + row(rows, width, n);
+  }
+  DEVICE Real* o(int width, int n) const { return a.o + r * a.o_stride + row(a.Q, width, n); }
+  DEVICE const Real* d_o(int width, int n) const { return a.d_o + r * a.d_o_stride + row(a.Q, width, n); }
+  DEVICE const int* positions() const {
+    return a.position + r * a.position_stride + (item / a.H) * static_cast<long long>(a.Q);
+  }
+};
+
+__host__ __device__ constexpr int segment_length(int T) {
+  int length = 1;
+  while (length * length < T) ++length;
+  return length;
+}
+DEVICE int clamped(int x, int most) { return x < 0 ? 0 : x > most ? most : x; }
+/// The nearest of the positions that is at least `from` (kUp) or at most; out of the sequence where there is none.
+template <bool kUp>
+DEVICE int next_position(const Place& at, int from) {
+  const int* position = at.positions();
+  int next = kUp ? at.a.T + 1 : -1;
+  for (int i = lane(); i < at.a.Q; i += 32) {
+    const int p = clamped(position[i], at.a.T);
+    if (kUp ? p >= from && p < next : p <= from && p > next) next = p;
+  }
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const int other = __shfl_xor_sync(kWarp, next, offset);
+    next = (kUp ? other < next : other > next) ? other : next;
+  }
+  return next;
+}
+
+/// f(i) for every query that sees n tokens.
+template <class F>
+DEVICE void queries(const Place& at, int n, F&& f) {
+  if constexpr (CROSSTALK_POSITIONS) {
+    const int* position = at.positions();
+    for (int i = 0; i < at.a.Q; ++i) {
+      if (clamped(position[i], at.a.T) == n) f(i);
+    }
+  } else {
+    const int i = CROSSTALK_BEFORE ? n : n - 1;
+    if (i >= 0 && i < at.a.Q) f(i);
+  }
+}
+
+template <class Law>
+DEVICE void walk_forward(Law& law, const Place& at) {
+  const Arguments& a = at.a;
+  const int length = segment_length(a.T), segments = (a.T + length - 1) / length;
+  law.begin();
+  law.start();
+  typename Law::Token token, next_token;
+  typename Law::Query query, next_query;
+  int next = 0;
+  if (a.T > 0) law.token(next_token, 0);
+  if constexpr (CROSSTALK_POSITIONS) {
+    next = next_position<true>(at, 0);
+  } else if (a.Q > 0) {
+    law.query(next_query, 0);
+  }
+  for (int t = 0; t <= a.T; ++t) {
+    token = next_token;
+    if (t + 1 < a.T) law.token(next_token, t + 1);
+    if constexpr (CROSSTALK_POSITIONS) {
+      if (t == next) {
+        queries(at, t, [&](int i) {
+          law.query(query, i);
+          law.read(query, i);
+        });
+        next = next_position<true>(at, t + 1);
+      }
+    } else {
+      queries(at, t, [&](int i) {
+        query = next_query;
+        if (i + 1 < a.Q) law.query(next_query, i + 1);
+        law.read(query, i);
+      });
+    }
+    if (t == a.T) break;
+    if (a.states && t % length == 0)
+      law.keep(a.states + at.r * a.states_stride +
+               (static_cast<long long>(at.item) * segments + t / length) * Law::size);
+    law.step(token);
+  }
+  law.end();
+}
+
+template <class Law>
+DEVICE void walk_backward(Law& law, const Place& at) {
+  const Arguments& a = at.a;
+  const int length = segment_length(a.T), segments = (a.T + length - 1) / length;
+  Real* around = a.work + at.r * a.work_stride + at.item * a.work_numbers;
+  law.begin();
+  law.begin_gradients();
+  typename Law::Token token, next_token;
+  typename Law::Query query;
+  const auto take_back = [&](int i) {
+    if (a.d_o) {
+      law.query(query, i);
+      law.read_back(query, i);
+    }
+    law.store_query(i);
+  };
+  int next = a.T;
+  if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, a.T);
+  for (int segment = segments - 1; segment >= 0; --segment) {
+    const int first = segment * length, tokens = first + length < a.T ? length : a.T - first;
+    law.recall(a.states + at.r * a.states_stride +
+               (static_cast<long long>(at.item) * segments + segment) * Law::size);
+    __syncthreads();  // nobody reads the states of the segment behind any more
+    law.token(next_token, first);
+    for (int t = 0; t < tokens; ++t) {
+      law.keep(around + t * static_cast<long long>(Law::size));
+      token = next_token;
+      if (t + 1 < tokens) law.token(next_token, first + t + 1);
+      law.step_again(token);
+    }
+    __syncthreads();
+    for (int t = tokens - 1; t >= 0; --t) {
+      law.token(token, first + t);
+      const int n = first + t + 1;
+      if (!CROSSTALK_POSITIONS || n == next) {
+        queries(at, n, take_back);
+        if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, n - 1);
+      }
+      law.recall(around + t * static_cast<long long>(Law::size));
+      law.step_back(token);
+      law.store_token(first + t);
+    }
+  }
+  law.start_again();
+  if (!CROSSTALK_POSITIONS || next == 0) queries(at, 0, take_back);
+  law.start_back();
+  law.store_sequence();
+}
+
+}  // namespace crosstalk

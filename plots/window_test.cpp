@@ -1,0 +1,93 @@
+// The figure of learning-rate windows: its CSV, the rate that it marks, what it refuses.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "plots/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A language model whose accuracy is `accuracy`, solved from .99 on.
+Record& add_rate(RecordMap& records, const std::string& label, double rate, std::int64_t seed,
+                 double accuracy) {
+  Record& record = add_record(records, label, seed, 0,
+                              {{"task.name", "mqar"},
+                               {"model.name", "language"},
+                               {"train.learning_rate", rate},
+                               {"train.stop_accuracy", 0.99},
+                               {"train.max_steps", 80}},
+                              1 - accuracy);
+  record.steps = 80;
+  record.eval_accuracy = accuracy;
+  record.metrics = {{"test_accuracy", accuracy - 0.01}};
+  record.curves["gradient_norm_median"] = {{40, 80}, {100 * rate, 300 * rate}};
+  record.curves["gradient_norm_largest"] = {{40, 80}, {2000 * rate, 500 * rate}};
+  return record;
+}
+
+RecordMap windows(int labels = 2) {
+  RecordMap records;
+  for (int i = 0; i < labels; ++i)
+    for (const double rate : {1e-4, 1e-3, 1e-2})
+      for (int seed = 1; seed <= 3; ++seed)
+        add_rate(records, std::string(1, static_cast<char>('a' + i)), rate, seed,
+                 rate == 1e-3 && i == 0 ? 0.98 + 0.01 * seed : 0.5 + (i > 0 ? 10 * rate : 0) + 0.01 * seed);
+  return records;
+}
+
+using WindowTest = FigureTest;
+
+TEST_F(WindowTest, ShowsSeedsMediansSolvedRunsAndNorms) {
+  const std::string csv = draw("window", windows());
+  EXPECT_THAT(csv, HasSubstr("label,d_dot,train.learning_rate,n,median,lo,hi,metric\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,0.99,0.98,1,test_accuracy\n"));
+  for (const char* seed : {"0.98", "0.99", "1"})
+    EXPECT_THAT(csv, HasSubstr(std::string("\nseed: a,0,0.001,1,") + seed + ",,,test_accuracy\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,1,,,solved\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,0,0.01,3,0,,,solved\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,0.2,0.2,0.2,gradient_norm\n"));
+  EXPECT_THAT(csv, HasSubstr("\na,0,0.001,3,2,2,2,largest_gradient_norm\n"));
+}
+
+TEST_F(WindowTest, MarksTheBestRateOfTheValidationSplitAndWarnsAtTheEdge) {
+  const std::string csv = draw("window", windows());
+  EXPECT_THAT(csv, HasSubstr("\nchosen: a,0,0.001,3,0.99,,,test_accuracy\n"));
+  EXPECT_THAT(csv, HasSubstr("\nchosen: b,0,0.01,"));
+  EXPECT_THAT(csv, Not(HasSubstr("chosen: a,0,0.01,")));
+  const std::string warning =
+      "The best learning rate is the largest tried for b (1 of 1 points): a better one may lie beyond.";
+  EXPECT_THAT(script(), HasSubstr(warning));
+  EXPECT_THAT(notes(), HasSubstr("warning: " + warning));
+}
+
+TEST_F(WindowTest, OfManyMemoriesEachHasAPanel) {
+  draw("window", windows(8));
+  EXPECT_THAT(script(), HasSubstr("\"small\": False"));
+  draw("window", windows(9));
+  EXPECT_THAT(script(), HasSubstr("\"small\": True"));
+  EXPECT_THAT(script(), HasSubstr("[\"i\", \"i\"]"));
+}
+
+TEST_F(WindowTest, OfOldRunsSaysThatNormsAreMissing) {
+  RecordMap records = windows();
+  for (auto& [id, record] : records) record.curves.clear();
+  EXPECT_THAT(draw("window", records), Not(HasSubstr("gradient_norm")));
+  EXPECT_THAT(script(), HasSubstr("before records had norms of gradients"));
+}
+
+TEST_F(WindowTest, RefusesOneRateAndRatesThatWereChosen) {
+  RecordMap one;
+  add_rate(one, "a", 1e-3, 1, 0.5);
+  EXPECT_THAT(refusal("window", one), HasSubstr("window needs runs with several learning rates"));
+  EXPECT_THAT(refusal("window", one), HasSubstr("these have 0.001 alone"));
+  options_.best = {"train.learning_rate"};
+  EXPECT_THAT(refusal("window", windows()), HasSubstr("leave out --best train.learning_rate"));
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/core/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <list>
+#include <mutex>
+
+#include "kernels/base/buffer.h"
+#include "kernels/base/cuda_borrowed.h"
+#include "kernels/base/cuda_runtime.h"
+#include "kernels/base/error.h"
+#include "kernels/base/parallel.h"
+
+using namespace nb::literals;
+
+namespace crosstalk::python {
+namespace {
+
+/// Plans that nobody uses, the latest first, in no more memory than this.
+class Pool {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+  static Pool& instance() {
+    static auto* pool = new Pool;  // arrays may outlive everything that ends with the process
+    return *pool;
+  }
+  std::unique_ptr<Plan> take(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& one) { return one.key == key; });
+    if (at == idle_.end()) return nullptr;
+    std::unique_ptr<Plan> plan = std::move(at->plan);
+    idle_.erase(at);
+    return plan;
+  }
+  void give(const std::string& key, const Where& where, std::unique_ptr<Plan> plan) {
+    std::list<Idle> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      idle_.push_front({key, where, std::move(plan)});
+      std::size_t bytes = 0;
+      for (auto at = idle_.begin(); at != idle_.end(); ++at) {
+        bytes += at->plan->bytes();
+        if (bytes <= kMostBytes) continue;
+        gone.splice(gone.begin(), idle_, at, idle_.end());
+        break;
+      }
+    }
+    let_go(gone);
+  }
+  std::pair<std::size_t, std::size_t> size() {
+    const std::lock_guard lock(mutex_);
+    std::size_t bytes = 0;
+    for (const Idle& one : idle_) bytes += one.plan->bytes();
+    return {idle_.size(), bytes};
+  }
+  void clear() {
+    std::list<Idle> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone.swap(idle_);
+    }
+    let_go(gone);
+  }
+
+ private:
+  struct Idle {
+    std::string key;
+    Where where;
+    std::unique_ptr<Plan> plan;
+  };
+  /// What is queued on a stream may still use the memory of a plan, which others get.
+  static void let_go(std::list<Idle>& gone) {
+    for (Idle& one : gone) {
+      const OnDevice on(one.where);
+      if (one.where.device == Device::cuda) cuda_wait_for(reinterpret_cast<void*>(one.where.stream));
+      one.plan.reset();
+    }
+  }
+  std::mutex mutex_;
+  std::list<Idle> idle_;
+};
+
+/// Memory of results: what was let go serves the next call, whose first touch of fresh memory would cost as much as a copy.
+class Recycled {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 28, kAlignment = 64;  ///< that of arenas
+
+  static Recycled& instance() {
+    static auto* one = new Recycled;  // arrays may outlive everything that ends with the process
+    return *one;
+  }
+  static std::size_t rounded(std::size_t bytes) { return (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64; }
+  void* take(std::size_t bytes) {
+    bytes = rounded(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at =
+          std::find_if(free_.begin(), free_.end(), [&](const auto& one) { return one.first == bytes; });
+      if (at != free_.end()) {
+        void* p = at->second;
+        free_.erase(at);
+        kept_ -= bytes;
+        return p;
+      }
+    }
+    void* p = std::aligned_alloc(kAlignment, bytes);
+    if (p == nullptr) throw std::bad_alloc();
+    return p;
+  }
+  void give(void* p, std::size_t bytes) {
+    bytes = rounded(bytes);
+    const std::lock_guard lock(mutex_);
+    free_.emplace_front(bytes, p);
+    kept_ += bytes;
+    shrink(kMostBytes);
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    shrink(0);
+  }
+
+ private:
+  void shrink(std::size_t most) {
+    while (kept_ > most) {
+      kept_ -= free_.back().first;
+      std::free(free_.back().second);
+      free_.pop_back();
+    }
+  }
+  std::mutex mutex_;
+  std::list<std::pair<std::size_t, void*>> free_;  ///< the latest first
+  std::size_t kept_ = 0;
+};
+
+/// What an equation would take without a word.
+enum Flaw { kNotFinite = 1, kPositive = 2, kAboveOne = 4 };
+
+/// The largest of whole numbers that are the bits of floats: as they are, and without their signs. Floats and their bits have one
+/// order where they are positive.
+template <class Bits>
+std::pair<Bits, Bits> largest_bits(const void* from, std::int64_t n) {
+  using Word __attribute__((may_alias)) = Bits;
+  const auto* words = static_cast<const Word*>(from);
+  constexpr Bits size = std::numeric_limits<Bits>::max();
+  Bits largest = 0, longest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    largest = std::max<Bits>(largest, words[i]);
+    longest = std::max<Bits>(longest, words[i] & size);
+  }
+  return {largest, longest};
+}
+
+/// Looks at numbers, and copies them first where there is a `to`.
+template <class Real>
+int look(const Exec& exec, const Real* from, Real* to, std::int64_t n) {
+  using Bits = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+  constexpr Bits infinite = sizeof(Real) == 4 ? Bits{0x7f800000} : static_cast<Bits>(0x7ff0000000000000);
+  constexpr Bits one = sizeof(Real) == 4 ? Bits{0x3f800000} : static_cast<Bits>(0x3ff0000000000000);
+  constexpr std::int64_t kBlock = std::int64_t{1} << 14;
+  std::vector<int> flaws(static_cast<std::size_t>((n + kBlock - 1) / kBlock), 0);
+  parallel_blocks(exec, 1, n, kBlock, [&](int, std::int64_t begin, std::int64_t end) {
+    if (to) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin) * sizeof(Real));
+    const auto [largest, longest] = largest_bits<Bits>((to ? to : from) + begin, end - begin);
+    flaws[static_cast<std::size_t>(begin / kBlock)] = (longest >= infinite ? kNotFinite : 0) |
+                                                      (largest > 0 ? kPositive : 0) |
+                                                      (longest > one ? kAboveOne : 0);
+  });
+  int all = 0;
+  for (const int flaw : flaws) all |= flaw;
+  return all;
+}
+
+using Given = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+Place found(const Call& call, const std::string& what, const std::string& name) {
+  std::optional<Place> place = call.find(what, name);
+  if (!place) throw std::logic_error(fmt::format("the plan has no {} {}", what, name));
+  return *place;
+}
+
+/// The place that an array goes to or comes from. Throws TypeError, ValueError.
+template <class Array>
+Place fitting(const Call& call, const std::string& what, const std::string& name, const Array& array) {
+  const Place place = found(call, what, name);
+  const bool precise = call.plan().word() == 8;
+  if (array.dtype() != (precise ? nb::dtype<double>() : nb::dtype<float>()))
+    throw nb::type_error(fmt::format("{} must be float{}", name, precise ? 64 : 32).c_str());
+  if (array.size() != place.size())
+    throw nb::value_error(
+        fmt::format("{} has {} numbers; expected {}", name, array.size(), place.size()).c_str());
+  return place;
+}
+
+/// Arrays below this are copied: a copy costs less than to change where a plan looks.
+constexpr std::size_t kSmall = std::size_t{1} << 16;
+
+/// Fills a place, or, with `borrow`, makes the array the place where its memory suits; whoever calls keeps it then as it is. Gives
+/// the flaws of the numbers and whether it is borrowed.
+nb::tuple put(const Call& call, const std::string& what, const std::string& name, const Given& array,
+              int threads, bool borrow) {
+  const Place place = fitting(call, what, name, array);
+  // Results are those of an arena to the bit: sums may start where a vector register's worth is aligned.
+  const bool suits = reinterpret_cast<std::uintptr_t>(array.data()) % Recycled::kAlignment == 0;
+  const std::size_t bytes = place.size() * call.plan().word();
+  borrow = borrow && suits && bytes >= kSmall && call.bind(what, name, const_cast<void*>(array.data()));
+  void* to = borrow ? nullptr : place.data;
+  const void* from = array.data();
+  const auto n = static_cast<std::int64_t>(place.size());
+  const bool precise = call.plan().word() == 8;
+  const Exec exec = Where{}.exec(threads);
+  int flaws = 0;
+  {
+    const nb::gil_scoped_release release;
+    flaws = precise ? look(exec, static_cast<const double*>(from), static_cast<double*>(to), n)
+                    : look(exec, static_cast<const float*>(from), static_cast<float*>(to), n);
+  }
+  return nb::make_tuple(flaws, borrow);
+}
+
+nb::object result_of(const Call& call, const Place& place, void* memory) {
+  const std::size_t bytes = place.size() * call.plan().word();
+  struct Kept {
+    void* memory;
+    std::size_t bytes;
+  };
+  nb::capsule owner(new Kept{memory, bytes}, [](void* p) noexcept {
+    const std::unique_ptr<Kept> kept(static_cast<Kept*>(p));
+    Recycled::instance().give(kept->memory, kept->bytes);
+  });
+  if (call.plan().word() == 8)
+    return nb::cast(nb::ndarray<nb::numpy, double>(memory, place.shape.size(), place.shape.data(), owner));
+  return nb::cast(nb::ndarray<nb::numpy, float>(memory, place.shape.size(), place.shape.data(), owner));
+}
+
+/// A new array that a place is from now on, or None where there is no such place or it has to stay.
+nb::object bound(const Call& call, const std::string& what, const std::string& name) {
+  const std::optional<Place> place = call.find(what, name);
+  const std::size_t bytes = place ? place->size() * call.plan().word() : 0;
+  if (bytes < kSmall) return nb::none();
+  void* memory = Recycled::instance().take(bytes);
+  nb::object array = result_of(call, *place, memory);
+  if (!call.bind(what, name, memory)) return nb::none();
+  return array;
+}
+
+/// A copy of a place as a new array; None: there is none.
+nb::object take(const Call& call, const std::string& what, const std::string& name, int threads) {
+  const std::optional<Place> place = call.find(what, name);
+  if (!place) return nb::none();
+  const std::size_t size = place->size() * call.plan().word();
+  void* memory = Recycled::instance().take(size);
+  nb::object array = result_of(call, *place, memory);
+  auto* to = static_cast<char*>(memory);
+  const auto* from = static_cast<const char*>(place->data);
+  const Exec exec = Where{}.exec(threads);
+  const nb::gil_scoped_release release;
+  parallel_blocks(exec, 1, static_cast<std::int64_t>(size), std::int64_t{1} << 17,
+                  [&](int, std::int64_t begin, std::int64_t end) {
+                    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+                  });
+  return array;
+}
+
+/// The same with memory of the plan's device, in the order of its stream. The caller has seen to type, size and device.
+void move_on_device(const Call& call, const std::string& what, const std::string& name,
+                    std::uintptr_t pointer, bool in) {
+  const Place place = found(call, what, name);
+  const OnDevice on(call.where());
+  const std::size_t bytes = place.size() * call.plan().word();
+  auto* theirs = reinterpret_cast<void*>(pointer);
+  auto* stream = reinterpret_cast<void*>(call.where().stream);
+  cuda_copy_in_order(stream, in ? place.data : theirs, in ? theirs : place.data, bytes);
+}
+
+/// Memory of a GPU for results, where whoever calls has no arrays of its own.
+class DeviceArray {
+ public:
+  DeviceArray(std::vector<std::int64_t> shape, const std::string& type, int device, std::uintptr_t stream)
+      : shape_(std::move(shape)),
+        type_(type == "float64"   ? "<f8"
+              : type == "float32" ? "<f4"
+                                  : "<i4"),
+        where_(where_of(device, stream)) {
+    std::size_t n = type == "float64" ? 8 : 4;
+    for (const std::int64_t d : shape_) n *= static_cast<std::size_t>(d);
+    const OnDevice on(where_);
+    memory_ = Buffer(Device::cuda, std::max<std::size_t>(n, 1));
+  }
+  ~DeviceArray() {
+    try {
+      const OnDevice on(where_);
+      cuda_wait_for(stream());         // others get its memory
+    } catch (const std::exception&) {  // a device that failed has been told of where it did
+    }
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  /// Zeros, in the order of the stream.
+  void clear() {
+    const OnDevice on(where_);
+    cuda_zero_in_order(stream(), memory_.data(), memory_.bytes());
+  }
+  nb::dict interface() const {
+    nb::dict all;
+    all["shape"] = nb::tuple(nb::cast(shape_)), all["typestr"] = type_, all["version"] = 3;
+    all["strides"] = nb::none(), all["stream"] = where_.stream;
+    all["data"] = nb::make_tuple(reinterpret_cast<std::uintptr_t>(memory_.data()), false);
+    return all;
+  }
+  nb::tuple shape() const { return nb::tuple(nb::cast(shape_)); }
+  std::string dtype() const { return type_ == "<f8" ? "float64" : type_ == "<f4" ? "float32" : "int32"; }
+  /// A copy on the host, an array of numpy; waits for the stream.
+  nb::object on_host() const {
+    const OnDevice on(where_);
+    cuda_wait_for(stream());
+    std::vector<char> bytes(memory_.bytes());
+    memory_.copy_to_host(bytes.data(), bytes.size());
+    const nb::object flat = array_of(std::move(bytes));
+    return flat.attr("view")(dtype()).attr("reshape")(shape());
+  }
+
+ private:
+  void* stream() const { return reinterpret_cast<void*>(where_.stream); }
+  std::vector<std::int64_t> shape_;
+  std::string type_;
+  Where where_;
+  Buffer memory_;
+};
+
+nb::object shape(const Call& call, const std::string& what, const std::string& name) {
+  const std::optional<Place> place = call.find(what, name);
+  return place ? nb::cast(place->shape) : nb::none();
+}
+
+}  // namespace
+
+OnDevice::OnDevice(const Where& where) {
+  if (where.device == Device::cuda) guard_ = std::make_unique<CudaDeviceGuard>(where.index);
+}
+OnDevice::~OnDevice() = default;
+
+std::string Where::text() const {
+  return device == Device::cpu ? "cpu" : fmt::format("cuda {} {}", index, stream);
+}
+
+Exec Where::exec(int threads) const {
+  Exec exec;
+  exec.device = device, exec.threads = std::max(1, threads);
+  exec.stream = device == Device::cuda ? reinterpret_cast<void*>(stream) : nullptr;
+  return exec;
+}
+
+Where where_of(int device, std::uintptr_t stream) {
+  if (device < 0) return {};
+  if (!built_with_cuda())
+    throw DeviceError(
+        "this crosstalk was built without CUDA: tensors must be on the CPU, for example q.cpu()");
+  return {Device::cuda, device, stream};
+}
+
+Precision precision_of(const std::string& name) {
+  return name == "tf32" ? Precision::tf32 : name == "bf16" ? Precision::bf16 : Precision::full;
+}
+
+Call::Call(std::string key, const Where& where, const std::function<std::unique_ptr<Plan>()>& make)
+    : key_(std::move(key) + " " + where.text()), where_(where), plan_(Pool::instance().take(key_)) {
+  if (plan_) return;
+  const OnDevice on(where_);
+  plan_ = make();
+}
+
+Call::~Call() {
+  if (!plan_) return;
+  plan_->unbind();
+  Pool::instance().give(key_, where_, std::move(plan_));
+}
+
+std::optional<Place> Call::find(const std::string& what, const std::string& name) const {
+  if (what == "input") return plan_->input(name);
+  if (what == "gradient") return plan_->gradient(name);
+  if (what == "output") return plan_->output();
+  if (what == "cotangent") return plan_->cotangent();
+  if (what == "state") return plan_->state(name);
+  if (what == "end_cotangent") return plan_->end_cotangent(name);
+  throw std::logic_error("a plan has no " + what);
+}
+
+void Call::pass(int threads, bool back) const {
+  const nb::gil_scoped_release release;
+  const OnDevice on(where_);
+  const Exec exec = where_.exec(threads);
+  if (back) {
+    plan_->backward(exec);
+  } else {
+    plan_->forward(exec);
+  }
+}
+
+void bind_plan(nb::module_& m) {
+  m.def("release", [] {
+    const nb::gil_scoped_release release;
+    Pool::instance().clear();
+    Recycled::instance().clear();
+  });
+  m.def("pooled", [] {
+    const auto [plans, bytes] = Pool::instance().size();
+    return nb::make_tuple(plans, bytes);
+  });
+  m.def("built_with_cuda", &built_with_cuda);
+  m.def("cuda_devices", &cuda_device_count);
+  m.def("device_of", [](std::uintptr_t p) { return cuda_device_of(reinterpret_cast<const void*>(p)); });
+  nb::class_<DeviceArray>(m, "DeviceArray")
+      .def(nb::init<std::vector<std::int64_t>, const std::string&, int, std::uintptr_t>(), "shape"_a,
+           "dtype"_a, "device"_a, "stream"_a)
+      .def("clear", &DeviceArray::clear)
+      .def("numpy", &DeviceArray::on_host)
+      .def_prop_ro("shape", &DeviceArray::shape)
+      .def_prop_ro("dtype", &DeviceArray::dtype)
+      .def_prop_ro("__cuda_array_interface__", &DeviceArray::interface);
+  nb::class_<Call>(m, "Call")
+      .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
+           "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "
+           "borrowed.")
+      .def("bound", &bound, "what"_a, "name"_a)
+      .def("take", &take, "what"_a, "name"_a, "threads"_a)
+      .def(
+          "put_on_device",
+          [](const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer) {
+            move_on_device(call, what, name, pointer, true);
+          },
+          "what"_a, "name"_a, "pointer"_a)
+      .def(
+          "take_on_device",
+          [](const Call& call, const std::string& what, const std::string& name, std::uintptr_t pointer) {
+            move_on_device(call, what, name, pointer, false);
+          },
+          "what"_a, "name"_a, "pointer"_a)
+      .def("shape", &shape, "what"_a, "name"_a, "None: there is none.")
+      .def_prop_ro("states", [](const Call& call) { return call.plan().states(); })
+      .def(
+          "forward", [](const Call& call, int threads) { call.pass(threads, false); }, "threads"_a)
+      .def(
+          "backward", [](const Call& call, int threads) { call.pass(threads, true); }, "threads"_a)
+      .def_prop_ro("bytes", [](const Call& call) { return call.plan().bytes(); });
+}
+
+}  // namespace crosstalk::python

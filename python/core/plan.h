@@ -1,0 +1,150 @@
+// Planned graphs that Python fills and reads, kept for further calls of the same kind.
+//
+// Making a plan takes as long as running it, so that plans are kept: by what they compute, options, sizes, inputs, precision,
+// device and stream. A Call has one for itself until it is let go.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/exec.h"
+#include "kernels/base/precision.h"
+#include "models/graph/graph.h"
+#include "python/core/convert.h"
+
+namespace crosstalk {
+class CudaDeviceGuard;
+}
+
+namespace crosstalk::python {
+
+/// Numbers of a plan, float or double as the plan is, in order and without gaps.
+struct Place {
+  void* data = nullptr;
+  std::vector<std::size_t> shape;
+  std::size_t size() const {
+    std::size_t n = 1;
+    for (const std::size_t d : shape) n *= d;
+    return n;
+  }
+};
+
+template <class Real>
+Place place_of(const Tensor<Real>& tensor, const std::vector<int>& dims) {
+  return {tensor.at(0), {dims.begin(), dims.end()}};
+}
+template <class Real>
+Place place_of(const Tensor<Real>& tensor) {
+  return place_of(tensor, {tensor.dims, tensor.dims + tensor.rank});
+}
+
+/// A planned graph in either precision. Places are asked for by name, a name that is not there gives none.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  virtual std::size_t word() const = 0;  ///< bytes of a number: 4 or 8
+  virtual std::size_t bytes() const = 0;
+  virtual std::optional<Place> input(const std::string& name) = 0;
+  virtual std::optional<Place> gradient(const std::string& name) = 0;  ///< none: nothing depends on the input
+  virtual Place output() = 0;
+  virtual std::optional<Place> cotangent() = 0;
+  virtual std::vector<std::string> states() const = 0;
+  virtual std::optional<Place> state(const std::string& name) = 0;
+  virtual std::optional<Place> end_cotangent(const std::string& name) = 0;
+  virtual void forward(const Exec& exec) = 0;
+  virtual void backward(const Exec& exec) = 0;
+
+  /// Makes memory of the caller that of a place, until unbind(): what is there now is not looked at. Returns false where the place
+  /// has to stay. `what`: "input", "gradient", "output" or "cotangent".
+  virtual bool bind(const std::string& /*what*/, const std::string& /*name*/, void* /*data*/) {
+    return false;
+  }
+  void unbind() {
+    for (auto back = unbound_.rbegin(); back != unbound_.rend(); ++back) (*back)();
+    unbound_.clear();
+  }
+
+ protected:
+  /// bind() of a variable's value or gradient.
+  template <class Real>
+  bool bind_variable(Graph<Real>& graph, Variable<Real>* variable, bool gradient, void* data) {
+    Variable<Real>* const root = variable->root();
+    const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
+    if (!root->owned || (root->*part).data == nullptr) return false;
+    unbound_.push_back(
+        [this, &graph, root, gradient, old = (root->*part).data] { move(graph, root, gradient, old); });
+    move(graph, root, gradient, static_cast<Real*>(data));
+    return true;
+  }
+
+ private:
+  template <class Real>
+  static void move(Graph<Real>& graph, Variable<Real>* root, bool gradient, Real* data) {
+    const auto part = gradient ? &Variable<Real>::gradient : &Variable<Real>::value;
+    (root->*part).data = data;
+    for (auto& node : graph.nodes()) {
+      bool touched = false;
+      for (const auto* variables : {&node.inputs, &node.outputs}) {
+        for (Variable<Real>* one : *variables) {
+          if (one == nullptr || one->root() != root) continue;
+          (one->*part).data = data;
+          touched = true;
+        }
+      }
+      if (touched && node.bind) node.bind(node.writes);
+    }
+  }
+  std::vector<std::function<void()>> unbound_;
+};
+
+/// Where a plan lies and runs. `stream`: a cudaStream_t of whoever calls, in whose order everything is queued.
+struct Where {
+  Device device = Device::cpu;
+  int index = 0;
+  std::uintptr_t stream = 0;
+  std::string text() const;
+  /// Device and stream, with threads.
+  Exec exec(int threads) const;
+};
+/// "cpu", or "cuda" with the number of the device and the stream.
+Where where_of(int device, std::uintptr_t stream);
+
+/// The device of `where` as long as it lives, where there is one to choose.
+class OnDevice {
+ public:
+  explicit OnDevice(const Where& where);
+  ~OnDevice();
+
+ private:
+  std::unique_ptr<CudaDeviceGuard> guard_;
+};
+
+Precision precision_of(const std::string& name);
+
+/// One use of a plan: inputs filled in by the caller, passes, results.
+class Call {
+ public:
+  Call(std::string key, const Where& where, const std::function<std::unique_ptr<Plan>()>& make);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const Plan& plan() const { return *plan_; }
+  /// Of "input", "gradient", "output", "cotangent", "state" or "end_cotangent".
+  std::optional<Place> find(const std::string& what, const std::string& name) const;
+  const Where& where() const { return where_; }
+  bool bind(const std::string& what, const std::string& name, void* data) const {
+    return where_.device == Device::cpu && plan_->bind(what, name, data);
+  }
+  void pass(int threads, bool back) const;
+
+ private:
+  std::string key_;
+  Where where_;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace crosstalk::python

@@ -1,0 +1,241 @@
+"""Whose arrays a call is given: NumPy's, PyTorch's, or memory of a GPU that CuPy or others own; results are of the same kind."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping
+
+import numpy as np
+
+from . import _core
+
+
+def is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def flawed(name: str, x: np.ndarray[Any, Any], flaws: int) -> None:
+    """Raises what an equation would take without a word: infinities, and decays that grow."""
+    if flaws & 1:
+        raise ValueError(f"{name} holds {x[~np.isfinite(x)].flat[0]}; all must be finite")
+    if flaws & 2 and name.startswith("log_decay"):
+        raise ValueError(
+            f"{name} holds {x.max()}; a decay is given by its logarithm, which is 0 or negative (alpha = e^log_decay)"
+        )
+    if flaws & 4 and name == "signed_decay":
+        raise ValueError(f"{name} holds {np.abs(x).max()}; a decay with a sign lies between -1 and 1")
+
+
+class Arrays:
+    """NumPy's arrays; what has `__dlpack__` on the CPU is read in place."""
+
+    device, stream = -1, 0
+
+    def __init__(self, threads: int):
+        self.threads = threads
+
+    def given(self, name: str, x: Any) -> Any:
+        """x as this kind, or TypeError."""
+        if isinstance(x, np.ndarray):
+            return x
+        if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
+            try:
+                return np.from_dlpack(x)
+            except (TypeError, BufferError, RuntimeError, ValueError) as error:
+                raise TypeError(f"{name} is a {type(x).__name__} that NumPy does not read: {error}") from None
+        raise TypeError(f"{name} is a {type(x).__name__}; an array of numpy or a tensor of torch is needed")
+
+    def dtype(self, x: Any) -> str:
+        return str(x.dtype)
+
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        """Fills a place of the plan, and looks at what is put there. With `borrow` the place may be x itself from then on: it is
+        given back then, and must stay as it is."""
+        x = np.ascontiguousarray(x)
+        flaws, borrowed = call.put(what, name, x, self.threads, borrow)
+        if flaws:
+            flawed(name, x, flaws)
+        return x if borrowed else None
+
+    def take(self, call: Any, what: str, name: str) -> Any:
+        """What stands there, as an array of its own; None where there is nothing."""
+        return call.take(what, name, self.threads)
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        """An array that the place is from now on, for a pass to write; None where it has to be taken afterwards."""
+        return call.bound(what, name)
+
+    def zeros(self, shape: Any) -> Any:
+        return np.zeros(shape, self.kept)
+
+    kept: Any = None  #: type of the call's numbers, once it is known
+
+
+class TorchArrays(Arrays):
+    """Tensors on the CPU."""
+
+    def given(self, name: str, x: Any) -> Any:
+        import torch
+
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}; all inputs must be torch tensors where one is")
+        if x.dtype in (torch.float16, torch.bfloat16):
+            raise TypeError(f"{name} is {str(x.dtype)[6:]}; convert it first, for example {name}.float()")
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} has the layout {x.layout}; it must be dense: {name}.to_dense()")
+        if x.device.index != self.index or x.device.type != self.type:
+            raise TypeError(f"{name} is on {x.device}, and others are on {self.where}; all must be on one device")
+        return x.detach()
+
+    index: int | None = None
+    type = "cpu"
+
+    @property
+    def where(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def dtype(self, x: Any) -> str:
+        return str(x.dtype)[6:]
+
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        return super().put(call, what, name, x.resolve_neg().numpy(), borrow)
+
+    def _tensor(self, x: Any) -> Any:
+        import torch
+
+        return None if x is None else torch.from_numpy(x)
+
+    def take(self, call: Any, what: str, name: str) -> Any:
+        return self._tensor(super().take(call, what, name))
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return self._tensor(super().bound(call, what, name))
+
+    def zeros(self, shape: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(super().zeros(shape))
+
+
+class TorchCudaArrays(TorchArrays):
+    """Tensors on a GPU: everything is queued on torch's current stream, and nothing waits; nothing is looked at either."""
+
+    type = "cuda"
+
+    def __init__(self, threads: int, device: Any):
+        import torch
+
+        super().__init__(threads)
+        self.index = self.device = torch.cuda.current_device() if device.index is None else device.index
+        self.stream = torch.cuda.current_stream(self.index).cuda_stream
+
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        call.put_on_device(what, name, x.contiguous().data_ptr())
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return None
+
+    def _new(self, make: str, shape: Any) -> Any:
+        import torch
+
+        return getattr(torch, make)(tuple(shape), dtype=getattr(torch, self.kept), device=self.where)
+
+    def take(self, call: Any, what: str, name: str) -> Any:
+        shape = call.shape(what, name)
+        if shape is None:
+            return None
+        x = self._new("empty", shape)
+        call.take_on_device(what, name, x.data_ptr())
+        return x
+
+    def zeros(self, shape: Any) -> Any:
+        return self._new("zeros", shape)
+
+
+class CudaArrays(Arrays):
+    """What has `__cuda_array_interface__`: CuPy's arrays give CuPy's, others a DeviceArray. On the stream that v names."""
+
+    def __init__(self, threads: int, first: Any):
+        super().__init__(threads)
+        face = first.__cuda_array_interface__
+        self.stream = face.get("stream") or 1  # 1: the default stream of the device
+        self.cupy = sys.modules.get("cupy") if type(first).__module__.split(".")[0] == "cupy" else None
+        self.device = int(first.device.id) if self.cupy is not None else _core.device_of(face["data"][0])
+
+    def given(self, name: str, x: Any) -> Any:
+        if not hasattr(x, "__cuda_array_interface__"):
+            raise TypeError(f"{name} is a {type(x).__name__}; all inputs must be on the GPU where one is")
+        if self.cupy is not None:
+            return self.cupy.ascontiguousarray(x)
+        face = x.__cuda_array_interface__
+        if face.get("strides") is not None and not _is_dense(face):
+            raise ValueError(f"{name} has the strides {face['strides']}; it must lie in order without gaps")
+        return Foreign(x, face)
+
+    def dtype(self, x: Any) -> str:
+        return str(x.dtype)
+
+    def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
+        call.put_on_device(what, name, x.__cuda_array_interface__["data"][0])
+
+    def bound(self, call: Any, what: str, name: str) -> Any:
+        return None
+
+    def _new(self, shape: Any) -> Any:
+        if self.cupy is not None:
+            return self.cupy.empty(tuple(shape), self.kept)
+        return _core.DeviceArray(list(shape), self.kept, self.device, self.stream)
+
+    def take(self, call: Any, what: str, name: str) -> Any:
+        shape = call.shape(what, name)
+        if shape is None:
+            return None
+        x = self._new(shape)
+        call.take_on_device(what, name, x.__cuda_array_interface__["data"][0])
+        return x
+
+    def zeros(self, shape: Any) -> Any:
+        x = self._new(shape)
+        if self.cupy is not None:
+            x.fill(0)
+        else:
+            x.clear()
+        return x
+
+
+class Foreign:
+    """An array of which nothing but its `__cuda_array_interface__` is known."""
+
+    def __init__(self, owner: Any, face: Mapping[str, Any]):
+        self.owner, self.__cuda_array_interface__ = owner, face
+        self.shape, self.dtype = tuple(face["shape"]), np.dtype(face["typestr"])
+
+
+def _is_dense(face: Mapping[str, Any]) -> bool:
+    step = int(np.dtype(face["typestr"]).itemsize)
+    for size, stride in zip(reversed(face["shape"]), reversed(face["strides"])):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def arrays_of(inputs: Mapping[str, Any], threads: int) -> Arrays:
+    """The kind of the inputs: torch's where one is a tensor of torch, a GPU's where one lies there, else NumPy's."""
+    for name, x in inputs.items():
+        if not is_torch(x):
+            continue
+        if x.device.type == "cpu":
+            return TorchArrays(threads)
+        if x.device.type == "cuda":
+            if not _core.built_with_cuda():
+                raise TypeError(f"{name} is on {x.device}, and this crosstalk was built for the CPU alone: {name}.cpu()")
+            return TorchCudaArrays(threads, x.device)
+        raise TypeError(f"{name} is on {x.device}; apply works on the CPU and on CUDA: {name}.cpu()")
+    for name, x in inputs.items():
+        if hasattr(x, "__cuda_array_interface__"):
+            if not _core.built_with_cuda():
+                raise TypeError(f"{name} is on a GPU, and this crosstalk was built for the CPU alone")
+            return CudaArrays(threads, x)
+    return Arrays(threads)

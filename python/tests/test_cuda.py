@@ -1,0 +1,234 @@
+"""On a GPU: batches and memories on tensors of torch, CuPy and others, in the order of their streams, equal to the CPU.
+
+Skipped without a GPU, or where the module was built for the CPU alone; with CROSSTALK_REQUIRE_CUDA=1 that is a failure.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import time
+
+import numpy as np
+import pytest
+
+import crosstalk as ct
+from conftest import OPTIONS, inputs_of
+
+if not ct._core.built_with_cuda() or ct._core.cuda_devices() == 0:
+    why = "the module was built without CUDA" if not ct._core.built_with_cuda() else "there is no GPU"
+    if os.environ.get("CROSSTALK_REQUIRE_CUDA") == "1":
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why, allow_module_level=True)
+
+try:
+    import torch
+
+    torch.zeros(1, device="cuda")
+except Exception:  # not installed, or built for the CPU
+    torch = None
+try:
+    import cupy
+except ImportError:
+    cupy = None
+needs_torch = pytest.mark.skipif(torch is None, reason="there is no PyTorch with CUDA")
+needs_cupy = pytest.mark.skipif(cupy is None, reason="CuPy is not installed")
+
+MQAR = {"vocabulary": 512, "length": 64, "pairs": 8}
+DRAWN = [name for name in ct.tasks() if name not in ("file", "tokens")]
+
+
+def close(got, want, what, limit=1e-12):
+    largest = max(1.0, float(np.abs(want).max()))
+    assert np.isfinite(got).all() and np.abs(got - want).max() <= limit * largest, what
+
+
+class Theirs:
+    """What is known of an array of a library that this package does not know."""
+
+    def __init__(self, x):
+        self.kept = ct._core.DeviceArray(list(x.shape), str(x.dtype), 0, 1)
+        host = np.ascontiguousarray(x)
+        target = self.kept.__cuda_array_interface__["data"][0]
+        cudart().memcpy(target, host.ctypes.data, host.nbytes, 1)
+        self.__cuda_array_interface__ = dict(self.kept.__cuda_array_interface__)
+
+
+def cudart():
+    return pytest.importorskip("cupy").cuda.runtime
+
+
+# Draws.
+
+
+@needs_torch
+@pytest.mark.parametrize("name", DRAWN)
+def test_batches_on_the_gpu_are_those_of_the_cpu(name):
+    options = MQAR if name == "mqar" else {}
+    here, there = (ct.task(name, **options).batches("train", 16, seed=[3, 2**40 + 1], device=d) for d in ("cpu", "cuda"))
+    for _ in range(3):
+        a, b = next(here), next(there)
+        for field in ("tokens", "query", "position", "target"):
+            assert getattr(b, field).is_cuda and torch.equal(getattr(a, field), getattr(b, field).cpu()), field
+    batch = next(ct.task(name, **options).batches("eval", 8, device="cuda"))
+    if batch.tokens.ndim == 2:
+        assert torch.equal(batch.labels.cpu(), next(ct.task(name, **options).batches("eval", 8, device="cpu")).labels)
+
+
+@needs_cupy
+def test_batches_as_arrays_of_cupy():
+    a = next(ct.task("mqar", **MQAR).batches("train", 16))
+    b = next(ct.task("mqar", **MQAR).batches("train", 16, device="cuda", library="cupy"))
+    assert isinstance(b.tokens, cupy.ndarray)
+    np.testing.assert_array_equal(cupy.asnumpy(b.tokens), a.tokens)
+    np.testing.assert_array_equal(cupy.asnumpy(b.labels), a.labels)
+
+
+@needs_torch
+def test_a_draw_follows_the_current_stream_and_waits_for_nothing():
+    stream = torch.cuda.Stream()
+    batches = ct.task("mqar", **MQAR).batches("train", 64, device="cuda")
+    want = [next(b).tokens.clone() for b in [ct.task("mqar", **MQAR).batches("train", 64, device="cpu")]]
+    next(ct.task("mqar", **MQAR).batches("train", 64, device="cuda"))  # modules are loaded
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(2_000_000_000)  # about a second
+        begin = time.monotonic()
+        batch = next(batches)
+        kept = batch.tokens.clone()
+        took = time.monotonic() - begin
+        assert not stream.query(), "the draw has waited, or the sleep was too short"
+    stream.synchronize()
+    assert took < 0.3 and torch.equal(kept.cpu(), want[0])
+
+
+@needs_torch
+def test_draws_in_a_second():
+    """At least 20,000 batches a second of MQAR, B 256, T 256, D 64 on an H200; prints what it is here."""
+    batches = ct.task("mqar", vocabulary=8192, length=256, pairs=64).batches("train", 256, device="cuda")
+    for _ in range(50):
+        next(batches)
+    torch.cuda.synchronize()
+    begin, n = time.monotonic(), 2000
+    for _ in range(n):
+        next(batches)
+    torch.cuda.synchronize()
+    print(f"\n{n / (time.monotonic() - begin):.0f} batches/s on {torch.cuda.get_device_name()}")
+
+
+# Memories.
+
+
+@needs_torch
+@pytest.mark.parametrize("memory", ct.memories())
+def test_every_memory_on_tensors_of_torch(memory):
+    options = OPTIONS.get(memory, {})
+    x = inputs_of(memory, T=40, **options)
+    o, state = ct.apply(memory, **x, **options)
+    random = np.random.default_rng(1)
+    d_o, d_state = random.normal(size=o.shape), {n: random.normal(size=s.shape) for n, s in state.items()}
+    want = ct.apply(memory, d_o=d_o, d_state=d_state, **x, **options)
+    there = {n: torch.from_numpy(y).cuda().requires_grad_() for n, y in x.items()}
+    got, ends = ct.apply(memory, **there, **options)
+    assert got.is_cuda
+    close(got.detach().cpu().numpy(), want[0], "o")
+    loss = (got * torch.from_numpy(d_o).cuda()).sum()
+    for name, s in ends.items():
+        close(s.detach().cpu().numpy(), want[1][name], name)
+        loss = loss + (s * torch.from_numpy(d_state[name]).cuda()).sum()
+    loss.backward()
+    for name, y in there.items():
+        close(y.grad.cpu().numpy(), want[2][name], f"d_{name}", 1e-10)
+
+
+@needs_cupy
+@pytest.mark.parametrize("memory", ["gated_delta", "softmax", "mamba2", "ttt_mlp"])
+def test_memories_on_arrays_of_cupy_and_of_others(memory):
+    x = inputs_of(memory, T=40)
+    d_o = np.random.default_rng(1).normal(size=ct.apply(memory, **x)[0].shape)
+    want = ct.apply(memory, d_o=d_o, **x)
+    o, state, d = ct.apply(memory, d_o=cupy.asarray(d_o), **{n: cupy.asarray(y) for n, y in x.items()})
+    assert isinstance(o, cupy.ndarray)
+    close(cupy.asnumpy(o), want[0], "o")
+    for name in d:
+        close(cupy.asnumpy(d[name]), want[2][name], name, 1e-10)
+    o, state, d = ct.apply(memory, d_o=Theirs(d_o), **{n: Theirs(y) for n, y in x.items()})
+    assert hasattr(o, "__cuda_array_interface__")
+    close(o.numpy(), want[0], "o")
+    close(cupy.asnumpy(cupy.asarray(d["v"])), want[2]["v"], "v", 1e-10)
+
+
+@needs_torch
+def test_apply_follows_the_current_stream_and_waits_for_nothing():
+    x = {n: torch.from_numpy(y).cuda() for n, y in inputs_of("gated_delta", np.float32, T=64).items()}
+    want, _ = ct.apply("gated_delta", **x)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        ct.apply("gated_delta", **x)  # the plan of this stream is made
+        late = {n: torch.zeros_like(y) for n, y in x.items()}
+        torch.cuda.synchronize()
+        torch.cuda._sleep(2_000_000_000)
+        for name, y in x.items():
+            late[name].copy_(y)  # after the sleep: a call that did not keep the order would read zeros
+        begin = time.monotonic()
+        got, _ = ct.apply("gated_delta", **late)
+        took = time.monotonic() - begin
+        assert not stream.query() and took < 0.5
+    stream.synchronize()
+    assert torch.equal(got, want)
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64] if torch else [])
+def test_layers_and_models_on_the_gpu(dtype):
+    torch.manual_seed(0)
+    model = ct.torch.LanguageModel("gated_delta", vocabulary=64, width=32, layers=2, heads=2, layer="published", mlp="swiglu")
+    model = model.to(dtype)
+    batch = next(ct.task("mqar", vocabulary=64, length=32, pairs=4).batches(batch=8, device="cpu"))
+    loss = batch.cross_entropy(model(batch.tokens))
+    loss.backward()
+    want = {n: p.grad.clone() for n, p in model.named_parameters()}
+    there = model.cuda()
+    there.zero_grad()
+    on_gpu = next(ct.task("mqar", vocabulary=64, length=32, pairs=4).batches(batch=8, device="cuda"))
+    again = on_gpu.cross_entropy(there(on_gpu.tokens))
+    again.backward()
+    limit = 1e-9 if dtype == torch.float64 else 2e-3
+    assert abs(float(again) - float(loss)) < limit
+    for name, p in there.named_parameters():
+        close(p.grad.cpu().numpy(), want[name].numpy(), name, limit)
+
+
+@needs_torch
+def test_two_devices_and_hosts_are_not_mixed():
+    x = {n: torch.from_numpy(y) for n, y in inputs_of("delta").items()}
+    with pytest.raises(TypeError, match="is on cpu, and others are on cuda:0; all must be on one device"):
+        ct.apply("delta", **{**{n: y.cuda() for n, y in x.items()}, "beta": x["beta"]})
+    with pytest.raises(ct.DeviceError, match="there is no device cuda:99"):
+        ct.task("mqar", **MQAR).batches(device="cuda:99")
+
+
+@needs_torch
+def test_the_torch_that_was_there_goes_on():
+    """The context and the current device of whoever calls are as they were."""
+    x = {n: torch.from_numpy(y).cuda() for n, y in inputs_of("delta", np.float32).items()}
+    before = torch.cuda.current_device()
+    ct.apply("delta", **x)
+    assert torch.cuda.current_device() == before
+    a = torch.randn(64, 64, device="cuda")
+    torch.testing.assert_close(a @ torch.eye(64, device="cuda"), a)
+
+
+@needs_torch
+def test_no_memory_is_lost_on_the_gpu():
+    x = {n: torch.from_numpy(y).cuda().requires_grad_() for n, y in inputs_of("gated_delta", np.float32).items()}
+    batches = ct.task("mqar", **MQAR).batches("train", 64, device="cuda")
+
+    def work(n):
+        for _ in range(n):
+            ct.apply("gated_delta", **x)[0].sum().backward()
+            next(batches)
+        torch.cuda.synchronize()
+        return torch.cuda.mem_get_info()[0]
+
+    before = work(50)
+    assert before - work(1000) < 4 << 20
+    ct.release()

@@ -1,0 +1,60 @@
+// palindrome: n tokens, a mark, then the same tokens in another order, each of which is in the input once it was due (Kimi
+// Linear, Zhang et al. 2025, arXiv 2510.26692, section 5.1; copying: Jelassi et al. 2024, arXiv 2402.01032).
+//
+//   x_1 .. x_n ! y_1 .. y_(n-1)     y_1 is due at !, y_(i+1) at y_i     T = 2 n
+//
+// reverse: y_i = x_(n+1-i). same: y_i = x_i. odds_first: x_1 x_3 .. x_2 x_4 .. (Deletang et al. 2023, arXiv 2207.02098).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "tasks/sequence_common.h"
+
+namespace crosstalk {
+
+enum class CopyOrder : std::int32_t { reverse, same, odds_first };
+
+struct PalindromeSpec {
+  std::int32_t vocabulary = 0;  ///< data are 0 .. V - 2, the mark is V - 1
+  CopyOrder order = CopyOrder::reverse;
+  std::uint64_t examples = 0;  ///< training has this many sequences; 0 = no end
+
+  CT_HD std::int32_t mark() const { return vocabulary - 1; }
+  /// Which of n tokens is said i-th.
+  CT_HD std::int32_t source(std::int32_t i, std::int32_t n) const {
+    if (order == CopyOrder::reverse) return n - 1 - i;
+    if (order == CopyOrder::same) return i;
+    const std::int32_t odds = (n + 1) / 2;
+    return i < odds ? 2 * i : 2 * (i - odds) + 1;
+  }
+};
+
+CT_HD inline std::int32_t palindrome_scratch_size(const PalindromeSpec&) { return 0; }
+
+CT_HD inline void palindrome_sequence(const PalindromeSpec& spec, std::uint64_t data_seed, Split split,
+                                      std::uint64_t n, const SequenceView& out, std::int32_t*) {
+  if (is_train(split) && spec.examples > 0) n %= spec.examples;
+  RandomStream random = sequence_stream(data_seed, split, n);
+  const std::int32_t N = out.shape.T / 2, Q = out.shape.Q;
+  for (std::int32_t t = 0; t < N; ++t) {
+    out.tokens[t] = draw_below(random, spec.mark());
+    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::write);
+  }
+  for (std::int32_t i = 0, q = 0; i < N; ++i) {
+    const std::int32_t t = N + i;
+    out.tokens[t] = i == 0 ? spec.mark() : out.tokens[spec.source(i - 1, N)];
+    if (out.role) out.role[t] = static_cast<std::int32_t>(Role::ask);
+    // Where fewer are wanted they spread evenly, and the last one stays.
+    if (i + 1 != (static_cast<std::int64_t>(q) + 1) * N / Q) continue;
+    out.query[q] = out.tokens[t];
+    out.query_position[q] = t + 1;
+    out.target[q] = out.tokens[spec.source(i, N)];
+    if (out.meta) {
+      std::int32_t* meta = out.meta + static_cast<std::int64_t>(q) * meta_count;
+      for (std::int32_t m = 0; m < meta_count; ++m) meta[m] = 0;
+      meta[meta_gap] = meta[meta_age] = t - spec.source(i, N);
+      meta[meta_writes] = 1;
+    }
+    ++q;
+  }
+}
+
+}  // namespace crosstalk
