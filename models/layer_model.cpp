@@ -75,7 +75,8 @@ LayerStates layer_states(const Memory& memory, const Options& options) {
   const auto refused = [](std::string why) { return LayerStates{{}, {}, std::move(why)}; };
   if (memory.states.empty())
     return refused(fmt::format("{} keeps its keys and values, not a state", memory.name));
-  for (const auto& [key, neutral] : {std::pair{"model.short_conv", "none"}, {"model.token_shift", "none"}})
+  for (const auto& [key, neutral] :
+       {std::pair{"model.short_conv", "none"}, {"model.token_shift", "none"}, {"model.input_shift", "none"}})
     if (options.get_string(key) != neutral)
       return refused(fmt::format("{} = \"{}\" looks at tokens before, which no state holds", key,
                                  options.get_string(key)));
