@@ -1,5 +1,6 @@
 # Options, warnings and optimisation flags, on one interface target.
 option(CROSSTALK_TESTS "Build the tests" ON)
+option(CROSSTALK_UNITY "Compile small files several at a time; OFF: each alone, to see that it includes what it uses" ON)
 option(CROSSTALK_LINEINFO "Kernels that profilers and sanitizers can name the lines of" OFF)
 option(CROSSTALK_SANITIZE "AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
 option(CROSSTALK_PORTABLE "Link all but the C library into the program, for machines without the build's libraries" OFF)

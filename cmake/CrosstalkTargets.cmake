@@ -6,6 +6,10 @@
 # crosstalk_test(NAME ... WHOLE): one ctest entry for the program's CPU cases and one, NAME.Cuda, for its cases with
 #   Cuda in their name: for programs of many small cases, whose start would cost more than they do.
 #   Labels: `slow` is left out of the default suite, `gpu` needs a GPU and is skipped without one.
+# crosstalk_unity(RESULT PARTS SOURCES...): a unity build. Sets RESULT to PARTS files that include all SOURCES between them:
+#   what many small files share, headers and instances of templates, is then compiled PARTS times. A source's part depends on
+#   its name alone, so that a new one changes one part. Sources with compile options of their own stay as they are, and all do
+#   under -DCROSSTALK_UNITY=OFF. Names in the unnamed namespaces of SOURCES must differ.
 include(GoogleTest)
 
 # What tests may take, in seconds: with sanitizers they take up to ten times as long.
@@ -15,6 +19,40 @@ if(CROSSTALK_SANITIZE)
   set(CROSSTALK_FIVE_MINUTES 3000)
   set(CROSSTALK_TEN_MINUTES 6000)
 endif()
+
+function(crosstalk_unity result parts)
+  if(NOT CROSSTALK_UNITY)
+    set(${result} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(alone "")
+  set(used "")
+  foreach(source ${ARGN})
+    get_filename_component(source "${source}" ABSOLUTE)
+    get_property(options SOURCE "${source}" PROPERTY COMPILE_OPTIONS)
+    get_property(definitions SOURCE "${source}" PROPERTY COMPILE_DEFINITIONS)
+    file(STRINGS "${source}" asks REGEX "CROSSTALK_SOURCE_DIR" LIMIT_COUNT 1)
+    if(options OR definitions OR asks)
+      list(APPEND alone "${source}")
+      continue()
+    endif()
+    get_filename_component(name "${source}" NAME_WE)
+    string(MD5 hash "${name}")
+    string(SUBSTRING "${hash}" 0 6 digits)
+    math(EXPR part "0x${digits} % ${parts}")
+    # From the root, not from this machine's folder: a compiler cache then serves all checkouts.
+    file(RELATIVE_PATH source "${CMAKE_SOURCE_DIR}" "${source}")
+    string(APPEND part_${part} "#include \"${source}\"\n")
+    list(APPEND used ${part})
+  endforeach()
+  list(REMOVE_DUPLICATES used)
+  foreach(part ${used})
+    set(unity "${CMAKE_CURRENT_BINARY_DIR}/${result}_${part}.cpp")
+    file(CONFIGURE OUTPUT "${unity}" CONTENT "// Made by crosstalk_unity() (cmake/CrosstalkTargets.cmake).\n${part_${part}}" @ONLY)
+    list(APPEND alone "${unity}")
+  endforeach()
+  set(${result} ${alone} PARENT_SCOPE)
+endfunction()
 
 function(crosstalk_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})

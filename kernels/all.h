@@ -28,6 +28,7 @@
 #include "kernels/law/wkv_read.h"
 #include "kernels/linear/joined_linear.h"
 #include "kernels/linear/linear.h"
+#include "kernels/loss/answers.h"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/readout.h"
 #include "kernels/norm/normalize.h"
@@ -43,7 +44,7 @@
 // clang-format off
 /// Structs without a gradient (kernels/base/exec.h).
 #define CROSSTALK_STEPS(X) \
-  X(AdamStep) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) X(MuonStep) \
+  X(AdamStep) X(Answers) X(BucketIds) X(ClipScale) X(CountBatches) X(CountStep) X(CountEvaluation) X(FavorFeatures) X(MuonStep) \
   X(TakeNorm) X(TableFeaturesForward) X(TableFeaturesBackward) X(TableScoresForward) X(TableScoresBackward)
 
 /// Ops (kernels/base/op.h), one a line.

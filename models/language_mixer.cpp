@@ -9,8 +9,10 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/narrow.h"
+#include "kernels/elementwise/delay.h"
 #include "models/build.h"
 #include "models/memories/memory_file.h"
+#include "models/ramps.h"
 #include "models/rules/rule_memory.h"
 
 namespace crosstalk {
@@ -109,6 +111,51 @@ Variable<Real>* LanguageMixer<Real>::source() {
 }
 
 template <class Real>
+Init LanguageMixer<Real>::shift_start(const std::string& name) const {
+  const std::string& start = options.get_string("model.input_shift_start");
+  if (start == "uniform") return Init{Init::Law::uniform, 0, 1};
+  const double left = 1 - static_cast<double>(layer_) / static_cast<double>(options.get_int("model.layers"));
+  const auto is = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(), [&](const char* one) { return name == one; });
+  };
+  const bool asks = is({"query", "out_gate", "receptance"});
+  const double power = start == "rwkv7" ? (asks ? 0.2 : is({"decay", "rate"}) ? 0.9 : 0.7) : (asks ? 0.5 : 1);
+  const double lift = start == "rwkv4" && name == "value" ? 0.3 * depth() : 0;
+  return Init::listed(shift_starts(x_->value.columns(), power * left, lift));
+}
+
+template <class Real>
+Variable<Real>* LanguageMixer<Real>::seen_by(const std::string& name) {
+  constexpr int kRank = 32;
+  const std::string& shift = options.get_string("model.input_shift");
+  if (shift == "none") return name == "value" ? x_ : source();
+  const int width = x_->value.columns();
+  const Var<Real> own = shaped_as(x_, {B, T, 1, width});
+  if (!behind_) {
+    Delay<Real> op;
+    op.x = in(own);
+    behind_ = Var<Real>{&graph, out(graph.add(op).y)} - own;
+  }
+  const auto mu = [&](const std::string& of) {
+    return shaped_as(weights_.leaf("input_shift." + of, {width}, shift_start(of)), {1, 1, 1, width});
+  };
+  Var<Real> share = mu(name);
+  if (shift == "token") {
+    if (!guess_) guess_ = own + mu("all") * behind_;
+    Variable<Real>* through = linear<Real>(
+        graph, graph.view(guess_.variable, {B, T, width}),
+        weights_.leaf("input_shift." + name + ".down.weight", {kRank, width}, Init::constant(0)), nullptr);
+    through = map(MapKind::tanh, Var<Real>{&graph, through}).variable;
+    share = share + shaped_as(linear<Real>(graph, through,
+                                           weights_.leaf("input_shift." + name + ".up.weight", {width, kRank},
+                                                         Init::uniform(0.01)),
+                                           nullptr),
+                              {B, T, 1, width});
+  }
+  return graph.view((own + share * behind_).variable, {B, T, width});
+}
+
+template <class Real>
 Var<Real> LanguageMixer<Real>::of_heads(Var<Real> x) {
   const int n = x.dim(1), G = x.dim(2);
   if (G == H) return x;
@@ -120,7 +167,7 @@ Var<Real> LanguageMixer<Real>::keys() {
   if (!own_keys_) return {};
   if (!keys_) {
     const int G = narrow<int>(key_heads(options), "model.key_groups");
-    auto* rows = parts_.mixed("k", weights_.project(source(), "key", N * G * d), this);
+    auto* rows = parts_.mixed("k", weights_.project(seen_by("key"), "key", N * G * d), this);
     keys_ = noted("k", of_heads(parts_.placed(*this, "k", shaped_as(rows, {B, T * N, G, d}))));
   }
   return keys_;
@@ -130,8 +177,9 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::queries() {
   // A convolution or a shift looks at the tokens before, wherever answers are due.
   const int G = narrow<int>(key_heads(options), "model.key_groups");
-  const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner");
-  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : source(), "query", G * d), this);
+  const bool alone = asking_ && !parts_.mixes("q") && !options.get_bool("model.inner") &&
+                     options.get_string("model.input_shift") == "none";
+  auto* rows = parts_.mixed("q", weights_.project(alone ? asking_ : seen_by("query"), "query", G * d), this);
   Var<Real> q = shaped_as(rows, {B, alone ? Q : T, G, d});
   if (asking_ && !alone) q = this->at_queries(q);
   return noted("q", of_heads(parts_.placed(*this, "q", q)));
@@ -140,8 +188,9 @@ Var<Real> LanguageMixer<Real>::queries() {
 template <class Real>
 Var<Real> LanguageMixer<Real>::values() {
   if (!values_)
-    values_ = noted(
-        "v", shaped_as(parts_.mixed("v", weights_.project(x_, "value", N * H * V), this), {B, T * N, H, V}));
+    values_ =
+        noted("v", shaped_as(parts_.mixed("v", weights_.project(seen_by("value"), "value", N * H * V), this),
+                             {B, T * N, H, V}));
   return values_;
 }
 
@@ -168,13 +217,19 @@ template <class Real>
 Var<Real> LanguageMixer<Real>::token(const std::string& name, int width, std::optional<Init> bias,
                                      Through through, bool per_write) {
   const int n = per_write ? N : 1;
-  return projected(source(), name, T * n, n * H * width, width, bias, through);
+  return projected(seen_by(name), name, T * n, n * H * width, width, bias, through);
 }
 
 template <class Real>
 Var<Real> LanguageMixer<Real>::asking(const std::string& name, int width, std::optional<Init> bias,
                                       Through through) {
-  return projected(asking_ ? asking_ : x_, name, Q, H * width, width, bias, through);
+  Variable<Real>* from = asking_ ? asking_ : x_;
+  if (options.get_string("model.input_shift") != "none") {
+    const int columns = x_->value.columns();
+    const Var<Real> asked = this->at_queries(shaped_as(seen_by(name), {B, T, 1, columns}));
+    from = graph.view(asked.variable, {B, Q, columns});
+  }
+  return projected(from, name, Q, H * width, width, bias, through);
 }
 
 template <class Real>

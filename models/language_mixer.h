@@ -109,6 +109,7 @@ class LanguageMixer final : public Mixer<Real> {
     target_.decays.push_back({decay.variable, logarithm});
   }
   void note(const std::string& name, Var<Real> x) override {
+    if (name == "written_key") written_key_ = x;
     if (look_) look_->note(name, x);
   }
   void note_weights(Var<Real> weights, std::optional<double> eps) override {
@@ -127,7 +128,7 @@ class LanguageMixer final : public Mixer<Real> {
     carried_->ends[state] = value.variable;
   }
   /// What the memory reads, o [B,Q,H,V], normalised and gated.
-  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o)); }
+  Var<Real> finished(Var<Real> o) { return parts_.finished(*this, noted("retrieved", o), written_key_); }
 
  private:
   Var<Real> noted(const std::string& name, Var<Real> x) {
@@ -139,6 +140,9 @@ class LanguageMixer final : public Mixer<Real> {
   }
   /// What queries, keys and gates are projections of, [R,B,T,n].
   Variable<Real>* source();
+  /// What the projection of this name sees, [R,B,T,n]: that, or tokens mixed with the ones before them (model.input_shift).
+  Variable<Real>* seen_by(const std::string& name);
+  Init shift_start(const std::string& name) const;
   Var<Real> projected(Variable<Real>* from, const std::string& name, int rows, int columns, int width,
                       std::optional<Init> bias, const Through& through);
   /// Queries or keys of the groups, [B,n,G,d], as every head has them.
@@ -151,7 +155,9 @@ class LanguageMixer final : public Mixer<Real> {
   double rate_;  ///< of dropout of read weights
   bool own_keys_;
   ModelParts<Real> parts_;
-  Var<Real> keys_, values_;
+  Var<Real> keys_, values_, written_key_;
+  Var<Real> behind_,
+      guess_;  ///< of input_shift: x_{t-1} - x_t, and the mixture by which mixtures are decided
   Look<Real>* look_;
   Carried<Real>* carried_;
 };

@@ -292,6 +292,10 @@ std::unique_ptr<ModelGraph<Real>> LanguageModel<Real>::build(int B, SequenceShap
                              : whole.leaf("head", {answers_, inputs}, whole.law(inputs));
   if (look) g.keep(result->output = linear<Real>(g, y, head, nullptr));
   result->loss = cross_entropy(g, y, head, result->batch);
+  if (!train && !look) {
+    g.keep(y);
+    result->answer_x = y, result->answer_w = head;
+  }
   g.keep(result->loss.query_loss);
   g.keep(result->loss.loss);
   return result;

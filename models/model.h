@@ -28,6 +28,9 @@ struct ModelGraph {
       nullptr;  ///< [R,1] number of the training step; none where nothing drops
   QueryLoss<Real> loss;
   Variable<Real>* output = nullptr;  ///< y [R,B,Q,V]; the language model has none, its logits come in blocks
+  /// Of which an answer is the largest logit (kernels/loss/answers.h): x [R,B,Q,D], and w [R,V,D] or none. In graphs that do
+  /// not train; none of a probe.
+  Variable<Real>*answer_x = nullptr, *answer_w = nullptr;
 
   struct Decay {
     Variable<Real>* variable;

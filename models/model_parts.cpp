@@ -55,7 +55,7 @@ std::vector<NamedBias> named_biases(const Options& options) {
 std::int64_t parts_state(const Options& options, std::int64_t values) {
   const std::int64_t heads = whole(options, "model.heads", 1), writes = whole(options, "memory.writes", 1);
   const std::int64_t d_key = options.get_int("model.d_key") / heads * key_heads(options);
-  std::int64_t floats = 0;
+  std::int64_t floats = text(options, "input_shift") == "none" ? 0 : options.get_int("model.width");
   for (const auto& [what, size] :
        {std::pair{'q', d_key}, {'k', writes * d_key}, {'v', writes * heads * values}}) {
     if (concerns(text(options, "token_shift"), what)) floats += size;
@@ -182,11 +182,25 @@ Var<Real> ModelParts<Real>::gated(Mixer<Real>& m, Var<Real> o) {
 }
 
 template <class Real>
-Var<Real> ModelParts<Real>::finished(Mixer<Real>& m, Var<Real> o) {
+Var<Real> ModelParts<Real>::with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> written) {
+  if (!flag(options_, "model.bonus")) return o;
+  const Var<Real> k = m.at_queries(written ? written : m.keys()), q = m.queries();
+  if (k.dim(3) != q.dim(3))
+    throw OptionError("model.bonus",
+                      "model.bonus = true needs keys as they are written; it cannot go with a "
+                      "feature map that changes their size");
+  auto* r = parameter_("bonus", {m.H, q.dim(3)}, Init::constant(-0.04));
+  const Var<Real> own =
+      fold(q * (Var<Real>{&graph_, graph_.view(r, {1, 1, m.H, q.dim(3)})} * k), {m.B, m.Q, m.H, 1});
+  return o + own * m.at_queries(m.values());
+}
+
+template <class Real>
+Var<Real> ModelParts<Real>::finished(Mixer<Real>& m, Var<Real> o, Var<Real> written) {
   o = skipped(m, o);
   if (text(options_, "out_act") == "silu") o = map(MapKind::silu, o);
-  if (text(options_, "out_norm_order") == "after") return normalised(m, gated(m, o));
-  return gated(m, normalised(m, o));
+  if (text(options_, "out_norm_order") == "after") return with_bonus(m, normalised(m, gated(m, o)), written);
+  return gated(m, with_bonus(m, normalised(m, o), written));
 }
 
 template class ModelParts<float>;

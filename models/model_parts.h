@@ -4,12 +4,15 @@
 //   token_shift   x_t + mu * (x_{t-1} - x_t), a mu for every channel (RWKV: Peng et al. 2023, arXiv 2305.13048; of keys and
 //                 values: Xu et al. 2024, arXiv 2411.19574), or sigmoid(w.token_t) a head (FoX Pro)
 //   short_conv    kernels/conv/short_conv.h, after the shift, and a bias
+//   input_shift   what projections see, x_t + mu * (x_{t-1} - x_t) with a mu of its own for each of them (RWKV-4, 7), or
+//                 mu + W2 tanh(W1 x') (RWKV-6; models/language_mixer.h)
 //   silu          x sigmoid(x), after the convolution or without one
 //   qk_norm       gain * rms(x) of queries and keys, head by head; rotary: turned by their positions; feature_scale: times
 //                 d^(-1/4), so that products are q.k / sqrt(d)
 //   out_skip      o + D v, v that of the token which asks; out_act: SiLU of what is read
 //   out_norm      gain * rms(o) head by head or over all heads; gain * layernorm(o) + bias over all heads (layer) or head by
 //                 head (group)
+//   bonus         o + (q.(r * k)) v behind the norm, k and v those of the token which asks, r a number a key channel (RWKV-7)
 //   out_gate      f(W x) * o, after the norm or before it: x what asks, f sigmoid, SiLU or GELU, or W2 sigmoid(W1 x)
 //                 (Qiu et al. 2025, arXiv 2505.06708; RetNet)
 //
@@ -53,8 +56,9 @@ class ModelParts {
   Variable<Real>* mixed(const std::string& what, Variable<Real>* x, Mixer<Real>* m = nullptr);
   /// Queries ("q") or keys ("k") [B,n,G,d], normalised, turned and scaled where the options say so.
   Var<Real> placed(Mixer<Real>& m, const std::string& what, Var<Real> x);
-  /// What is read, o [B,Q,H,V], with the skip, activated, normalised and gated.
-  Var<Real> finished(Mixer<Real>& m, Var<Real> o);
+  /// What is read, o [B,Q,H,V], with the skip, activated, normalised and gated. `written`: keys [B,T,H,K] that the memory
+  /// wrote along, where they are not the model's.
+  Var<Real> finished(Mixer<Real>& m, Var<Real> o, Var<Real> written = {});
 
  private:
   Variable<Real>* shifted(const std::string& what, Variable<Real>* x, Mixer<Real>* m);
@@ -62,6 +66,7 @@ class ModelParts {
   Variable<Real>* convolved_as_told(const std::string& what, Variable<Real>* x, bool silu);
   Var<Real> skipped(Mixer<Real>& m, Var<Real> o);
   Var<Real> normalised(Mixer<Real>& m, Var<Real> o);
+  Var<Real> with_bonus(Mixer<Real>& m, Var<Real> o, Var<Real> written);
   Var<Real> gated(Mixer<Real>& m, Var<Real> o);
 
   Graph<Real>& graph_;

@@ -36,9 +36,10 @@ void refuse(const Options& options, const std::vector<const char*>& names, const
 }
 
 /// Parts that need tokens in order, with projections of their own.
-const std::vector<const char*> kOfLayers = {"token_shift_law", "silu",         "inner",  "key_groups",
-                                            "qk_norm",         "rotary",       "biases", "out_deviation",
-                                            "out_skip",        "feature_scale"};
+const std::vector<const char*> kOfLayers = {
+    "token_shift_law", "input_shift", "input_shift_start", "bonus",  "silu",
+    "inner",           "key_groups",  "qk_norm",           "rotary", "biases",
+    "out_deviation",   "out_skip",    "feature_scale"};
 
 std::vector<OptionSpec> before_memory() {
   return {
@@ -72,6 +73,24 @@ std::vector<OptionSpec> before_memory() {
        0,
        0,
        {"channel", "head"}},
+      {"input_shift",
+       std::string("none"),
+       "language model: what projections of a layer see of its input x. none: x; static: x + mu (x_before - "
+       "x), a mu of "
+       "its own for each projection and channel (RWKV-4, 7); token: mu + W2 tanh(W1 x') in place of mu, x' "
+       "itself such a "
+       "mixture (RWKV-6: Peng et al. 2024, arXiv 2404.05892)",
+       0,
+       0,
+       {"none", "static", "token"}},
+      {"input_shift_start",
+       std::string("uniform"),
+       "how mu of input_shift starts: U(0, 1), or as ramps over the channels and the depth of the layer, as "
+       "RWKV-4 and "
+       "RWKV-6 (rwkv4) or RWKV-7 start it",
+       0,
+       0,
+       {"uniform", "rwkv4", "rwkv7"}},
       {"inner", false,
        "language model: queries, keys and gates are projections of the values (after convolution and SiLU), "
        "as in Mamba, and not of the token"},
@@ -129,6 +148,10 @@ std::vector<OptionSpec> after_memory() {
        0,
        0,
        {"before", "after"}},
+      {"bonus", false,
+       "language model: adds (q.(r k)) v to what is read, behind its norm, with key and value of the token "
+       "itself; r, a "
+       "number a key channel, starts at -0.04 (RWKV-7)"},
       {"out_gate",
        std::string("none"),
        "gate on every channel that is read, by a projection of what asks (in the retrieval model the query), "
@@ -163,6 +186,13 @@ void resolve_parts(const Options& options) {
   if (text(options, "short_conv") == "none")
     refuse(options, {"short_conv_width", "short_conv_silu", "short_conv_bias", "short_conv_start"},
            "without a convolution", "set model.short_conv too");
+  if (text(options, "input_shift") == "none")
+    refuse(options, {"input_shift_start"}, "without a shift of the input", "set model.input_shift too");
+  else if (options.get_bool("model.inner"))
+    throw OptionError(
+        "model.input_shift",
+        "model.input_shift mixes what projections see, and model.inner has them see the values; leave one "
+        "out");
   if (text(options, "token_shift") == "none")
     refuse(options, {"token_shift_law"}, "without a shift", "set model.token_shift too");
   if (text(options, "token_shift_law") == "head" && !is_default(options, "key_groups"))

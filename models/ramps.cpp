@@ -16,6 +16,12 @@ int zigzag(int n) { return (n + 1) % 3 - 1; }
 
 }  // namespace
 
+std::vector<double> shift_starts(int N, double exponent, double lift) {
+  std::vector<double> shares;
+  for (int n = 0; n < N; ++n) shares.push_back(1 - power(static_cast<double>(n) / N, exponent) - lift);
+  return shares;
+}
+
 RwkvStarts rwkv6_starts(int N, double depth) {
   RwkvStarts start;
   for (int n = 0; n < N; ++n) {

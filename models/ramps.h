@@ -21,6 +21,8 @@ struct RwkvStarts {
   std::vector<double>
       bonus;  ///< with z = (n + 1) % 3 - 1; 6: depth (1 - n / (N - 1)) + 0.1 z; 4: log 0.3 + 0.5 z
 };
+/// Shares of the token before, 1 - (n / N)^power - lift: how RWKV-4, 6 and 7 start them.
+std::vector<double> shift_starts(int N, double power, double lift = 0);
 RwkvStarts rwkv6_starts(int N, double depth);
 RwkvStarts rwkv4_starts(int N, double depth);
 

@@ -303,12 +303,14 @@ std::unique_ptr<ModelGraph<Real>> RetrievalModel<Real>::build(int B, SequenceSha
   Variable<Real>* y = g.view(fold(o, {B, shape.Q, 1, size}).variable, {B, shape.Q, size});
   if (value_codes_ == 0) {
     g.keep(result->output = y);
+    if (!train) result->answer_x = y;
     result->loss = squared_loss(g, y, batch);
   } else {
     const Init start = Init::uniform(1 / std::sqrt(static_cast<double>(size)));
     y = linear(g, y, g.parameter(parameters_, parameters_.named("output_projection", {size, size}, start)),
                g.parameter(parameters_, parameters_.named("output_projection.bias", {size}, start)));
     if (look) g.keep(result->output = linear<Real>(g, y, mixer.value_codes(), nullptr));
+    if (!train) result->answer_x = y, result->answer_w = mixer.value_codes();
     result->loss = cross_entropy(g, y, mixer.value_codes(), batch);
   }
   g.keep(result->loss.query_loss);

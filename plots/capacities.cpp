@@ -16,8 +16,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr const char* kLoad = "task.associations";
-
 /// More parameters than anything has.
 constexpr double kLargestSize = 1e18;
 

@@ -21,6 +21,7 @@ namespace crosstalk {
 
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr const char* kLoad = "task.associations";
 
 /// One line of the CSV; NaN is an empty field, infinity is "inf" (diverged, or no end).
 struct FigureRow {
@@ -105,6 +106,7 @@ extern const char* const kLinesTemplate;   // templates/lines.py
 extern const char* const kPointsTemplate;  // templates/points.py
 extern const char* const kProbeTemplate;   // templates/probe.py
 extern const char* const kWindowTemplate;  // templates/window.py
+extern const char* const kErrorsTemplate;  // templates/errors.py
 // Of memories that were looked into, and the block that they share.
 extern const char *const kInsideStyle,
     *const kReadWeightsTemplate, *const kKeyOverlapTemplate, *const kStateTemplate, *const kGatesTemplate;
@@ -159,9 +161,6 @@ std::string script_text(const Drawing& drawing, const std::map<std::string, Labe
 /// that lack what the drawing needs, naming the column; notes which of our runs do.
 void check_left_out(const Drawing& drawing, const RecordList& records, std::ostream& notes);
 
-/// A figure's kind with what stands on its axes, what is drawn, and what is in its CSV.
-FigureKind with_details(FigureKind kind);
-
 /// "they have task.name = swap": what the records are, for messages about what a figure lacks.
 std::string what_they_are(const RecordList& records);
 /// Lines over the numbers of associations, in the legend's order; `figure` is refused where no record has any.
@@ -215,5 +214,6 @@ Drawing draw_tracking(const FigureInput& input);
 Drawing draw_length(const FigureInput& input);
 Drawing draw_probe(const FigureInput& input);
 Drawing draw_window(const FigureInput& input);
+Drawing draw_errors(const FigureInput& input);
 
 }  // namespace crosstalk

@@ -11,46 +11,18 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "plots/drawing.h"
+#include "plots/kinds/figure_file.h"
 #include "plots/output.h"
 #include "plots/prepare.h"
 
 namespace crosstalk {
 namespace {
 
-struct Entry {
-  FigureKind kind;
-  Drawing (*draw)(const FigureInput&);
-};
-
-const std::vector<Entry>& entries() {
-  static const std::vector<Entry> all = {
-      {{"capacity", "Final loss against associations; each memory breaks down at its own d_dot"},
-       draw_capacity},
-      {{"updates", "Final loss against associations of update rules, with the sum rule's floor"},
-       draw_updates},
-      {{"accuracy", "Accuracy against pairs, width, state bytes or any other key (--x)"}, draw_accuracy},
-      {{"curves", "Learning curves: evaluation loss against training step"}, draw_curves},
-      {{"capacity-vs-ddot", "Capacity of each memory against d_dot, with the fitted slope"},
-       draw_capacity_vs_ddot},
-      {{"capacity-vs-state", "Capacity of each memory against the size of its state"},
-       draw_capacity_vs_state},
-      {{"capacity-vs-parameters", "Capacity of each memory against the parameters that it trains"},
-       draw_capacity_vs_parameters},
-      {{"tracking", "Accuracy against the number of operations before the query"}, draw_tracking},
-      {{"length", "Loss at multiples of the training length"}, draw_length},
-      {{"probe", "Squared error and recall of untrained memories (model.name = probe), beside theory"},
-       draw_probe},
-      {{"window", "Metric, share solved and gradient norm against the learning rate, the best rate marked"},
-       draw_window}};
-  return all;
-}
-
-const Entry& find_entry(const std::string& name) {
+const Figure& find_figure(const std::string& name) {
   std::vector<std::string> names;
-  for (const Entry& entry : entries()) {
-    if (entry.kind.name == name) return entry;
-    names.push_back(entry.kind.name);
+  for (const Figure& figure : figure_files()) {
+    if (figure.kind.name == name) return figure;
+    names.push_back(figure.kind.name);
   }
   const std::string nearest = nearest_of(name, names);
   throw std::invalid_argument(fmt::format(
@@ -68,11 +40,11 @@ std::filesystem::path base_path(const std::filesystem::path& out, const std::str
 }
 
 /// One drawing, or one for each value of the facet's key.
-Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOptions& options,
+Drawing draw_panels(const Figure& figure, const Prepared& prepared, const FigureOptions& options,
                     std::ostream& notes) {
   // Those with rows of panels make their columns themselves.
-  if (options.facet.empty() || entry.draw == draw_probe || entry.draw == draw_window)
-    return entry.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
+  if (options.facet.empty() || figure.has_own_panels)
+    return figure.draw({prepared.records, prepared.styles, options, notes, &prepared.records});
   check_key(prepared.records, "--facet", options.facet);
   std::vector<std::string> values;
   for (const Record* record : prepared.records)
@@ -92,7 +64,7 @@ Drawing draw_panels(const Entry& entry, const Prepared& prepared, const FigureOp
       if (const auto own = field_text(*record, options.facet); own && same_text(*own, value))
         part.push_back(record);
     std::stringstream own;
-    panels.emplace_back(value, entry.draw({part, prepared.styles, options, own, &prepared.records}));
+    panels.emplace_back(value, figure.draw({part, prepared.styles, options, own, &prepared.records}));
     for (std::string line; std::getline(own, line);) {
       auto known = std::find_if(said.begin(), said.end(), [&](const auto& one) { return one.first == line; });
       if (known == said.end()) known = said.insert(said.end(), {line, {}});
@@ -122,7 +94,7 @@ void add_ticks(Drawing& drawing) {
 const std::vector<FigureKind>& figure_kinds() {
   static const std::vector<FigureKind> kinds = [] {
     std::vector<FigureKind> list;
-    for (const Entry& entry : entries()) list.push_back(with_details(entry.kind));
+    for (const Figure& figure : figure_files()) list.push_back(figure.kind);
     return list;
   }();
   return kinds;
@@ -140,14 +112,14 @@ const std::vector<Venue>& venues() {
 
 ComposedFigure compose_figure(const std::string& name, const LabelledRecords& rows,
                               const FigureOptions& options, std::ostream& notes) {
-  const Entry& entry = find_entry(name);
+  const Figure& figure = find_figure(name);
   const bool of_state = options.x == "state_bytes" || options.x == "state_size";
   if (!options.x.empty() && name != "accuracy" && !(of_state && name == "capacity-vs-state"))
     throw std::invalid_argument(fmt::format(
         "--x {}: {} has a fixed x; the figure accuracy has a choice, for losses too (--metric eval_loss){}",
         options.x, name, of_state ? ", and capacity-vs-state draws capacities against it" : ""));
   ComposedFigure made{prepare(name, rows, options), {}};
-  made.drawing = draw_panels(entry, made.prepared, options, notes);
+  made.drawing = draw_panels(figure, made.prepared, options, notes);
   Drawing& drawing = made.drawing;
   check_left_out(drawing, made.prepared.records, notes);
   if (!options.best.empty()) mark_selected(drawing, made.prepared, options, notes);

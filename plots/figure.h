@@ -60,8 +60,7 @@ struct FigureOptions {
 };
 
 struct FigureKind {
-  std::string name;     ///< "capacity", "updates", "curves", "capacity-vs-ddot", "capacity-vs-state",
-                        ///< "capacity-vs-parameters", "tracking", "length"
+  std::string name;     ///< as plots/kinds/ has it, "-" for "_"
   std::string summary;  ///< one line
   /// Of figures: what is on the axes, what is drawn of the seeds, what counts as solved ("" where nothing does), which
   /// options concern it besides those of all, and the columns of its CSV.
@@ -69,7 +68,7 @@ struct FigureKind {
   std::vector<std::string> options = {}, columns = {};
 };
 
-/// All figures, in the order of `list figures`.
+/// All figures, by name: those of plots/kinds/.
 const std::vector<FigureKind>& figure_kinds();
 
 /// The disk is full, or fails: no file of the figure was changed.
@@ -115,6 +114,10 @@ enum class TableFormat { latex, markdown, csv };
 std::string table_text(const std::string& name, const LabelledRecords& rows, const FigureOptions& options,
                        TableFormat format, std::ostream& notes);
 const std::vector<FigureKind>& table_kinds();
+
+/// How these runs were made, as a paragraph in LaTeX: data, splits, model, optimizer, how rates were chosen, seeds, stop rule.
+/// Throws std::invalid_argument for rows that were not trained by this program.
+std::string protocol_text(const LabelledRecords& rows, const FigureOptions& options);
 
 /// What a page says that is in no record.
 struct ReportInput {

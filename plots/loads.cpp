@@ -15,8 +15,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr const char* kLoad = "task.associations";
-
 void add_final_values(Drawing& drawing, const std::vector<RecordLine>& lines, const Metric& metric) {
   for (const RecordLine& line : lines)
     for (const auto& [load, records] : line.points)

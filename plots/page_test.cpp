@@ -32,7 +32,7 @@ const std::vector<Named>& many_names() {
   return all;
 }
 
-/// Runs that suit every figure but probe and window; `sizes` says what d_dot is made of.
+/// Runs that suit every figure but probe, window and errors; `sizes` says what d_dot is made of.
 void add_runs(RecordMap& records, const std::string& label, int rank, const std::string& variant,
               bool large) {
   for (const int load : {4, 8, 16, 32})
@@ -94,6 +94,23 @@ void add_rates(RecordMap& records, const std::string& label, int rank) {
     }
 }
 
+/// Runs with wrong answers of several kinds.
+void add_errors(RecordMap& records, const std::string& label, int rank) {
+  for (int seed = 1; seed <= 2; ++seed) {
+    Record& record = add_record(
+        records, label, seed, 0,
+        {{"task.name", "recall"},
+         {"model.name", "retrieval"},
+         {"model.variant", rank % 2 == 0 ? "x" : "with convolution, gates and sixty letters or more"}},
+        0.1);
+    record.metrics = {{"test_accuracy", 0.4},
+                      {"error_oldest", 0.05 * (rank % 3)},
+                      {"error_other_value", 0.3},
+                      {"error_key", 0.02},
+                      {"error_never", 0.1}};
+  }
+}
+
 class PageTest : public FigureTest {
  protected:
   /// The figure in the three widths that papers have.
@@ -103,7 +120,7 @@ class PageTest : public FigureTest {
       // The narrowest is the hardest; of the others, each with one half of the variants.
       const bool widest = width > 6, odd = name.size() % 2 == 1;
       if (width > 4 && (variant == "few" || (variant == "many") == (widest == odd)) && name != "probe" &&
-          name != "window")
+          name != "window" && name != "errors")
         continue;
       options_.width = width;
       options_.out = folder_ / (name + "_" + variant + "_" + std::to_string(int(100 * width)));
@@ -129,7 +146,7 @@ class PageTest : public FigureTest {
 };
 
 TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
-  RecordMap few, many, panels, probes, rates, few_rates;
+  RecordMap few, many, panels, probes, rates, few_rates, errors;
   for (std::size_t i = 0; i < many_names().size(); ++i) {
     const auto rank = static_cast<int>(i);
     add_runs(many, many_names()[i].label, rank, "x", true);
@@ -139,6 +156,7 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
                                   "0.1", "unbreakableunbreakableunbreakableunbreakable"})
         add_runs(panels, many_names()[i].label, rank, variant, i == 1);
     add_probes(probes, many_names()[i].label, rank);
+    add_errors(errors, many_names()[i].label, rank);
     add_rates(rates, many_names()[i].label, rank);
     if (i < 6) add_rates(few_rates, many_names()[i].label, rank);
   }
@@ -147,6 +165,13 @@ TEST_F(PageTest, NothingIsCutOffAndNothingOverlapsWhateverTheNames) {
     options_.where.clear();
     if (kind.name == "probe") {
       write_scripts(kind.name, rows_of(probes), "many");
+      continue;
+    }
+    if (kind.name == "errors") {
+      write_scripts(kind.name, rows_of(errors), "many");
+      options_.facet = "model.variant";
+      write_scripts(kind.name, rows_of(errors), "panels");
+      options_.facet = "";
       continue;
     }
     if (kind.name == "window") {

@@ -13,7 +13,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr const char* kLoad = "task.associations";
 constexpr std::size_t kMostLines = 12;
 constexpr double kExact = 1e-4;  // errors that nobody tells apart
 

@@ -14,7 +14,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-std::string number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
+std::string csv_number(double value) { return std::isnan(value) ? "" : fmt::format("{}", value); }
 
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
@@ -62,11 +62,15 @@ std::vector<std::vector<std::string>> csv_cells(const Drawing& drawing, const By
   if (selected) cells.emplace_back("selected");
   std::vector<std::vector<std::string>> lines = {cells};
   for (const FigureRow& row : drawing.rows) {
-    cells = {row.label,          fmt::format("{}", row.d_dot),
-             number(row.x),      fmt::format("{}", row.n),
-             number(row.median), number(row.lo),
-             number(row.hi)};
-    if (drawing.capacity_columns) cells.insert(cells.end(), {row.censored ? "1" : "0", number(row.unsolved)});
+    cells = {row.label,
+             fmt::format("{}", row.d_dot),
+             csv_number(row.x),
+             fmt::format("{}", row.n),
+             csv_number(row.median),
+             csv_number(row.lo),
+             csv_number(row.hi)};
+    if (drawing.capacity_columns)
+      cells.insert(cells.end(), {row.censored ? "1" : "0", csv_number(row.unsolved)});
     const auto values = by.values.find(row.label);
     for (std::size_t i = 0; i < by.keys.size(); ++i)
       cells.push_back(values == by.values.end() ? std::string() : values->second[i]);

@@ -31,7 +31,7 @@ int rank_of(const std::string& key) {
   return rank;
 }
 
-std::set<std::string> values_of(const RecordList& records, const std::string& key) {
+std::set<std::string> different_values(const RecordList& records, const std::string& key) {
   std::set<std::string> values;
   for (const Record* record : records)
     if (const auto value = config_text(*record, key)) values.insert(*value);
@@ -53,7 +53,7 @@ FigureOptions completed(FigureOptions options, const RecordList& records, const 
     if (key == "train.learning_rate" || key == "train.weight_decay") {
       if (!best_given) options.best.push_back(key);
     } else if (!by_given) {
-      if (options.facet.empty() && values_of(records, key).size() <= kMostPanels)
+      if (options.facet.empty() && different_values(records, key).size() <= kMostPanels)
         options.facet = key;
       else
         options.by.push_back(key);
@@ -80,7 +80,7 @@ std::vector<std::string> names_for(const RecordList& records, const std::string&
   if (any_profile(records, "operations")) names.emplace_back("tracking");
   if (loads && !language) {
     names.emplace_back(all("task.name", "reassign") ? "updates" : "capacity");
-    if (values_of(records, x).size() > 2) {
+    if (different_values(records, x).size() > 2) {
       std::set<std::int64_t> sizes, states;
       for (const Record* record : records) sizes.insert(record->d_dot), states.insert(record->state_size);
       if (sizes.size() > 3) names.emplace_back("capacity-vs-ddot");
@@ -128,7 +128,7 @@ std::vector<std::string> telling_keys(const RecordList& records) {
 std::vector<SuggestedFigure> suggested_figures(const LabelledRecords& rows, const FigureOptions& options,
                                                const std::string& figure) {
   const RecordList records = choose_records(list_of(rows.rows), options.where);
-  std::set<std::string> tasks = values_of(records, "task.name");
+  std::set<std::string> tasks = different_values(records, "task.name");
   if (tasks.empty()) tasks.insert("");
   std::vector<SuggestedFigure> figures;
   for (const std::string& task : tasks) {

@@ -19,7 +19,7 @@ constexpr double kWidth = 480, kHeight = 320, kLeft = 66, kRight = 14, kTop = 30
 constexpr const char* kGrey = "#555555";
 constexpr std::size_t kMostTold = 60;  ///< points of a line that tell their numbers
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
+std::string short_number(double value) { return fmt::format("{:.4g}", value); }
 
 std::string dash_of(const std::string& dash) {
   if (dash == "--") return " stroke-dasharray=\"7 3\"";
@@ -207,10 +207,11 @@ class Picture {
   }
 
   std::string told(const std::string& name, const FigureRow& row) const {
-    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), x_name_, number(x_of(row)));
-    text += std::isinf(row.median) ? "diverged" : number(row.median);
+    std::string text = fmt::format("{}: {} = {}: ", plain_of(name), x_name_, short_number(x_of(row)));
+    text += std::isinf(row.median) ? "diverged" : short_number(row.median);
     if (std::isfinite(row.lo) && row.n > 1)
-      text += fmt::format(" [{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
+      text +=
+          fmt::format(" [{}, {}]", short_number(row.lo), std::isinf(row.hi) ? "inf" : short_number(row.hi));
     if (row.n > 0) text += fmt::format(", {} seed{}", row.n, row.n == 1 ? "" : "s");
     if (row.censored) text += ", at least: larger numbers were not tested";
     if (!row.selected.empty()) text += fmt::format(", {}", row.selected);
@@ -445,7 +446,7 @@ class Picture {
     }
     const auto& figure = drawing_.figure;
     if (figure.value("solved", nlohmann::ordered_json()).is_number())
-      text += entry(dots, fmt::format("Solved: at most {}", number(figure["solved"])));
+      text += entry(dots, fmt::format("Solved: at most {}", short_number(figure["solved"])));
     if (const std::string name = figure.value("vertical_name", std::string()); !name.empty())
       text += entry(dots, name);
     std::vector<std::string> limits;  // names of vertical lines

@@ -39,7 +39,7 @@ bool styles_line(const Drawing& drawing, const FigureRow& row) {
                      [&](const LineEntry& line) { return line.label == row.label; });
 }
 
-std::string number(double value) {
+std::string cell_number(double value) {
   if (std::isinf(value)) return "diverged";
   if (std::isnan(value)) return "";
   std::string text = fmt::format("{:.3g}", value);
@@ -50,7 +50,7 @@ std::string number(double value) {
 
 std::string interval_of(const FigureRow& row) {
   if (row.n < 2 || std::isnan(row.lo)) return "";
-  return fmt::format("[{}, {}]", number(row.lo), std::isinf(row.hi) ? "inf" : number(row.hi));
+  return fmt::format("[{}, {}]", cell_number(row.lo), std::isinf(row.hi) ? "inf" : cell_number(row.hi));
 }
 
 std::string markdown(const std::string& text) {
@@ -206,7 +206,7 @@ void mark_best(Table& table, const std::vector<std::vector<double>>& values,
     for (std::size_t row = 0; row < values.size(); ++row) {
       const auto& [least, rows] = best.at(groups[row]);
       table.rows[row][table.keys + column].best =
-          rows > 1 && !std::isnan(least) && number(values[row][column]) == number(least);
+          rows > 1 && !std::isnan(least) && cell_number(values[row][column]) == cell_number(least);
     }
   }
 }
@@ -315,7 +315,8 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
         return one.label == line.label && one.d_dot == line.d_dot && one.x == place;
       });
       medians.push_back(row == drawing.rows.end() || row->n == 0 ? kNone : row->median);
-      cells.push_back({number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
+      cells.push_back(
+          {cell_number(medians.back()), row == drawing.rows.end() ? "" : interval_of(*row), false});
       if (row != drawing.rows.end()) used.push_back(*row);
     }
     table.rows.push_back(std::move(cells));
@@ -326,7 +327,7 @@ Table cross_table(const Drawing& drawing, const Prepared& prepared, const std::v
   return table;
 }
 
-std::vector<double> places_of(const Drawing& drawing) {
+std::vector<double> axis_places(const Drawing& drawing) {
   std::set<double> places;
   for (const FigureRow& row : drawing.rows)
     if (styles_line(drawing, row)) places.insert(row.x);
@@ -415,7 +416,7 @@ Table capacity_table(const Drawing& drawing, const Prepared& prepared) {
 
 /// The training length and its multiples, as far as they were read.
 std::vector<double> tracking_places(const Drawing& drawing) {
-  const std::vector<double> all = places_of(drawing);
+  const std::vector<double> all = axis_places(drawing);
   std::vector<double> places;
   for (const auto& trained : drawing.figure["vertical"])
     for (double place = trained.get<double>(); !all.empty() && place <= all.back(); place *= 2)
@@ -469,7 +470,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);
-    const std::vector<double> places = places_of(drawing);
+    const std::vector<double> places = axis_places(drawing);
     const std::string x = name == "final" ? final_key(input) : "task.associations";
     // A task without associations has one place, whose name says nothing.
     const bool loads =

@@ -32,7 +32,7 @@ nlohmann::json value_in(const std::string& text) {
   return text;
 }
 
-std::string text_of(const fs::path& path) {
+std::string file_text(const fs::path& path) {
   try {
     return read_file(FileSystem::real(), path);
   } catch (const StoreError& error) {
@@ -111,7 +111,7 @@ Record record_in(const CsvRow& row, const std::string& made_up_id) {
 /// id -> series of that name, from the long form.
 void add_curves(const fs::path& path, LabelledRecords& rows) {
   std::map<std::string, std::map<std::string, Series>> all;
-  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     Series& series = all[row.text("id", "curves")][row.text("metric", "curves")];
     series.x.push_back(row.number("step", "curves"));
     series.y.push_back(row.has("value") ? row.number("value", "curves") : std::nan(""));
@@ -126,7 +126,7 @@ void add_curves(const fs::path& path, LabelledRecords& rows) {
 LabelledRecords read_export(const fs::path& path) {
   LabelledRecords rows;
   std::set<std::string> keys;  // columns of the configuration, then those that are empty throughout
-  read_csv(text_of(path), path.string(), [&](const CsvRow& row) {
+  read_csv(file_text(path), path.string(), [&](const CsvRow& row) {
     if (rows.rows.empty())
       for (const std::string& column : row.columns())
         if (column.find('.') != std::string::npos && !is_marginal(column)) keys.insert(column);

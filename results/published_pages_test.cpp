@@ -105,6 +105,30 @@ TEST(PublishedPage, LiteratureSaysHowManyOfItsSourcesRowsItHas) {
   EXPECT_EQ(files, 8);
 }
 
+// The last point of each released curve is the final loss that stands in the other file.
+TEST(PublishedPage, ReleasedCurvesEndInTheFinalLosses) {
+  std::map<std::string, std::string> last, final;
+  each_row("literature/curves/schlag2021.curves.csv",
+           [&](const CsvRow& row) { last[row.text("id", "curves")] = row.text("value", "curves"); });
+  each_row("literature/curves/schlag2021.csv", [&](const CsvRow& row) {
+    const std::string id = row.text("id", "runs");
+    EXPECT_EQ(row.text("eval_loss", "runs"), last.at(id)) << id;
+    const std::string load = row.text("task.associations", "runs");
+    final[id.substr(id.find('/') + 1, id.find("_Assoc") - id.find('/') - 1) + " " + load] = last.at(id);
+  });
+  EXPECT_EQ(final.size(), 16u);
+  int known = 0;
+  each_row("literature/schlag2021_final_losses.csv", [&](const CsvRow& row) {
+    const auto found = final.find(row.text("model", "losses") + " " + row.text("S_unique_keys", "losses"));
+    if (found == final.end() || (row.text("setting", "losses") == "1") != found->first.ends_with("600"))
+      return;
+    EXPECT_NEAR(number_in(found->second).value_or(0), row.number("final_eval_loss", "losses"), 1e-8)
+        << found->first;
+    ++known;
+  });
+  EXPECT_EQ(known, 16);
+}
+
 /// Of the table that begins with `head`, the rows in which every one of `words` stands.
 std::vector<std::string> rows_with(const std::string& head, const std::vector<std::string>& words) {
   std::vector<std::string> rows;

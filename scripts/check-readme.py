@@ -7,7 +7,6 @@
                                                  and its figures of exports have the numbers that lie beside it
     check-readme.py --named SOURCE CROSSTALK     every command that a page names: there is such a command with such options, and
                                                  what `describe`, `help` and `list` are asked is known
-    check-readme.py --pytorch SOURCE CROSSTALK   docs/own_model.py, whose results go beside ours
 
 The commands stand as they do on the page, but every run is cut to some steps. README's first block, which sets the project
 up, is replaced by what scripts/quickstart.sh --print says that it runs. A block after `<!-- file: NAME -->` becomes that
@@ -108,6 +107,8 @@ def run_page(folder, source, page):
         elif language == "sh":
             for command in re.sub(r"\\\n", " ", text).strip().splitlines():
                 folder.shell(command)
+        elif language == "python" and name:
+            (folder.path / name).write_text(text)
         elif language == "python":
             missing = missing_packages(text)
             if missing:
@@ -214,31 +215,10 @@ def check_named(folder, source):
     return []
 
 
-def check_pytorch(folder, source):
-    """A model of somebody's own, and its results in figures and comparisons."""
-    example = source / "docs" / "own_model.py"
-    missing = missing_packages(example.read_text())
-    if missing:
-        return missing
-    folder.shell("crosstalk run experiments/quickstart.toml --set task.associations=4,8 --set seeds=1,2")
-    few = ["--loads", "4,8", "--seeds", "1,2", "--steps", "60", "--out", "mine.csv"]
-    folder.run([sys.executable, example, *few], "docs/own_model.py " + " ".join(few))
-    folder.shell("crosstalk plot capacity runs/quickstart mine.csv --out figures/beside")
-    shown = {"figure": (folder.path / "figures/beside.csv").read_text(),
-             "table": folder.shell("crosstalk table final runs/quickstart mine.csv --format csv"),
-             "comparison": folder.shell("crosstalk compare runs/quickstart --published mine.csv")}
-    for place, text in shown.items():
-        if not re.search(r"torch.linear", text, re.I):
-            sys.exit(f"docs/own_model.py: its results are not in the {place}:\n{text}")
-    return []
-
-
 def main():
     arguments = sys.argv[1:]
     check = check_readme
-    if arguments[:1] == ["--pytorch"]:
-        check, arguments = check_pytorch, arguments[1:]
-    elif arguments[:1] == ["--named"]:
+    if arguments[:1] == ["--named"]:
         check, arguments = check_named, arguments[1:]
     elif arguments[:1] == ["--published"]:
         check, arguments = check_published, arguments[1:]

@@ -36,6 +36,18 @@ class MadRecall final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = vocabulary_, .second_key = false, .tokens = vocabulary_};
   }
+
+  /// Of motifs of one token: each key with the value behind it.
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    const auto is_value = [&](std::int32_t token) {
+      return token >= spec_.keys && token < spec_.keys + spec_.values;
+    };
+    for (int t = 0; t + 1 < sequence.shape.T && spec_.motif == 1; ++t)
+      if (sequence.tokens[t] < spec_.keys && is_value(sequence.tokens[t + 1]))
+        all.push_back({t + 2, 0, sequence.tokens[t], sequence.tokens[t + 1]});
+    return all;
+  }
   SequenceShape shape(Split split, int max_queries) const override {
     const int T = of(split).tokens();
     return {T, 1, split == Split::train ? T : capped_queries(T, max_queries)};

@@ -17,6 +17,26 @@ void Task::draw(const Exec& exec, const DrawArgs& a) const {
   });
 }
 
+std::vector<KeyWrite> Task::writes(const SequenceView& sequence) const {
+  std::vector<KeyWrite> all;
+  const int T = sequence.shape.T, C = sequence.shape.C;
+  if (C > 1) {
+    for (int t = 0; t < T; ++t)
+      if (const std::int32_t* token = sequence.tokens + static_cast<std::ptrdiff_t>(t) * C;
+          token[channel_value] >= 0)
+        all.push_back({t + 1, 0, token[channel_key], token[channel_value]});
+    return all;
+  }
+  if (vocabulary().tokens != vocabulary().values) return all;
+  const auto writes_at = [&](int t) { return sequence.role[t] == static_cast<std::int32_t>(Role::write); };
+  for (int t = 0; t + 1 < T; ++t)
+    if (writes_at(t) && writes_at(t + 1)) {
+      all.push_back({t + 2, 0, sequence.tokens[t], sequence.tokens[t + 1]});
+      ++t;
+    }
+  return all;
+}
+
 void Task::draw_cuda(const Exec&, const DrawArgs&) const {
   throw DeviceError("this task has no CUDA generator; use --device cpu");
 }

@@ -60,6 +60,13 @@ struct TaskSegment {
   std::int64_t sequences = 0;  ///< its share: sequences of it in an epoch
 };
 
+/// A value that a sequence gives to a key.
+struct KeyWrite {
+  std::int32_t position = 0;        ///< tokens after which it holds
+  std::int32_t context = 0;         ///< where keys mean something in contexts; else 0
+  std::int32_t key = 0, value = 0;  ///< as `query` and `target` of a SequenceView name them
+};
+
 /// One task with resolved options. Immutable and thread-safe.
 class Task {
  public:
@@ -99,6 +106,12 @@ class Task {
   /// from the tokens alone in the most obvious way; -1 if none. Slow; for tests and samples.
   virtual std::int32_t reference_answer(const SequenceView& sequence, std::int32_t key,
                                         int position) const = 0;
+
+  /// What a sequence with roles writes, in order, for those who look at wrong answers. Here: its tokens with a value; of single
+  /// tokens that may all be answers, the pairs of tokens whose role is `write`. Empty where keys have no values.
+  virtual std::vector<KeyWrite> writes(const SequenceView& sequence) const;
+  /// In which context query slot q asks its key.
+  virtual std::int32_t context_of(const SequenceView&, int /*q*/) const { return 0; }
 
   /// Numbers to hold results against, by name, for the eval split: "chance_accuracy" (uniform over values
   /// that can be right), "constant_loss" (predict the zero vector: 0.5), "baseline_<shortcut>_accuracy"

@@ -198,6 +198,32 @@ TEST_P(EveryTask, ManyStandardSequencesReplay) {
   }
 }
 
+// What is asked is what the key was last given; where values change places, something that was given.
+TEST_P(EveryTask, AnswersAreAmongItsWrites) {
+  const auto task = standard();
+  SequenceBuffer buffer(*task, Split::test);
+  for (std::uint64_t n = 0; n < 50; ++n) {
+    const SequenceView s = buffer.draw(3, n);
+    const std::vector<KeyWrite> writes = task->writes(s);
+    if (writes.empty()) GTEST_SKIP() << "writes no values to keys";
+    bool swaps = false;
+    for (int t = 0; t < s.shape.T; ++t) swaps = swaps || s.role[t] == static_cast<int>(Role::swap);
+    for (int q = 0; q < s.shape.Q; ++q) {
+      if (s.target[q] < 0) continue;
+      std::int32_t held = -1;
+      bool is_there = false;
+      for (const KeyWrite& write : writes) {
+        if (write.position > s.query_position[q]) continue;
+        is_there = is_there || write.value == s.target[q];
+        if (write.key == s.query[q] && write.context == task->context_of(s, q)) held = write.value;
+      }
+      ASSERT_TRUE(is_there) << "sequence " << n << ", query " << q;
+      if (swaps) continue;
+      ASSERT_EQ(held, s.target[q]) << "sequence " << n << ", query " << q;
+    }
+  }
+}
+
 TEST_P(EveryTask, EveryElementIsWrittenAndTheScratchDoesNotMatter) {
   EXPECT_TRUE(rc::check("two poisons, one sequence", [this] {
     const auto task = random_task(kind());

@@ -46,7 +46,7 @@ double cuda_tflops(const std::string& precision) {
 }
 constexpr double kLongEnough = 1.0;  // seconds
 
-struct Row {
+struct TrialRow {
   Run run;
   int replicas = 0, streams = 1;
   StepTime time;
@@ -66,7 +66,7 @@ struct Row {
 /// Trains `streams` packs of `replicas` replicas side by side; takes the time of all.
 class Trial {
  public:
-  Trial(Row& row, const TrainingOptions& training) : row_(row), training_(training) {
+  Trial(TrialRow& row, const TrainingOptions& training) : row_(row), training_(training) {
     training_.pack = row.replicas;
     training_.concurrency = 1;
     if (training_.threads <= 0) training_.threads = available_cores();
@@ -107,7 +107,7 @@ class Trial {
     }
   }
 
-  Row& row_;
+  TrialRow& row_;
   TrainingOptions training_;
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -138,7 +138,7 @@ std::vector<Run> shapes_of(const Study& study) {
   return shapes;
 }
 
-nlohmann::ordered_json to_json(const Row& row) {
+nlohmann::ordered_json to_json(const TrialRow& row) {
   nlohmann::ordered_json json = {{"label", row.run.label},
                                  {"memory", row.run.config.get_string("memory.name")},
                                  {"task", row.run.config.get_string("task.name")},
@@ -165,7 +165,7 @@ std::string progress_text(std::int64_t done, std::int64_t total, double seconds)
   return fmt::format(" ({} of {}{})", done, total, done < total ? ", about " + duration(left) + " left" : "");
 }
 
-std::vector<std::string> cells_of(const Row& row, bool with_floor) {
+std::vector<std::string> cells_of(const TrialRow& row, bool with_floor) {
   const double rate = row.rate();
   std::vector<std::string> cells = {
       row.run.label,
@@ -196,11 +196,11 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
                fmt::format("{} to measure, {} each; --set memory=LABEL or --set KEY=VALUE measures fewer, "
                            "--study-packs the whole study in 20 s",
                            plural(total, "shape"), steps > 0 ? plural(3 * steps, "step") : "about 5 s"));
-  std::vector<Row> rows;
+  std::vector<TrialRow> rows;
   const double start = steady_seconds();
   for (const Run& shape : shapes) {
     for (const int replicas : numbers) {
-      Row row;
+      TrialRow row;
       row.run = shape;
       row.replicas = replicas;
       row.streams = streams;
@@ -227,22 +227,22 @@ int bench_shapes(const Study& study, const Arguments& arguments, const TrainingO
     }
   }
   const bool failed =
-      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.problem.empty(); });
+      std::any_of(rows.begin(), rows.end(), [](const TrialRow& row) { return !row.problem.empty(); });
   if (arguments.has("json")) {
     nlohmann::ordered_json json = {{"study", study.name}, {"device", device_name(training)}};
     json["rows"] = nlohmann::ordered_json::array();
-    for (const Row& row : rows) json["rows"].push_back(to_json(row));
+    for (const TrialRow& row : rows) json["rows"].push_back(to_json(row));
     console.out << dump(json);
     return failed ? exit_some_failed : exit_done;
   }
   std::vector<std::vector<std::string>> cells = {
       {"label", "load", "d_dot", "parameters", "in flight", "model-steps/s", "us/model-step", "MFLOP/step"}};
   std::set<double> floors;
-  for (const Row& row : rows)
+  for (const TrialRow& row : rows)
     if (row.tflops > 0) floors.insert(row.tflops);
   if (!floors.empty()) cells[0].push_back("% of floor");
   cells[0].push_back(failed ? "problem" : "");
-  for (const Row& row : rows) cells.push_back(cells_of(row, !floors.empty()));
+  for (const TrialRow& row : rows) cells.push_back(cells_of(row, !floors.empty()));
   console.out << study.name << " on " << device_name(training) << "\n\n" << table(cells);
   if (!floors.empty())
     console.out << fmt::format("\nfloor: arithmetic alone at {:g} TFLOP/s\n", fmt::join(floors, " or "));

@@ -20,14 +20,14 @@ namespace crosstalk::program {
 namespace {
 
 /// The runs of one label; a run under two labels is counted in both rows, and once in the total.
-struct Row {
+struct LabelRow {
   std::string label, memory, layer;
   StateCounts counts;
   std::int64_t min_d_dot = 0, max_d_dot = 0, min_state = 0, max_state = 0;
 };
 
-std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
-  std::vector<Row> rows;
+std::vector<LabelRow> rows_of(const Study& study, const StoreContents& contents) {
+  std::vector<LabelRow> rows;
   std::unordered_map<std::string, std::size_t> places;
   const auto add = [&](const Run& run, const std::string& label) {
     const auto [place, is_new] = places.emplace(label, rows.size());
@@ -37,7 +37,7 @@ std::vector<Row> rows_of(const Study& study, const StoreContents& contents) {
       const std::string layer = language ? run.config.get_string("model.layer") : "-";
       rows.push_back({label, memory, layer, {}, run.d_dot, run.d_dot, run.state_size, run.state_size});
     }
-    Row& row = rows[place->second];
+    LabelRow& row = rows[place->second];
     if (row.layer != "-" && run.config.get_string("model.layer") != row.layer) row.layer = "both";
     row.counts.add(state_of(run, contents));
     row.min_d_dot = std::min(row.min_d_dot, run.d_dot);
@@ -107,11 +107,11 @@ void print_plan(const Study& study, const StoreHeads& heads, const std::filesyst
                 Console& console) {
   const StoreContents& contents = heads.contents;
   if (json) return print_json(study, heads, store, console);
-  const std::vector<Row> rows = rows_of(study, contents);
+  const std::vector<LabelRow> rows = rows_of(study, contents);
   std::vector<std::vector<std::string>> cells = {
       {"label", "memory", "layer", "d_dot", "state size", "runs", "done", "diverged", "failed", "missing"}};
   StateCounts total;
-  for (const Row& row : rows) {
+  for (const LabelRow& row : rows) {
     const StateCounts& n = row.counts;
     cells.push_back(
         {row.label, row.memory, row.layer, row.max_d_dot == 0 ? "-" : span(row.min_d_dot, row.max_d_dot),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "experiments/common/devices.h"
@@ -109,6 +110,77 @@ std::int64_t count_failed(const std::vector<Run>& runs, const StoreContents& bef
                              [&](const Run& run) { return state_of(run, before) == "failed"; });
 }
 
+/// What is to be trained, and what makes one hesitate. `recorded`: runs of the study that are in the store already.
+void say_before(const Study& study, const std::vector<Run>& runs, const std::set<std::string>& again,
+                std::int64_t recorded, const fs::path& store, bool quiet, Console& console) {
+  if (!quiet && !again.empty())
+    print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
+                                    "trained again for them",
+                                    study.name, plural(std::ssize(again), "run")));
+  std::vector<const Run*> asked;
+  for (const Run& run : runs) asked.push_back(&run);
+  if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
+    print_warning(console, shortage);
+  if (const std::string keys = too_many_keys(asked); !keys.empty() && !quiet) print_warning(console, keys);
+  if (quiet) return;
+  const std::string count = plural(std::ssize(runs), "run");
+  print_note(console, recorded > 0
+                          ? fmt::format("{}: {} to train, {} already in {}", study.name, count, recorded,
+                                        full_path(store))
+                          : fmt::format("{}: {} to train into {}", study.name, count, full_path(store)));
+}
+
+std::int64_t ended_here(const SessionResult& result) { return result.done + result.diverged + result.failed; }
+
+/// The exit code of a session that ended before all `asked` runs did, and says why; empty where it did not.
+std::optional<int> early_end(const SessionResult& result, const SessionOptions& options, std::int64_t asked,
+                             const std::string& resume, Console& console) {
+  const std::int64_t ended = ended_here(result);
+  if (result.stopped) {
+    print_note(
+        console,
+        fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
+                    result.reason.empty() ? "" : " by " + result.reason, ended + result.elsewhere,
+                    plural(asked, "run"),
+                    result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", resume));
+    return exit_stopped;
+  }
+  if (result.too_many_failures) {
+    print_error(console,
+                fmt::format("{} failed (--max-failures {}); {} of {} were not trained",
+                            plural(result.failed, "run"), options.max_failures, asked - ended, asked));
+    return exit_some_failed;
+  }
+  if (result.left_out == 0) return std::nullopt;
+  print_error(console,
+              fmt::format("the study was changed while its workers began: {} of {} were not trained; "
+                          "the same command trains what it asks for now",
+                          result.left_out, plural(asked, "run")));
+  return exit_some_failed;
+}
+
+std::string nothing_to_train(const Study& study, Which which, std::int64_t named, const fs::path& store) {
+  if (which == Which::failed)
+    return fmt::format("{}: no failed runs in {}, nothing to retry", study.name, full_path(store));
+  return fmt::format("{}: all {} are in {}, nothing to train", study.name, plural(named, "run"),
+                     full_path(store));
+}
+
+std::string trained_text(const Study& study, const SessionResult& result) {
+  return fmt::format("{}: trained {} in {} ({})", study.name, plural(ended_here(result), "run"),
+                     duration(result.seconds), outcome(result.done, result.diverged, result.failed));
+}
+
+/// What follows either: who else trained, what failed and how to train it again, what to do next.
+std::string after_training(const Study& study, const SessionResult& result, std::int64_t failed,
+                           const std::string& again, const fs::path& store) {
+  std::string text;
+  if (result.elsewhere > 0) text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
+  if (failed > 0) text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"), again);
+  return text + fmt::format(". Next: crosstalk plot {0} {1}, or crosstalk export {1}", figure_for(study),
+                            shell_quote(store.string()));
+}
+
 }  // namespace
 
 int train_study(const Arguments& arguments, Which which, Console& console) {
@@ -176,50 +248,14 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   options.begins = [&] { nothing_begun.reset(); };
   if (!runs.empty()) {
     check_store_path(store);
-    if (!arguments.has("quiet") && !again.empty())
-      print_note(console, fmt::format("{}: {} were recorded without weights (train.keep_weights), to be "
-                                      "trained again for them",
-                                      study.name, plural(std::ssize(again), "run")));
-    std::vector<const Run*> asked;
-    for (const Run& run : runs) asked.push_back(&run);
-    if (const std::string shortage = memory_shortage(asked, available_memory()); !shortage.empty())
-      print_warning(console, shortage);
-    if (const std::string keys = too_many_keys(asked); !keys.empty() && !arguments.has("quiet"))
-      print_warning(console, keys);
-    if (!arguments.has("quiet"))
-      print_note(console, which == Which::missing && recorded > 0
-                              ? fmt::format("{}: {} to train, {} already in {}", study.name,
-                                            plural(std::ssize(runs), "run"), recorded, full_path(store))
-                              : fmt::format("{}: {} to train into {}", study.name,
-                                            plural(std::ssize(runs), "run"), full_path(store)));
+    say_before(study, runs, again, which == Which::missing ? recorded : 0, store, arguments.has("quiet"),
+               console);
     result = workers.size() > 1 ? train_with_workers(study, runs, store, options, workers, arguments, console)
                                 : train_session(study, runs, store, options, console);
   }
   nothing_begun.reset();  // also where nothing was missing
 
-  const std::int64_t ended = result.done + result.diverged + result.failed;
-  if (result.stopped) {
-    print_note(
-        console,
-        fmt::format("stopped{} after {} of {}{}; the same command trains the rest:\n  {}",
-                    result.reason.empty() ? "" : " by " + result.reason, ended + result.elsewhere,
-                    plural(std::ssize(runs), "run"),
-                    result.saved > 0 ? fmt::format(" ({} half-way, saved)", result.saved) : "", resume));
-    return exit_stopped;
-  }
-  if (result.too_many_failures) {
-    print_error(console, fmt::format("{} failed (--max-failures {}); {} of {} were not trained",
-                                     plural(result.failed, "run"), options.max_failures,
-                                     std::ssize(runs) - ended, std::ssize(runs)));
-    return exit_some_failed;
-  }
-  if (result.left_out > 0) {
-    print_error(console,
-                fmt::format("the study was changed while its workers began: {} of {} were not trained; the "
-                            "same command trains what it asks for now",
-                            result.left_out, plural(std::ssize(runs), "run")));
-    return exit_some_failed;
-  }
+  if (const auto code = early_end(result, options, std::ssize(runs), resume, console)) return *code;
   // A study that was relabelled has nothing to train, and its store should know the labels.
   if (runs.empty() && !before.records.empty()) {
     try {
@@ -230,22 +266,10 @@ int train_study(const Arguments& arguments, Which which, Console& console) {
   }
   const std::int64_t failed = count_failed(named, before, result, which);
   if (!arguments.has("quiet")) {
-    std::string text;
-    if (runs.empty() && which == Which::failed)
-      text = fmt::format("{}: no failed runs in {}, nothing to retry", study.name, full_path(store));
-    else if (runs.empty())
-      text = fmt::format("{}: all {} are in {}, nothing to train", study.name,
-                         plural(std::ssize(named), "run"), full_path(store));
-    else
-      text = fmt::format("{}: trained {} in {} ({})", study.name, plural(ended, "run"),
-                         duration(result.seconds), outcome(result.done, result.diverged, result.failed));
-    if (result.elsewhere > 0) text += fmt::format(", {} by other processes", plural(result.elsewhere, "run"));
-    if (failed > 0)
-      text += fmt::format(". {} failed; to train again: {}", plural(failed, "run"),
-                          retry_command_line(arguments, store, "", console));
-    text += fmt::format(". Next: crosstalk plot {0} {1}, or crosstalk export {1}", figure_for(study),
-                        shell_quote(store.string()));
-    print_note(console, text);
+    const std::string text =
+        runs.empty() ? nothing_to_train(study, which, std::ssize(named), store) : trained_text(study, result);
+    const std::string again_text = failed > 0 ? retry_command_line(arguments, store, "", console) : "";
+    print_note(console, text + after_training(study, result, failed, again_text, store));
   }
   console.out << store.string() << "\n";
   return failed > 0 ? exit_some_failed : exit_done;

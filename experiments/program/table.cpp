@@ -66,8 +66,11 @@ int run_table(const Arguments& arguments, Console& console) {
       rows_to_draw({arguments.positional.begin() + 1, arguments.positional.end()}, arguments, console);
   std::ostringstream notes;
   std::string text, wrong;
+  const bool protocol = arguments.has("protocol");
+  if (protocol && arguments.has("format") && format != TableFormat::latex)
+    throw UsageError("--protocol is a paragraph in LaTeX; leave --format out, or say --format latex");
   try {
-    text = table_text(name, rows, options, format, notes);
+    text = protocol ? protocol_text(rows, options) : table_text(name, rows, options, format, notes);
   } catch (const std::invalid_argument& problem) {
     wrong = problem.what();
   }
@@ -99,12 +102,14 @@ const Command table_command = {
     "            varies (--x KEY for another)\n"
     "Numbers are medians over seeds with their intervals. The best of each column is bold. --by KEY\n"
     "gives a row for each value of a key, and a column that says it. LaTeX needs booktabs and compiles\n"
-    "as it is. Titles of a study ('title' of its memories) may hold formulas.\n\n"
+    "as it is. Titles of a study ('title' of its memories) may hold formulas. --protocol prints how the\n"
+    "runs of the table were made: data, splits, rates and their choice, seeds, stop rule.\n\n"
     "Examples:\n"
     "  crosstalk table capacity runs/quickstart --out capacity.tex --label tab:capacity\n"
     "  crosstalk table final runs/quickstart --where task.associations=16,32,64\n"
     "  crosstalk table final runs/mqar --metric test_accuracy\n"
-    "  crosstalk table final my.toml --best train.learning_rate --format csv\n",
+    "  crosstalk table final my.toml --best train.learning_rate --format csv\n"
+    "  crosstalk table final my.toml --best train.learning_rate --protocol --out protocol.tex\n",
     2,
     -1,
     "needs a table and a store, for example: crosstalk table capacity runs/quickstart",
@@ -116,6 +121,11 @@ const Command table_command = {
            false,
            {"latex", "markdown", "csv"}},
           {"out,o", "FILE", "Write there and print the path; .tex, .md and .csv say the format", false, {}},
+          {"protocol",
+           "",
+           "Instead of the table: how its runs were made, as a paragraph in LaTeX",
+           false,
+           {}},
           {"label", "NAME", "Of LaTeX's \\label (default: tab: and the table's name)", false, {}},
           {"x", "KEY", "Of table final: the key of the columns (default: the one that varies)", false, {}}};
       for (const CommandOption& option : drawing_options())

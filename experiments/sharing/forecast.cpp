@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t most_records = 1000;  // a look at them must not take long
 
 /// Seconds since 1970 of "2026-11-22T11:43:33Z"; NaN if it is none.
-double seconds_of(const std::string& utc) {
+double utc_seconds(const std::string& utc) {
   std::tm parts = {};
   const char* end = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return end != nullptr && *end == '\0' ? static_cast<double>(::timegm(&parts)) : std::nan("");
@@ -58,7 +58,7 @@ TimeForecast time_forecast(const std::vector<Run>& runs, const StoreHeads& heads
     const nlohmann::json provenance = reader.record(run.id).provenance;
     if (!provenance.is_object()) continue;
     const std::string started = text_in(provenance, "started");
-    const double begin = seconds_of(started), end = seconds_of(text_in(provenance, "finished"));
+    const double begin = utc_seconds(started), end = utc_seconds(text_in(provenance, "finished"));
     if (!(end >= begin)) continue;
     Sitting& one = sittings[{text_in(provenance, "device"), text_in(provenance, "host"), started}];
     one = {begin, std::max(one.end, end), one.cost + estimated_work(run), one.runs + 1};

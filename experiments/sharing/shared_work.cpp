@@ -44,7 +44,7 @@ SharedWork::SharedWork(const std::filesystem::path& store, const std::vector<Run
       offers_(offers_of(training)),
       claims_(store, claim_options(lease)),
       follower_(store, since) {
-  for (const Run& run : runs) ids_.insert(run.id);
+  for (const Run& run : runs) runs_.add(run.id);
   beating_ = std::thread([this] { beat_until_over(); });
 }
 
@@ -59,46 +59,46 @@ SharedWork::~SharedWork() {
 
 bool SharedWork::wanted(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  if (ended_.count(id) != 0) return false;
-  if (ours_.count(id) != 0) return true;
+  SharedRun& run = runs_.at(id);
+  if (run.state == RunState::recorded) return false;
+  if (run.is_ours()) return true;
   if (!claims_.take(id)) return false;
   stop_asking();
   // Whoever held the claim before may have recorded the run just now, or stopped and saved it.
   read_added();
-  const auto planned = planned_.find(id);
-  if (ended_.count(id) != 0 ||
-      (planned != planned_.end() && !planned->second && has_checkpoint(store_, id))) {
+  if (run.state == RunState::recorded || (run.had_state == false && has_checkpoint(store_, id))) {
     claims_.release(id);
     return false;
   }
-  ours_[id] = seconds();
+  runs_.move(run, RunState::training);
+  run.since = seconds();
   return true;
 }
 
 void SharedWork::planned(const std::string& id) {
   const bool state = has_checkpoint(store_, id);
   const std::lock_guard lock(mutex_);
-  planned_[id] = state;
+  runs_.at(id).had_state = state;
 }
 
 void SharedWork::recording(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  own_records_.insert(id);
+  runs_.at(id).own_record = true;
 }
 
 void SharedWork::recorded(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  ended_.insert(id);
-  ours_.erase(id);
-  promised_.erase(id);
+  runs_.move(runs_.at(id), RunState::recorded);
   claims_.release(id);
 }
 
 void SharedWork::read_added() {
   for (RecordHead& head : follower_.added()) {
-    if (ids_.count(head.id) == 0 || !ended_.insert(head.id).second) continue;
-    if (ours_.erase(head.id) != 0) claims_.release(head.id);
-    if (own_records_.count(head.id) == 0) news_.push_back(std::move(head));
+    SharedRun* const run = runs_.find(head.id);
+    if (run == nullptr || run->state == RunState::recorded) continue;
+    if (run->is_ours()) claims_.release(head.id);
+    runs_.move(*run, RunState::recorded);
+    if (!run->own_record) news_.push_back(std::move(head));
   }
 }
 
@@ -110,24 +110,28 @@ void SharedWork::refresh() {
 std::set<std::string> SharedWork::free_runs() {
   const std::lock_guard lock(mutex_);
   const std::set<std::string> others = claims_.of_others();
-  begun_elsewhere_.insert(others.begin(), others.end());
   read_added();  // in this order, who ended in between is seen
   std::set<std::string> free;
-  for (const std::string& id : ids_)
-    if (ended_.count(id) == 0 && others.count(id) == 0 && kept_.count(id) == 0) free.insert(id);
+  for (auto& [id, run] : runs_) {
+    const bool elsewhere = others.count(id) != 0;
+    run.begun_elsewhere = run.begun_elsewhere || elsewhere;
+    if (run.state == RunState::free || run.state == RunState::claimed)
+      runs_.move(run, elsewhere ? RunState::claimed : RunState::free);
+    if (!elsewhere && run.state != RunState::recorded && run.state != RunState::kept) free.insert(id);
+  }
   return free;
 }
 
 std::set<std::string> SharedWork::freed_runs() {
   std::set<std::string> freed = free_runs();
   const std::lock_guard lock(mutex_);
-  std::erase_if(freed, [this](const std::string& id) { return begun_elsewhere_.count(id) == 0; });
+  std::erase_if(freed, [this](const std::string& id) { return !runs_.at(id).begun_elsewhere; });
   return freed;
 }
 
 std::size_t SharedWork::unrecorded() const {
   const std::lock_guard lock(mutex_);
-  return ids_.size() - ended_.size();
+  return runs_.size() - runs_.count(RunState::recorded);
 }
 
 std::vector<RecordHead> SharedWork::news() {
@@ -141,7 +145,12 @@ void SharedWork::say(nlohmann::json activity) {
 }
 
 void SharedWork::beat() {
-  for (const std::string& id : claims_.beat(activity_)) ours_.erase(id);
+  for (const std::string& id : claims_.beat(activity_)) {
+    SharedRun* const run = runs_.find(id);
+    if (run == nullptr || !run->is_ours()) continue;
+    if (run->state == RunState::kept) run->had_state.reset();
+    runs_.move(*run, RunState::claimed);
+  }
 }
 
 void SharedWork::ask(const CostOf& cost_of) {
@@ -153,14 +162,16 @@ void SharedWork::ask(const CostOf& cost_of) {
   };
   std::map<std::string, Held> held;
   for (const auto& [id, holder] : claims_.holders()) {
-    if (ids_.count(id) == 0 || ended_.count(id) != 0) continue;
+    const SharedRun* const run = runs_.find(id);
+    if (run == nullptr || run->state == RunState::recorded) continue;
     held[holder].ids.insert(id);
     held[holder].load += cost_of(id);
   }
   const auto most = std::max_element(
       held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second.load < b.second.load; });
   ClaimRequest request = offers_;
-  for (const auto& [id, since] : ours_) request.load += cost_of(id);
+  for (const auto& [id, run] : runs_)
+    if (run.is_ours()) request.load += cost_of(id);
   if (most == held.end() || most->second.ids.size() < 2 || request.load > kLittle * most->second.load)
     return stop_asking();
   asked_ = seconds();
@@ -185,8 +196,10 @@ std::set<std::string> SharedWork::given() {
   lock.lock();
   stop_asking();
   std::set<std::string> ids;
-  for (const std::string& id : claims_.given())
-    if (ids_.count(id) != 0 && ended_.count(id) == 0) ids.insert(id);
+  for (const std::string& id : claims_.given()) {
+    const SharedRun* const run = runs_.find(id);
+    if (run != nullptr && run->state != RunState::recorded) ids.insert(id);
+  }
   return ids;
 }
 
@@ -195,58 +208,68 @@ bool SharedWork::answer(const CostOf& cost_of) {
   std::erase_if(requests, [this](const ClaimRequest& request) { return request.kind != offers_.kind; });
   const bool asked = !requests.empty();
   const std::lock_guard lock(mutex_);
-  if (!kept_.empty()) {
+  if (runs_.count(RunState::kept) > 0) {
     if (seconds() - kept_since_ > kLongestWait) pass_on();
     return asked;
   }
   // Who was given something asks no longer, but its file may still say so: it would get twice what it can use.
   std::erase_if(requests, [this](const ClaimRequest& request) {
-    const auto answered = answered_.find(request.worker);
-    return answered != answered_.end() && answered->second == request.ids;
+    return askers_[request.worker].answered == request.ids;
   });
-  promised_.clear();  // who asked may have found something else meanwhile
-  std::vector<RunInFlight> runs;
+  withdraw_promises();  // who asked may have found something else meanwhile
   if (!requests.empty()) {
-    for (const auto& [id, since] : ours_) runs.push_back({id, cost_of(id), seconds() - since < least_age_});
-    promised_ = part_in_flight(std::move(runs), requests);
-    for (ClaimRequest& request : requests) requested_[request.worker] = std::move(request.ids);
+    std::vector<RunInFlight> runs;
+    for (const auto& [id, run] : runs_)
+      if (run.is_ours()) runs.push_back({id, cost_of(id), seconds() - run.since < least_age_});
+    for (const auto& [id, to] : part_in_flight(std::move(runs), requests)) {
+      runs_.move(runs_.at(id), RunState::promised);
+      runs_.at(id).to = to;
+    }
+    for (ClaimRequest& request : requests) askers_[request.worker].requested = std::move(request.ids);
   }
-  gives_ = !promised_.empty();
+  gives_ = runs_.count(RunState::promised) > 0;
   return asked;
+}
+
+void SharedWork::withdraw_promises() {
+  if (runs_.count(RunState::promised) == 0) return;
+  runs_.each(RunState::promised,
+             [this](const std::string&, SharedRun& run) { runs_.move(run, RunState::training); });
 }
 
 bool SharedWork::give_away(const std::string& id, const std::function<std::string()>& state) {
   if (!gives_) return false;
   {
     const std::lock_guard lock(mutex_);
-    if (promised_.count(id) == 0 || ours_.count(id) == 0) return false;
+    if (runs_.at(id).state != RunState::promised) return false;
   }
   try {
     save_checkpoint(store_, id, state());
   } catch (const StoreError&) {  // it goes on here
     const std::lock_guard lock(mutex_);
-    promised_.erase(id);
+    SharedRun& run = runs_.at(id);
+    if (run.state == RunState::promised) runs_.move(run, RunState::training);
     return false;
   }
   const std::lock_guard lock(mutex_);
-  const auto promise = promised_.extract(id);
-  if (promise.empty()) return false;
-  if (kept_.empty()) kept_since_ = seconds();
-  kept_[id] = promise.mapped();
-  if (promised_.empty()) pass_on();
+  SharedRun& run = runs_.at(id);
+  if (run.state != RunState::promised) return false;
+  if (runs_.count(RunState::kept) == 0) kept_since_ = seconds();
+  runs_.move(run, RunState::kept);
+  if (runs_.count(RunState::promised) == 0) pass_on();
   return true;
 }
 
 // Who asked may have left: then the run is free, with its state.
 void SharedWork::pass_on() {
-  for (const auto& [id, to] : kept_) {
-    if (!claims_.pass(id, to)) claims_.release(id);
-    answered_[to] = requested_[to];
-    ours_.erase(id);
-    planned_.erase(id);
-  }
-  kept_.clear();
-  promised_.clear();
+  runs_.each(RunState::kept, [this](const std::string& id, SharedRun& run) {
+    const bool passed = claims_.pass(id, run.to);
+    if (!passed) claims_.release(id);
+    askers_[run.to].answered = askers_[run.to].requested;
+    run.had_state.reset();
+    runs_.move(run, passed ? RunState::claimed : RunState::free);
+  });
+  withdraw_promises();
   gives_ = false;
 }
 

@@ -9,13 +9,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
+#include "experiments/sharing/run_states.h"
 #include "experiments/study/study.h"
 #include "experiments/training/training.h"
 #include "results/claims.h"
@@ -75,26 +75,25 @@ class SharedWork {
   void beat_until_over();
   void beat();
   void stop_asking();
+  void withdraw_promises();
   void pass_on();
 
   const std::filesystem::path store_;
   const double least_age_;     ///< in seconds: of a run that is given away
   const ClaimRequest offers_;  ///< room and kind of devices: what this process asks with
-  std::unordered_set<std::string> ids_;
   Claims claims_;
   mutable std::mutex mutex_;  ///< guards all below
   std::condition_variable wake_;
   StoreFollower follower_;
-  std::unordered_set<std::string> ended_;            ///< recorded, by us or by others
-  std::unordered_map<std::string, double> ours_;     ///< claimed and not recorded yet: since when
-  std::unordered_set<std::string> begun_elsewhere_;  ///< others had claimed these at some look
-  std::unordered_set<std::string> own_records_;      ///< so that they are no news
-  std::unordered_map<std::string, bool> planned_;    ///< whether there was a saved state
-  std::map<std::string, std::string> promised_;      ///< runs whose next evaluation others wait for: who
-  std::map<std::string, std::string> kept_;  ///< those whose state is kept, until they are passed on: to whom
-  std::map<std::string, std::set<std::string>> requested_, answered_;  ///< who -> which runs it asked for
-  std::atomic<bool> gives_ = false;                                    ///< something is promised
-  double kept_since_ = 0, asked_ = 0;                                  ///< when; 0: nothing is
+  RunStates runs_;
+  /// Of a worker that asked for runs: for which, and for which when it was given some.
+  struct Asker {
+    std::set<std::string> requested;
+    std::optional<std::set<std::string>> answered;
+  };
+  std::map<std::string, Asker> askers_;
+  std::atomic<bool> gives_ = false;    ///< something is promised
+  double kept_since_ = 0, asked_ = 0;  ///< when; 0: nothing is
   std::vector<RecordHead> news_;
   nlohmann::json activity_ = nlohmann::json::object();
   bool over_ = false;

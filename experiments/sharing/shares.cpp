@@ -92,7 +92,7 @@ std::vector<Share> share_out(const std::vector<Run>& runs, int workers, const Tr
   return shares;
 }
 
-std::string to_text(const WorkerPlan& plan) {
+std::string plan_text(const WorkerPlan& plan) {
   return nlohmann::json{{"command", plan.command},
                         {"since", plan.since},
                         {"black_hole", plan.black_hole},

@@ -30,7 +30,7 @@ struct WorkerPlan {
   std::int64_t black_hole = 0;  ///< SessionOptions::black_hole
   std::vector<Share> shares;
 };
-std::string to_text(const WorkerPlan& plan);
+std::string plan_text(const WorkerPlan& plan);
 /// Throws std::runtime_error.
 WorkerPlan worker_plan(const std::string& text);
 

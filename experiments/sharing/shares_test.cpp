@@ -103,7 +103,7 @@ std::vector<Share> plan_of(std::size_t workers, std::size_t units) {
 
 TEST(Shares, APlanSurvivesItsText) {
   const WorkerPlan plan{"crosstalk run 'ü.toml'", {{"host-1-0.jsonl", 12345678901}}, 8, plan_of(3, 2)};
-  const WorkerPlan read = worker_plan(to_text(plan));
+  const WorkerPlan read = worker_plan(plan_text(plan));
   EXPECT_EQ(read.since, plan.since);
   EXPECT_EQ(read.command, plan.command);
   EXPECT_EQ(read.shares, plan.shares);

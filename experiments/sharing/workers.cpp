@@ -315,7 +315,7 @@ SessionResult train_with_workers(const Study& study, const std::vector<Run>& run
 
   int threads = training.threads;
   if (on_cpu) threads = std::max(1, (threads > 0 ? threads : available_cores()) / workers);
-  const int file = inherited_file(to_text(plan));
+  const int file = inherited_file(plan_text(plan));
   Parent parent(runs, path, options, console);
   if (options.begins) options.begins();
   make_store(study, path, options);

@@ -14,7 +14,8 @@ struct QueryResults {
   std::vector<double> loss;           ///< [sequences, Q]
   std::vector<std::int32_t> correct;  ///< [sequences, Q]: 1, 0; -1 = slot not used
   std::map<std::string, std::vector<double>> metrics =
-      {};  ///< [sequences, Q] each: ModelGraph::query_metrics
+      {};                                 ///< [sequences, Q] each: ModelGraph::query_metrics
+  std::vector<std::int32_t> answer = {};  ///< [sequences, Q]: classes answered, of the test split; else empty
 };
 
 struct EvalSummary {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/base/narrow.h"
+#include "kernels/loss/answers.h"
 #include "results/theory.h"
 
 namespace crosstalk {
@@ -49,7 +50,7 @@ Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<
       arena_(replicas.device()),
       replay_([this](const Exec& exec) { queue(exec); }) {
   const Vocabulary vocabulary = task.vocabulary();
-  int scratch = 0, most = 0;
+  int scratch = 0, most = 0, slots = 0;
   std::vector<SequenceShape> shapes;
   for (const ExamPart& part : parts_) {
     part.task->prepare(replicas.device());
@@ -65,11 +66,16 @@ Exam<Real>::Exam(const Options& config, const Task& task, Split split, Replicas<
     shapes.push_back(shape);
     graphs_.push_back(graph);
     most = std::max(most, batch);
+    slots = std::max(slots, batch * shape.Q);
     scratch = std::max(scratch, part.task->scratch_size());
   }
   scratch_ = std::make_unique<DrawScratch>(replicas.device(), replicas.count(), most, scratch);
   workspace_ = shaped<double>(replicas.count(), {most, report_exact + 1});
   arena_.reserve(&workspace_);
+  if (split == Split::test) {
+    answers_ = shaped<std::int32_t>(replicas.count(), {slots});
+    arena_.reserve(&answers_);
+  }
   arena_.allocate();
 }
 
@@ -138,6 +144,10 @@ std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& 
     for (int done = 0; done < parts_[p].sequences; done += B) {
       parts_[p].task->draw(exec, draw_args(p, done));
       graph.graph.forward(exec);
+      const bool answers = answers_ && graph.answer_x;
+      if (answers)
+        run(exec, Answers<Real>{graph.answer_x->value,
+                                graph.answer_w ? graph.answer_w->value : Tensor<Real>(), answers_});
       replicas_.synchronise();
       const auto take = static_cast<std::size_t>(std::min(B, parts_[p].sequences - done) * Q);
       for (std::size_t i = 0; i < active.size(); ++i) {
@@ -146,6 +156,10 @@ std::vector<std::vector<QueryResults>> Exam<Real>::read(const std::vector<int>& 
         const auto correct = replicas_.copy_of(*graph.loss.correct, active[i], take);
         to.loss.insert(to.loss.end(), loss.begin(), loss.end());
         to.correct.insert(to.correct.end(), correct.begin(), correct.end());
+        if (answers) {
+          const auto said = replicas_.copy_of(answers_, active[i], take);
+          to.answer.insert(to.answer.end(), said.begin(), said.end());
+        }
         for (const auto& [name, metric] : graph.query_metrics) {
           const auto x = replicas_.copy_of(metric->value, active[i], take);
           to.metrics[name].insert(to.metrics[name].end(), x.begin(), x.end());

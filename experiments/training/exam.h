@@ -36,7 +36,7 @@ class Exam {
   /// What a report says. Its losses are those of the protocol.
   EvalSummary summary(const double* report) const;
 
-  /// Reads the active replicas query by query: for each of them, results by part.
+  /// Reads the active replicas query by query: for each of them, results by part; of the test split with their answers.
   std::vector<std::vector<QueryResults>> read(const std::vector<int>& active);
 
   /// Means over what read() gave of one replica.
@@ -62,6 +62,7 @@ class Exam {
   std::unique_ptr<DrawScratch> scratch_;
   Arena arena_;
   Tensor<double> workspace_;
+  Tensor<std::int32_t> answers_;  ///< [R,B,Q] of the largest part; of the test split alone
   Replay replay_;
 };
 

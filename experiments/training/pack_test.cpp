@@ -355,14 +355,22 @@ void expect_learning(const std::vector<Run>& runs) {
 /// others, which the retrieval model takes.
 std::string token_task(const TaskKind& kind) {
   if (testing::make_task(kind.name)->vocabulary().tokens == 0) return "";
-  static const std::map<std::string, std::string> small = {{"mqar", "task.vocabulary = 32\ntask.length = 16"},
-                                                           {"words", "task.group = \"S3\"\ntask.length = 8"},
-                                                           {"induction", "task.length = 16"}};
+  static const std::map<std::string, std::string> small = {
+      {"mqar", "task.vocabulary = 32\ntask.length = 16"},
+      {"words", "task.group = \"S3\"\ntask.length = 8"},
+      {"context_recall", "task.length = 40\ntask.contexts = 2\ntask.pairs = 3\ntask.vocabulary = 30"},
+      {"compression", "task.length = 8\nmodel.decoder = \"last\""},
+      {"depo", "task.nodes = 8\ntask.queries = 3"},
+      {"k_hop", "task.length = 16"},
+      {"palindrome", "task.length = 16\ntask.vocabulary = 8"},
+      {"reachability", "task.nodes = 8"},
+      {"stacks", "task.length = 24\ntask.stacks = 3\ntask.elements = 5"},
+      {"induction", "task.length = 16"}};
   const auto found = small.find(kind.name);
   std::string text =
       fmt::format("task.name = \"{}\"\n{}", kind.name, found == small.end() ? "" : found->second);
-  for (const auto& [key, value] :
-       testing::needs()[kind.name] ? testing::needs()[kind.name]() : testing::Settings())
+  const auto needed = testing::needs().find(kind.name);
+  for (const auto& [key, value] : needed == testing::needs().end() ? testing::Settings() : needed->second())
     text += fmt::format("\ntask.{} = {}", key, to_text(value));
   return text;
 }
@@ -389,6 +397,26 @@ TEST(Learning, EveryTaskTrainsWithEveryMemory) {
                   name));
     }
   }
+}
+
+TEST(Learning, AnswersThatAreRightInAnotherContextAreCounted) {
+  const auto record = [](const std::string& keys) {
+    const std::string task = token_task(*find_task("context_recall"));
+    return train_one(token_runs_of(task + "\ntask.keys = \"" + keys +
+                                       "\"\ntrain.max_steps = 40\neval.every = 20\ntrain.stop_loss = 0\n"
+                                       "train.batch = 32\ntrain.learning_rate = 0.01",
+                                   "name = \"delta\""));
+  };
+  const Record shared = record("shared"), unique = record("unique");
+  ASSERT_EQ(shared.status, RunStatus::done) << shared.message;
+  const auto& metrics = shared.metrics;
+  const double right = metrics.at("test_accuracy"), other = metrics.at("test_accuracy_other_context");
+  EXPECT_DOUBLE_EQ(metrics.at("context_gap"), right - other);
+  EXPECT_GT(other, 0);               // hardly trained, it answers values of any context
+  EXPECT_LE(right + other, 1.0001);  // an answer is right in one context at most
+  EXPECT_EQ(unique.metrics.count("context_gap"), 0u);
+  const double chance = metrics.at("chance_accuracy");
+  EXPECT_DOUBLE_EQ(metrics.at("test_scaled_accuracy"), (right - chance) / (1 - chance));
 }
 
 TEST(Learning, RecallWithinCapacityIsSolved) {

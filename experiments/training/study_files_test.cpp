@@ -7,6 +7,7 @@
 #include <set>
 
 #include "experiments/study/study.h"
+#include "models/memory.h"
 
 namespace crosstalk {
 namespace {
@@ -201,6 +202,24 @@ TEST(StudyFiles, PinnedIds) {
             "ct-cbf34d41b76e7724657c99f2023bea1b");
   EXPECT_EQ(read("schlag2021_updates", {"memory=tanh_fwm", "task.associations=40"}).runs[0].id,
             "ct-015032918de7efaa586b4f17906da55d");
+}
+
+// Every memory that has a layer of its authors, at five learning rates or more on each task.
+TEST(StudyFiles, AllMemoriesPublishedHasEveryLayerOfAuthors) {
+  std::set<std::string> want;
+  for (const Memory& kind : all_memories())
+    if (kind.published) want.insert(kind.name);
+  std::map<std::string, std::map<std::string, std::set<double>>> rates;
+  for (const auto& run : read("all_memories_published").runs)
+    rates[run.config.get_string("memory.name")][run.config.get_string("task.name")].insert(
+        run.config.get_double("train.learning_rate"));
+  std::set<std::string> got;
+  for (const auto& [name, tasks] : rates) {
+    got.insert(name);
+    EXPECT_EQ(tasks.size(), 3u) << name;
+    for (const auto& [task, tried] : tasks) EXPECT_GE(tried.size(), 5u) << name << " on " << task;
+  }
+  EXPECT_EQ(got, want);
 }
 
 }  // namespace

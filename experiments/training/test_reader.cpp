@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "experiments/training/length_factors.h"
+#include "experiments/training/mistakes.h"
 
 namespace crosstalk {
 namespace {
@@ -136,6 +137,10 @@ void read_test(const Options& config, const Task& task, Replicas<Real>& replicas
         record.metrics.insert(means.begin(), means.end());
         replicas.model().derive(record.metrics);
       }
+      std::vector<const Task*> parts;
+      for (const ExamPart& part : exam.parts()) parts.push_back(part.task);
+      add_mistakes(record, parts, results[i],
+                   static_cast<std::uint64_t>(runs[i].run->config.get_int("data_seed")));
       if (exam.is_mixture()) add_segment_profiles(record, exam.parts(), results[i]);
       if (task.vocabulary().tokens == 0) continue;
       add_token_test(record, task, test, exam.parts(), results[i], facts.of(*runs[i].run));

@@ -11,7 +11,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::attend_mix_test {
 namespace {
 
 struct Shape {
@@ -438,4 +438,4 @@ TEST(AttendMixTest, WholeHeadsFitTheSharedMemoryThatThereIs) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::attend_mix_test

@@ -7,7 +7,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::attend_test {
 namespace {
 
 struct Shape {
@@ -405,4 +405,4 @@ TEST(AttendTest, OneVariableInTwoFields) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::attend_test

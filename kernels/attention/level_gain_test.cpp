@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::level_gain_test {
 namespace {
 
 // Q = 0: no positions. The oracle goes through the blocks of the prefix before token i, from the nearest.
@@ -60,4 +60,4 @@ TEST(LevelGain, LevelsOfTokens) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::level_gain_test

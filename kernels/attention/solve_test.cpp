@@ -4,7 +4,7 @@
 #include "kernels/recurrence/read_weights.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::solve_test {
 namespace {
 
 using Wide = std::vector<long double>;
@@ -174,4 +174,4 @@ TEST(SolveTest, OneVariableInTwoFields) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::solve_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_conv_test {
 namespace {
 
 OpCase make(const std::string& name, int B, int T, int C, int W) {
@@ -40,4 +40,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(GatedConv, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_conv_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::long_conv_test {
 namespace {
 
 OpCase make(const std::string& name, int B, int T, int C, int L) {
@@ -39,4 +39,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(LongConv, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::long_conv_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::short_conv_test {
 namespace {
 
 struct Shape {
@@ -61,4 +61,4 @@ TEST(ShortConvTest, TheLastWeightIsTheTokensOwn) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::short_conv_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::delay_test {
 namespace {
 
 OpCase make(const std::string& name, int B, int T, int H, int N, bool start) {
@@ -41,4 +41,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Delay, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::delay_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::dropout_test {
 namespace {
 
 OpCase make(const std::string& name, std::vector<int> dims, double rate, std::uint32_t site) {
@@ -73,4 +73,4 @@ TEST(DropoutTest, BackwardDropsWhatForwardDropped) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::dropout_test

@@ -9,7 +9,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::elementwise_test {
 namespace {
 
 OpCase map_case(const std::string& name, MapKind kind, const Fill& fill, long double (*f)(long double),
@@ -259,4 +259,4 @@ TEST(Maps, InverseOfZeroIsZeroAndFlat) {
 INSTANTIATE_TEST_SUITE_P(Elementwise, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::elementwise_test

@@ -7,7 +7,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::largest_test {
 namespace {
 
 /// Entries of a row in falling order, the first of equal ones first.
@@ -65,4 +65,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Largest, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::largest_test

@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::pick_test {
 namespace {
 
 // Q = 0: no positions.
@@ -60,4 +60,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Pick, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::pick_test

@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rotate_test {
 namespace {
 
 struct Shape {
@@ -59,4 +59,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Rotate, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rotate_test

@@ -7,7 +7,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::turn_test {
 namespace {
 
 OpCase make(const std::string& name, int B, int N, int H, int K, int A) {
@@ -40,4 +40,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Turn, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::turn_test

@@ -5,7 +5,7 @@
 #include "kernels/base/buffer.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::lookup_test {
 namespace {
 
 /// Lists of where each id of channel[i] stands, for table i with rows[i] rows; forward makes them.
@@ -242,4 +242,4 @@ TEST(BucketIds, ListsPlacesInOrder) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::lookup_test

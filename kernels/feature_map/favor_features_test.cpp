@@ -12,7 +12,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/tensors.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::favor_features_test {
 namespace {
 
 template <class Real>
@@ -319,4 +319,4 @@ TEST_F(FavorFeaturesOnCuda, AreThoseOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::favor_features_test

@@ -7,7 +7,7 @@
 #include "kernels/testing/map_oracle.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::feature_map_test {
 namespace {
 
 OpCase make(const std::string& name, FeatureMap map, int N, MapShape s, const Fill& x, const Fill& omega) {
@@ -145,4 +145,4 @@ TEST(FeatureMaps, NanIsNotHidden) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::feature_map_test

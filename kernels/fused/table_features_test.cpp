@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::table_features_test {
 namespace {
 
 struct Shape {
@@ -136,4 +136,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(TableFeatures, CudaOpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::table_features_test

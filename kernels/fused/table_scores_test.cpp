@@ -7,7 +7,7 @@
 #include "kernels/linear/linear.h"
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::table_scores_test {
 namespace {
 
 struct Shape {
@@ -244,4 +244,4 @@ INSTANTIATE_TEST_SUITE_P(TableScores, CudaOpCheck, ::testing::ValuesIn(cases()),
 INSTANTIATE_TEST_SUITE_P(TableScoresOfStudies, CudaOpCheck, ::testing::ValuesIn(studies()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::table_scores_test

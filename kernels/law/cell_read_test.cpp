@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::cell_read_test {
 namespace {
 
 using Wide = long double;
@@ -145,4 +145,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(CellRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::cell_read_test

@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::diagonal_read_test {
 namespace {
 
 using Number = std::complex<long double>;
@@ -116,4 +116,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(DiagonalRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::diagonal_read_test

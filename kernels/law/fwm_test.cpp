@@ -6,7 +6,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::fwm_test {
 namespace {
 
 using Long = std::vector<long double>;
@@ -276,4 +276,4 @@ TEST(FwmTest, OneVariableInThreeFields) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::fwm_test

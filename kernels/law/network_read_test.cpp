@@ -7,7 +7,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::network_read_test {
 namespace {
 
 using Number = std::complex<double>;
@@ -229,4 +229,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(NetworkRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::network_read_test

@@ -5,7 +5,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::ridge_read_test {
 namespace {
 
 using Long = std::vector<long double>;
@@ -166,4 +166,4 @@ TEST(RidgeReadTest, IterationsBeyondTheLastStepOfConjugateGradientsChangeNothing
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::ridge_read_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::wkv_read_test {
 namespace {
 
 struct Shape {
@@ -100,4 +100,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(WkvRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::wkv_read_test

@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::joined_linear_test {
 namespace {
 
 struct Sizes {
@@ -217,4 +217,4 @@ TEST(JoinedLinearTest, FitsTheSharedMemoryThatThereIs) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::joined_linear_test

@@ -9,7 +9,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::linear_test {
 namespace {
 
 OpCase make(const std::string& name, int N, int I, int O, bool bias) {
@@ -276,4 +276,4 @@ std::vector<OpCase> tiles() {
 INSTANTIATE_TEST_SUITE_P(Linear, CudaOpCheck, ::testing::ValuesIn(tiles()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::linear_test

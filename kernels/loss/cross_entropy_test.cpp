@@ -7,7 +7,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::cross_entropy_test {
 namespace {
 
 OpCase make(const std::string& name, int B, int Q, int D, int V, int block, int lowest = -1,
@@ -244,4 +244,4 @@ TEST_F(CrossEntropyOnCuda, TilesOfEqualAndOfBrokenLogits) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::cross_entropy_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::readout_test {
 namespace {
 
 /// eps > 0: weights, all positive, are divided by their sum.
@@ -174,4 +174,4 @@ TEST(SquaredLoss, NanElsewhereIsNotCorrect) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::readout_test

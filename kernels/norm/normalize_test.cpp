@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::normalize_test {
 namespace {
 
 OpCase make(const std::string& name, RowNorm norm, int N, int D, double eps, const Fill& fill) {
@@ -114,4 +114,4 @@ std::vector<OpCase> widths() {
 INSTANTIATE_TEST_SUITE_P(Normalize, CudaOpCheck, ::testing::ValuesIn(widths()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::normalize_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::residual_norm_test {
 namespace {
 
 OpCase make(const std::string& name, RowNorm norm, int N, int D, bool branch, bool bias, double eps = 1e-2) {
@@ -72,4 +72,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(ResidualNorm, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::residual_norm_test

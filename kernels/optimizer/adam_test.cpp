@@ -5,7 +5,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::adam_test {
 namespace {
 
 constexpr int kSteps = 50, kRates = 5;
@@ -341,4 +341,4 @@ TEST_F(AdamOnCuda, CapturedStepsAreSteps) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::adam_test

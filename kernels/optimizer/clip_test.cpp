@@ -5,7 +5,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::clip_test {
 namespace {
 
 double entry(int r, int i) {
@@ -94,4 +94,4 @@ TEST_F(ClipScaleOnCuda, IsThatOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::clip_test

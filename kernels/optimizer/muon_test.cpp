@@ -9,7 +9,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_check.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::muon_test {
 namespace {
 
 using Dense = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -277,4 +277,4 @@ TEST_F(MuonOnCuda, IsThatOfTheCpuWhoeverTheNeighboursAre) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::muon_test

@@ -6,7 +6,7 @@
 #include "kernels/testing/cuda_test.h"
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::read_weights_test {
 namespace {
 
 using Wide = std::vector<long double>;
@@ -526,4 +526,4 @@ TEST(ReadWeightsLaws, OneTensorMayBeBothGates) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::read_weights_test

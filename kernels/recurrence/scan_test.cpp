@@ -6,7 +6,7 @@
 
 #include "kernels/testing/op_fields.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::scan_test {
 namespace {
 
 using Number = std::complex<long double>;
@@ -127,4 +127,4 @@ std::vector<OpCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Scan, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::scan_test

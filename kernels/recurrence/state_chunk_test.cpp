@@ -4,7 +4,7 @@
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 
-namespace crosstalk::checks::state {
+namespace crosstalk::checks::state::state_chunk_test {
 namespace {
 
 /// Keys of length 1, gains in (0, 1), decays from none to 1e-4 a token.
@@ -145,4 +145,4 @@ TEST_F(StateChunkOnCuda, ManyChunks) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks::state
+}  // namespace crosstalk::checks::state::state_chunk_test

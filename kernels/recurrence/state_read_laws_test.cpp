@@ -3,7 +3,7 @@
 #include "kernels/recurrence/state_read_case.h"
 #include "kernels/testing/cuda_test.h"
 
-namespace crosstalk::checks::state {
+namespace crosstalk::checks::state::state_read_laws_test {
 namespace {
 
 Numbers numbers(const std::string& name, std::size_t n, const Fill& fill) {
@@ -331,4 +331,4 @@ TEST_F(StateReadOnCuda, HardDataStayWithinTheBudgets) {
 TEST_F(StateReadOnCuda, VariablesInSeveralFields) { check_shared_variables(Device::cuda); }
 
 }  // namespace
-}  // namespace crosstalk::checks::state
+}  // namespace crosstalk::checks::state::state_read_laws_test

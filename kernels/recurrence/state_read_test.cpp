@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence/state_read_case.h"
 
-namespace crosstalk::checks::state {
+namespace crosstalk::checks::state::state_read_test {
 namespace {
 
 OpCase make(const std::string& name, const Choice& c, StateForm form) {
@@ -90,4 +90,4 @@ TEST(StateRead, WithoutTokensIsRefused) {
 INSTANTIATE_TEST_SUITE_P(StateRead, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
 }  // namespace
-}  // namespace crosstalk::checks::state
+}  // namespace crosstalk::checks::state::state_read_test

@@ -5,7 +5,7 @@
 #include "kernels/testing/gradcheck.h"
 #include "kernels/testing/tensors.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::compare_test {
 namespace {
 
 const double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -118,4 +118,4 @@ TEST(TensorSets, MisspeltNameThrows) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::compare_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::alibi_test {
 namespace {
 
 // o_t = sum_{j<=t} softmax_j(scale q_t.k_j - slope (t - j)) v_j
@@ -33,4 +33,4 @@ TEST(AlibiOracle, EqualsForgettingAttentionWithAConstantGate) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::alibi_test

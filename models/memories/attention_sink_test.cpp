@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::attention_sink_test {
 namespace {
 
 // The softmax over the sink and the tokens seen, of which the sink holds a value of 0.
@@ -40,4 +40,4 @@ TEST(AttentionSinkOracle, AHighSinkReadsNothing) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::attention_sink_test

@@ -1,9 +1,10 @@
 // Comba (Hu et al. 2025, arXiv 2506.02475): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::comba_test {
 namespace {
 
 // S_t = alpha_t S_{t-1} + beta_t (v_t - S_{t-1} p_t) k_t^T, o_t = S_t (q_t - D p_t)
@@ -25,6 +26,7 @@ CROSSTALK_GATE_LAW(comba, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(comba, erase_key, sigmoid(x("inner_decay")) * of_unit(x.all("k"), x.channel));
 CROSSTALK_GATE_LAW(comba, correction, x("correction"));
 CROSSTALK_HALF_LIFE(comba, 12.32);
+CROSSTALK_START(comba, rate_from, "0", 11.18, 0);
 
 TEST(CombaOracle, ErasingWithTheDecayedKeyIsGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -51,4 +53,4 @@ TEST(CombaOracle, TheCorrectionMovesTheQuery) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::comba_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::complex_kda_test {
 namespace {
 
 // P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
@@ -28,6 +28,8 @@ double complex_kda_decay(const GateArguments& x) {
 CROSSTALK_GATE_LAW(complex_kda, signed_decay, complex_kda_decay(x));
 CROSSTALK_GATE_LAW(complex_kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(complex_kda, 68.58);
+CROSSTALK_START(complex_kda, gate, "sigmoid", 67.88, 0);
+CROSSTALK_START(complex_kda, gate, "signed_exp", 4.494, 0.068);
 
 TEST(ComplexKdaGates, StartWithTheSignsAndHalfLivesOfTheirSource) {
   const auto start = [](const char* gate) {
@@ -61,4 +63,4 @@ TEST(ComplexKdaOracle, AChannelKeepsAParity) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::complex_kda_test

@@ -1,9 +1,10 @@
 // DeltaProduct (Siems et al. 2025, arXiv 2502.10297): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::delta_product_test {
 namespace {
 
 // One decay a token (if any), then N delta steps in order, read after the last. k, v, beta: a row a step.
@@ -21,6 +22,7 @@ Matrix delta_product(const Sequence& s) {
 CROSSTALK_MEMORY_ORACLE(delta_product, delta_product);
 CROSSTALK_GATE_LAW(delta_product, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(delta_product, log_decay, mamba_law(x));
+CROSSTALK_START(delta_product, decay, "mamba", 9.016, 0);
 
 TEST(DeltaProductOracle, OneStepIsGatedDelta) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -55,4 +57,4 @@ TEST(DeltaProductOracle, TwoReflectionsRotate) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::delta_product_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::delta_test {
 namespace {
 
 // S_t = S_{t-1} + beta_t (v_t - vbar_t) k_t^T, vbar_t = S_{t-1} k_t, o_t = S_t q_t; with denominators
@@ -100,4 +100,4 @@ TEST(DeltaOracle, DenominatorsDivideInsideTheRuleToo) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::delta_test

@@ -8,7 +8,7 @@
 #include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::deltaformer_test {
 namespace {
 
 // u_t = w_t v_t - beta_t sum_{j<t} N1(kappa1(x_t.k_j)) u_j, o_t = sum_{j<=t} N2(kappa2(q_t.k_j)) u_j
@@ -190,4 +190,4 @@ TEST(Deltaformer, EveryPairOfKernelsIsTheOracle) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::deltaformer_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::deltanet_test {
 namespace {
 
 // Scan: S_t = S_{t-1} (I - beta_t k_t k_t^T) + beta_t v_t k_t^T
@@ -85,4 +85,4 @@ TEST(DeltanetOracle, IsTheDeltaRuleOf2021) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::deltanet_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::dfw_test {
 namespace {
 
 // S_t = Diag(alpha_v) S_{t-1} Diag(alpha_k) + v_t k_t^T
@@ -41,4 +41,4 @@ TEST(DfwOracle, KeysAndValuesChangePlacesInTheTransposedState) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::dfw_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::dplr_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) + (S_{t-1} a_t) b_t^T + v_t k_t^T
@@ -49,4 +49,4 @@ TEST(DplrOracle, HoldsRwkv7AndKda) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::dplr_test

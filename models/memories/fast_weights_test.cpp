@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::fast_weights_test {
 namespace {
 
 Vector settled(const Vector& x) {
@@ -54,4 +54,4 @@ TEST(FastWeightsOracle, TheInnerLoopMovesAQueryTowardsAStoredKey) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::fast_weights_test

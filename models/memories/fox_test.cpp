@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::fox_test {
 namespace {
 
 // o_t = sum_{j<=t} softmax_j(scale q_t.k_j + c_t - c_j) v_j, c the inclusive sum of log_decay
@@ -49,4 +49,4 @@ TEST(FoxOracle, TheFirstGateIsNeverSeen) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::fox_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::fwm_test {
 namespace {
 
 // S_1 = beta_1 v_1 k_1^T, not rescaled; then
@@ -57,4 +57,4 @@ TEST(FwmOracle, LayerNormOfTheReadHasMeanZeroAndVarianceOne) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::fwm_test

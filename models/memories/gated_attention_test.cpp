@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_attention_test {
 namespace {
 
 // o_t = gate_t * sum_{j<=t} softmax_j(scale q_t.k_j) v_j
@@ -38,4 +38,4 @@ TEST(GatedAttentionOracle, AGateBelongsToTheTokenThatAsks) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_attention_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_delta2_test {
 namespace {
 
 // P = S_{t-1} Diag(alpha_t), S_t = P + (w_t * v_t - P (b_t * k_t)) k_t^T
@@ -79,4 +79,4 @@ TEST(GatedDelta2Oracle, GatesOfTheirOwnCan) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_delta2_test

@@ -1,9 +1,10 @@
 // Gated DeltaNet (Yang et al. 2025, arXiv 2412.06464): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_delta_test {
 namespace {
 
 // P = alpha_t S_{t-1}, S_t = P + beta_t (v_t - R k_t) k_t^T, R = P (predict = decayed) or S_{t-1} (undecayed)
@@ -22,6 +23,7 @@ CROSSTALK_MEMORY_ORACLE(gated_delta, gated_delta);
 CROSSTALK_GATE_LAW(gated_delta, log_decay, mamba_law(x));
 CROSSTALK_GATE_LAW(gated_delta, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(gated_delta, 12.32);
+CROSSTALK_START(gated_delta, rate_from, "0", 11.18, 0);
 
 TEST(GatedDeltaOracle, WithoutDecayIsDeltaWhateverItPredictsFrom) {
   const Options undecayed = option("predict", std::string("undecayed"));
@@ -49,4 +51,4 @@ TEST(GatedDeltaOracle, PredictsFromTheDecayedStateUnlessTold) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_delta_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gated_oja_test {
 namespace {
 
 // Row c of S fades by alpha_c; then every row takes beta v_c of what k has beyond the mean of the rows, weighed by v.
@@ -52,4 +52,4 @@ TEST(GatedOjaOracle, DistinctValuesAreASumRule) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gated_oja_test

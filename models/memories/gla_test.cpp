@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gla_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
@@ -37,4 +37,4 @@ TEST(GlaOracle, ChannelsFadeOnTheirOwn) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gla_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::gsa_test {
 namespace {
 
 // Slot i holds a key A[i] and a value C[i]: both alpha_i times what they were, and (1 - alpha_i) of the token's.
@@ -53,4 +53,4 @@ TEST(GsaOracle, AConstantValueIsReadOnceAllSlotsAreFull) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::gsa_test

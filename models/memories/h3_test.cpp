@@ -5,7 +5,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::h3_test {
 namespace {
 
 // A complex state for every wave, token after token.
@@ -48,4 +48,4 @@ TEST(H3Oracle, WithoutRatesItIsLinearAttention) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::h3_test

@@ -1,9 +1,10 @@
 // HGRN2 (Qin et al. 2024, arXiv 2404.07904): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::hgrn2_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) + v_t (1 - alpha_t)^T: the key is what the decay leaves free
@@ -21,6 +22,7 @@ CROSSTALK_GATE_LAW(hgrn2, log_decay,
                    std::log(x.option("lower_bound") +
                             (1 - x.option("lower_bound")) * sigmoid(x("forget_gate"))));
 CROSSTALK_HALF_LIFE(hgrn2, 1.002);
+CROSSTALK_START(hgrn2, lower_bound, "0.4", 1.943, 0);
 
 TEST(Hgrn2Oracle, IsGlaWithTiedKeys) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, 1);
@@ -38,4 +40,4 @@ TEST(Hgrn2Oracle, EveryChannelIsAnAverageOfValues) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::hgrn2_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::hyena_test {
 namespace {
 
 Vector layer(const Vector& weights, const Vector& x, const Vector& bias) {
@@ -74,4 +74,4 @@ TEST(HyenaOracle, WithoutAFilterOnlyTheOwnTokenIsRead) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::hyena_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::kda_test {
 namespace {
 
 // P = S_{t-1} Diag(alpha_t), S_t = P + beta_t (v_t - P k_t) k_t^T
@@ -23,6 +23,8 @@ CROSSTALK_GATE_LAW(kda, log_decay,
                                                 : -5 * sigmoid(std::exp(x("A_log")) * x("decay")));
 CROSSTALK_GATE_LAW(kda, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_HALF_LIFE(kda, 11.85);
+CROSSTALK_START(kda, gate, "bounded", 13.64, 0);
+CROSSTALK_START(kda, rate, "one", 67.88, 0);
 
 // What the authors' gates start with (published: a median half-life of 14.0 tokens where the gate is bounded).
 TEST(KdaGates, StartWithTheHalfLivesOfTheirSource) {
@@ -56,4 +58,4 @@ TEST(KdaOracle, UnitKeyAndBetaOneOverwriteExactlyAtAnyDecay) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::kda_test

@@ -3,7 +3,7 @@
 #include "models/testing/kernel_oracle.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::kernel_attention_test {
 namespace {
 
 // o_t = sum_{j<=t} kappa(scale q_t.k_j) v_j, divided by the sum of the row where row_norm = sum
@@ -86,4 +86,4 @@ TEST(KernelAttentionOracle, ReluSeesNothingOnTheOtherSide) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::kernel_attention_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::linear_attention_test {
 namespace {
 
 // S_t = S_{t-1} + v_t k_t^T, z_t = z_{t-1} + k_t, o_t = S_t q_t [/ (z_t.q_t + eps)]
@@ -59,4 +59,4 @@ TEST(LinearAttentionOracle, BeginsAtTheStateThatIsGiven) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::linear_attention_test

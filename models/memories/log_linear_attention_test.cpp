@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::log_linear_attention_test {
 namespace {
 
 // All levels fade. At t > 0, with l - 1 the trailing zeros of t, level l takes what is in the levels below it; then
@@ -35,6 +35,7 @@ CROSSTALK_GATE_LAW(log_linear_attention, log_decay,
 CROSSTALK_GATE_LAW(log_linear_attention, step, softplus(x("step")));
 CROSSTALK_GATE_LAW(log_linear_attention, level_gate, softplus(x("level_scale") * x("levels")));
 CROSSTALK_HALF_LIFE(log_linear_attention, 49.22);
+CROSSTALK_START(log_linear_attention, write, "one", 9.016, 0);
 
 TEST(LogLinearAttentionGates, StartAsTheirSource) {  // e^A = 1 .. 4 (published: 3.2, 9.9, 31, 99, 306)
   const DecayStart start =
@@ -74,4 +75,4 @@ TEST(LogLinearAttentionOracle, LevelsAreTheDigitsOfATokensNumber) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::log_linear_attention_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::log_linear_gated_delta_test {
 namespace {
 
 // All levels: S^l <- alpha_t S^l (I - beta_t k_t k_t^T). At t > 0, with l - 1 the trailing zeros of t, level l takes what is
@@ -55,4 +55,4 @@ TEST(LogLinearGatedDeltaOracle, WithoutErasingIsLogLinearAttention) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::log_linear_gated_delta_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::long_conv_test {
 namespace {
 
 // The filter at distance s, channel after channel.
@@ -51,4 +51,4 @@ TEST(LongConvOracle, AConstantFilterAddsUp) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::long_conv_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::longhorn_test {
 namespace {
 
 // S_t = S_{t-1} + beta' (v_t - S_{t-1} k_t) k_t^T, beta' = beta_t / (1 + beta_t k_t.k_t)
@@ -41,4 +41,4 @@ TEST(LonghornOracle, NeverDivergesAndHugeBetaOverwritesWithAnyKey) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::longhorn_test

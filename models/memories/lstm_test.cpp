@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::lstm_test {
 namespace {
 
 // Row i of U [V*V] times h.
@@ -69,4 +69,4 @@ TEST(LstmOracle, KeepsTheParity) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::lstm_test

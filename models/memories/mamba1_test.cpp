@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mamba1_test {
 namespace {
 
 // y_v = sum over n and j of C_n exp(A_vn (step of v at tokens behind j)) step_vj B_jn x_jv, A =
@@ -56,4 +56,4 @@ TEST(Mamba1Oracle, AStepOfZeroNeitherWritesNorFades) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mamba1_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mamba2_test {
 namespace {
 
 // S_t = alpha_t S_{t-1} + step_t v_t k_t^T
@@ -37,4 +37,4 @@ TEST(Mamba2Oracle, TheStepScalesTheWriteAndAShutGateForgets) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mamba2_test

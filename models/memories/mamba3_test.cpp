@@ -3,9 +3,10 @@
 #include <complex>
 
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mamba3_test {
 namespace {
 
 // Pairs of channels as complex numbers.
@@ -50,6 +51,7 @@ CROSSTALK_GATE_LAW(mamba3, angle, softplus(x("step")) * std::acos(-1.0) * std::t
 CROSSTALK_GATE_LAW(mamba3, k_bias, x("k_bias"));
 CROSSTALK_GATE_LAW(mamba3, q_bias, x("q_bias"));
 CROSSTALK_HALF_LIFE(mamba3, 49.003);
+CROSSTALK_START(mamba3, rate, "softplus", 93.4, 0);
 
 Sequence plain(std::uint64_t seed) {
   Sequence s = random_sequence(no_options(), 6, 4, 3, seed);
@@ -86,4 +88,4 @@ TEST(Mamba3Oracle, AverageWritesSplitATokenOverTwo) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mamba3_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::memory_mosaics_test {
 namespace {
 
 Vector direction(const Vector& x) {
@@ -49,4 +49,4 @@ TEST(MemoryMosaicsOracle, PredictsWhatFollowedTheSameContext) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::memory_mosaics_test

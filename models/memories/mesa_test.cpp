@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mesa_test {
 namespace {
 
 // X with X A = B, A symmetric and positive: A = L L^T, then each row of B forward and back.
@@ -99,4 +99,4 @@ TEST(MesaOracle, UnderAHugeRidgeIsLinearAttentionDividedByIt) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mesa_test

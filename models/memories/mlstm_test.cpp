@@ -5,7 +5,7 @@
 #include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mlstm_test {
 namespace {
 
 // m_t = max(log_decay_t + m_{t-1}, log_input_t), m_0 = -inf
@@ -84,4 +84,4 @@ TEST(MlstmOracle, StaysFiniteAtHugeGates) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mlstm_test

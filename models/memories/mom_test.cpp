@@ -4,9 +4,10 @@
 #include <numeric>
 
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::mom_test {
 namespace {
 
 std::vector<std::size_t> picked(const Vector& router, int selected) {
@@ -43,6 +44,7 @@ CROSSTALK_GATE_LAW(mom, log_decay, mamba_law(x));
 CROSSTALK_GATE_LAW(mom, beta, x.option("beta_max") * sigmoid(x("beta")));
 CROSSTALK_GATE_LAW(mom, router, x("router"));
 CROSSTALK_HALF_LIFE(mom, 12.32);
+CROSSTALK_START(mom, rate_from, "0", 11.18, 0);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);
@@ -69,4 +71,4 @@ TEST(MomOracle, TokensThatGoElsewhereLeaveNoTrace) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::mom_test

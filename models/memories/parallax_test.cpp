@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::parallax_test {
 namespace {
 
 // Algorithm 1: o = O1 / d1 (1 + d2 / d1) - O2 / d1, sums over tokens of e^{q.k}, and of e^{q.k} r.k.
@@ -49,4 +49,4 @@ TEST(ParallaxOracle, MovesAlongTheSlopeOfValues) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::parallax_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::path_fox_test {
 namespace {
 
 // Every new token reflects the cached keys and lowers what they will score.
@@ -48,4 +48,4 @@ TEST(PathFoxOracle, WithoutBetaItIsFox) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::path_fox_test

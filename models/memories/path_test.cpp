@@ -6,7 +6,7 @@
 #include "models/testing/language.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::path_test {
 namespace {
 
 // x - beta w (w.x)
@@ -101,4 +101,4 @@ TEST(PathKey, IsConvolvedOverTheTokensBefore) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::path_test

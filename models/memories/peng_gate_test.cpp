@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::peng_gate_test {
 namespace {
 
 // S_t = (1-beta_t) S_{t-1} + beta_t v_t k_t^T, z_t = (1-beta_t) z_{t-1} + beta_t k_t,
@@ -47,4 +47,4 @@ TEST(PengGateOracle, DividedReadsAreAverages) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::peng_gate_test

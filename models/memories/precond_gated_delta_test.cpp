@@ -1,9 +1,10 @@
 // Preconditioned Gated DeltaNet (arXiv 2604.21100): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::precond_gated_delta_test {
 namespace {
 
 // A_t = e^{g} A_{t-1} + b k^2 (by channel), M_t = x^(-r / (1 + |r|)), r = ln(A_t + 1e-6) - c
@@ -32,6 +33,7 @@ CROSSTALK_GATE_LAW(precond_gated_delta, log_decay_a, -std::exp(x("A_log_a")) * s
 CROSSTALK_GATE_LAW(precond_gated_delta, beta_a, sigmoid(x("beta_a")));
 CROSSTALK_GATE_LAW(precond_gated_delta, center, x("center"));
 CROSSTALK_HALF_LIFE(precond_gated_delta, 12.32);
+CROSSTALK_START(precond_gated_delta, rate_from, "0", 11.18, 0);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);
@@ -67,4 +69,4 @@ TEST(PrecondGatedDeltaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::precond_gated_delta_test

@@ -1,9 +1,10 @@
 // Preconditioned KDA (arXiv 2604.21100): its oracle and its laws.
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/gate_laws.h"
+#include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::precond_kda_test {
 namespace {
 
 // A_t = e^{g} A_{t-1} + b k^2 (by channel), M_t = x^(-r / (1 + |r|)), r = ln(A_t + 1e-6) - c
@@ -32,6 +33,7 @@ CROSSTALK_GATE_LAW(precond_kda, log_decay_a, -std::exp(x("A_log_a")) * softplus(
 CROSSTALK_GATE_LAW(precond_kda, beta_a, sigmoid(x("beta_a")));
 CROSSTALK_GATE_LAW(precond_kda, center, x("center"));
 CROSSTALK_HALF_LIFE(precond_kda, 0.14055);
+CROSSTALK_START(precond_kda, start, "steps", 9.347, 0);
 
 Sequence ordinary(const Options& options, std::uint64_t seed) {
   Sequence s = random_sequence(options, 6, 4, 3, seed);
@@ -67,4 +69,4 @@ TEST(PrecondKdaOracle, AChannelThatWasWrittenMuchIsWrittenLess) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::precond_kda_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::qk_norm_test {
 namespace {
 
 // logits = scale K sum_c a_c q_c b_c k_c / (|q| |k|), 0 where a length is 0; a, b: gains, 1 where not given.
@@ -46,4 +46,4 @@ TEST(QkNormOracle, OfRowsOfTheRightLengthItIsSoftmax) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::qk_norm_test

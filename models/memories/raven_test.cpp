@@ -5,7 +5,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::raven_test {
 namespace {
 
 // Scores of the slots that a token goes into, divided by their sum: the others are struck out from the smallest on.
@@ -73,4 +73,4 @@ TEST(RavenOracle, SlotsThatAreNotPickedStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::raven_test

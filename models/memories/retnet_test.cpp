@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::retnet_test {
 namespace {
 
 // S_t = alpha S_{t-1} + v_t k_t^T, one alpha for the head
@@ -33,4 +33,4 @@ TEST(RetnetOracle, AWriteFadesByAlphaAToken) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::retnet_test

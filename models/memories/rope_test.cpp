@@ -4,7 +4,7 @@
 
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rope_test {
 namespace {
 
 // Pairs of channels as complex numbers: the product of two rows is Re sum_c q_c conj(k_c) e^{i angle_c distance}.
@@ -59,4 +59,4 @@ TEST(RopeOracle, ATokenInFrontOfItselfIsNotTurned) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rope_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rule_test {
 namespace {
 
 // S_t = S_{t-1} + sigmoid(beta_t) (v_t - S_{t-1} k_t) k_t^T
@@ -20,4 +20,4 @@ CROSSTALK_MEMORY_ORACLE(rule, rule);
 CROSSTALK_GATE_LAW(rule, beta, x("beta"));
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rule_test

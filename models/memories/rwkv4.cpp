@@ -73,8 +73,10 @@ Memory rwkv4() {
       .published =
           {
               .source = "Peng et al. 2023, arXiv 2305.13048; BlinkDL/RWKV-LM@083f950 RWKV-v4/src/model.py",
-              .set = {{"memory.start", "ramps"}},
-              .lacks = "the token shift of its input, and keys and receptances that start at 0",
+              .set = {{"memory.start", "ramps"},
+                      {"model.input_shift", "static"},
+                      {"model.input_shift_start", "rwkv4"}},
+              .lacks = "keys and receptances that start at 0",
           }};
 }
 

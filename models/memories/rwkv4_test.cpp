@@ -5,7 +5,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv4_test {
 namespace {
 
 // o_t = (a_{t-1} + e^{u + k_t - p} v_t) / (b_{t-1} + e^{u + k_t - p}), a and b the sums with and without v,
@@ -33,6 +33,7 @@ CROSSTALK_GATE_LAW(rwkv4, k, x("channel_key"));
 CROSSTALK_GATE_LAW(rwkv4, log_decay, -std::exp(x("decay")));
 CROSSTALK_GATE_LAW(rwkv4, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv4, 0.9438);  // ln 2 e^{-w}: 1.88 at w = -1; 320 draws of a w that spans e^8
+CROSSTALK_START(rwkv4, start, "ramps", 0.7896, 0);
 
 // Width 64, layer 0 of 2 (published: .05, .15, .79, 5.5, 40).
 TEST(Rwkv4Gates, StartWithTheHalfLivesOfTheirSource) {
@@ -77,4 +78,4 @@ TEST(Rwkv4Oracle, WithoutDecayIsASoftmaxOfKeys) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv4_test

@@ -61,10 +61,11 @@ Memory rwkv6() {
           .source = "Peng et al. 2024, arXiv 2404.05892; BlinkDL/RWKV-LM@033ce84 RWKV-v5/src/model.py",
           .set = {{"memory.start", "ramps"},
                   {"memory.lora", "tanh"},
+                  {"model.input_shift", "token"},
+                  {"model.input_shift_start", "rwkv4"},
                   {"model.biases", "-out_gate"},
                   {"model.out_norm", "group"},
                   {"model.out_gate", "silu"}},
-          .lacks = "the data-dependent token shift of its input",
       }};
 }
 

@@ -5,7 +5,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv6_test {
 namespace {
 
 // o_t = S_{t-1} q_t + v_t ((bonus * k_t).q_t), then S_t = S_{t-1} Diag(alpha_t) + v_t k_t^T
@@ -23,6 +23,7 @@ CROSSTALK_MEMORY_ORACLE(rwkv6, rwkv6);
 CROSSTALK_GATE_LAW(rwkv6, log_decay, -std::exp(x("decay")));
 CROSSTALK_GATE_LAW(rwkv6, bonus, x("bonus"));
 CROSSTALK_HALF_LIFE(rwkv6, 24.5);
+CROSSTALK_START(rwkv6, start, "ramps", 13.33, 0);
 
 // Width 64, heads of 16, layer 0 of 2 (published: 2.2, 4.8, 13.3, 45, 154); neighbours of 64 channels differ
 // by 8 %.
@@ -65,4 +66,4 @@ TEST(Rwkv6Oracle, WithoutBonusATokenDoesNotSeeItself) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv6_test

@@ -62,6 +62,7 @@ Memory rwkv7() {
             if (m.learned())
               key = key * (1.0 + (-1.0 + rate) *
                                      m.parameter("key_mix", {m.H, m.K}, Init::constant(ramps ? 1.02 : 1)));
+            m.note("written_key", key);
             return read(m, q,
                         {.key = key,
                          .log_decay = g,
@@ -73,13 +74,17 @@ Memory rwkv7() {
       .published = {
           .source = "Peng et al. 2025, arXiv 2503.14456; fla-org/flash-linear-attention@bc3b101d "
                     "fla/layers/rwkv7.py",
-          .set = {{"model.biases", "-out_gate"},
+          .set = {{"model.input_shift", "static"},
+                  {"model.input_shift_start", "rwkv7"},
+                  {"model.biases", "-out_gate"},
                   {"model.out_norm", "group"},
                   {"model.out_norm_eps", 64e-5},
+                  {"model.bonus", true},
                   {"model.out_gate", "lora"},
                   {"model.out_gate_rank", std::int64_t{32}}},
-          .lacks = "the token shift of its input, the bonus of the own token behind the norm, and the value "
-                   "residual of later layers",
+          .lacks = "the value residual of later layers, an output projection that starts at 0, and key "
+                   "projections "
+                   "that start ten times smaller",
       }};
 }
 

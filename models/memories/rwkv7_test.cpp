@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rwkv7_test {
 namespace {
 
 // S_t = S_{t-1} Diag(alpha_t) - (S_{t-1} kappa_t) (a_t * kappa_t)^T + v_t k_t^T
@@ -29,6 +29,7 @@ double rwkv7_erase_key(const GateArguments& x) {
 }
 CROSSTALK_GATE_LAW(rwkv7, erase_key, rwkv7_erase_key(x));
 CROSSTALK_HALF_LIFE(rwkv7, 15.07);
+CROSSTALK_START(rwkv7, start, "constants", 2.286, 0);
 
 // Width 64, heads of 16, layer 0 of 2 (published: 1.4, 16.8, 743; layer 1: median 55).
 TEST(Rwkv7Gates, StartWithTheHalfLivesOfTheirSource) {
@@ -66,4 +67,4 @@ TEST(Rwkv7Oracle, EqualRatesWithoutDecayAreTheDeltaRule) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rwkv7_test

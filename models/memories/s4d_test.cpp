@@ -5,7 +5,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::s4d_test {
 namespace {
 
 using Number = std::complex<double>;
@@ -64,4 +64,4 @@ TEST(S4dOracle, TurnsWithoutFading) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::s4d_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::simple_gla_test {
 namespace {
 
 // S_t = alpha_t S_{t-1} + v_t k_t^T, one alpha_t a token
@@ -37,4 +37,4 @@ TEST(SimpleGlaOracle, AWriteKeepsItsOwnValueWhole) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::simple_gla_test

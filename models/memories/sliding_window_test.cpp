@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::sliding_window_test {
 namespace {
 
 // o_t = sum_{t-window<j<=t} softmax_j(scale q_t.k_j) v_j
@@ -42,4 +42,4 @@ TEST(SlidingWindowOracle, ForgetsWhatLeftTheWindow) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::sliding_window_test

@@ -3,7 +3,7 @@
 #include "models/testing/gate_laws.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::slstm_test {
 namespace {
 
 double bent(const Sequence& s, const char* name, const Vector& h, std::size_t i) {
@@ -72,4 +72,4 @@ TEST(SlstmOracle, AHugeInputGateReplaces) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::slstm_test

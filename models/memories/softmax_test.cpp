@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::softmax_test {
 namespace {
 
 // o_t = sum_{j<=t} softmax_j(scale q_t.k_j) v_j; strict: j < t, and the first row is 0.
@@ -45,4 +45,4 @@ TEST(SoftmaxOracle, StrictSeesOnlyThePast) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::softmax_test

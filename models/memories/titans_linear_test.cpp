@@ -4,7 +4,7 @@
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::titans_linear_test {
 namespace {
 
 Matrix titans_linear(const Sequence& s) {
@@ -48,4 +48,4 @@ TEST(TitansLinearOracle, MomentumGoesOn) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::titans_linear_test

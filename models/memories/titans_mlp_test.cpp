@@ -5,7 +5,7 @@
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::titans_mlp_test {
 namespace {
 
 Matrix titans_mlp(const Sequence& s) {
@@ -47,4 +47,4 @@ TEST(TitansMlpOracle, ForgettingAllLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::titans_mlp_test

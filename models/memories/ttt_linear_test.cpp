@@ -4,7 +4,7 @@
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::ttt_linear_test {
 namespace {
 
 Matrix ttt_linear(const Sequence& s) {
@@ -58,4 +58,4 @@ TEST(TttLinearOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::ttt_linear_test

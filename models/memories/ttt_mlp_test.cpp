@@ -4,7 +4,7 @@
 #include "models/testing/network_oracle.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::ttt_mlp_test {
 namespace {
 
 Matrix ttt_mlp(const Sequence& s) {
@@ -54,4 +54,4 @@ TEST(TttMlpOracle, TheOrderWithinAMiniBatchDoesNotMatter) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::ttt_mlp_test

@@ -4,7 +4,7 @@
 #include "models/testing/gate_starts.h"
 #include "models/testing/random_sequence.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::wall_test {
 namespace {
 
 // A cached key fades, channel by channel, with every token that follows it.
@@ -46,4 +46,4 @@ TEST(WallOracle, ShutGatesReadTheAverageOfWhatCameBefore) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::wall_test

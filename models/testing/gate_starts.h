@@ -32,7 +32,9 @@ class StartMixer final : public Mixer<double> {
     return leaf(name, {1, 1, H, width}, bias.value_or(Init::constant(0)));
   }
   Var<double> parameter(const std::string& name, std::vector<int> dims, Init init) override {
-    return leaf(name, {1, 1, dims[0], dims.size() == 2 ? dims[1] : 1}, init);
+    int of_row = 1;
+    for (std::size_t i = 1; i < dims.size(); ++i) of_row *= dims[i];
+    return leaf(name, {1, 1, dims[0], of_row}, init);
   }
   Var<double> input(const std::string& name, const std::function<Var<double>()>& law) override {
     const Var<double> x = law();
@@ -113,5 +115,24 @@ inline DecayStart decay_start(const std::vector<double>& decays, bool logarithm)
   std::sort(start.lives.begin(), start.lives.end());
   return start;
 }
+
+/// How a memory's decays start where one of its options has another value than its default: median half-life, and the share
+/// of decays below 0.
+struct StatedStart {
+  double median = 0, negative = 0;
+};
+inline std::map<std::vector<std::string>, StatedStart>& stated_starts() {
+  static std::map<std::vector<std::string>, StatedStart> all;
+  return all;
+}
+/// CROSSTALK_START(kda, gate, "bounded", 14.0, 0): in the test of a memory, for every value of an option that changes them.
+#define CROSSTALK_START_NAME(memory, line) CROSSTALK_START_NAME_OF(memory, line)
+#define CROSSTALK_START_NAME_OF(memory, line) start_of_##memory##_##line
+#define CROSSTALK_START(memory, option, value, ...)                    \
+  [[maybe_unused]] const bool CROSSTALK_START_NAME(memory, __LINE__) = \
+      ::crosstalk::checks::stated_starts()                             \
+          .emplace(std::vector<std::string>{#memory, #option, value},  \
+                   ::crosstalk::checks::StatedStart{__VA_ARGS__})      \
+          .second
 
 }  // namespace crosstalk::checks

@@ -1,4 +1,4 @@
-"""docs/python.md: its examples, run in order in an empty folder."""
+"""Examples of docs/python.md, and of docs/own_model.md what needs PyTorch, run in order in an empty folder."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -16,11 +16,13 @@ for package in ("torch", "pandas", "matplotlib"):
 
 def blocks(text):
     """(language, name of the file that it is, content, line) of every fenced block."""
-    pattern = r"(?:<!-- file: (\S+) -->\n)?^```(\w*)\n(.*?)^```"
-    return [(m[2], m[1], m[3], text[: m.start(3)].count("\n")) for m in re.finditer(pattern, text, re.S | re.M)]
+    pattern = r"(?:<!-- (?:file: (\S+)|not run: (needs a GPU)) -->\n)?^```(\w*)\n(.*?)^```"
+    found = re.finditer(pattern, text, re.S | re.M)
+    return [(m[3], m[1], m[4], text[: m.start(4)].count("\n")) for m in found if not m[2]]
 
 
-def test_the_examples_of_the_page(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name_of_page, first", [("python.md", "# Python"), ("own_model.md", "## A PyTorch model")])
+def test_the_examples_of_the_page(tmp_path, monkeypatch, name_of_page, first):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -31,14 +33,19 @@ def test_the_examples_of_the_page(tmp_path, monkeypatch):
     (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tmp_path / "bin" / "python").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    page, names, ran = SOURCE / "docs" / "python.md", {"__name__": "page"}, []
-    for language, name, text, line in blocks(page.read_text()):
+    page, names, ran = SOURCE / "docs" / name_of_page, {"__name__": "page"}, []
+    whole = page.read_text()
+    before = whole[: whole.index(first)].count("\n")
+    for language, name, text, line in blocks(whole[whole.index(first) :]):
         if name:
             (tmp_path / name).write_text(text)
         elif language == "python":
-            exec(compile("\n" * line + text, str(page), "exec"), names)
+            exec(compile("\n" * (before + line) + text, str(page), "exec"), names)
         elif language == "sh" and "pip install" not in text:
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True)
             assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         ran.append(name or language)
-    assert ran.count("python") >= 6 and "mine.py" in ran and "own.toml" in ran
+    if name_of_page == "python.md":
+        assert ran.count("python") >= 6 and "mine.py" in ran and "own.toml" in ran
+    else:
+        assert ran == ["mean.py", "beside.toml", "sh"]

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::all_poly_test {
 namespace {
 
 /// u as it comes in.
@@ -23,4 +23,4 @@ TEST(AllPoly, IsOfDegreeTwo) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::all_poly_test

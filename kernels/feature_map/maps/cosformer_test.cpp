@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::cosformer_test {
 namespace {
 
 Numbers cosformer(const Numbers& x, int, const Numbers&) {
@@ -24,4 +24,4 @@ TEST(Cosformer, ProductsAreThoseOfRelu) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::cosformer_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::dpfp_test {
 namespace {
 
 /// torch.roll(x, j): element i moves to i + j.
@@ -59,4 +59,4 @@ TEST(Dpfp, FourFeaturesOfThePlaneShareItsQuadrants) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::dpfp_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::elu1_test {
 namespace {
 
 Numbers elu1(const Numbers& x, int, const Numbers&) {
@@ -19,4 +19,4 @@ TEST(Elu1, IsOneAndSmoothAtZero) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::elu1_test

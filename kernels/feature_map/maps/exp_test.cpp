@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::exp_test {
 namespace {
 
 Numbers exp(const Numbers& x, int, const Numbers&) {
@@ -13,4 +13,4 @@ Numbers exp(const Numbers& x, int, const Numbers&) {
 CROSSTALK_MAP_ORACLE(exp, exp, {7}, {33});
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::exp_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::favor_relu_test {
 namespace {
 
 /// u = O x as it comes in; number is d.
@@ -36,4 +36,4 @@ TEST(FavorRelu, EstimatesTheArcCosineKernel) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::favor_relu_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::favor_test {
 namespace {
 
 /// Powers are put into one exponent, in long double.
@@ -26,4 +26,4 @@ Numbers favor(const Numbers& x, int halves, const Numbers& omega) {
 CROSSTALK_MAP_ORACLE(favor, favor, {4, 2, 6}, {3, 2, 1}, {17, 2, 35}, {4, 1, 6}, {17, 1, 35});
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::favor_test

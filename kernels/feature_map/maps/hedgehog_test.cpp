@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::hedgehog_test {
 namespace {
 
 /// u as it comes in.
@@ -39,4 +39,4 @@ TEST(Hedgehog, AnOppositeKeyExchangesTheHalves) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::hedgehog_test

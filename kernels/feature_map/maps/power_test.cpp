@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::power_test {
 namespace {
 
 /// The multinomial coefficient of a, and 1 / n for each factor that is not x_0.
@@ -40,4 +40,4 @@ TEST(Power, GoesToTheExponential) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::power_test

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::relu_test {
 namespace {
 
 Numbers relu(const Numbers& x, int, const Numbers&) {
@@ -13,4 +13,4 @@ Numbers relu(const Numbers& x, int, const Numbers&) {
 CROSSTALK_MAP_ORACLE(relu, relu, {7}, {33});
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::relu_test

@@ -4,7 +4,7 @@
 
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::rfa_test {
 namespace {
 
 /// u = O x / |x| as it comes in: parts of e^(i u).
@@ -42,4 +42,4 @@ TEST(Rfa, EveryKeyHasTheSameLength) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::rfa_test

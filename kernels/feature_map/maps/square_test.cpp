@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::square_test {
 namespace {
 
 Numbers square(const Numbers& x, int, const Numbers&) {
@@ -20,4 +20,4 @@ TEST(Square, TheSignOfAnEntryDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::square_test

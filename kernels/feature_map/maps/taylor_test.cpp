@@ -4,7 +4,7 @@
 
 #include "kernels/testing/map_oracle.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::taylor_test {
 namespace {
 
 Numbers taylor(const Numbers& x, int n, const Numbers&) {
@@ -69,4 +69,4 @@ TEST(Taylor, LanesThatShareARowMakeWhatOneMakes) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::taylor_test

@@ -1,0 +1,218 @@
+// How the runs of a table were made, as a paragraph for a paper: data, splits, model, training, choice, seeds, stop rule. Every
+// number is read from the records.
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plots/figure.h"
+#include "plots/latex.h"
+#include "plots/prepare.h"
+#include "results/csv.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr std::size_t kMostListed = 4;
+
+class Protocol {
+ public:
+  Protocol(const RecordList& all, const RecordList& chosen, const FigureOptions& options)
+      : all_(all), chosen_(chosen), options_(options) {}
+
+  std::string text() const {
+    std::vector<std::string> parts = {data(), splits(), model(), training(), rates(), seeds(), stop()};
+    std::erase(parts, "");
+    return fmt::format("\\paragraph{{Protocol.}} {}\n", fmt::join(parts, " "));
+  }
+
+ private:
+  /// Values of a key, sorted as numbers where they are; empty texts are none.
+  static std::vector<std::string> values(const RecordList& records, const std::string& key) {
+    std::set<std::string> seen;
+    for (const Record* record : records)
+      if (const auto value = field_text(*record, key); value && !value->empty()) seen.insert(*value);
+    return sorted_values({seen.begin(), seen.end()});
+  }
+  std::vector<std::string> values(const std::string& key) const { return values(chosen_, key); }
+  static std::string plain(const std::string& text) { return latex_of(mathtext_of(text)); }
+  static std::string code(const std::string& text) { return "\\texttt{" + plain(text) + "}"; }
+
+  /// "8", "8, 16 and 32", "20 to 600 (30 values)".
+  static std::string listed(const std::vector<std::string>& values) {
+    const bool numbers =
+        std::all_of(values.begin(), values.end(), [](const auto& v) { return number_in(v).has_value(); });
+    if (values.size() > kMostListed && numbers)
+      return fmt::format("{} to {} ({} values)", plain(values.front()), plain(values.back()), values.size());
+    std::string text;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      text += (i == 0 ? "" : i + 1 == values.size() ? " and " : ", ") + plain(values[i]);
+    return text;
+  }
+  std::string listed(const std::string& key) const { return listed(values(key)); }
+  /// "1 head", "2 and 4 heads".
+  std::string counted(const std::string& key, const char* what) const {
+    const std::string text = listed(key);
+    return fmt::format("{} {}{}", text, what, text == "1" ? "" : "s");
+  }
+  bool has(const std::string& key) const { return !values(key).empty(); }
+  /// Whether any run says something else than `neutral`.
+  bool differs(const std::string& key, std::initializer_list<const char*> neutral) const {
+    const auto found = values(key);
+    return std::any_of(found.begin(), found.end(), [&](const std::string& value) {
+      return std::none_of(neutral.begin(), neutral.end(),
+                          [&](const char* one) { return same_text(value, one); });
+    });
+  }
+
+  /// "task mqar (length 256; pairs 4, 8 and 16)": what is not 0, false, none or empty.
+  std::string data() const {
+    std::string text;
+    for (const std::string& task : values("task.name")) {
+      RecordList of_task;
+      std::set<std::string> keys;
+      for (const Record* record : chosen_) {
+        if (config_text(*record, "task.name") != task) continue;
+        of_task.push_back(record);
+        for (const auto& [key, value] : record->config.items())
+          if (key.starts_with("task.") && key != "task.name") keys.insert(key);
+      }
+      std::vector<std::string> settings;
+      for (const std::string& key : keys) {
+        const auto found = values(of_task, key);
+        const bool silent = std::all_of(found.begin(), found.end(), [](const std::string& value) {
+          return value == "0" || value == "-1" || value == "false" || value == "none";
+        });
+        if (!silent) settings.push_back(fmt::format("{} {}", plain(key.substr(5)), listed(found)));
+      }
+      text += fmt::format("{} {}{}.", text.empty() ? "Task" : " Task", code(task),
+                          settings.empty() ? "" : fmt::format(" ({})", fmt::join(settings, "; ")));
+    }
+    if (differs("task.examples", {"0"}))
+      text += " Training goes over a fixed set of sequences again and again.";
+    else if (!text.empty())
+      text += " Every training step draws new sequences.";
+    return text;
+  }
+
+  std::string metric() const {
+    if (!options_.metric.empty()) return options_.metric;
+    return options_.best.empty() ? "eval_loss" : "test_loss";
+  }
+
+  std::string splits() const {
+    const std::string shown = metric().starts_with("test")
+                                  ? "sequences of the test split, which nothing was chosen by"
+                                  : "these validation sequences";
+    return fmt::format(
+        "Every {} steps the model is evaluated on {} validation sequences{}; shown is {} on {}.",
+        listed("eval.every"), listed("eval.sequences"),
+        differs("eval.protocol", {"uniform"}) ? fmt::format(" by the protocol {}", listed("eval.protocol"))
+                                              : "",
+        code(metric()), shown);
+  }
+
+  std::string model() const {
+    if (values("model.name") == std::vector<std::string>{"language"}) {
+      std::string text =
+          fmt::format("Language model of width {}, {}, {}, keys of {} and values of {} numbers",
+                      listed("model.width"), counted("model.layers", "layer"), counted("model.heads", "head"),
+                      listed("model.d_key"), listed("model.d_value"));
+      if (has("model.layer")) text += fmt::format(", layer {}", listed("model.layer"));
+      if (differs("model.stack", {"memory"})) text += fmt::format(", stack {}", listed("model.stack"));
+      if (differs("model.mlp", {"none"})) text += fmt::format(", MLP {}", listed("model.mlp"));
+      return text + ".";
+    }
+    return has("model.d_key") ? fmt::format("Keys of {} numbers.", listed("model.d_key")) : "";
+  }
+
+  std::string training() const {
+    std::string text =
+        fmt::format("{} on batches of {} sequences", listed(optimizers()), listed("train.batch"));
+    const auto add = [&](const char* key, const char* words, std::initializer_list<const char*> neutral) {
+      if (differs(key, neutral)) text += fmt::format(", {} {}", words, listed(key));
+    };
+    text += fmt::format(", $\\beta_1$ {}, $\\beta_2$ {}", listed("train.beta1"), listed("train.beta2"));
+    add("train.weight_decay", "weight decay", {"0"});
+    add("train.clip_norm", "gradients clipped to a norm of", {"0"});
+    add("train.schedule", "learning rate by the schedule", {"constant"});
+    add("train.warmup_steps", "steps of warm-up", {"0"});
+    add("train.precision", "precision", {"fp32"});
+    return text + ".";
+  }
+  std::vector<std::string> optimizers() const {
+    std::vector<std::string> names;
+    for (const std::string& name : values("train.optimizer"))
+      names.push_back(name == "adam" ? "Adam" : name == "adamw" ? "AdamW" : "Muon and AdamW");
+    return names;
+  }
+
+  std::string rates() const {
+    std::string text;
+    for (const std::string& key : options_.best)
+      text += fmt::format(
+          "{}{} is chosen for each memory and point among {} by the {} of the validation data, median over "
+          "seeds.",
+          text.empty() ? "" : " ", key == "train.learning_rate" ? "The learning rate" : code(key),
+          listed(values(all_, key)),
+          options_.best_by == BestBy::accuracy ? "largest accuracy" : "smallest loss");
+    const std::string rate = "train.learning_rate";
+    if (std::find(options_.best.begin(), options_.best.end(), rate) == options_.best.end() && has(rate))
+      text += fmt::format("{}Learning rate {}.", text.empty() ? "" : " ", listed(rate));
+    if (differs("train.optimizer", {"adam", "adamw"}))
+      text += fmt::format(" Muon's rate {}.", listed("train.muon_rate"));
+    return text;
+  }
+
+  std::string seeds() const {
+    const auto found = values("seed");
+    const auto diverged = std::count_if(chosen_.begin(), chosen_.end(), [](const Record* record) {
+      return record->status == RunStatus::diverged;
+    });
+    std::string text =
+        fmt::format("{} ({}), each of both data and initialisation; medians over seeds.",
+                    found.size() == 1 ? "One seed" : fmt::format("{} seeds", found.size()), listed(found));
+    if (diverged > 0)
+      text += fmt::format(" {} of {} runs diverged and count as the worst.", diverged, chosen_.size());
+    return text;
+  }
+
+  std::string stop() const {
+    std::vector<std::string> rules;
+    if (differs("train.stop_loss", {"0"}))
+      rules.push_back(fmt::format("the validation loss is at most {}", listed("train.stop_loss")));
+    if (differs("train.stop_accuracy", {"0"}))
+      rules.push_back(fmt::format("the validation accuracy is at least {}", listed("train.stop_accuracy")));
+    if (has("train.patience"))
+      rules.push_back(
+          fmt::format("more than {} evaluations in a row bring no new best loss", listed("train.patience")));
+    rules.push_back(fmt::format("{} steps are done", listed("train.max_steps")));
+    std::string text = "Training stops when ";
+    for (std::size_t i = 0; i < rules.size(); ++i)
+      text += (i == 0 ? "" : i + 1 == rules.size() ? ", or " : ", ") + rules[i];
+    return text + ".";
+  }
+
+  const RecordList &all_, &chosen_;
+  const FigureOptions& options_;
+};
+
+}  // namespace
+
+std::string protocol_text(const LabelledRecords& rows, const FigureOptions& options) {
+  const Prepared prepared = prepare("protocol", rows, options);
+  const RecordList all = choose_records(list_of(rows.rows), options.where);
+  const auto trained = [](const Record* record) {
+    return config_text(*record, "train.max_steps").has_value();
+  };
+  if (!std::all_of(prepared.records.begin(), prepared.records.end(), trained))
+    throw std::invalid_argument(
+        "--protocol: some rows are no runs of this program (they have no train.max_steps), so nothing is "
+        "known of "
+        "their training; leave them out with --where");
+  return Protocol(all, prepared.records, options).text();
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,101 @@
+// The paragraph on how the runs of a table were made: every number in it is one of the records.
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include "plots/test_records.h"
+
+namespace crosstalk {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ProtocolTest : public FigureTest {
+ protected:
+  static LabelledRecords runs() {
+    RecordMap records;
+    for (const double rate : {1e-3, 3e-3})
+      for (int seed = 1; seed <= 3; ++seed)
+        for (const int pairs : {4, 8, 16}) {
+          Record& record = add_record(records, "a_b", seed, 0,
+                                      {{"task.name", "mqar"},
+                                       {"task.pairs", pairs},
+                                       {"task.examples", 1000},
+                                       {"task.filler", "none"},
+                                       {"task.power", 0},
+                                       {"model.name", "language"},
+                                       {"model.width", 32},
+                                       {"model.layers", 2},
+                                       {"model.heads", 1},
+                                       {"model.d_key", 16},
+                                       {"model.d_value", 32},
+                                       {"model.layer", "published"},
+                                       {"model.stack", "base_conv memory"},
+                                       {"model.mlp", "none"},
+                                       {"train.learning_rate", rate},
+                                       {"train.optimizer", "adamw"},
+                                       {"train.weight_decay", 0.1},
+                                       {"train.beta1", 0.9},
+                                       {"train.beta2", 0.999},
+                                       {"train.batch", 64},
+                                       {"train.schedule", "cosine_epoch"},
+                                       {"train.warmup_steps", 0},
+                                       {"train.clip_norm", 0},
+                                       {"train.precision", "fp32"},
+                                       {"train.max_steps", 1000},
+                                       {"train.stop_loss", 0},
+                                       {"train.stop_accuracy", 0.99},
+                                       {"train.patience", 10},
+                                       {"eval.every", 100},
+                                       {"eval.sequences", 64},
+                                       {"eval.protocol", "uniform"}},
+                                      rate);
+          record.metrics["test_loss"] = 0.5;
+        }
+    return rows_of(records);
+  }
+};
+
+TEST_F(ProtocolTest, Golden) {
+  options_.best = {"train.learning_rate"};
+  EXPECT_EQ(
+      protocol_text(runs(), options_),
+      "\\paragraph{Protocol.} Task \\texttt{mqar} (examples 1000; pairs 4, 8 and 16). Training goes over a "
+      "fixed set of sequences again and again. Every 100 steps the model is evaluated on 64 validation "
+      "sequences; shown is \\texttt{test\\_loss} on sequences of the test split, which nothing was chosen "
+      "by. Language model of width 32, 2 layers, 1 head, keys of 16 and values of 32 numbers, layer "
+      "published, stack base\\_conv memory. AdamW on batches of 64 sequences, $\\beta_1$ 0.9, $\\beta_2$ "
+      "0.999, weight decay 0.1, learning rate by the schedule cosine\\_epoch. The learning rate is chosen "
+      "for each memory and point among 0.001 and 0.003 by the smallest loss of the validation data, median "
+      "over seeds. 3 seeds (1, 2 and 3), each of both data and initialisation; medians over seeds. Training "
+      "stops when the validation accuracy is at least 0.99, more than 10 evaluations in a row bring no new "
+      "best loss, or 1000 steps are done.\n");
+}
+
+TEST_F(ProtocolTest, SaysWhatWasNotChosenAndWhatDiverged) {
+  LabelledRecords rows = runs();
+  rows.rows.begin()->second.status = RunStatus::diverged;
+  const std::string text = protocol_text(rows, options_);
+  EXPECT_THAT(text, HasSubstr("shown is \\texttt{eval\\_loss} on these validation sequences."));
+  EXPECT_THAT(text, HasSubstr("Learning rate 0.001 and 0.003."));
+  EXPECT_THAT(text, HasSubstr("1 of 18 runs diverged and count as the worst."));
+  EXPECT_THAT(text, Not(HasSubstr("chosen for each")));
+}
+
+TEST_F(ProtocolTest, RefusesRowsOfWhichNoTrainingIsKnown) {
+  RecordMap records;
+  add_recall(records, "mine", 1, 4, 8, 0.1);
+  EXPECT_THROW(protocol_text(rows_of(records), options_), std::invalid_argument);
+}
+
+// What studies and tables of others say is text, and no order of LaTeX.
+TEST_F(ProtocolTest, HostileTextIsEscaped) {
+  LabelledRecords rows = runs();
+  for (auto& [id, record] : rows.rows) record.config["task.filler"] = "\\input{x} 50% $a";
+  const std::string text = protocol_text(rows, options_);
+  EXPECT_THAT(text, Not(HasSubstr("\\input{")));
+  EXPECT_THAT(text, HasSubstr("50\\%"));
+}
+
+}  // namespace
+}  // namespace crosstalk
