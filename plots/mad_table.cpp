@@ -12,10 +12,10 @@
 namespace crosstalk {
 namespace {
 
-constexpr int kTasks = 6;
+constexpr int kMadTasks = 6;
 
 /// Which column a record belongs to; -1: none.
-int column_of(const Record& record) {
+int mad_task_of(const Record& record) {
   const std::string task = config_text(record, "task.name").value_or("");
   if (task == "compression") return 0;
   if (task == "mad_recall") {
@@ -26,14 +26,14 @@ int column_of(const Record& record) {
 }
 
 /// What the task is set to, as text.
-std::string setting_of(const Record& record) {
+std::string difficulty_of(const Record& record) {
   std::string text;
   for (const auto& [key, value] : record.config.items())
     if (key.starts_with("task.")) text += key + "=" + value.dump() + "\n";
   return text;
 }
 
-double mean_of(const std::vector<double>& values) {
+double mean_score(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
@@ -58,9 +58,9 @@ Drawing draw_mad(const FigureInput& input) {
   std::map<std::string, int> settings;  // a place on make_lines' axis for each
   std::vector<int> columns;
   const auto place = [&](const Record& record) -> std::optional<double> {
-    const int column = column_of(record);
+    const int column = mad_task_of(record);
     if (column < 0) return std::nullopt;
-    const auto [at, is_new] = settings.try_emplace(setting_of(record), static_cast<int>(columns.size()));
+    const auto [at, is_new] = settings.try_emplace(difficulty_of(record), static_cast<int>(columns.size()));
     if (is_new) columns.push_back(column);
     return at->second;
   };
@@ -74,24 +74,24 @@ Drawing draw_mad(const FigureInput& input) {
   note_missing(lines, expected, "", input.notes);
   add_legend(drawing, lines, input.styles, expected, false);
   for (const RecordLine& line : lines) {
-    std::vector<int> wanted(kTasks);                               // settings of each task
+    std::vector<int> wanted(kMadTasks);                            // settings of each task
     std::map<std::int64_t, std::vector<std::vector<double>>> got;  // by seed and task
     for (const auto& [at, records] : line.points) {
       const auto column = static_cast<std::size_t>(columns[static_cast<std::size_t>(at)]);
       ++wanted[column];
       for (const Record* record : results_of(records))
         if (const double value = value_of(*record, metric); !std::isnan(value))
-          got.try_emplace(record->seed, kTasks).first->second[column].push_back(value);
+          got.try_emplace(record->seed, kMadTasks).first->second[column].push_back(value);
     }
-    for (std::size_t column = 0; column <= kTasks; ++column) {
+    for (std::size_t column = 0; column <= kMadTasks; ++column) {
       std::vector<double> scores;
       for (const auto& [seed, of_task] : got) {
         std::vector<double> means;
-        for (std::size_t task = 0; task < kTasks; ++task)
+        for (std::size_t task = 0; task < kMadTasks; ++task)
           if (static_cast<int>(of_task[task].size()) == wanted[task] && wanted[task] > 0)
-            if (column == kTasks || column == task) means.push_back(mean_of(of_task[task]));
-        if (means.size() == (column == kTasks ? static_cast<std::size_t>(kTasks) : 1u))
-          scores.push_back(mean_of(means));
+            if (column == kMadTasks || column == task) means.push_back(mean_score(of_task[task]));
+        if (means.size() == (column == kMadTasks ? static_cast<std::size_t>(kMadTasks) : 1u))
+          scores.push_back(mean_score(means));
       }
       if (scores.empty()) continue;
       const Summary summary = summarise(scores);

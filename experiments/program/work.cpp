@@ -102,6 +102,26 @@ bool has_new(const Left& left, std::set<std::string>& known) {
   return any;
 }
 
+/// Nothing is left to train: says what was trained here (`ended`) and elsewhere. Returns the exit code.
+int say_end(const Left& left, std::int64_t ended, std::int64_t elsewhere, bool quiet, Console& console) {
+  if (!quiet)
+    print_note(
+        console,
+        fmt::format("{}nothing is left; trained {} here, {} by other processes{}",
+                    left.study.name.empty() ? "" : left.study.name + ": ", plural(ended, "run"), elsewhere,
+                    left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
+                                                  plural(left.failed, "run"))
+                                    : ""));
+  if (!left.problems.empty()) {
+    print_error(console, left.problems.size() == 1
+                             ? std::string("one study cannot be read here and was left out, see above")
+                             : fmt::format("{} studies cannot be read here and were left out, see above",
+                                           left.problems.size()));
+    return exit_some_failed;
+  }
+  return left.failed > 0 ? exit_some_failed : exit_done;
+}
+
 int run_work(const Arguments& arguments, Console& console) {
   catch_stop_signals();
   const double start = steady_seconds();
@@ -187,22 +207,7 @@ int run_work(const Arguments& arguments, Console& console) {
     options.study_names = left.names;
   }
   nothing_begun.reset();  // also where nothing was missing
-  if (!quiet)
-    print_note(
-        console,
-        fmt::format("{}nothing is left; trained {} here, {} by other processes{}",
-                    left.study.name.empty() ? "" : left.study.name + ": ", plural(ended, "run"), elsewhere,
-                    left.failed > 0 ? fmt::format("; {} failed ('crosstalk retry' trains them again)",
-                                                  plural(left.failed, "run"))
-                                    : ""));
-  if (!left.problems.empty()) {
-    print_error(console, left.problems.size() == 1
-                             ? std::string("one study cannot be read here and was left out, see above")
-                             : fmt::format("{} studies cannot be read here and were left out, see above",
-                                           left.problems.size()));
-    return exit_some_failed;
-  }
-  return left.failed > 0 ? exit_some_failed : exit_done;
+  return say_end(left, ended, elsewhere, quiet, console);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 // A number is the same in all threads. Sums have an order that follows from the layout alone. Entries beyond the size of a
 // value hold anything: sums leave them out.
 // SPDX-License-Identifier: Apache-2.0
+#pragma once
 
 namespace crosstalk {
 

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include <rule_library.h>
 #include "kernels/elementwise/elementwise.h"
-#include "rule_library.h"
 
 namespace crosstalk {
 namespace {

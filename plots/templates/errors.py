@@ -39,9 +39,9 @@ def figure():
     columns = min(len(panels), 1 if WIDTH < 4 else 2)
     fig, grid = plt.subplots(-(-len(panels) // columns), columns, squeeze=False, sharex=True, sharey=True,
                              figsize=(WIDTH, 3))
-    labels = [label for label, _ in LINES]
+    labels = [label for label, _ in LINES][::-1]  # the first at the top
     size, room = plt.rcParams["ytick.labelsize"], 0.34 * WIDTH
-    names = [fitted(fig, name, room, size) for name, _, _, _ in LINES.values()]
+    names = [fitted(fig, name, room, size) for name, _, _, _ in reversed(LINES.values())]
     lines = [1 + name.count("\n") for name in names]
     step = max(BAR + SPACE, 1.25 * size / 72 * max(lines))  # inches from one bar to the next
     for i, ax in enumerate(grid.flat):
@@ -56,7 +56,7 @@ def figure():
                 if share > 0:
                     ax.barh(place, share, BAR / step, left=left, color=colour, linewidth=0.3, edgecolor="white", zorder=2)
                     left += share
-        ax.set(xlim=FIGURE["xlim"], ylim=(len(labels) - 0.4, -0.6))
+        ax.set(xlim=FIGURE["xlim"], ylim=(-0.6, len(labels) - 0.4))
         ax.set_yticks(range(len(labels)), names)
         ax.tick_params(axis="y", length=0)
         ax.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
