@@ -466,7 +466,7 @@ std::string table_text(const std::string& name, const LabelledRecords& rows, con
     table.caption = "Accuracy after $T$ operations. " + table.caption;
   } else if (name == "mad") {
     const Metric metric = mad_metric(input);
-    table = cross_table(drawing, prepared, places_of(drawing), "", metric.is_loss, true, mad_columns());
+    table = cross_table(drawing, prepared, axis_places(drawing), "", metric.is_loss, true, mad_columns());
     table.caption = fmt::format("{} on the tasks of MAD. {}", metric.axis, table.caption);
   } else {
     const Metric metric = metric_of(input);

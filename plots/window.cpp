@@ -16,8 +16,8 @@ namespace crosstalk {
 namespace {
 
 constexpr const char* kRate = "train.learning_rate";
-constexpr std::size_t kMostLines = 8;  // in one panel; beyond it each memory has one
-constexpr std::size_t kMostPanels = 60;
+constexpr std::size_t kWindowLines = 8;  // in one panel; beyond it each memory has one
+constexpr std::size_t kWindowPanels = 60;
 
 using PanelLines = std::vector<std::pair<std::string, std::vector<RecordLine>>>;
 
@@ -166,10 +166,10 @@ Drawing draw_window(const FigureInput& input) {
   std::set<std::string> labels;
   for (const Record* record : input.records) labels.insert(record->label);
   const bool small =
-      input.options.facet == "label" || (input.options.facet.empty() && labels.size() > kMostLines);
+      input.options.facet == "label" || (input.options.facet.empty() && labels.size() > kWindowLines);
   const std::string facet = small ? "label" : input.options.facet;
   const PanelLines panels = panels_of(input, facet);
-  if (panels.size() > kMostPanels || (!small && (panels.size() > 12 || labels.size() > kMostLines)))
+  if (panels.size() > kWindowPanels || (!small && (panels.size() > 12 || labels.size() > kWindowLines)))
     throw std::invalid_argument(
         fmt::format("window: {} panels of {} memories are too many to tell apart; choose some (--where "
                     "label=...), or leave "
