@@ -497,6 +497,20 @@ PYTHON
   "$crosstalk" status runs/long | diff with -
 }
 
+@test "what became of training is counted, exported and chosen by" {
+  printf '%s\n' '[study]' 'name = "ends"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
+    'train.learning_rate = 1e-2' 'train.stop_loss = 0' 'train.patience = 1000' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \
+    '[[grid]]' '"train.max_steps" = [80]' '"eval.every" = [10, 40]' >ends.toml
+  "$crosstalk" run ends.toml --quiet
+  [[ $("$crosstalk" status ends.toml --json | tr -d '\n ') == *'"verdicts":{"still_falling":1,"out_of_steps":1}'* ]]
+  run -0 --separate-stderr "$crosstalk" status ends.toml
+  [[ $output == *"still falling  out of steps"* ]]
+  run -0 --separate-stderr "$crosstalk" export ends.toml --where verdict=out_of_steps
+  [ "${#lines[@]}" -eq 2 ]
+  [[ ${lines[0]} == *,steps,verdict,eval_loss,* && ${lines[1]} == *,80,out_of_steps,* ]]
+  "$crosstalk" export ends.toml --curves | grep -q ',40,gradient_norm_largest,'
+}
+
 @test "status says when the best learning rate lies at the edge of its grid, as tables do" {
   printf '%s\n' '[study]' 'name = "rates"' '[base]' 'task.name = "recall"' 'task.associations = 4' 'model.d_key = 4' \
     'train.max_steps = 20' 'eval.sequences = 4' '[memories.delta]' 'name = "delta"' \
