@@ -453,8 +453,10 @@ class Picture {
     const auto vertical = figure.value("vertical", nlohmann::ordered_json());
     for (const auto& [panel, places] : vertical.items())
       for (const auto& place : places.is_array() ? places : nlohmann::ordered_json::array())
-        if (place.is_array() && std::find(limits.begin(), limits.end(), place[1]) == limits.end())
-          limits.push_back(place[1]);
+        if (place.is_array()) {
+          const auto name = place[1].get<std::string>();
+          if (std::find(limits.begin(), limits.end(), name) == limits.end()) limits.push_back(name);
+        }
     if (!limits.empty()) text += entry(dots, fmt::format("From the left: {}", fmt::join(limits, ", ")));
     if (figure.value("ticks_at_d_dot", false))
       text += entry(marker("^", 17, 8, kGrey), "$d_{dot}$ of the memories");

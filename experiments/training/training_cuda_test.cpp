@@ -1,6 +1,8 @@
 // Training on the GPU: the same bits however runs are packed, ordered, shared over streams, stopped and
 // resumed (L1), and the CPU's curve within a tolerance (L3). Skipped without a GPU.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 
