@@ -23,6 +23,8 @@ class Compression final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.vocabulary, .second_key = false, .tokens = spec_.vocabulary};
   }
+  /// No key has a value.
+  std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
   SequenceShape shape(Split split, int max_queries) const override {
     const int T = split == Split::train ? length_ : eval_length_;
     return {T, 1, split == Split::train ? T - 1 : capped_queries(T - 1, max_queries)};

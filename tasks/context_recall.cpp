@@ -95,6 +95,20 @@ class ContextRecall final : public TokenTask {
     return found == context->second.end() ? -1 : found->second;
   }
 
+  std::vector<KeyWrite> writes(const SequenceView& sequence) const override {
+    std::vector<KeyWrite> all;
+    std::int32_t context = -1;
+    for (int t = 0; t < shown_of(sequence).shown(); ++t) {
+      const std::int32_t token = sequence.tokens[t];
+      if (token < spec_.first_key()) context = token;
+      if (token >= spec_.first_value()) all.push_back({t + 1, context, sequence.tokens[t - 1], token});
+    }
+    return all;
+  }
+  std::int32_t context_of(const SequenceView& sequence, int q) const override {
+    return replay(sequence, sequence.query_position[q]).context;
+  }
+
   std::unique_ptr<Task> lengthened(int factor) const override {
     check_length_factor(factor);
     auto longer = std::make_unique<ContextRecall>(*this);
@@ -153,9 +167,12 @@ class ContextRecall final : public TokenTask {
     std::map<std::int32_t, std::int32_t> latest;                          ///< of a key, whatever the context
     std::int32_t context = -1;                                            ///< the last one
   };
+  const ContextRecallSpec& shown_of(const SequenceView& sequence) const {
+    return sequence.shape.T == spec_.length ? spec_ : eval_;
+  }
   Shown replay(const SequenceView& sequence, int position) const {
     Shown shown;
-    const ContextRecallSpec& spec = sequence.shape.T == spec_.length ? spec_ : eval_;
+    const ContextRecallSpec& spec = shown_of(sequence);
     std::int32_t key = -1;
     for (int t = 0; t < std::min(position, spec.shown()); ++t) {
       const std::int32_t token = sequence.tokens[t];

@@ -28,6 +28,8 @@ class Stacks final : public TokenTask {
   Vocabulary vocabulary() const override {
     return {.keys = 0, .values = spec_.vocabulary(), .second_key = false, .tokens = spec_.vocabulary()};
   }
+  /// No key has a value.
+  std::vector<KeyWrite> writes(const SequenceView&) const override { return {}; }
   SequenceShape shape(Split split, int max_queries) const override {
     // At most every second operation is a pop.
     const int N = of(split).operations, all = N / 2;

@@ -14,8 +14,9 @@ namespace crosstalk::rules {
 
 struct RuleRunSize {
   int R = 1, B = 1, T = 1;
-  int Q = 0;          ///< queries at positions; 0: one at every token
-  bool ends = false;  ///< states at the end, with gradients
+  int Q = 0;              ///< queries at positions; 0: one at every token
+  bool ends = false;      ///< states at the end, with gradients
+  bool positive = false;  ///< inputs above 0: sums that something divides by stay away from 0
 };
 
 /// RuleRead with inputs and incoming gradients drawn; replicas have equal numbers.
@@ -46,7 +47,8 @@ class RuleRun {
     arena_.reserve(&op_.o.value), arena_.reserve(&op_.o.gradient);
     arena_.reserve(&op_.states.value), arena_.reserve(&op_.work.value);
     arena_.allocate();
-    for (std::size_t i = 0; i < count; ++i) draw(op_.x[i].value, 1 / std::sqrt(program->inputs[i].width));
+    for (std::size_t i = 0; i < count; ++i)
+      draw(op_.x[i].value, 1 / std::sqrt(program->inputs[i].width), s.positive);
     draw(op_.o.gradient, 1);
     for (std::size_t i = 0; i < program->states.size() && s.ends; ++i) draw(op_.end[i].gradient, 1);
     std::vector<std::int32_t> positions(static_cast<std::size_t>(s.B * s.Q));
@@ -73,9 +75,12 @@ class RuleRun {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<double>(state_ >> 40) / static_cast<double>(1u << 23) - 1;
   }
-  void draw(const Tensor<Real>& x, double scale) {
+  void draw(const Tensor<Real>& x, double scale, bool positive = false) {
     std::vector<Real> numbers(static_cast<std::size_t>(x.size()));
-    for (Real& one : numbers) one = static_cast<Real>(static_cast<float>(scale * uniform()));
+    for (Real& one : numbers) {
+      const double drawn = scale * uniform();
+      one = static_cast<Real>(static_cast<float>(positive ? std::abs(drawn) : drawn));
+    }
     for (int r = 0; r < x.R; ++r) put(x.at(r), numbers);
   }
   template <class T>
