@@ -18,8 +18,9 @@ std::vector<Run> exact_runs(const std::string& base, const std::string& memory,
   return runs_of("train.precision = \"fp64\"\n" + base, memory, seeds, grid);
 }
 
-// Trains with both; curves must have the same bits up to the order of a sum of doubles.
-void compare(const std::vector<Run>& runs, double epoch = 1) {
+// Trains with both; curves must have the same bits up to the order of a sum of doubles. `norms`: of the gradient's norm, which
+// is not flat where a loss is: it moves with the parameters, by as much as an optimizer has multiplied their rounding.
+void compare(const std::vector<Run>& runs, double epoch = 1, double norms = 1e-12) {
   const Records records = train(runs);
   for (const Run& run : runs) {
     SCOPED_TRACE(run.label + " seed " + std::to_string(run.seed));
@@ -34,10 +35,10 @@ void compare(const std::vector<Run>& runs, double epoch = 1) {
     for (std::size_t i = 0; i < plain.evaluations.size(); ++i) {
       const PlainEvaluation& want = plain.evaluations[i];
       SCOPED_TRACE(fmt::format("evaluation {}", i));
-      const auto near = [&](const char* name, double value) {
+      const auto near = [&](const char* name, double value, double tolerance = 1e-12) {
         ASSERT_EQ(curve(record, name).x[i], static_cast<double>(want.step)) << name;
         const double got = curve(record, name).y[i];
-        ASSERT_TRUE(std::abs(got - value) <= 1e-12 * std::max(1., std::abs(value)) ||
+        ASSERT_TRUE(std::abs(got - value) <= tolerance * std::max(1., std::abs(value)) ||
                     (std::isnan(got) && std::isnan(value)))
             << name << ": " << got << " instead of " << value;
       };
@@ -46,8 +47,8 @@ void compare(const std::vector<Run>& runs, double epoch = 1) {
       near("eval_exact", want.exact);
       if (want.step == 0) continue;
       near("train_loss", want.train_loss);
-      near("gradient_norm_median", want.norm_median);
-      near("gradient_norm_largest", want.norm_largest);
+      near("gradient_norm_median", want.norm_median, norms);
+      near("gradient_norm_largest", want.norm_largest, norms);
     }
     if (record.status != RunStatus::done) continue;
     EXPECT_EQ(record.eval_loss, curve(record, "eval_loss").y.back());
@@ -112,7 +113,8 @@ TEST(PlainLoop, MuonTrainsTheMatrices) {
     SCOPED_TRACE(lines);
     const auto runs = muon_runs(lines);
     ASSERT_EQ(runs.size(), 4u);
-    ASSERT_NO_FATAL_FAILURE(compare(runs));
+    // Five steps of Newton and Schulz multiply a rounding by up to 3.4^5.
+    ASSERT_NO_FATAL_FAILURE(compare(runs, 1, 5e-10));
     losses.insert(train_one(runs).eval_loss);
     EXPECT_TRUE(identical_records(train(runs, 4, 1), train(runs, 1, 2)));
   }
