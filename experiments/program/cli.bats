@@ -877,24 +877,3 @@ assert list(pandas.read_json("runs.jsonl", lines=True).id) == list(pandas.read_c
 v = json.load(sys.stdin)
 assert v["version"].count(".") == 2 and v["compiler"] and (v["commit"] == "unknown" or len(v["commit"]) == 40), v'
 }
-
-@test "docs/own_model.py keeps what is done when it is stopped" {
-  python3 - "$source/docs" <<'PY'
-import sys, types
-sys.path.insert(0, sys.argv[1])
-sys.dont_write_bytecode = True
-for name in ("numpy", "torch", "torch.nn", "torch.nn.functional"):
-    sys.modules[name] = types.ModuleType(name)
-sys.modules["torch"].nn, sys.modules["torch.nn"].Module = sys.modules["torch.nn"], object
-sys.modules["torch.nn.functional"].elu = sys.modules["torch.nn.functional"].one_hot = None
-import own_model
-lines = []
-def train(*_):
-    lines.append(open("mine.csv").read().count("\n"))
-    return 0.5, 10
-own_model.train = train
-sys.argv = ["own_model.py", "--loads", "4,8", "--seeds", "1,2"]
-own_model.main()
-assert lines[1:] == [2, 3, 4], lines  # the head, and a row for each that was trained before
-PY
-}
