@@ -310,11 +310,14 @@ TEST_F(RenderTest, EveryFigureGivesPdfAndPng) {
     options_.out = folder_ / kind.name;
     notes_.str("");
     std::vector<std::filesystem::path> paths;
-    // The profiles of tracking and length stand in the records of one load.
-    options_.where = {
-        {"task.associations", kind.name == "tracking" || kind.name == "length" ? "32" : "4,8,16,32"}};
-    ASSERT_NO_THROW(paths = draw_figure(kind.name, rows_of(for_all_figures()), options_, notes_))
-        << kind.name;
+    // The profiles of tracking and length stand in the records of one load, and errors are those of one.
+    const bool one_load = kind.name == "tracking" || kind.name == "length" || kind.name == "errors";
+    options_.where = {{"task.associations", one_load ? "32" : "4,8,16,32"}};
+    RecordMap records = for_all_figures();
+    for (auto& [id, record] : records)
+      record.metrics["test_accuracy"] = 0.7, record.metrics["error_oldest"] = 0.2,
+      record.metrics["error_never"] = 0.1;
+    ASSERT_NO_THROW(paths = draw_figure(kind.name, rows_of(records), options_, notes_)) << kind.name;
     ASSERT_EQ(paths.size(), 4u) << kind.name << ": " << notes();
     const std::string pdf = read(paths[2]);
     EXPECT_THAT(pdf, ::testing::StartsWith("%PDF")) << kind.name;

@@ -100,7 +100,7 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
     const int ai = ta ? 1 : n, al = ta ? rows : 1, bl = tb ? 1 : columns, bj = tb ? n : 1;
     team.cells(rows, columns, y, [&](int i, int j) {
       Real sum = 0;
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 #pragma unroll 1
 #endif
       for (int l = 0; l < n; ++l) sum += a[i * ai + l * al] * b[l * bl + j * bj];

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import signal
 import subprocess
 import zlib
 
@@ -12,6 +13,8 @@ import crosstalk as ct
 from crosstalk import studies
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+# A shell's background jobs begin with interrupts ignored, and Python leaves that so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def call(*words):
