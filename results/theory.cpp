@@ -53,7 +53,7 @@ std::optional<Setting> setting_of(const Record& record, double at) {
   const std::string task = config_text(record, "task.name").value_or("");
   if (config_text(record, "model.name").value_or("retrieval") != "retrieval") return std::nullopt;
   if (config_number(record, "model.heads").value_or(1) != 1)
-    return std::nullopt;  // each reads a part of the value
+    return std::nullopt;                                              // each reads a part of the value
   if (integer(record, "model.value_codes") > 0) return std::nullopt;  // values are not one-hot
   if (task != "recall" && task != "reassign") return std::nullopt;
   Setting setting;

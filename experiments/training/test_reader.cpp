@@ -115,8 +115,7 @@ void add_token_test(Record& record, const Task& task, const EvalSummary& test,
   record.metrics["test_scaled_accuracy"] = (test.accuracy - chance) / (1 - chance);
   add_token_profiles(record, results, facts);
   if (!parts[0].name.empty()) return;
-  const double scaled =
-      scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
+  const double scaled = scaled_accuracy_last_quarter(results[0], facts[0], task.shape(Split::test).T, chance);
   if (std::isfinite(scaled)) record.metrics["scaled_accuracy_last_quarter"] = scaled;
 }
 
