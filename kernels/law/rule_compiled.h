@@ -20,7 +20,7 @@ class CompiledRule {
                       void* stream) const = 0;
 };
 
-/// Throws OptionError on memory.form where the law has no source or there is no NVRTC.
+/// Throws OptionError on memory.form where the law has no source, DeviceError where there is no NVRTC.
 std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram& program, bool wide, bool positions);
 
 }  // namespace crosstalk

@@ -243,31 +243,30 @@ DEVICE Real sum(Block& block, const Matrix<R, C>& a) {
   return over_warps(block, over_rows_of_warp(over_columns(total)));
 }
 
-DEVICE Real largest_of(Real x, Real y) { return x < y ? y : x; }
 template <int n>
 DEVICE Real most(Block& block, const Row<n>& a) {
   Real x = Row<n>::has(0) ? a.x[0] : Real(-1e30);
 #pragma unroll
-  for (int p = 1; p < Row<n>::n; ++p) x = Row<n>::has(p) ? largest_of(x, a.x[p]) : x;
+  for (int p = 1; p < Row<n>::n; ++p) x = Row<n>::has(p) ? largest(x, a.x[p]) : x;
 #pragma unroll
   for (int offset = 16; offset >= kColumnThreads; offset /= 2)
-    x = largest_of(x, __shfl_xor_sync(kWarp, x, offset));
+    x = largest(x, __shfl_xor_sync(kWarp, x, offset));
   if (kWarps == 1) return x;
   Real* at = block.exchange.next();
   if (lane() == 0) at[warp()] = x;
   sync();
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) x = largest_of(x, at[w]);
+  for (int w = 0; w < kWarps; ++w) x = largest(x, at[w]);
   return x;
 }
 template <int n>
 DEVICE Real most(Block&, const Column<n>& a) {
   Real x = Column<n>::has(0) ? a.x[0] : Real(-1e30);
 #pragma unroll
-  for (int q = 1; q < Column<n>::n; ++q) x = Column<n>::has(q) ? largest_of(x, a.x[q]) : x;
+  for (int q = 1; q < Column<n>::n; ++q) x = Column<n>::has(q) ? largest(x, a.x[q]) : x;
 #pragma unroll
   for (int offset = kColumnThreads / 2; offset > 0; offset /= 2)
-    x = largest_of(x, __shfl_xor_sync(kWarp, x, offset));
+    x = largest(x, __shfl_xor_sync(kWarp, x, offset));
   return x;
 }
 template <class A>
