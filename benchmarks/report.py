@@ -4,6 +4,8 @@
 report.py process OUT.json COMMAND...   runs COMMAND; writes its wall time and peak memory
 report.py cpu FOLDER                    a Markdown table of the JSON files that run_cpu.sh left in FOLDER
 report.py gpu FOLDER                    the same for run_gpu.sh
+report.py memories FOLDER               the same for run_gpu.sh --memories
+report.py labels                        the labels of a study whose plan is read as JSON
 """
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -182,11 +184,41 @@ def gpu(folder):
             print(f"{failure['model']} with {failure['replicas']} replicas failed: {failure['error'].splitlines()[0]}")
 
 
+def memories(folder):
+    """One row a memory, fastest first, its milliseconds a training step at each width."""
+    times, why = {}, {}
+    for path in sorted(Path(folder).glob("memory.*.json")):
+        _, name, width, _ = path.name.split(".")
+        times.setdefault(name, {})[int(width)] = None
+        for row in json.loads(path.read_text() or '{"rows": []}')["rows"]:
+            if row["problem"] or not row["model_steps_per_second"]:
+                why[name, int(width)] = row["problem"] or "too few steps to tell"
+            else:
+                times[name][int(width)] = 1000 / row["model_steps_per_second"]
+    if not times:
+        sys.exit(f"{folder}: no results")
+    widths = sorted({width for row in times.values() for width in row})
+    last = float("inf")
+    order = sorted(times, key=lambda name: [times[name].get(width) or last for width in widths])
+    table(["memory"] + [f"width {width}, ms" for width in widths],
+          [[f"`{name}`"] + [number(times[name].get(width)) for width in widths] for name in order])
+    for (name, width), problem in sorted(why.items()):
+        print(f"\n`{name}` of width {width}: {problem}")
+
+
+def labels():
+    """Labels of a plan's runs, each once, in its order: one label a memory, the first that stands for its configuration."""
+    runs = json.load(sys.stdin)["runs"]
+    print("\n".join(dict.fromkeys(run["label"] for run in runs)))
+
+
 def main(arguments):
     if len(arguments) >= 3 and arguments[0] == "process":
         return process(arguments[1], arguments[2:])
-    if len(arguments) == 2 and arguments[0] in ("cpu", "gpu"):
-        return {"cpu": cpu, "gpu": gpu}[arguments[0]](arguments[1])
+    if len(arguments) == 2 and arguments[0] in ("cpu", "gpu", "memories"):
+        return {"cpu": cpu, "gpu": gpu, "memories": memories}[arguments[0]](arguments[1])
+    if arguments == ["labels"]:
+        return labels()
     sys.exit(__doc__)
 
 

@@ -2,7 +2,10 @@
 # Measures training of many replicas on this GPU, Crosstalk and JAX in turn, and prints Markdown tables on stdout.
 #
 #   benchmarks/run_gpu.sh [--rounds N] [--seconds S] [--python PYTHON] [--out FOLDER]
+#   benchmarks/run_gpu.sh --memories [--widths W,...] [--crosstalk PATH] [--out FOLDER]
 #
+#   --memories       a training step of each memory in a language model instead (memories.toml), without a peer
+#   --widths W,...   widths of that model (128,256,512)
 #   --rounds N       times that all programs run, one after the other (1)
 #   --seconds S      length of one repeat, of 5 a round (1)
 #   --crosstalk PATH the program (build/cuda/crosstalk)
@@ -12,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-rounds=1 seconds=1 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
+rounds=1 seconds=1 memories=no widths=128,256,512 out=build/benchmarks-gpu crosstalk=build/cuda/crosstalk
 python=${CROSSTALK_PEER_PYTHON:-python3}
 say() { printf '%s\n' "$*" >&2; }
 usage() {
@@ -21,7 +24,8 @@ usage() {
 }
 while [ $# -gt 0 ]; do
   case $1 in
-    --rounds | --seconds | --python | --out | --crosstalk)
+    --memories) memories=yes && shift ;;
+    --rounds | --seconds | --python | --out | --crosstalk | --widths)
       [ $# -ge 2 ] || { say "run_gpu.sh: $1 needs a value"; exit 2; }
       declare "${1#--}=$2"
       shift 2
@@ -31,17 +35,32 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-peer=benchmarks/peers/jax_replicas.py
-if ! "$python" -c 'import jax; assert jax.devices()[0].platform != "cpu"' 2>/dev/null; then
-  say "run_gpu.sh: $python cannot import jax, or jax sees no GPU (--python names another one)"
-  exit 2
-fi
 if ! "$crosstalk" doctor >/dev/null 2>&1; then
   say "run_gpu.sh: $crosstalk does not run here; build it with 'cmake --preset cuda && cmake --build --preset cuda', or name it with --crosstalk"
   exit 2
 fi
 mkdir -p "$out"
 rm -f "$out"/*.json "$out"/*.log "$out"/choices.txt # of an earlier call
+
+# A process a memory and width: what cannot be trained, or not within two minutes, costs its own row alone.
+if [ "$memories" = yes ]; then
+  names=$("$crosstalk" plan benchmarks/memories.toml --json | python3 benchmarks/report.py labels)
+  for width in ${widths//,/ }; do
+    for name in $names; do
+      say "$name, width $width"
+      timeout 120 "$crosstalk" bench benchmarks/memories.toml --set "memory=$name" --set "model.width=$width" \
+        --replicas 1 --device cuda --json >"$out/memory.$name.$width.json" 2>"$out/memory.$name.$width.log" ||
+        say "  failed; see $out/memory.$name.$width.log"
+    done
+  done
+  exec python3 benchmarks/report.py memories "$out"
+fi
+
+peer=benchmarks/peers/jax_replicas.py
+if ! "$python" -c 'import jax; assert jax.devices()[0].platform != "cpu"' 2>/dev/null; then
+  say "run_gpu.sh: $python cannot import jax, or jax sees no GPU (--python names another one)"
+  exit 2
+fi
 if ! "$python" "$peer" --check >"$out/check.txt" 2>&1; then
   say "The JAX program is wrong on this device; see $out/check.txt"
   exit 1
