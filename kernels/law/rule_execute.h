@@ -1,9 +1,15 @@
 // Executes operations of a rule_program.h with a team: one thread on the CPU, a block on CUDA. Every operation ends together.
 //
-//   fill(n, y, f)              y_i = f(i), i < n
-//   cells(rows, columns, y, f) y_ij = f(i, j)
+//   fill(n, y, f)                  y_i = f(i), i < n
+//   cells(rows, columns, y, f)     y_ij = f(i, j)
+//   entries(rows, columns, y, f)   the same, one number at a time
+//   rows(rows, n, term, put)       put(i, sum of term(i, l) over l < n)
+//   columns(columns, n, term, put) put(j, sum of term(j, l) over l < n)
+//   sum(n, term)                   sum of term(i) over i < n
+//   number(y, x)                   y = x
 //
-// f may read y where it is written, and nowhere else: a team works out several entries before it stores them.
+// f may read y where it is written, and nowhere else: a team works out several entries before it stores them. An index that
+// is `auto` may be a Quad, four neighbours at once: columns of rows, cells and fill, and what follows a value's own order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/elementwise/elementwise.h"
@@ -19,21 +25,70 @@
 
 namespace crosstalk::law {
 
-template <class Real, class Team, class F>
-CT_HD void execute_pairs(const Team& team, const RuleOperation& op, Real* m, F&& f) {
-  const int n = op.rows * op.columns;
-  const Real *a = m + op.a, *b = m + op.b;
-  Real* y = m + op.y;
-  if (op.flags & RuleOperation::kNumberA) {
-    const Real x = a[0];
-    team.fill(n, y, [&](int i) { return f(x, b[i]); });
-  } else if (op.flags & RuleOperation::kNumberB) {
-    const Real x = b[0];
-    team.fill(n, y, [&](int i) { return f(a[i], x); });
-  } else {
-    team.fill(n, y, [&](int i) { return f(a[i], b[i]); });
+/// Four neighbouring numbers, which move in wide accesses.
+template <class Real>
+struct alignas(16) Four {
+  Real x[4];
+};
+/// Four neighbouring indices.
+struct Quad {
+  int first;
+};
+CT_HD inline Quad operator+(int i, Quad j) { return {i + j.first}; }
+
+#define CROSSTALK_FOUR(value)                     \
+  {                                               \
+    Four<Real> y;                                 \
+    for (int i = 0; i < 4; ++i) y.x[i] = (value); \
+    return y;                                     \
   }
+#define CROSSTALK_FOUR_OPERATOR(op)                                             \
+  template <class Real>                                                         \
+  CT_HD inline Four<Real> operator op(const Four<Real>& p, const Four<Real>& q) \
+      CROSSTALK_FOUR(p.x[i] op q.x[i]) template <class Real>                    \
+      CT_HD inline Four<Real> operator op(const Four<Real>& p, Real q)          \
+          CROSSTALK_FOUR(p.x[i] op q) template <class Real>                     \
+          CT_HD inline Four<Real> operator op(Real p, const Four<Real>& q) CROSSTALK_FOUR(p op q.x[i])
+CROSSTALK_FOUR_OPERATOR(+)
+CROSSTALK_FOUR_OPERATOR(-)
+CROSSTALK_FOUR_OPERATOR(*)
+CROSSTALK_FOUR_OPERATOR(/)
+
+/// f(x), entry by entry.
+template <class F>
+CT_HD inline float each_of(float x, F&& f) {
+  return f(x);
 }
+template <class F>
+CT_HD inline double each_of(double x, F&& f) {
+  return f(x);
+}
+template <class Real, class F>
+CT_HD inline Four<Real> each_of(const Four<Real>& x, F&& f) CROSSTALK_FOUR(f(x.x[i])) template <class Real>
+CT_HD inline Real larger(Real p, Real q) {
+  return p < q ? q : p;
+}
+template <class Real>
+CT_HD inline Real smaller(Real p, Real q) {
+  return q < p ? q : p;
+}
+#define CROSSTALK_FOUR_FUNCTION(f)                                    \
+  template <class Real>                                               \
+  CT_HD inline Four<Real> f(const Four<Real>& p, const Four<Real>& q) \
+      CROSSTALK_FOUR(f(p.x[i], q.x[i])) template <class Real>         \
+      CT_HD inline Four<Real> f(const Four<Real>& p, Real q)          \
+          CROSSTALK_FOUR(f(p.x[i], q)) template <class Real>          \
+          CT_HD inline Four<Real> f(Real p, const Four<Real>& q) CROSSTALK_FOUR(f(p, q.x[i]))
+CROSSTALK_FOUR_FUNCTION(larger)
+CROSSTALK_FOUR_FUNCTION(smaller)
+
+/// Numbers of the program's memory that one index or four reach.
+template <class Real>
+struct Numbers {
+  const Real* at;
+  CT_HD Real operator[](int i) const { return at[i]; }
+  CT_HD Four<Real> operator[](Quad i) const { return *reinterpret_cast<const Four<Real>*>(at + i.first); }
+};
 
 /// On the CPU inlined, so that loops know the function.
 template <class Real>
@@ -47,58 +102,118 @@ inline
   return mapped(kind, x);
 }
 
-template <class Real, class Team>
-CT_HD void execute_map(const Team& team, const RuleOperation& op, Real* m) {
-  const int n = op.rows * op.columns;
-  const Real* a = m + op.a;
-  Real* y = m + op.y;
-  switch (op.map) {
+/// apply(f) with the function that `map` says.
+template <class Real, class Apply>
+CT_HD inline void with_map(int map, Apply&& apply) {
+  switch (map) {
     case kRuleSqrt:
-      return team.each(n, [&](int i) { y[i] = sqrt_(a[i] < 0 ? Real(0) : a[i]); });
+      return apply([](Real x) { return sqrt_(x < 0 ? Real(0) : x); });
     case kRuleAbs:
-      return team.each(n, [&](int i) { y[i] = a[i] < 0 ? -a[i] : a[i]; });
+      return apply([](Real x) { return x < 0 ? -x : x; });
     case kRuleSign:
-      return team.each(n, [&](int i) { y[i] = a[i] > 0 ? Real(1) : a[i] < 0 ? Real(-1) : Real(0); });
+      return apply([](Real x) { return x > 0 ? Real(1) : x < 0 ? Real(-1) : Real(0); });
     case kRulePositive:
-      return team.each(n, [&](int i) { y[i] = a[i] > 0 ? Real(1) : Real(0); });
+      return apply([](Real x) { return x > 0 ? Real(1) : Real(0); });
     case static_cast<int>(MapKind::relu):
-      return team.each(n, [&](int i) { y[i] = a[i] > 0 ? a[i] : Real(0); });
+      return apply([](Real x) { return x > 0 ? x : Real(0); });
     case static_cast<int>(MapKind::inverse):
-      return team.each(n, [&](int i) { y[i] = a[i] == 0 ? Real(0) : 1 / a[i]; });
+      return apply([](Real x) { return x == 0 ? Real(0) : 1 / x; });
     default: {
-      const auto kind = static_cast<MapKind>(op.map);
-      return team.each(n, [&](int i) { y[i] = map_once(kind, a[i]); });
+      const auto kind = static_cast<MapKind>(map);
+      return apply([kind](Real x) { return map_once(kind, x); });
     }
   }
 }
 
+/// Operations whose value is one number, entry by entry: all threads know it.
+template <class Real, class Team>
+CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
+  const Real a = m[op.a], b = op.b < 0 ? Real(0) : m[op.b];
+  Real y = a;
+  switch (op.code) {
+    case RuleCode::add:
+      y = a + b;
+      break;
+    case RuleCode::sub:
+      y = a - b;
+      break;
+    case RuleCode::mul:
+      y = a * b;
+      break;
+    case RuleCode::div:
+      y = a / b;
+      break;
+    case RuleCode::max:
+      y = larger(a, b);
+      break;
+    case RuleCode::min:
+      y = smaller(a, b);
+      break;
+    case RuleCode::neg:
+      y = -a;
+      break;
+    case RuleCode::map:
+      with_map<Real>(op.map, [&](auto f) { y = f(a); });
+      break;
+    case RuleCode::add_product:
+      y = m[op.c] + (op.flags & RuleOperation::kMinus ? -a : a) * b;
+      break;
+    default:  // copy, fill
+      break;
+  }
+  team.number(m + op.y, y);
+}
+
+template <class Real, class Team, class F>
+CT_HD void execute_pairs(const Team& team, const RuleOperation& op, Real* m, F&& f) {
+  const int n = op.rows * op.columns;
+  const Numbers<Real> a{m + op.a}, b{m + op.b};
+  Real* y = m + op.y;
+  if (op.flags & RuleOperation::kNumberA) {
+    const Real x = a[0];
+    team.fill(n, y, [&](auto i) { return f(x, b[i]); });
+  } else if (op.flags & RuleOperation::kNumberB) {
+    const Real x = b[0];
+    team.fill(n, y, [&](auto i) { return f(a[i], x); });
+  } else {
+    team.fill(n, y, [&](auto i) { return f(a[i], b[i]); });
+  }
+}
+
+template <class Real, class Team>
+CT_HD void execute_map(const Team& team, const RuleOperation& op, Real* m) {
+  const Numbers<Real> a{m + op.a};
+  Real* y = m + op.y;
+  with_map<Real>(op.map, [&](auto f) { team.each(op.rows * op.columns, [&](int i) { y[i] = f(a[i]); }); });
+}
+
 template <class Real, class Team>
 CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
-  const Real *a = m + op.a, *b = m + op.b;
+  const Numbers<Real> a{m + op.a}, b{m + op.b};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = op.inner;
   const bool ta = op.flags & RuleOperation::kTransposedA, tb = op.flags & RuleOperation::kTransposedB;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (n == 1) {
-    team.cells(rows, columns, y, [&](int i, int j) { return a[i] * b[j]; });
+    team.cells(rows, columns, y, [&](int i, auto j) { return a[i] * b[j]; });
   } else if (rows == 1 && columns == 1) {
-    const Real sum = team.sum(n, [&](int l) { return a[l] * b[l]; });
-    team.fill(1, y, [&](int) { return sum; });
+    const Real sum = team.sum(n, [&](auto l) { return a[l] * b[l]; });
+    team.number(y, sum);
   } else if (columns == 1 && !ta) {
     team.rows(
-        rows, n, [&](int i, int l) { return a[i * n + l] * b[l]; }, put);
+        rows, n, [&](int i, auto l) { return a[i * n + l] * b[l]; }, put);
   } else if (columns == 1) {
     team.columns(
-        rows, n, [&](int i, int l) { return a[l * rows + i] * b[l]; }, put);
+        rows, n, [&](auto i, int l) { return a[l * rows + i] * b[l]; }, put);
   } else if (rows == 1 && tb) {
     team.rows(
-        columns, n, [&](int j, int l) { return a[l] * b[j * n + l]; }, put);
+        columns, n, [&](int j, auto l) { return a[l] * b[j * n + l]; }, put);
   } else if (rows == 1) {
     team.columns(
-        columns, n, [&](int j, int l) { return a[l] * b[l * columns + j]; }, put);
+        columns, n, [&](auto j, int l) { return a[l] * b[l * columns + j]; }, put);
   } else {
     const int ai = ta ? 1 : n, al = ta ? rows : 1, bl = tb ? 1 : columns, bj = tb ? n : 1;
-    team.cells(rows, columns, y, [&](int i, int j) {
+    team.entries(rows, columns, y, [&](int i, int j) {
       Real sum = 0;
 #if defined(__CUDA_ARCH__)
 #pragma unroll 1
@@ -111,107 +226,107 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
 
 template <class Real, class Team>
 CT_HD void execute_sums(const Team& team, const RuleOperation& op, Real* m) {
-  const Real *a = m + op.a, *b = m + op.b;
+  const Numbers<Real> a{m + op.a}, b{m + op.b};
   Real* y = m + op.y;
   const int n = op.inner, rows = op.rows;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (op.code == RuleCode::sum) {
-    const Real sum =
-        op.b < 0 ? team.sum(n, [&](int i) { return a[i]; }) : team.sum(n, [&](int i) { return a[i] * b[i]; });
-    team.fill(1, y, [&](int) { return sum; });
+    const Real sum = op.b < 0 ? team.sum(n, [&](auto i) { return a[i]; })
+                              : team.sum(n, [&](auto i) { return a[i] * b[i]; });
+    team.number(y, sum);
   } else if (op.code == RuleCode::row_sums) {
     if (op.b < 0) {
       team.rows(
-          rows, n, [&](int i, int l) { return a[i * n + l]; }, put);
+          rows, n, [&](int i, auto l) { return a[i * n + l]; }, put);
     } else {
       team.rows(
-          rows, n, [&](int i, int l) { return a[i * n + l] * b[i * n + l]; }, put);
+          rows, n, [&](int i, auto l) { return a[i * n + l] * b[i * n + l]; }, put);
     }
   } else if (op.b < 0) {
     team.columns(
-        rows, n, [&](int i, int l) { return a[l * rows + i]; }, put);
+        rows, n, [&](auto i, int l) { return a[l * rows + i]; }, put);
   } else {
     team.columns(
-        rows, n, [&](int i, int l) { return a[l * rows + i] * b[l * rows + i]; }, put);
+        rows, n, [&](auto i, int l) { return a[l * rows + i] * b[l * rows + i]; }, put);
   }
 }
 
 /// c + s a b^T and c + s a * b.
 template <class Real, class Team>
 CT_HD void execute_added(const Team& team, const RuleOperation& op, Real* m) {
-  const Real *a = m + op.a, *b = m + op.b, *c = m + op.c;
+  const Numbers<Real> a{m + op.a}, b{m + op.b}, c{m + op.c};
   Real* y = m + op.y;
-  const int columns = op.columns, n = op.rows * columns;
+  const int rows = op.rows, columns = op.columns, n = rows * columns;
   const Real sign = op.flags & RuleOperation::kMinus ? Real(-1) : Real(1);
   if (op.code == RuleCode::add_outer) {
-    team.cells(op.rows, columns, y, [&](int i, int j) { return c[i * columns + j] + sign * a[i] * b[j]; });
+    team.cells(rows, columns, y, [&](int i, auto j) { return c[i * columns + j] + (sign * a[i]) * b[j]; });
   } else if (op.flags & RuleOperation::kNumberA) {
     const Real x = sign * a[0];
-    team.fill(n, y, [&](int i) { return c[i] + x * b[i]; });
+    team.fill(n, y, [&](auto i) { return c[i] + x * b[i]; });
   } else {
-    team.fill(n, y, [&](int i) { return c[i] + sign * a[i] * b[i]; });
+    team.fill(n, y, [&](auto i) { return c[i] + sign * a[i] * b[i]; });
   }
 }
 
 template <class Real, class Team>
 CT_HD void execute_softmax(const Team& team, const RuleOperation& op, Real* m) {
   const int n = op.rows * op.columns;
-  const Real* a = m + op.a;
+  const Numbers<Real> a{m + op.a};
   Real* y = m + op.y;
   Real most = a[0];
-  for (int i = 1; i < n; ++i) most = a[i] > most ? a[i] : most;
-  const Real total = team.sum(n, [&](int i) { return exp_(a[i] - most); });
-  team.each(n, [&](int i) { y[i] = exp_(a[i] - most) / total; });
+  for (int i = 1; i < n; ++i) most = larger(most, a[i]);
+  const auto power = [most](Real x) { return exp_(x - most); };
+  const Real total = team.sum(n, [&](auto i) { return each_of(a[i], power); });
+  team.each(n, [&](int i) { y[i] = power(a[i]) / total; });
 }
 
 template <class Real, class Team>
 CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
-  const Real *a = m + op.a, *b = m + op.b;
+  const Numbers<Real> a{m + op.a}, b{m + op.b};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = rows * columns;
+  if (n == 1 && op.code <= RuleCode::add_product) return execute_number(team, op, m);
   switch (op.code) {
-    case RuleCode::set:
-      return team.fill(n, y, [&](int) { return static_cast<Real>(op.value); });
     case RuleCode::add:
-      return execute_pairs(team, op, m, [](Real p, Real q) { return p + q; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p + q; });
     case RuleCode::sub:
-      return execute_pairs(team, op, m, [](Real p, Real q) { return p - q; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p - q; });
     case RuleCode::mul:
-      return execute_pairs(team, op, m, [](Real p, Real q) { return p * q; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p * q; });
     case RuleCode::div:
       if (op.flags & RuleOperation::kNumberB) {
         const Real inverse = 1 / b[0];
-        return team.fill(n, y, [&](int i) { return a[i] * inverse; });
+        return team.fill(n, y, [&](auto i) { return a[i] * inverse; });
       }
-      return execute_pairs(team, op, m, [](Real p, Real q) { return p / q; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p / q; });
     case RuleCode::max:
-      return execute_pairs(team, op, m, [](Real p, Real q) { return p < q ? q : p; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return larger(p, q); });
     case RuleCode::min:
-      return execute_pairs(team, op, m, [](Real p, Real q) { return q < p ? q : p; });
+      return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return smaller(p, q); });
     case RuleCode::neg:
-      return team.fill(n, y, [&](int i) { return -a[i]; });
+      return team.fill(n, y, [&](auto i) { return Real(-1) * a[i]; });
     case RuleCode::map:
       return execute_map(team, op, m);
     case RuleCode::copy:
-      return team.fill(n, y, [&](int i) { return a[i]; });
+      return team.fill(n, y, [&](auto i) { return a[i]; });
     case RuleCode::fill: {
       const Real x = a[0];
-      return team.fill(n, y, [&](int) { return x; });
+      return team.fill(n, y, [&](auto) { return x; });
     }
     case RuleCode::eye:
-      return team.cells(rows, columns, y, [&](int i, int j) { return i == j ? Real(1) : Real(0); });
+      return team.entries(rows, columns, y, [&](int i, int j) { return i == j ? Real(1) : Real(0); });
     case RuleCode::product:
       return execute_product(team, op, m);
     case RuleCode::transpose:
-      return team.cells(rows, columns, y, [&](int i, int j) { return a[j * rows + i]; });
+      return team.entries(rows, columns, y, [&](int i, int j) { return a[j * rows + i]; });
     case RuleCode::columns:
-      return team.cells(rows, columns, y, [&](int i, int j) { return a[i * columns + j] * b[j]; });
+      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[j]; });
     case RuleCode::rows:
-      return team.cells(rows, columns, y, [&](int i, int j) { return a[i * columns + j] * b[i]; });
+      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[i]; });
     case RuleCode::diag:
-      return team.cells(rows, columns, y, [&](int i, int j) { return i == j ? a[i] : Real(0); });
+      return team.entries(rows, columns, y, [&](int i, int j) { return i == j ? a[i] : Real(0); });
     case RuleCode::diagonal:
-      return team.fill(n, y, [&](int i) { return a[i * n + i]; });
+      return team.each(n, [&](int i) { y[i] = a[i * n + i]; });
     case RuleCode::sum:
     case RuleCode::row_sums:
     case RuleCode::column_sums:
@@ -219,8 +334,8 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::softmax:
       return execute_softmax(team, op, m);
     case RuleCode::unit: {
-      const Real length = sqrt_(team.sum(n, [&](int i) { return a[i] * a[i]; }) + Real(1e-6));
-      return team.fill(n, y, [&](int i) { return a[i] / length; });
+      const Real length = sqrt_(team.sum(n, [&](auto i) { return a[i] * a[i]; }) + Real(1e-6));
+      return team.fill(n, y, [&](auto i) { return a[i] / length; });
     }
     case RuleCode::add_outer:
     case RuleCode::add_product:

@@ -1,7 +1,8 @@
 // The program of an update rule: typed operations over numbers of one memory, for one token of one sequence and head.
 //
 // The memory of a walk is  states | constants | inputs | what is read | gradients (backward) | temporaries.  A place is an
-// offset into it. The adjoint is a list of the same operations, so one executor runs both directions.
+// offset into it; values of four numbers and more stand at multiples of four, so that they move in wide accesses. The adjoint
+// is a list of the same operations, so one executor runs both directions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
@@ -12,8 +13,7 @@
 
 namespace crosstalk {
 
-enum class RuleCode : int {
-  set,  ///< y = value
+enum class RuleCode : std::uint8_t {
   add,  ///< a + b, entry by entry; so are the next five
   sub,
   mul,
@@ -24,6 +24,8 @@ enum class RuleCode : int {
   map,          ///< f(a); `map` says which
   copy,         ///< a
   fill,         ///< a number, repeated
+  add_product,  ///< c + a * b, or c - a * b, entry by entry; of numbers all up to here are done alike
+  add_outer,    ///< c + a b^T, or c - a b^T
   eye,          ///< 1 on the diagonal
   product,      ///< sum_l a_il b_lj, l < inner
   transpose,    ///< a_ji
@@ -35,23 +37,22 @@ enum class RuleCode : int {
   row_sums,     ///< the same along rows of inner numbers
   column_sums,  ///< the same along columns of inner numbers
   softmax,
-  unit,         ///< a / sqrt(|a|^2 + 1e-6)
-  add_outer,    ///< c + a b^T, or c - a b^T
-  add_product,  ///< c + a * b, or c - a * b, entry by entry
+  unit,  ///< a / sqrt(|a|^2 + 1e-6)
 };
 
 /// Functions of `map` beside MapKind.
 inline constexpr int kRuleSqrt = 100, kRuleAbs = 101, kRuleSign = 102, kRulePositive = 103;
 
-struct RuleOperation {
+/// 32 bytes: two wide accesses of a GPU.
+struct alignas(16) RuleOperation {
   static constexpr int kNumberA = 1, kNumberB = 2, kTransposedA = 4, kTransposedB = 8, kMinus = 16;
   RuleCode code = RuleCode::copy;
-  int map = 0;
+  std::uint8_t map = 0;
+  std::uint16_t flags = 0;
   int rows = 1, columns = 1, inner = 1;  ///< of y; of sums
   int a = -1, b = -1, c = -1, y = 0;     ///< places
-  int flags = 0;
-  double value = 0;
 };
+static_assert(sizeof(RuleOperation) == 32);
 
 /// What an input has a row for.
 enum class RulePer : int { sequence, token, query };
@@ -70,9 +71,14 @@ struct RuleProgram {
     int rows = 1, columns = 1, place = 0;
     int numbers() const { return rows * columns; }
   };
+  struct Constant {
+    int place = 0;
+    double value = 0;
+  };
   std::vector<RuleOperation> operations;
-  /// Constants; then, of a walk forward and of one backward: the states before the first token, a token's step, a reading.
-  Part constants, start, step, read, start_again, step_again;
+  std::vector<Constant> constants;
+  /// Of a walk forward and of one backward: the states before the first token, a token's step, a reading.
+  Part start, step, read, start_again, step_again;
   /// Adjoints: they replace the gradient of states by that before, and add to gradients of inputs a sequence.
   Part start_back, step_back, read_back;
   std::vector<Input> inputs;
@@ -85,20 +91,30 @@ struct RuleProgram {
   int largest = 1;  ///< numbers of the largest value
   bool before = false;
 
-  /// The operations in the memory of the calling thread's GPU; copied there when first asked for.
-  const RuleOperation* on_device() const {
+  /// Operations and constants, for the interpreters.
+  struct Lists {
+    const RuleOperation* operations;
+    const Constant* constants;
+  };
+  Lists on_host() const { return {operations.data(), constants.data()}; }
+  /// In the memory of the calling thread's GPU; copied there when first asked for.
+  Lists on_device() const {
     const std::lock_guard lock(mutex_);
-    if (copy_.bytes() == 0) {
-      const std::size_t bytes = operations.size() * sizeof(RuleOperation);
-      copy_ = Buffer::planned(Device::cuda, bytes);
-      copy_.copy_from_host(operations.data(), bytes);
-    }
-    return static_cast<const RuleOperation*>(copy_.data());
+    const auto copied = [](auto& copy, const auto& all) {
+      const std::size_t bytes = all.size() * sizeof(all[0]);
+      if (copy.bytes() == 0 && bytes > 0) {
+        copy = Buffer::planned(Device::cuda, bytes);
+        copy.copy_from_host(all.data(), bytes);
+      }
+    };
+    copied(operations_, operations), copied(constants_, constants);
+    return {static_cast<const RuleOperation*>(operations_.data()),
+            static_cast<const Constant*>(constants_.data())};
   }
 
  private:
   mutable std::mutex mutex_;
-  mutable Buffer copy_;
+  mutable Buffer operations_, constants_;
 };
 
 }  // namespace crosstalk

@@ -18,7 +18,27 @@ struct RuleAlone : law::Alone {
   Real* memory(Real* m) const {
     return m;
   }
-  const RuleOperation* operations(const RuleOperation* all, int first) const { return all + first; }
+  static constexpr bool kAhead = false;
+  static const RuleOperation& operation(const RuleOperation* from) { return *from; }
+  static const RuleOperation& decoded(const RuleOperation& op) { return op; }
+  void sync() const {}
+  template <class Real>
+  void fetch(int n, const Real* from, Real* to) const {
+    fill(n, to, [&](int i) { return from[i]; });
+  }
+  void fetched() const {}
+  template <class Real>
+  void put(int n, Real* to, const Real* from, bool adds) const {
+    if (adds) {
+      each(n, [&](int i) { to[i] += from[i]; });
+    } else {
+      each(n, [&](int i) { to[i] = from[i]; });
+    }
+  }
+  template <class Real>
+  void number(Real* y, Real x) const {
+    *y = x;
+  }
   template <class Real, class F>
   void fill(int n, Real* y, F&& f) const {
 #pragma GCC ivdep
@@ -30,6 +50,10 @@ struct RuleAlone : law::Alone {
 #pragma GCC ivdep
       for (int j = 0; j < columns; ++j) y[i * columns + j] = f(i, j);
     }
+  }
+  template <class Real, class F>
+  void entries(int rows, int columns, Real* y, F&& f) const {
+    cells(rows, columns, y, f);
   }
   /// The nearest of the positions that is at least `from` (up) or at most; outside of 0 .. T where there is none.
   int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
@@ -69,13 +93,13 @@ template <class Real>
 
 template <class Real>
 void forward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  const law::RuleView<Real> view(op, op.program->operations.data());
+  const law::RuleView<Real> view(op, op.program->on_host());
   parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
                  [&](int r, std::int64_t item) { forward_item(view, r, static_cast<int>(item)); });
 }
 template <class Real>
 void backward_cpu(const Exec& exec, const RuleRead<Real>& op) {
-  const law::RuleView<Real> view(op, op.program->operations.data());
+  const law::RuleView<Real> view(op, op.program->on_host());
   parallel_items(exec, op.o.value.R, std::int64_t{op.B()} * op.H(),
                  [&](int r, std::int64_t item) { backward_item(view, r, static_cast<int>(item)); });
 }

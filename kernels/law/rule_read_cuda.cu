@@ -1,9 +1,6 @@
 // A law that is a program on CUDA: a block a sequence and head interprets it, its memory shared where that fits. The number
 // of threads follows from the sizes of its values alone.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <vector>
-
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/law/rule_arguments.h"
 #include "kernels/law/rule_walk.h"
@@ -13,21 +10,41 @@ namespace {
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
+/// The smallest power of two that is at least n.
+__device__ __forceinline__ int power_above(int n) { return n <= 1 ? 1 : 1 << (32 - __clz(n - 1)); }
+
+template <class Real>
+__device__ __forceinline__ Real added(const law::Four<Real>& x) {
+  return (x.x[0] + x.x[1]) + (x.x[2] + x.x[3]);
+}
+
 /// A block. Where the program's memory is shared it begins with the dynamic part, which functions name themselves: the
-/// compiler then knows that it is shared.
-template <class Real, int kThreads, bool kShared>
+/// compiler then knows that it is shared. A thread takes four neighbours where a value has enough of them.
+template <class Real, int kThreads, bool kShared, bool kAhead_>
 struct RuleBlock {
+  using Four = law::Four<Real>;
   static constexpr int kWarps = kThreads / 32;
-  Real* sums;                   ///< shared, a number a warp
-  const RuleOperation* staged;  ///< operations first .. end in shared memory
-  int staged_first, staged_end;
+  Real* sums;  ///< shared, a number a warp
 
   __device__ static Real* memory(Real* m) {
     if constexpr (kShared) return reinterpret_cast<Real*>(shared_memory);
     return m;
   }
-  __device__ const RuleOperation* operations(const RuleOperation* all, int first) const {
-    return first >= staged_first && first < staged_end ? staged + (first - staged_first) : all + first;
+  /// An operation as it moves.
+  struct Words {
+    int4 first, second;
+  };
+  __device__ static RuleOperation decoded(const Words& x) {
+    RuleOperation op;
+    op.code = static_cast<RuleCode>(x.first.x & 0xff), op.map = static_cast<std::uint8_t>(x.first.x >> 8);
+    op.flags = static_cast<std::uint16_t>(x.first.x >> 16);
+    op.rows = x.first.y, op.columns = x.first.z, op.inner = x.first.w;
+    op.a = x.second.x, op.b = x.second.y, op.c = x.second.z, op.y = x.second.w;
+    return op;
+  }
+  static constexpr bool kAhead = kAhead_;
+  __device__ static Words operation(const RuleOperation* from) {
+    return {__ldg(reinterpret_cast<const int4*>(from)), __ldg(reinterpret_cast<const int4*>(from) + 1)};
   }
 
   __device__ static void sync() {
@@ -37,47 +54,108 @@ struct RuleBlock {
       __syncthreads();
     }
   }
-  __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int warp() { return thread() / 32; }
+  __device__ static int lane() { return thread() % 32; }
 
-  template <class F>
-  __device__ void each(int n, F&& f) const {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) f(i);
+  // --- between the program's memory and the device's
+
+  /// Numbers on their way: fetched() waits for all of them.
+  __device__ void fetch(int n, const Real* from, Real* to) const {
+    if constexpr (kShared) {
+      if (n >= 4 * 32 && n % 4 == 0 && device::is_aligned16(from)) {
+        constexpr int kNumbers = 16 / sizeof(Real);
+        for (int i = kNumbers * thread(); i < n; i += kNumbers * kThreads)
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(
+                           static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+                       "l"(from + i)
+                       : "memory");
+      } else {
+        for (int i = thread(); i < n; i += kThreads)
+          asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\n" ::"r"(
+                           static_cast<unsigned>(__cvta_generic_to_shared(to + i))),
+                       "l"(from + i), "n"(static_cast<int>(sizeof(Real)))
+                       : "memory");
+      }
+    } else {
+      for (int i = thread(); i < n; i += kThreads) to[i] = from[i];
+    }
+  }
+  __device__ void fetched() const {
+    if constexpr (kShared) asm volatile("cp.async.wait_all;\n" ::: "memory");
     sync();
   }
-  // Four entries are worked out before the first is stored: their loads wait together. Other loops are not unrolled, since an
+  /// Not ended by a sync().
+  __device__ void put(int n, Real* to, const Real* from, bool adds) const {
+    for (int i = thread(); i < n; i += kThreads) to[i] = adds ? to[i] + from[i] : from[i];
+  }
+
+  // --- entry by entry
+
+  __device__ void number(Real* y, Real x) const {
+    if (thread() == 0) *y = x;
+    sync();
+  }
+  template <class F>
+  __device__ void each(int n, F&& f) const {
+    for (int i = thread(); i < n; i += kThreads) f(i);
+    sync();
+  }
+  __device__ static void store(Real* y, const Four& x) { *reinterpret_cast<Four*>(y) = x; }
+  __device__ static void store(Real* y, Real x) { *reinterpret_cast<Four*>(y) = Four{{x, x, x, x}}; }
+  // Several fours are worked out before the first is stored: their loads wait together. Other loops are not unrolled, since an
   // interpreter that does not fit the caches of instructions waits for these.
   template <class F>
   __device__ void fill(int n, Real* y, F&& f) const {
-    const int first = static_cast<int>(threadIdx.x);
-    int i = first;
+    if (n < 4 * 32 || n % 4 != 0) {
 #pragma unroll 1
-    for (; i + 3 * kThreads < n; i += 4 * kThreads) {
-      Real x[4];
+      for (int i = thread(); i < n; i += kThreads) y[i] = f(i);
+      sync();
+      return;
+    }
+    constexpr int kStep = 4 * kThreads;
+    int i = 4 * thread();
+#pragma unroll 1
+    for (; i + 3 * kStep < n; i += 4 * kStep) {
+      decltype(f(law::Quad{})) x[4];
 #pragma unroll
-      for (int u = 0; u < 4; ++u) x[u] = f(i + u * kThreads);
+      for (int u = 0; u < 4; ++u) x[u] = f(law::Quad{i + u * kStep});
 #pragma unroll
-      for (int u = 0; u < 4; ++u) y[i + u * kThreads] = x[u];
+      for (int u = 0; u < 4; ++u) store(y + i + u * kStep, x[u]);
     }
 #pragma unroll 1
-    for (; i < n; i += kThreads) y[i] = f(i);
+    for (; i < n; i += kStep) store(y + i, f(law::Quad{i}));
+    sync();
+  }
+  /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
+  template <class F>
+  __device__ void cells(int rows, int columns, Real* y, F&& f) const {
+    if (columns % 4 != 0) return entries(rows, columns, y, f);
+    int wide = power_above(columns / 4);
+    wide = wide < kThreads ? wide : kThreads;
+    const int step = kThreads / wide, from = thread() / wide;
+#pragma unroll 1
+    for (int j = 4 * (thread() & (wide - 1)); j < columns; j += 4 * wide) {
+      int i = from;
+#pragma unroll 1
+      for (; i + 3 * step < rows; i += 4 * step) {
+        Four x[4];
+#pragma unroll
+        for (int u = 0; u < 4; ++u) x[u] = f(i + u * step, law::Quad{j});
+#pragma unroll
+        for (int u = 0; u < 4; ++u) store(y + (i + u * step) * columns + j, x[u]);
+      }
+#pragma unroll 1
+      for (; i < rows; i += step) store(y + i * columns + j, f(i, law::Quad{j}));
+    }
     sync();
   }
   template <class F>
-  __device__ void cells(int rows, int columns, Real* y, F&& f) const {
+  __device__ void entries(int rows, int columns, Real* y, F&& f) const {
 #pragma unroll 1
     for (int j = lane(); j < columns; j += 32) {
-      int i = warp();
 #pragma unroll 1
-      for (; i + 3 * kWarps < rows; i += 4 * kWarps) {
-        Real x[4];
-#pragma unroll
-        for (int u = 0; u < 4; ++u) x[u] = f(i + u * kWarps, j);
-#pragma unroll
-        for (int u = 0; u < 4; ++u) y[(i + u * kWarps) * columns + j] = x[u];
-      }
-#pragma unroll 1
-      for (; i < rows; i += kWarps) y[i * columns + j] = f(i, j);
+      for (int i = warp(); i < rows; i += kWarps) y[i * columns + j] = f(i, j);
     }
     sync();
   }
@@ -95,39 +173,97 @@ struct RuleBlock {
     }
     return next;
   }
-  /// Eight rows at a time: their sums share exchanges.
+
+  // --- sums
+
+  /// Four sums over lanes at distances 2 `near` .. `far` (far >= 2 near); a lane ends with one of them: which, is returned.
+  __device__ static int scatter(Four& x, int far, int near) {
+    const bool first = lane() & far, second = lane() & (far / 2);
+    Real low = first ? x.x[2] : x.x[0], high = first ? x.x[3] : x.x[1];
+    low += __shfl_xor_sync(device::kFullWarp, first ? x.x[0] : x.x[2], far);
+    high += __shfl_xor_sync(device::kFullWarp, first ? x.x[1] : x.x[3], far);
+    Real sum = second ? high : low;
+    sum += __shfl_xor_sync(device::kFullWarp, second ? low : high, far / 2);
+#pragma unroll 1
+    for (int offset = far / 4; offset >= near; offset /= 2)
+      sum += __shfl_xor_sync(device::kFullWarp, sum, offset);
+    x.x[0] = sum;
+    return (first ? 2 : 0) + (second ? 1 : 0);
+  }
+  /// Lanes side by side along a row, four numbers each; four rows a lane share exchanges.
   template <class Term, class Put>
   __device__ void rows(int rows, int n, Term&& term, Put&& put) const {
+    int wide = power_above(n % 4 == 0 ? n / 4 : n);
+    wide = wide < 4 ? 4 : wide < 32 ? wide : 32;
+    const int together = 32 / wide, at = lane() & (wide - 1);
 #pragma unroll 1
-    for (int first = 8 * warp(); first < rows; first += 8 * kWarps) {
-      Real x[8] = {};
+    for (int first = 4 * together * warp() + lane() / wide; first - lane() / wide < rows;
+         first += 4 * together * kWarps) {
+      Four x{};
+      if (n % 4 == 0) {
 #pragma unroll 1
-      for (int j = lane(); j < n; j += 32) {
+        for (int j = 4 * at; j < n; j += 4 * wide) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) x[i] += first + i < rows ? term(first + i, j) : Real(0);
+          for (int u = 0; u < 4; ++u) {
+            if (first + u * together < rows) x.x[u] += added<Real>(term(first + u * together, law::Quad{j}));
+          }
+        }
+      } else {
+#pragma unroll 1
+        for (int j = at; j < n; j += wide) {
+#pragma unroll
+          for (int u = 0; u < 4; ++u) {
+            if (first + u * together < rows) x.x[u] += term(first + u * together, j);
+          }
+        }
       }
-      device::scatter_sum<8>(x);
-      const int mine = first + lane() / 4;
-      if (lane() % 4 == 0 && mine < rows) put(mine, x[0]);
+      const int mine = first + together * scatter(x, wide / 2, 1);
+      if (at % (wide / 4) == 0 && mine < rows) put(mine, x.x[0]);
     }
     sync();
   }
+  /// Four columns a thread, and of these every several rows.
   template <class Term, class Put>
   __device__ void columns(int columns, int n, Term&& term, Put&& put) const {
+    if (columns % 4 != 0) {
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < columns; i += kThreads) {
-      Real total = 0;
+      for (int i = thread(); i < columns; i += kThreads) {
+        Real total = 0;
 #pragma unroll 4
-      for (int j = 0; j < n; ++j) total += term(i, j);
-      put(i, total);
+        for (int j = 0; j < n; ++j) total += term(i, j);
+        put(i, total);
+      }
+      sync();
+      return;
+    }
+    int wide = power_above((columns / 4 + kWarps - 1) / kWarps);
+    wide = wide < 8 ? wide : 8;
+    const int apart = 32 / wide;
+#pragma unroll 1
+    for (int first = wide * warp(); 4 * first < columns; first += wide * kWarps) {
+      const int i = 4 * (first + (lane() & (wide - 1)));
+      Four x{};
+      if (i < columns) {
+#pragma unroll 4
+        for (int j = lane() / wide; j < n; j += apart) x = x + term(law::Quad{i}, j);
+      }
+      const int mine = i + scatter(x, 16, wide);
+      if ((lane() & 7 & ~(wide - 1)) == 0 && i < columns) put(mine, x.x[0]);
     }
     sync();
   }
   template <class Term>
   __device__ Real sum(int n, Term&& term) const {
     Real total = 0;
+    if (n < 4 * 32 || n % 4 != 0) {
+#pragma unroll 1
+      for (int i = thread(); i < n; i += kThreads) total += term(i);
+    } else {
+      Four x{};
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) total += term(i);
+      for (int i = 4 * thread(); i < n; i += 4 * kThreads) x = x + term(law::Quad{i});
+      total = added<Real>(x);
+    }
     total = device::warp_sum(total);
     if constexpr (kWarps > 1) {
       if (lane() == 0) sums[warp()] = total;
@@ -141,18 +277,17 @@ struct RuleBlock {
   }
 };
 
+/// Blocks that a multiprocessor should hold at least: registers must not keep more away than shared memory does.
+template <class Real, int kThreads, bool kForward>
+constexpr int kBlocks = (sizeof(Real) == 4 && kForward ? 1024 : 512) / kThreads;
+
 template <class Real, int kThreads, bool kForward, bool kShared>
-__global__ void __launch_bounds__(kThreads)
-    rule_read_kernel(const __grid_constant__ law::RuleView<Real> view, int first, int end, int staged_at) {
-  using Team = RuleBlock<Real, kThreads, kShared>;
+__global__ void __launch_bounds__(kThreads, kBlocks<Real, kThreads, kForward>)
+    rule_read_kernel(const __grid_constant__ law::RuleView<Real> view) {
+  using Team = RuleBlock<Real, kThreads, kShared, !kForward>;
   __shared__ Real sums[Team::kWarps];
-  auto* staged = reinterpret_cast<RuleOperation*>(shared_memory + staged_at);
-  const int words = (end - first) * static_cast<int>(sizeof(RuleOperation) / sizeof(int));
-  for (int i = static_cast<int>(threadIdx.x); i < words; i += kThreads)
-    reinterpret_cast<int*>(staged)[i] = reinterpret_cast<const int*>(view.operations + first)[i];
-  Team::sync();
   const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
-  const Team team{sums, staged, first, end};
+  const Team team{sums};
   const law::RuleWalk<Real, Team> walk{view, team, r, item,
                                        view.work.at(r) + item * view.work_numbers + view.memory};
   if constexpr (kForward) {
@@ -166,25 +301,14 @@ template <int kThreads, bool kForward, class Real>
 void launch(const Exec& exec, const RuleRead<Real>& op) {
   const RuleProgram& p = *op.program;
   const law::RuleView<Real> view(op, p.on_device());
-  const std::vector<RuleProgram::Part> parts =
-      kForward ? std::vector{p.step, p.read} : std::vector{p.step_again, p.read_back, p.step_back};
-  int first = parts[0].first, end = first;
-  for (const RuleProgram::Part& part : parts) {
-    first = std::min(first, part.first);
-    end = std::max(end, part.first + part.count);
-  }
-  if (end - first > 256) end = first;  // long laws are read from the device's memory
-  const auto staged = static_cast<std::size_t>(end - first) * sizeof(RuleOperation);
   const int numbers = kForward ? p.forward_numbers : p.backward_numbers;
-  const std::size_t memory = (static_cast<std::size_t>(numbers) * sizeof(Real) + 15) / 16 * 16;
-  const bool shared = memory + staged + 1024 <= shared_memory_limit();
+  const std::size_t bytes = (static_cast<std::size_t>(numbers) * sizeof(Real) + 15) / 16 * 16;
+  const bool shared = bytes + 1024 <= shared_memory_limit();
   const auto kernel = shared ? rule_read_kernel<Real, kThreads, kForward, true>
                              : rule_read_kernel<Real, kThreads, kForward, false>;
-  const std::size_t bytes = (shared ? memory : 0) + staged;
-  device::allow_shared_memory(kernel, bytes);
+  device::allow_shared_memory(kernel, shared ? bytes : 0);
   const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  kernel<<<grid, kThreads, bytes, device::stream_of(exec)>>>(view, first, end,
-                                                             shared ? static_cast<int>(memory) : 0);
+  kernel<<<grid, kThreads, shared ? bytes : 0, device::stream_of(exec)>>>(view);
   device::check_launch(RuleRead<Real>::kName);
 }
 

@@ -34,7 +34,7 @@ RuleOperation operation(RuleCode code, int rows, int columns, int inner, int a, 
                         int flags = 0) {
   RuleOperation op;
   op.code = code, op.rows = rows, op.columns = columns, op.inner = inner;
-  op.a = a, op.b = b, op.c = c, op.y = y, op.flags = flags;
+  op.a = a, op.b = b, op.c = c, op.y = y, op.flags = static_cast<std::uint16_t>(flags);
   if (code == RuleCode::map) op.map = static_cast<int>(MapKind::tanh);
   return op;
 }
@@ -44,7 +44,11 @@ std::shared_ptr<const RuleProgram> tanh_delta(int K, int V) {
   constexpr int kNumberA = RuleOperation::kNumberA, kTransposedA = RuleOperation::kTransposedA;
   const auto program = std::make_shared<RuleProgram>();
   int next = 0;
-  const auto take = [&](int n) { return next += n, next - n; };
+  const auto take = [&](int n) {
+    const int at = n < 4 ? next : (next + 3) / 4 * 4;
+    next = at + n;
+    return at;
+  };
   const int S = take(V * K), zero = take(1), one = take(1);
   const int k = take(K), v = take(V), beta = take(1), q = take(K), o = take(V);
   const int h = take(V), w = take(V);
@@ -52,7 +56,7 @@ std::shared_ptr<const RuleProgram> tanh_delta(int K, int V) {
   const int G = take(V * K), d_k = take(K), d_v = take(V), d_beta = take(1), d_q = take(K), d_o = take(V);
   const int z = take(V), x = take(K);
   program->backward_numbers = next;
-  program->states = {{V, K, S}}, program->size = V * K;
+  program->states = {{V, K, S}}, program->size = (V * K + 3) / 4 * 4;
   program->inputs = {{RulePer::token, K, k, d_k},
                      {RulePer::token, V, v, d_v},
                      {RulePer::token, 1, beta, d_beta},
@@ -61,9 +65,7 @@ std::shared_ptr<const RuleProgram> tanh_delta(int K, int V) {
   program->state_gradient = G, program->gradients = d_k, program->gradients_end = d_q + K;
   program->largest = V * K;
   Writer writer{*program};
-  RuleOperation set_zero = operation(set, 1, 1, 1, -1, -1, -1, zero), set_one = set_zero;
-  set_one.y = one, set_one.value = 1;
-  program->constants = writer.part({set_zero, set_one});
+  program->constants = {{zero, 0}, {one, 1}};
   program->start = program->start_again = writer.part({operation(fill, V, K, 1, zero, -1, -1, S)});
   const std::vector<RuleOperation> error = {
       operation(product, V, 1, K, S, k, -1, h), operation(sub, V, 1, 1, v, h, -1, h),

@@ -655,7 +655,7 @@ struct Place {
 __host__ __device__ constexpr int segment_length(int T) {
   int length = 1;
   while (length * length < T) ++length;
-  return length;
+  return (length + 1) / 2;  // law::rule_segment_length
 }
 DEVICE int clamped(int x, int most) { return x < 0 ? 0 : x > most ? most : x; }
 /// The nearest of the positions that is at least `from` (kUp) or at most; out of the sequence where there is none.

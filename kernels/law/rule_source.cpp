@@ -361,8 +361,6 @@ class PartSource {
                            minus ? fmt::format("neg({})", arg(x.a)) : arg(x.a), arg(x.b));
       case RuleCode::product:
         break;
-      case RuleCode::set:
-        return fmt::format("Real({:.17g})", op.value);
     }
     const bool ta = transposed(x, RuleOperation::kTransposedA),
                tb = transposed(x, RuleOperation::kTransposedB);
@@ -395,10 +393,8 @@ class LawSource {
  public:
   LawSource(const RuleProgram& program, bool backward, const Grid& grid, Shared& shared)
       : program_(program), backward_(backward), grid_(grid), shared_(shared) {
-    for (int i = 0; i < program.constants.count; ++i) {
-      const RuleOperation& op = program.operations[static_cast<std::size_t>(program.constants.first + i)];
-      literals_[op.y] = {{1, 1}, fmt::format("Real({:.17g})", op.value), true};
-    }
+    for (const RuleProgram::Constant& one : program.constants)
+      literals_[one.place] = {{1, 1}, fmt::format("Real({:.17g})", one.value), true};
     for (std::size_t i = 0; i < program.states.size(); ++i) {
       const RuleProgram::State& one = program.states[i];
       lasting_[one.place] = {{one.rows, one.columns}, fmt::format("s{}", i)};

@@ -33,8 +33,9 @@ struct RuleView {
     int place, numbers;
   };
   using Part = RuleProgram::Part;
-  const RuleOperation* operations;
-  Part constants, start, step, read, start_again, step_again, start_back, step_back, read_back;
+  RuleProgram::Lists lists;
+  int constant_count;
+  Part start, step, read, start_again, step_again, start_back, step_back, read_back;
   Input inputs[RuleProgram::kMostInputs];
   End ends[RuleProgram::kMostStates];
   int input_count, end_count;
@@ -45,9 +46,9 @@ struct RuleView {
   std::int64_t work_numbers;  ///< of a sequence and head
   std::int64_t memory;        ///< where the program's memory begins in work
 
-  RuleView(const RuleRead<Real>& op, const RuleOperation* operations_) : operations(operations_) {
+  RuleView(const RuleRead<Real>& op, const RuleProgram::Lists& lists_) : lists(lists_) {
     const RuleProgram& p = *op.program;
-    constants = p.constants, start = p.start, step = p.step, read = p.read;
+    constant_count = static_cast<int>(p.constants.size()), start = p.start, step = p.step, read = p.read;
     start_again = p.start_again, step_again = p.step_again;
     start_back = p.start_back, step_back = p.step_back, read_back = p.read_back;
     input_count = static_cast<int>(p.inputs.size()), end_count = static_cast<int>(p.states.size());
@@ -91,37 +92,41 @@ struct RuleWalk {
   CT_HD Real* memory() const { return team.memory(m_); }
   CT_HD int b() const { return item / v.H; }
   CT_HD int h() const { return item % v.H; }
+  /// Where threads are few an operation is read while the one before it is done.
   CT_HD CROSSTALK_ONE_COPY void run(const RuleProgram::Part& part) const {
+    if (part.count == 0) return;
     Real* const m = memory();
-    const RuleOperation* from = team.operations(v.operations, part.first);
-    for (int i = 0; i < part.count; ++i) execute(team, from[i], m);
-  }
-  CT_HD void move(const Real* from, Real* to, int n) const {
-    team.fill(n, to, [&](int i) { return from[i]; });
+    const RuleOperation* from = v.lists.operations + part.first;
+    if constexpr (Team::kAhead) {
+      auto next = Team::operation(from);
+      for (int i = 1; i <= part.count; ++i) {
+        const auto now = next;
+        if (i < part.count) next = Team::operation(from + i);
+        execute(team, Team::decoded(now), m);
+      }
+    } else {
+      for (int i = 0; i < part.count; ++i) execute(team, Team::decoded(Team::operation(from + i)), m);
+    }
   }
   CT_HD std::int64_t row(const typename RuleView<Real>::Input& x, int n) const {
     return ((static_cast<std::int64_t>(b()) * x.rows + n) * v.H + h()) * x.width;
   }
+  /// Begins to load inputs; team.fetched() ends it.
   CT_HD CROSSTALK_ONE_COPY void load(RulePer per, int n) const {
     Real* const m = memory();
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
-      if (x.per == per) move(x.value.at(r) + row(x, n), m + x.place, x.width);
+      if (x.per == per) team.fetch(x.width, x.value.at(r) + row(x, n), m + x.place);
     }
   }
   CT_HD CROSSTALK_ONE_COPY void store_gradients(RulePer per, int n) const {
     Real* const m = memory();
     for (int i = 0; i < v.input_count; ++i) {
       const auto& x = v.inputs[i];
-      if (x.per != per || !x.gradient) continue;
-      Real* to = x.gradient.at(r) + row(x, n);
-      const Real* from = m + x.gradient_place;
-      if (x.adds) {
-        team.each(x.width, [&](int j) { to[j] += from[j]; });
-      } else {
-        team.each(x.width, [&](int j) { to[j] = from[j]; });
-      }
+      if (x.per == per && x.gradient)
+        team.put(x.width, x.gradient.at(r) + row(x, n), m + x.gradient_place, x.adds);
     }
+    team.sync();
   }
   CT_HD std::int64_t query(int i) const {
     return ((static_cast<std::int64_t>(b()) * v.Q + i) * v.H + h()) * v.outputs;
@@ -141,11 +146,19 @@ struct RuleWalk {
     }
   }
   CT_HD Real* kept(int segment) const {
-    return v.states.at(r) + (static_cast<std::int64_t>(item) * segments(v.T) + segment) * v.size;
+    return v.states.at(r) + (static_cast<std::int64_t>(item) * rule_segments(v.T) + segment) * v.size;
+  }
+  /// The states, elsewhere.
+  CT_HD void store(const Real* from, Real* to) const {
+    const Numbers<Real> numbers{from};
+    team.fill(v.size, to, [&](auto i) { return numbers[i]; });
   }
   CT_HD void begin() const {
-    run(v.constants);
+    Real* const m = memory();
+    team.each(v.constant_count,
+              [&](int i) { m[v.lists.constants[i].place] = static_cast<Real>(v.lists.constants[i].value); });
     load(RulePer::sequence, 0);
+    team.fetched();
   }
 
   /// The next token at which a query stands, up or down from t: T + 1 or -1 where there is none. Without positions every one.
@@ -158,26 +171,30 @@ struct RuleWalk {
     Real* const m = memory();
     begin();
     run(v.start);
-    const int length = segment_length(v.T);
+    const int length = rule_segment_length(v.T);
     int next = next_query(0, true);
     for (int t = 0; t <= v.T; ++t) {
       if (t == next) {
         queries(t, [&](int i) {
           load(RulePer::query, i);
+          team.fetched();
           run(v.read);
-          move(m + v.output, v.o.at(r) + query(i), v.outputs);
+          team.put(v.outputs, v.o.at(r) + query(i), m + v.output, false);
+          team.sync();
         });
         next = next_query(t + 1, true);
       }
       if (t == v.T) break;
-      if (v.states && t % length == 0) move(m, kept(t / length), v.size);
       load(RulePer::token, t);
+      if (v.states && t % length == 0) store(m, kept(t / length));
+      team.fetched();
       run(v.step);
     }
     for (int i = 0; i < v.end_count; ++i) {
       const auto& end = v.ends[i];
       if (end.value)
-        move(m + end.place, end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, end.numbers);
+        team.put(end.numbers, end.value.at(r) + static_cast<std::int64_t>(item) * end.numbers, m + end.place,
+                 false);
     }
   }
 
@@ -185,7 +202,8 @@ struct RuleWalk {
     Real* const m = memory();
     if (v.d_o) {
       load(RulePer::query, i);
-      move(v.d_o.at(r) + query(i), m + v.output_gradient, v.outputs);
+      team.fetch(v.outputs, v.d_o.at(r) + query(i), m + v.output_gradient);
+      team.fetched();
       run(v.read_back);
     }
     store_gradients(RulePer::query, i);
@@ -202,14 +220,15 @@ struct RuleWalk {
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
     Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment
-    const int length = segment_length(v.T);
+    const int length = rule_segment_length(v.T);
     int next = next_query(v.T, false);
-    for (int segment = segments(v.T) - 1; segment >= 0; --segment) {
+    for (int segment = rule_segments(v.T) - 1; segment >= 0; --segment) {
       const int first = segment * length, tokens = first + length < v.T ? length : v.T - first;
-      move(kept(segment), m, v.size);
+      team.fetch(v.size, kept(segment), m);
       for (int t = 0; t < tokens; ++t) {
-        move(m, around + t * static_cast<std::int64_t>(v.size), v.size);
         load(RulePer::token, first + t);
+        team.fetched();
+        store(m, around + t * static_cast<std::int64_t>(v.size));
         run(v.step_again);
       }
       // The states of the program are those behind the token, here and after each turn: adjoints leave them as they are.
@@ -218,8 +237,9 @@ struct RuleWalk {
           queries(first + t + 1, [&](int i) { take_back_query(i); });
           next = next_query(first + t, false);
         }
-        move(around + t * static_cast<std::int64_t>(v.size), m, v.size);
+        team.fetch(v.size, around + t * static_cast<std::int64_t>(v.size), m);
         load(RulePer::token, first + t);
+        team.fetched();
         run(v.step_back);
         store_gradients(RulePer::token, first + t);
       }

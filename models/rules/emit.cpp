@@ -25,7 +25,7 @@ bool pairwise(Value x) {
 }
 bool outer(Value x) { return x->kind == Kind::matmul && x->args[1]->shape.rows == 1 && is_matrix(x); }
 
-int map_of(const std::string& f) {
+std::uint8_t map_of(const std::string& f) {
   static const std::map<std::string, int> all = {{"exp", static_cast<int>(MapKind::exp)},
                                                  {"log", static_cast<int>(MapKind::log)},
                                                  {"sigmoid", static_cast<int>(MapKind::sigmoid)},
@@ -39,7 +39,7 @@ int map_of(const std::string& f) {
                                                  {"abs", kRuleAbs},
                                                  {"sign", kRuleSign},
                                                  {"positive", kRulePositive}};
-  return all.at(f);
+  return static_cast<std::uint8_t>(all.at(f));
 }
 
 RuleCode code_of(Kind kind) {
@@ -247,9 +247,10 @@ int Emitter::free_place(int numbers, Value node) {
       return block.place;
     }
   }
-  blocks_.push_back({end_, numbers, node});
-  end_ += numbers;
-  return end_ - numbers;
+  const int place = numbers < 4 ? end_ : aligned(end_);
+  blocks_.push_back({place, numbers, node});
+  end_ = place + numbers;
+  return place;
 }
 
 /// Where the value of an operation goes: over an argument that nobody wants any more, where entries meet only themselves;
@@ -371,6 +372,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     for (std::size_t j = 0; j < outputs.size(); ++j) {
       const int to = outputs[j].second;
       if (j == i || from >= to + numbers(outputs[j].first) || to >= from + n) continue;
+      end_ = aligned(end_);
       copied(from, end_, n);
       from = end_, end_ += n;
       break;

@@ -79,7 +79,8 @@ std::vector<Value> gradients(LawGraph& g, const std::vector<std::pair<Value, Val
         give(a, as(g.div(x, b), a));
         if (!of_b) break;
         if (g.adjoint() && b->shape.number()) {
-          give(b, g.neg(g.div(g.sum(g.mul(x, node)), b)));
+          // Not with the quotient, which nobody else may want.
+          give(b, g.neg(g.div(g.div(g.sum(g.mul(x, a)), b), b)));
           break;
         }
         give(b, as(g.neg(g.div(g.mul(x, node), b)), b));

@@ -90,13 +90,12 @@ class Layout {
     }
     program_->output = take(law_.read->shape), program_->outputs = numbers(law_.read->shape);
     const int forward = next_;
-    next_ = (next_ + 3) / 4 * 4;
+    next_ = aligned(next_);
     program_->state_gradient = next_;  // each as far from here as its state from place 0
     for (Value g : state_gradients_) places_.of[g] = take_state(g->shape);
     program_->gradients = next_;
     for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
-      places_.of[input_gradients_[i]] = next_;
-      program_->inputs[i].gradient = take(cut_.inputs[i].leaf->shape);
+      program_->inputs[i].gradient = places_.of[input_gradients_[i]] = take(cut_.inputs[i].leaf->shape);
     }
     program_->gradients_end = next_;
     places_.of[read_gradient_] = program_->output_gradient = take(law_.read->shape);
@@ -131,14 +130,14 @@ class Layout {
   int size(int letter) const { return letter == kK ? K_ : letter == kV ? V_ : letter; }
   int numbers(Shape s) const { return size(s.rows) * size(s.columns); }
   int take(Shape s) {
-    const int at = next_;
-    next_ += numbers(s);
+    const int n = numbers(s), at = n < 4 ? next_ : aligned(next_);
+    next_ = at + n;
     return at;
   }
-  /// States begin at multiples of four numbers, so that they move in wide accesses.
+  /// States begin at multiples of four, however small.
   int take_state(Shape s) {
     const int at = take(s);
-    next_ = (next_ + 3) / 4 * 4;
+    next_ = aligned(next_);
     return at;
   }
   RuleProgram::Part part(const Outputs& outputs, std::set<Value> replaced, int temporaries, int& most) {
@@ -169,14 +168,6 @@ class Layout {
     std::vector<Value> wanted = states_;
     for (const ProgramInput& one : cut_.inputs) wanted.push_back(one.leaf);
     const std::vector<Value> found = gradients(g_, outputs, wanted);
-    for (std::size_t i = 0; i < states_.size() && per != RulePer::sequence; ++i) {
-      const Value x = found[i], G = state_gradients_[i];
-      if (replaces) {
-        to.push_back({x ? x : g_.fill(g_.number(0), G->shape), G});
-      } else if (x) {
-        to.push_back({g_.add(G, x), G});
-      }
-    }
     for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
       const Value x = found[states_.size() + i], d = input_gradients_[i];
       if (!x) continue;
@@ -184,6 +175,15 @@ class Layout {
         to.push_back({g_.add(d, x), d});
       } else if (cut_.inputs[i].per == per) {
         to.push_back({x, d});
+      }
+    }
+    // Last: what looks at gradients of states has been worked out, and new ones take the place of old ones.
+    for (std::size_t i = 0; i < states_.size() && per != RulePer::sequence; ++i) {
+      const Value x = found[i], G = state_gradients_[i];
+      if (replaces) {
+        to.push_back({x ? x : g_.fill(g_.number(0), G->shape), G});
+      } else if (x) {
+        to.push_back({g_.add(G, x), G});
       }
     }
   }
@@ -215,13 +215,7 @@ class Layout {
     for (double x : all) places_.constants[x] = next_++;
   }
   void constants() {
-    program_->constants.first = static_cast<int>(program_->operations.size());
-    for (const auto& [x, place] : places_.constants) {
-      RuleOperation op;
-      op.code = RuleCode::set, op.y = place, op.value = x;
-      program_->operations.push_back(op);
-    }
-    program_->constants.count = static_cast<int>(places_.constants.size());
+    for (const auto& [x, place] : places_.constants) program_->constants.push_back({place, x});
     const auto placed = [&](const std::vector<std::pair<Value, Value>>& adjoint, Outputs& out) {
       for (const auto& [x, to] : adjoint) out.push_back({x, places_.of.at(to)});
     };
@@ -301,7 +295,23 @@ std::string refused_by_program(Law& law) {
 
 std::shared_ptr<const RuleProgram> program_of(Law& law, const CutLaw& cut, int K, int V) {
   law.graph.begin_adjoint();
-  return Layout(law, cut, K, V).make();
+  const auto size = [&](int letter) { return letter == kK ? K : letter == kV ? V : letter; };
+  // Here sizes are known: sums of ones, as in means, are numbers.
+  const auto sized = [&](Value root) {
+    std::map<Value, Value> made;
+    for (Value node : root ? order({root}) : std::vector<Value>{}) {
+      if (node->kind != Kind::sum || node->args[0]->kind != Kind::ones) continue;
+      const Shape of = node->args[0]->shape;
+      made[node] = law.graph.number(static_cast<double>(size(of.rows)) * size(of.columns));
+    }
+    return made.empty() ? root : law.graph.replaced(root, made);
+  };
+  CutLaw all = cut;
+  for (auto* roots : {&all.starts, &all.steps}) {
+    for (Value& root : *roots) root = sized(root);
+  }
+  all.read = sized(all.read);
+  return Layout(law, all, K, V).make();
 }
 
 }  // namespace crosstalk::rules
