@@ -69,9 +69,6 @@ struct AttendMix {
   double eps = 0, scale = 1;
   int window = 0;
   Precision products = Precision::full;  ///< of the operands; CUDA, float
-  /// x, k, v, o and their gradients are operands in bf16, two in the place of a float: they have half the
-  /// columns (CUDA, float, fits_whole(); a pass sees to it).
-  bool rounded = false;
 
   In<Real> x;          ///< [R,B,Q,H,K]: queries
   In<Real> k;          ///< [R,B,T,H,K]
@@ -89,12 +86,13 @@ struct AttendMix {
 
   static constexpr const char* kName = "attend_mix";
   CROSSTALK_FIELDS(x, k, v, log_decay, slope, sink, position, o, row, phase, d_rows, d_columns)
+  CROSSTALK_BF16_FIELDS(x, k, v, o)
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int T() const { return k.value.dim(1); }
   CT_HD int H() const { return k.value.dim(2); }
-  CT_HD int K() const { return k.value.dim(3) * (rounded ? 2 : 1); }
+  CT_HD int K() const { return k.value.dim(3); }
   CT_HD int Q() const { return x.value.dim(1); }
-  CT_HD int V() const { return v.value.dim(3) * (rounded ? 2 : 1); }
+  CT_HD int V() const { return v.value.dim(3); }
   /// What products on the tensor cores read: all that there is a form for.
   CT_HD bool fits_tiles() const { return sizeof(Real) == sizeof(float) && K() <= 128 && V() <= 128; }
   /// Whether heads are many, and a block holds one with all of its queries and tokens (attend_mix_whole.cuh).
@@ -106,6 +104,10 @@ struct AttendMix {
            T() <= kWholeRows && (K() > kNarrow || V() > kNarrow) && K() % 4 == 0 && V() % 4 == 0 &&
            B() * H() >= kFewestHeads && whole_head(limit).fits(limit);
   }
+  /// Whether x, k, v, o and their gradients are bf16: all of them or none.
+  CT_HD bool is_bf16() const { return x.value.is_bf16(); }
+  /// Whether they may be: whole heads, whose numbers move by eights.
+  bool takes_bf16() const { return fits_whole() && K() % 8 == 0 && V() % 8 == 0; }
   /// What runs on a device.
   const char* form_name(Device device) const {
     if (device == Device::cpu) return "";
@@ -126,6 +128,13 @@ struct AttendMix {
         (log_decay && log_decay.value.size() != k.value.rows()) || (slope && slope.value.size() != H()) ||
         (sink && (sink.value.size() != H() || !normalised)))
       throw std::logic_error("[attend_mix] shapes do not fit");
+    for (const Tensor<Real>* t :
+         {&x.gradient, &k.value, &k.gradient, &v.value, &v.gradient, &o.value, &o.gradient}) {
+      if (t->format != x.value.format)
+        throw std::logic_error("[attend_mix] x, k, v, o and their gradients have one format");
+    }
+    if (is_bf16() && !takes_bf16())
+      throw std::logic_error("[attend_mix] only whole heads of multiples of 8 may be bf16");
     const int R = k.value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), V()});
     row.value = shaped<Real>(R, {B(), H(), Q()});

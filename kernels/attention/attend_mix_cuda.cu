@@ -179,8 +179,9 @@ bool in_whole_heads(const AttendMix<float>& op) {
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
   for (const In<float>* field : {&op.x, &op.k, &op.v})
-    good = good && (!op.rounded || field->write != Write::add);
-  if (op.rounded && !good) throw std::logic_error("[attend_mix] rounded operands need whole heads");
+    good = good && (!op.is_bf16() || field->write != Write::add);
+  if (op.is_bf16() && !good)
+    throw std::logic_error("[attend_mix] gradients in bf16 are written, not added to, and memory is aligned");
   return good;
 }
 
@@ -228,7 +229,7 @@ void forward_cuda(const Exec& exec, const AttendMix<Real>& op) {
       with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
         using Cut = decltype(tiles);
         const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.read_bytes()); };
-        op.rounded ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
+        op.is_bf16() ? launch(whole_read<Cut, std::uint16_t>) : launch(whole_read<Cut, float>);
       });
       check_launch("attend_mix");
       return;
@@ -252,7 +253,7 @@ void backward_cuda(const Exec& exec, const AttendMix<Real>& op) {
       with_whole_heads(op, [&](auto tiles, const WholeHead& cut) {
         using Cut = decltype(tiles);
         const auto launch = [&](auto* kernel) { launch_whole(exec, op, kernel, cut, cut.gradient_bytes()); };
-        op.rounded ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
+        op.is_bf16() ? launch(whole_gradient<Cut, std::uint16_t>) : launch(whole_gradient<Cut, float>);
       });
   }
   if (!done) {

@@ -21,13 +21,13 @@ struct Shape {
   double eps = 0, scale = 0.7;
   int window = 0;
   Precision products = Precision::full;
-  bool rounded = false;
+  bool in_bf16 = false;  ///< x, k, v, o and their gradients
 
   template <class Op>
   void configure(Op& op) const {
     op.normalised = normalised, op.strict = strict, op.before = before, op.eps = eps, op.scale = scale;
     op.window = window;
-    if constexpr (requires { op.products; }) op.products = products, op.rounded = rounded;
+    if constexpr (requires { op.products; }) op.products = products;
   }
 };
 
@@ -184,49 +184,19 @@ std::vector<OpCase> cases() {
 
 INSTANTIATE_TEST_SUITE_P(AttendMix, OpCheck, ::testing::ValuesIn(cases()), case_name);
 
-/// Two operands in bf16 in the place of a float, and back.
-Numbers paired(const Numbers& x) {
-  Numbers pairs;
-  for (std::size_t i = 0; i < x.size(); i += 2) {
-    const float low = rounded(Precision::bf16, static_cast<float>(x[i])),
-                high = rounded(Precision::bf16, static_cast<float>(x[i + 1]));
-    std::uint32_t bits, top;
-    memcpy(&bits, &low, sizeof bits), memcpy(&top, &high, sizeof top);
-    bits = bits >> 16 | top;
-    float pair;
-    memcpy(&pair, &bits, sizeof pair);
-    pairs.push_back(static_cast<double>(pair));
-  }
-  return pairs;
-}
-Numbers unpaired(const Numbers& pairs) {
-  Numbers x;
-  for (const double pair : pairs) {
-    const auto narrow = static_cast<float>(pair);
-    std::uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    for (const std::uint32_t half : {bits << 16, bits & 0xffff0000u}) {
-      float one;
-      memcpy(&one, &half, sizeof one);
-      x.push_back(static_cast<double>(one));
-    }
-  }
-  return x;
-}
-
 /// Reads and gradients of one replica, on given numbers; `chain`: by Attend and Mix.
 template <class Real>
 std::map<std::string, Numbers> run(const Shape& s, const Values& in, Device device, bool chain = false) {
   TensorSet<Real> set(device);
-  const int share = s.rounded ? 2 : 1;
-  for (auto [name, dims] : inputs(s)) {
-    if (dims.size() == 4) dims.back() /= share;
-    set.reals.add(name, 1, dims);
-    set.reals.add("d_" + name, 1, dims);
+  const Format format = s.in_bf16 ? Format::bf16 : Format::native;
+  for (const auto& [name, dims] : inputs(s)) {
+    const Format of = dims.size() == 4 ? format : Format::native;
+    set.reals.add(name, 1, dims, of);
+    set.reals.add("d_" + name, 1, dims, of);
     set.writes[name] = Write::overwrite;
   }
   if (s.positions) set.integers.add("position", 1, {s.B, s.Q});
-  for (const char* name : {"o", "d_o"}) set.reals.add(name, 1, {s.B, s.Q, s.H, s.V / share});
+  for (const char* name : {"o", "d_o"}) set.reals.add(name, 1, {s.B, s.Q, s.H, s.V}, format);
   if (chain) {
     for (const char* name : {"a", "d_a", "d_s"}) set.reals.add(name, 1, {s.B, s.H, s.Q, s.T});
     set.reals.add("row", 1, {s.B, s.H, s.Q, 2});
@@ -235,8 +205,7 @@ std::map<std::string, Numbers> run(const Shape& s, const Values& in, Device devi
     set.reals.add("phase", 1, {s.B, s.H, s.T, 2}), set.reals.add("d_columns", 1, {s.B, s.H, s.T});
   }
   set.allocate();
-  for (const auto& [name, x] : in.real)
-    upload(device, set.real(name), 0, s.rounded && name != "sink" ? paired(x) : x);
+  for (const auto& [name, x] : in.real) upload(device, set.real(name), 0, x);
   if (s.positions) upload(device, set.integer("position"), 0, in.integer.at("position"));
   Exec exec;
   exec.device = device;
@@ -252,7 +221,6 @@ std::map<std::string, Numbers> run(const Shape& s, const Values& in, Device devi
   const auto keep = [&](const std::string& name) {
     const auto x = download(device, set.real(name), 0);
     out[name] = Numbers(x.begin(), x.end());
-    if (s.rounded && name != "d_sink") out[name] = unpaired(out[name]);
   };
   keep("o");
   for (const auto& input : inputs(s)) keep("d_" + input.first);
@@ -378,15 +346,15 @@ TEST_F(AttendMixOnCuda, GradientsOfWholeHeads) {
       if (kind == 3) s.normalised = false, s.strict = true;
       const Values in = drawn(s);
       const auto want = run<double>(s, in, Device::cpu, true);
-      for (const bool rounded : {false, true}) {
+      for (const bool in_bf16 : {false, true}) {
         const std::size_t there = shared_memory_limit();
-        if (rounded && (K % 8 != 0 || V % 8 != 0 || !WholeHead(Q, T, std::max(K, V), there).fits(there)))
-          continue;  // a pass would not round them
-        s.rounded = rounded;
+        if (in_bf16 && (K % 8 != 0 || V % 8 != 0 || !WholeHead(Q, T, std::max(K, V), there).fits(there)))
+          continue;  // plan() refuses them
+        s.in_bf16 = in_bf16;
         const auto got = run<float>(s, in, Device::cuda);
         for (const auto& [name, x] : want)
           EXPECT_LE(error_of(got.at(name), x), 4e-2)
-              << fmt::format("{}: T {} Q {} K {} V {} kind {} rounded {}", name, T, Q, K, V, kind, rounded);
+              << fmt::format("{}: T {} Q {} K {} V {} kind {} in_bf16 {}", name, T, Q, K, V, kind, in_bf16);
         EXPECT_EQ(got, run<float>(s, in, Device::cuda)) << "another launch, other bits";
       }
     }

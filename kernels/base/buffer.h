@@ -75,7 +75,7 @@ class Arena {
   /// `copies`: memory for so many tensors of this shape, one after the other within a replica.
   template <class T>
   void reserve(Tensor<T>* tensor, int copies = 1) {
-    tensor->replica_stride = padded<T>(tensor->size() * copies);
+    tensor->replica_stride = tensor->stride_for(copies);
     const std::size_t bytes = static_cast<std::size_t>(tensor->replica_stride) * tensor->R * sizeof(T);
     pieces_.push_back({bytes, total_,
                        [](void* t, void* data) { static_cast<Tensor<T>*>(t)->data = static_cast<T*>(data); },
@@ -124,11 +124,12 @@ class Arena {
 
 /// A tensor shape from a list of dimensions (at most Tensor::kMaxRank), without memory.
 template <class T>
-Tensor<T> shaped(int R, std::initializer_list<int> dims) {
+Tensor<T> shaped(int R, std::initializer_list<int> dims, Format format = Format::native) {
   if (dims.size() > static_cast<std::size_t>(Tensor<T>::kMaxRank))
     throw std::logic_error("[tensor] too many dimensions");
   Tensor<T> t;
   t.R = R;
+  t.format = format;
   for (int d : dims) t.dims[t.rank++] = d;
   return t;
 }

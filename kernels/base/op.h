@@ -12,6 +12,9 @@
 // declares its four versions. forward_cpu and backward_cpu stand in x_cpu.cpp (the specification),
 // forward_cuda and backward_cuda in x_cuda.cu. Ops never allocate device memory and never synchronise; what
 // forward keeps for backward is Saved, what one call needs for itself is Work.
+//
+// Tensors are Real, unless CROSSTALK_BF16_FIELDS(x, y) names the field: its kernels read both formats, and
+// plan() refuses, by a sentence, what they do not read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/exec.h"
@@ -90,6 +93,14 @@ Tensor<T> without_memory(Tensor<T> tensor) {
 #define CROSSTALK_AGAIN9(...) CROSSTALK_AGAIN3(CROSSTALK_AGAIN3(CROSSTALK_AGAIN3(__VA_ARGS__)))
 #define CROSSTALK_AGAIN3(...) CROSSTALK_AGAIN1(CROSSTALK_AGAIN1(CROSSTALK_AGAIN1(__VA_ARGS__)))
 #define CROSSTALK_AGAIN1(...) __VA_ARGS__
+
+/// Names the fields whose values or gradients may be bf16 (CUDA, float). plan() sees their formats and, of
+/// outputs, keeps them: it sets shapes.
+#define CROSSTALK_BF16_FIELDS(...)                \
+  template <class F>                              \
+  void bf16_fields(F&& f) {                       \
+    CROSSTALK_AGAIN(CROSSTALK_FIELD(__VA_ARGS__)) \
+  }
 
 /// Declares the four versions of an op.
 #define CROSSTALK_OP(Op)                                \

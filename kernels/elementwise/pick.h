@@ -14,15 +14,14 @@ namespace crosstalk {
 
 template <class Real>
 struct Pick {
-  /// x, y and their gradients are operands in bf16, two in the place of a float: they have half the columns
-  /// (CUDA, float; a pass sees to it).
-  bool rounded = false;
   In<Real> x;    ///< [R,B,T,H,N]
   Ids position;  ///< int32 [R,B,Q]: tokens that a query sees; absent: Q = 1, which sees all
   Out<Real> y;   ///< [R,B,Q,H,N]
 
   static constexpr const char* kName = "pick";
   CROSSTALK_FIELDS(x, position, y)
+  CROSSTALK_BF16_FIELDS(x, y)
+  CT_HD bool is_bf16() const { return x.value.is_bf16(); }
   CT_HD int T() const { return x.value.dim(1); }
   CT_HD int Q() const { return position ? position.value.dim(1) : 1; }
   /// Numbers of a token, all heads.
@@ -37,6 +36,11 @@ struct Pick {
     if (!x || x.value.rank != 4 ||
         (position && (position.value.rank != 2 || position.value.dim(0) != x.value.dim(0))))
       throw std::logic_error("[pick] shapes do not fit");
+    for (const Tensor<Real>* t : {&x.gradient, &y.value, &y.gradient}) {
+      if (t->format != x.value.format)
+        throw std::logic_error("[pick] x, y and their gradients have one format");
+    }
+    if (is_bf16() && columns() % 2 != 0) throw std::logic_error("[pick] numbers in bf16 are picked in pairs");
     y.value = shaped<Real>(x.value.R, {x.value.dim(0), Q(), x.value.dim(2), x.value.dim(3)});
   }
 };

@@ -12,12 +12,18 @@ using namespace device;
 
 constexpr int kThreads = 128, kColumns = 4;  ///< of a lane at once
 
-/// sum += x, or of two operands in its place sum the first and other the second.
+/// Numbers of a token that move: those in bf16 in pairs, which take the place of a Real.
 template <class Real>
-__device__ __forceinline__ void add_to(bool rounded, Real x, Real& sum, Real& other) {
+__device__ __forceinline__ int moved(const Pick<Real>& op) {
+  return op.columns() / (op.is_bf16() ? 2 : 1);
+}
+
+/// sum += x, or of a pair in its place sum the first and other the second.
+template <class Real>
+__device__ __forceinline__ void add_to(bool is_pair, Real x, Real& sum, Real& other) {
   if constexpr (std::is_same_v<Real, float>) {
     const unsigned pair = __float_as_uint(x);
-    if (rounded) other += __uint_as_float(pair & 0xffff0000), x = __uint_as_float(pair << 16);
+    if (is_pair) other += __uint_as_float(pair & 0xffff0000), x = __uint_as_float(pair << 16);
   }
   sum += x;
 }
@@ -26,7 +32,7 @@ __device__ __forceinline__ void add_to(bool rounded, Real x, Real& sum, Real& ot
 template <class Real>
 __global__ void __launch_bounds__(kThreads) pick_rows(const __grid_constant__ Pick<Real> op) {
   const std::int64_t query = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = op.columns();
+  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = moved(op);
   if (query >= static_cast<std::int64_t>(op.x.value.dim(0)) * Q) return;
   const int b = static_cast<int>(query / Q), t = op.token(r, b, static_cast<int>(query % Q));
   const Real* from = op.x.value.at(r) + (static_cast<std::int64_t>(b) * op.T() + max(t, 0)) * N;
@@ -39,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) pick_rows(const __grid_constant__ Pi
 template <class Real>
 __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant__ Pick<Real> op) {
   const std::int64_t query = static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = op.columns();
+  const int r = blockIdx.y, lane = threadIdx.x % 32, Q = op.Q(), N = moved(op);
   if (query >= static_cast<std::int64_t>(op.x.value.dim(0)) * Q) return;
   const int b = static_cast<int>(query / Q), first = static_cast<int>(query % Q), t = op.token(r, b, first);
   if (t < 0) return;
@@ -58,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
     const auto add_row = [&](const Real* row) {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        if (i0 + 32 * c < N) add_to(op.rounded, row[i0 + 32 * c], sum[c], other[c]);
+        if (i0 + 32 * c < N) add_to(op.is_bf16(), row[i0 + 32 * c], sum[c], other[c]);
       }
     };
     add_row(d_x);
@@ -69,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) pick_backward(const __grid_constant_
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       if constexpr (std::is_same_v<Real, float>) {
-        if (op.rounded) sum[c] = __uint_as_float(bf16_pair(sum[c], other[c]));
+        if (op.is_bf16()) sum[c] = __uint_as_float(bf16_pair(sum[c], other[c]));
       }
       if (i0 + 32 * c < N) d_x[i0 + 32 * c] = sum[c];
     }
@@ -94,7 +100,7 @@ void backward_cuda(const Exec& exec, const Pick<Real>& op) {
   const Tensor<Real>& d_x = op.x.gradient;
   if (op.x.value.size() == 0 || op.x.value.R == 0) return;
   if (op.x.write == Write::overwrite) {
-    const std::size_t bytes = static_cast<std::size_t>(d_x.size()) * sizeof(Real),
+    const std::size_t bytes = static_cast<std::size_t>(d_x.bytes()),
                       apart = static_cast<std::size_t>(d_x.replica_stride) * sizeof(Real);
     cudaMemset2DAsync(d_x.data, std::max(bytes, apart), 0, bytes, static_cast<std::size_t>(d_x.R),
                       stream_of(exec));

@@ -84,9 +84,6 @@ struct JoinedLinear {
   Precision precision = Precision::full;
   Device device = Device::cpu;  ///< whose workspace plan() asks for
   int outputs = 0;
-  /// x and its gradient, outputs and gradients of outputs that are operands in bf16, two in the place of a
-  /// float: they have half the columns (CUDA, float, the form in tiles; a pass sees to it).
-  bool rounded_x = false, rounded_y[kMost] = {}, rounded_d_y[kMost] = {};
   In<Real> x;          ///< [R,N..,I]
   In<Real> w[kMost];   ///< [R,O_i,I]
   In<Real> b[kMost];   ///< [R,O_i]; may be absent
@@ -94,14 +91,20 @@ struct JoinedLinear {
   Work<Real> pieces;   ///< [R,P,..]: gradients of w and b by parts of the rows (the form in tiles)
 
   static constexpr const char* kName = "joined_linear";
+  static constexpr const char *kW[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"},
+                              *kB[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"},
+                              *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
   template <class F>
   void fields(F&& f) {
-    static constexpr const char *kW[] = {"w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7"},
-                                *kB[] = {"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"},
-                                *kY[] = {"y0", "y1", "y2", "y3", "y4", "y5", "y6", "y7"};
     f("x", x);
     for (int i = 0; i < outputs; ++i) f(kW[i], w[i]), f(kB[i], b[i]), f(kY[i], y[i]);
     f("pieces", pieces);
+  }
+  /// x and its gradient together, outputs and their gradients each by itself.
+  template <class F>
+  void bf16_fields(F&& f) {
+    f("x", x);
+    for (int i = 0; i < outputs; ++i) f(kY[i], y[i]);
   }
   /// The form in tiles; none (count 0) where sizes are not for it or need too much shared memory.
   LinearSlabs slabs(std::size_t limit = shared_memory_limit()) const {
@@ -132,9 +135,20 @@ struct JoinedLinear {
     for (int i = 0; i < outputs; ++i) {
       Linear<Real> one = part(i);
       one.plan();
+      one.y.value.format = y[i].value.format;
       y[i].value = one.y.value;
     }
     const LinearSlabs s = slabs();
+    if (x.value.format != x.gradient.format)
+      throw std::logic_error("[joined_linear] x and its gradient have one format");
+    bool fits = !x.value.is_bf16() || (s.count > 0 && x.value.columns() % 8 == 0);
+    for (int i = 0; i < outputs; ++i) {
+      const bool is_bf16 = y[i].value.is_bf16() || y[i].gradient.is_bf16();
+      fits = fits && (!is_bf16 || (s.count > 0 && y[i].value.columns() % 8 == 0));
+    }
+    if (!fits)
+      throw std::logic_error(
+          "[joined_linear] only the form in tiles takes bf16, in columns of multiples of 8");
     if (device == Device::cuda && s.count > 0)
       pieces.value = shaped<Real>(x.value.R, {s.pieces, s.piece_size});
   }

@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       for (int k = 0; k < D / 16; ++k) multiply_block<false>(y, rows[k], ws + b * Rows::kBlock, 16 * k);
       wgmma_end(y);
       const int2 of = list[b * (kWgmmaRows / 16)];
-      store_rows(Write::overwrite, a.y[of.x].value.at(r), a.rounded_y[of.x], a.w[of.x].value.dim(0), of.y,
-                 tile * kWgmmaRows + r0, N, y);
+      store_rows(Write::overwrite, a.y[of.x].value.at(r), a.y[of.x].value.is_bf16(), a.w[of.x].value.dim(0),
+                 of.y, tile * kWgmmaRows + r0, N, y);
     }
   }
 }
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
                              k % 4 * 16);
       wgmma_end(sums);
     }
-    store_rows(a.x.write, a.x.gradient.at(r), a.rounded_x, D, 0, tile * kWgmmaRows + r0, N, sums);
+    store_rows(a.x.write, a.x.gradient.at(r), a.x.value.is_bf16(), D, 0, tile * kWgmmaRows + r0, N, sums);
   }
 }
 

@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   int tile = blockIdx.x;
   const auto request = [&](int t, int place) {
     if (t < tiles)
-      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
+      X::request(x, a.x.value.is_bf16(), s.inputs, 0, s.inputs, t * kJoinedRows, N, raw + place * X::kRaw);
     copies_end();
   };
   for (int i = 0; i < depth; ++i) request(tile + i * walkers, i);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     std::uint16_t* const xs = tiles_at + place * X::kSize;
     typename X::Numbers now;
     copies_wait(depth);
-    X::collect(raw + copy * X::kRaw, a.rounded_x, now);
+    X::collect(raw + copy * X::kRaw, a.x.value.is_bf16(), now);
     request(tile + depth * walkers, copy);
     X::clear(s.inputs, n0, N, now);
     if (other == 0) __syncthreads();  // the tile before is read
@@ -275,7 +275,8 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
         const int n = n0 + r0 + lane / 4 + 8 * half;
         const float v[4] = {sums[0][2 * half] + add.v[0], sums[0][2 * half + 1] + add.v[1],
                             sums[1][2 * half] + add.v[2], sums[1][2 * half + 1] + add.v[3]};
-        if (n < N) put_four(Write::overwrite, y.at(r), a.rounded_y[of.x], n, column, columns, aligned, v);
+        if (n < N)
+          put_four(Write::overwrite, y.at(r), a.y[of.x].value.is_bf16(), n, column, columns, aligned, v);
       }
     }
   }
@@ -301,8 +302,9 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const auto request = [&](int place) {
     if (ahead_tile < tiles) {
       const LinearSlabs::Slab& slab = s.slab[ahead_slab];
-      Y::request(a.y[slab.output].gradient.at(r), a.rounded_d_y[slab.output], a.w[slab.output].value.dim(0),
-                 slab.first, slab.width, ahead_tile * kJoinedRows, N, raw + place * Y::kRaw);
+      Y::request(a.y[slab.output].gradient.at(r), a.y[slab.output].gradient.is_bf16(),
+                 a.w[slab.output].value.dim(0), slab.first, slab.width, ahead_tile * kJoinedRows, N,
+                 raw + place * Y::kRaw);
       if (++ahead_slab == s.count) ahead_slab = 0, ahead_tile += walkers;
     }
     copies_end();
@@ -325,7 +327,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       std::uint16_t* const ys = tiles_at + place * Y::kSize;
       typename Y::Numbers now;
       copies_wait(depth);
-      Y::collect(raw + copy * Y::kRaw, a.rounded_d_y[slab.output], now);
+      Y::collect(raw + copy * Y::kRaw, a.y[slab.output].gradient.is_bf16(), now);
       request(copy);
       Y::clear(slab.width, n0, N, now);
       if (other == 0) __syncthreads();  // the slab before is read
@@ -354,7 +356,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       for (int j = 0; j < kOwn / 8; j += 2) {
         const float v[4] = {sums[j][2 * half], sums[j][2 * half + 1], sums[j + 1][2 * half],
                             sums[j + 1][2 * half + 1]};
-        put_four(a.x.write, d_x, a.rounded_x, n, c0 + j * 8 + 4 * (lane % 4), s.inputs, aligned, v);
+        put_four(a.x.write, d_x, a.x.value.is_bf16(), n, c0 + j * 8 + 4 * (lane % 4), s.inputs, aligned, v);
       }
     }
   }
@@ -389,7 +391,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
-  const bool rounded_y = a.rounded_d_y[slab.output];
+  const bool rounded_y = a.y[slab.output].gradient.is_bf16();
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
@@ -399,7 +401,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
     } else if (t < end) {
       float* const to = raw + place * (Y::kRaw + X::kRaw);
       Y::request(g, rounded_y, ld, slab.first, slab.width, t * kJoinedRows, N, to);
-      X::request(x, a.rounded_x, s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
+      X::request(x, a.x.value.is_bf16(), s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
     }
     copies_end();
   };
@@ -441,7 +443,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       }
       {
         typename X::Numbers now;
-        X::collect(from + Y::kRaw, a.rounded_x, now);
+        X::collect(from + Y::kRaw, a.x.value.is_bf16(), now);
         X::clear(s.inputs, n0, N, now);
         X::keep(now, xs);
       }

@@ -18,10 +18,6 @@ template <class Real>
 struct ResidualNorm {
   RowNorm norm = RowNorm::layer;  ///< layer or rms
   double eps = 0;
-  /// y and its gradient, and the gradient of the branch, are operands in bf16, two in the place of a float:
-  /// they have half the columns (CUDA, float, rows of up to kMostRounded; a pass sees to it).
-  bool rounded = false, rounded_branch = false;
-  static constexpr int kMostRounded = 128;
   In<Real> x;           ///< [R,N..,D]
   In<Real> branch;      ///< like x; may be absent
   In<Real> gain;        ///< [R,D]
@@ -34,6 +30,10 @@ struct ResidualNorm {
 
   static constexpr const char* kName = "residual_norm";
   CROSSTALK_FIELDS(x, branch, gain, bias, sum, y, mean, inverse, part)
+  CROSSTALK_BF16_FIELDS(branch, y)
+  static constexpr int kMostInBf16 = 128;
+  /// Whether y and its gradient, and the gradient of the branch, may be bf16.
+  bool takes_bf16() const { return D() % 8 == 0 && D() <= kMostInBf16; }
   /// Rows of a piece, and how many pieces there are.
   static std::int64_t piece(std::int64_t rows) { return std::max<std::int64_t>(32, (rows + 1023) / 1024); }
   static int pieces(std::int64_t rows) {
@@ -49,6 +49,10 @@ struct ResidualNorm {
         (branch && (branch.value.size() != x.value.size() || branch.value.columns() != columns)) ||
         (norm != RowNorm::layer && norm != RowNorm::rms))
       throw std::logic_error("[residual_norm] x, branch, gain and bias do not fit");
+    if (branch.value.is_bf16() || y.value.format != y.gradient.format)
+      throw std::logic_error("[residual_norm] a branch is fp32, y and its gradient have one format");
+    if ((y.value.is_bf16() || branch.gradient.is_bf16()) && !takes_bf16())
+      throw std::logic_error("[residual_norm] only rows of multiples of 8, up to 128, may be bf16");
     y.value = without_memory(x.value);
     if (branch) sum.value = y.value;
     const std::int64_t n = x.value.rows();

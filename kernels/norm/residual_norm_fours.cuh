@@ -9,7 +9,7 @@
 namespace crosstalk::device {
 
 constexpr int kFoursThreads = 256, kFoursWarps = kFoursThreads / 32,
-              kFoursMost = ResidualNorm<float>::kMostRounded;
+              kFoursMost = ResidualNorm<float>::kMostInBf16;
 
 /// Rows of kLanes lanes each, kTurns after one another, and what their lanes add up.
 template <int kLanes, int kTurns>
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kFoursThreads) norm_fours(const __grid_constan
     Four<float> y;
 #pragma unroll
     for (int e = 0; e < 4; ++e) y.v[e] = fmaf(gain.v[e], s[m].v[e] * inverse[m], bias.v[e]);
-    if (op.rounded) {
+    if (op.y.value.is_bf16()) {
       rows.pairs_at(op.y.value.at(r), m, D) = pairs_of(y);
     } else {
       rows.at(op.y.value.at(r), m, D) = y;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kFoursThreads)
     float mean[M], inverse[M], shift[M], along[M];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
-      s[m] = rows.at(op.total().at(r), m, D), d[m] = op.rounded
+      s[m] = rows.at(op.total().at(r), m, D), d[m] = op.y.gradient.is_bf16()
                                                          ? four_of(rows.pairs_at(op.y.gradient.at(r), m, D))
                                                          : rows.at(op.y.gradient.at(r), m, D);
       if (past) more[m] = rows.at(op.sum.gradient.at(r), m, D);
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kFoursThreads)
       }
       if (op.x.wanted()) rows.at(op.x.gradient.at(r), m, D) = x;
       if (!op.branch.wanted()) continue;
-      if (op.rounded_branch) {
+      if (op.branch.gradient.is_bf16()) {
         rows.pairs_at(op.branch.gradient.at(r), m, D) = pairs_of(branch);
       } else {
         rows.at(op.branch.gradient.at(r), m, D) = branch;
@@ -189,14 +189,15 @@ __global__ void __launch_bounds__(kFoursThreads)
 inline bool in_fours(const ResidualNorm<float>& op) {
   bool good = op.D() % 4 == 0 && op.D() <= kFoursMost &&
               !(op.branch.wanted() && op.branch.gradient.data == op.x.gradient.data) &&
-              !(op.rounded_branch && op.branch.write == Write::add);
+              !(op.branch.gradient.is_bf16() && op.branch.write == Write::add);
   for (const Tensor<float>& t :
        {op.x.value, op.x.gradient, op.branch.value, op.branch.gradient, op.gain.value, op.bias.value,
         op.sum.value, op.sum.gradient, op.y.value, op.y.gradient})
     good = good &&
            (!t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0));
-  if (!good && (op.rounded || op.rounded_branch))
-    throw std::logic_error("[residual_norm] rounded operands need rows in fours");
+  if (!good && (op.y.value.is_bf16() || op.branch.gradient.is_bf16()))
+    throw std::logic_error(
+        "[residual_norm] gradients in bf16 are written, not added to, and memory is aligned");
   return good;
 }
 

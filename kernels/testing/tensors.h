@@ -11,6 +11,7 @@
 
 #include "kernels/base/buffer.h"
 #include "kernels/base/cuda_runtime.h"
+#include "kernels/base/precision.h"
 
 namespace crosstalk::checks {
 
@@ -19,10 +20,11 @@ namespace crosstalk::checks {
 template <class T>
 class NamedTensors {
  public:
-  void add(const std::string& name, int R, const std::vector<int>& dims) {
+  void add(const std::string& name, int R, const std::vector<int>& dims, Format format = Format::native) {
     Tensor<T>& t = tensors_[name];
     t.R = R;
     t.rank = 0;
+    t.format = format;
     for (int d : dims) t.dims[t.rank++] = d;
   }
   void add_absent(const std::string& name) { tensors_[name] = {}; }
@@ -89,14 +91,12 @@ class TensorSet {
     const auto check = [this](const auto& named) {
       for (const auto& [name, t] : named.all()) {
         for (int r = 0; r < t.R; ++r) {
-          std::vector<unsigned char> padding(static_cast<std::size_t>(t.replica_stride - t.size()) *
-                                             sizeof(*t.data));
+          const auto used = static_cast<std::size_t>(t.bytes());
+          std::vector<unsigned char> padding(static_cast<std::size_t>(t.replica_stride) * sizeof(*t.data) -
+                                             used);
           if (padding.empty()) continue;
-          if (device_ == Device::cuda) {
-            cuda_copy_to_host(padding.data(), t.at(r) + t.size(), padding.size());
-          } else {
-            std::memcpy(padding.data(), t.at(r) + t.size(), padding.size());
-          }
+          copy_to_host(device_, padding.data(), reinterpret_cast<const unsigned char*>(t.at(r)) + used,
+                       padding.size());
           if (std::any_of(padding.begin(), padding.end(), [](unsigned char c) { return c != 0xFF; }))
             throw std::logic_error("replica " + std::to_string(r) + " of " + name +
                                    " was written past its end");
@@ -118,18 +118,35 @@ class TensorSet {
   std::map<std::string, Extra> extras_;
 };
 
-/// Copies one replica from the host, whatever the device.
+inline void copy_to_device(Device device, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (device == Device::cuda) {
+    cuda_copy_to_device(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+/// Copies one replica from the host, whatever the device and the format.
 template <class T, class Source>
 void upload(Device device, const Tensor<T>& t, int r, const std::vector<Source>& values) {
   if (static_cast<std::int64_t>(values.size()) != t.size()) throw std::logic_error("upload: sizes differ");
-  std::vector<T> typed(values.size());
-  std::transform(values.begin(), values.end(), typed.begin(), [](Source x) { return static_cast<T>(x); });
-  if (typed.empty()) return;
-  if (device == Device::cuda) {
-    cuda_copy_to_device(t.at(r), typed.data(), typed.size() * sizeof(T));
-  } else {
-    std::memcpy(t.at(r), typed.data(), typed.size() * sizeof(T));
+  const auto put = [&](const auto& typed) {
+    copy_to_device(device, t.at(r), typed.data(), static_cast<std::size_t>(t.bytes()));
+  };
+  if (!t.is_bf16()) {
+    std::vector<T> typed(values.size());
+    std::transform(values.begin(), values.end(), typed.begin(), [](Source x) { return static_cast<T>(x); });
+    return put(typed);
   }
+  std::vector<std::uint16_t> typed;
+  for (const Source x : values) {
+    const float number = rounded(Precision::bf16, static_cast<float>(x));
+    std::uint32_t bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    typed.push_back(static_cast<std::uint16_t>(bits >> 16));
+  }
+  put(typed);
 }
 
 /// Copies one replica to the host.
@@ -137,11 +154,19 @@ template <class T>
 std::vector<T> download(Device device, const Tensor<T>& t, int r) {
   std::vector<T> values(static_cast<std::size_t>(t.size()));
   if (values.empty()) return values;
-  if (device == Device::cuda) {
-    cuda_copy_to_host(values.data(), t.at(r), values.size() * sizeof(T));
-  } else {
-    std::memcpy(values.data(), t.at(r), values.size() * sizeof(T));
+  const auto bytes = static_cast<std::size_t>(t.bytes());
+  if (!t.is_bf16()) {
+    copy_to_host(device, values.data(), t.at(r), bytes);
+    return values;
   }
+  std::vector<std::uint16_t> typed(values.size());
+  copy_to_host(device, typed.data(), t.at(r), bytes);
+  std::transform(typed.begin(), typed.end(), values.begin(), [](std::uint16_t x) {
+    const std::uint32_t bits = std::uint32_t{x} << 16;
+    float number;
+    std::memcpy(&number, &bits, sizeof number);
+    return static_cast<T>(number);
+  });
   return values;
 }
 

@@ -19,6 +19,11 @@ std::string detail::dims_text(const int* dims, int rank) {
   return fmt::format("[{}]", fmt::join(dims, dims + rank, ","));
 }
 
+void detail::refuse_bf16(const char* op, const char* field, const std::string& others) {
+  throw std::logic_error(fmt::format("[{}] {} may not be bf16; {} may", op, field,
+                                     others.empty() ? "no field of this op" : others + " of this op"));
+}
+
 template <class Real>
 Variable<Real>* Graph<Real>::parameter(const ParameterBlock<Real>& block, int i) {
   for (Variable<Real>& var : variables_) {
@@ -36,7 +41,14 @@ Variable<Real>* Graph<Real>::parameter(const ParameterBlock<Real>& block, int i)
 }
 
 template <class Real>
+void Graph<Real>::check_format(Format format) const {
+  if (format == Format::bf16 && (device_ == Device::cpu || sizeof(Real) != sizeof(float)))
+    throw std::logic_error("[graph] tensors are bf16 on a GPU only, and only those of float");
+}
+
+template <class Real>
 Variable<Real>* Graph<Real>::shape_of(const Tensor<Real>& shape, bool differentiable) {
+  check_format(shape.format);
   Variable<Real> var;
   var.value = shape;
   var.value.data = nullptr;
@@ -60,8 +72,7 @@ Variable<Real>* Graph<Real>::like(const Variable<Real>* model, int columns) {
 }
 
 template <class Real>
-Variable<Real>* Graph<Real>::view(Variable<Real>* variable, std::initializer_list<int> dims) {
-  const Tensor<Real> shape = shaped<Real>(R_, dims);
+Variable<Real>* Graph<Real>::view(Variable<Real>* variable, const Tensor<Real>& shape) {
   const Tensor<Real>& now = variable->value;
   if (shape.size() != now.size()) throw std::logic_error("[graph] a view has another size");
   if (shape.rank == now.rank && std::equal(shape.dims, shape.dims + shape.rank, now.dims)) return variable;
@@ -91,7 +102,70 @@ Tensor<double>* Graph<Real>::doubles(std::initializer_list<int> dims) {
 }
 
 template <class Real>
+bool Graph<Real>::may_be_bf16(Variable<Real>* variable) const {
+  const Variable<Real>* root = variable->root();
+  return root->owned && !root->kept && std::all_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+           return std::none_of(node.native.begin(), node.native.end(),
+                               [&](Variable<Real>* other) { return other->root() == root; });
+         });
+}
+
+template <class Real>
+void Graph<Real>::reformat(const std::vector<Reformat>& changes) {
+  if (planned_) throw std::logic_error("[graph] formats are chosen before plan()");
+  std::map<Variable<Real>*, Variable<Real>*> next;  // of variables and their views
+  for (const Reformat& change : changes) {
+    Variable<Real>* before = change.variable;
+    if (before->view_of || !before->owned || before->kept)
+      throw std::logic_error("[graph] this variable's format is not the graph's to choose");
+    Tensor<Real> shape = before->value;
+    shape.format = change.value;
+    Variable<Real>* made = shape_of(shape, before->needs_gradient);
+    check_format(change.gradient);
+    made->gradient.format = change.gradient;
+    before->owned = false;  // without memory: nobody reads it any more
+    next[before] = made;
+  }
+  const auto exchange = [&](Variable<Real>* v) {
+    const auto root = v ? next.find(v->root()) : next.end();
+    if (root == next.end()) return v;
+    if (const auto found = next.find(v); found != next.end()) return found->second;
+    return next[v] = view(root->second, v->value);
+  };
+  for (std::size_t i = 0, n = nodes_.size(); i < n; ++i) {
+    Node& node = nodes_[i];
+    const auto touches = [&](const std::vector<Variable<Real>*>& variables) {
+      return std::any_of(variables.begin(), variables.end(),
+                         [&](Variable<Real>* v) { return exchange(v) != v; });
+    };
+    if (!touches(node.inputs) && !touches(node.outputs)) continue;
+    if (!node.add_again) throw std::logic_error("[graph] node " + node.name + " takes no other format");
+    node.add_again(exchange);
+    nodes_[i] = std::move(nodes_.back());
+    nodes_.pop_back();
+  }
+}
+
+template <class Real>
 void Graph<Real>::node(std::string name, std::vector<Variable<Real>*> inputs,
+                       std::vector<Variable<Real>*> outputs, Forward forward, Backward backward,
+                       std::any info) {
+  std::vector<Variable<Real>*> all;
+  for (const auto* some : {&inputs, &outputs}) {
+    for (Variable<Real>* v : *some) {
+      if (!v) continue;
+      if (v->value.is_bf16() || v->gradient.is_bf16())
+        throw std::logic_error("[graph] node " + name + " has a variable in bf16, which only ops may have");
+      all.push_back(v->root());
+    }
+  }
+  push(std::move(name), std::move(inputs), std::move(outputs), std::move(forward), std::move(backward),
+       std::move(info));
+  nodes_.back().native = std::move(all);
+}
+
+template <class Real>
+void Graph<Real>::push(std::string name, std::vector<Variable<Real>*> inputs,
                        std::vector<Variable<Real>*> outputs, Forward forward, Backward backward,
                        std::any info) {
   Node node;
@@ -172,7 +246,7 @@ void Graph<Real>::place_by_lifetime() {
   };
   std::vector<Piece> pieces;
   const auto piece = [&](Tensor<Real>& tensor, int from, int to) {
-    tensor.replica_stride = padded<Real>(tensor.size());
+    tensor.replica_stride = tensor.stride_for();
     const std::size_t bytes =
         static_cast<std::size_t>(tensor.replica_stride) * static_cast<std::size_t>(tensor.R) * sizeof(Real);
     pieces.push_back({&tensor, from, to, (bytes + 255) / 256 * 256, 0});

@@ -4,6 +4,9 @@
 // forward(), backward(). Neither allocates nor synchronises. The plan finds out who writes a gradient first
 // (overwrite) and who later (add), so gradients are never cleared; and where memory is shared, which tensors
 // are never needed at the same time.
+//
+// A variable's value and its gradient have a format each. Ops name the fields that may be bf16; add() refuses
+// others, and whatever an op's plan() does not take.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
@@ -22,23 +25,10 @@
 #include "kernels/base/op.h"
 #include "kernels/base/precision.h"
 #include "kernels/base/tensor.h"
+#include "models/graph/op_fields.h"
 #include "models/graph/parameters.h"
 
 namespace crosstalk {
-
-/// A tensor of the graph and its gradient (the gradient of the loss with respect to it).
-template <class Real>
-struct Variable {
-  Tensor<Real> value, gradient;
-  bool needs_gradient = false;
-  bool owned = true;              ///< memory comes from the graph's arena (else from a parameter block)
-  bool gradient_written = false;  ///< some node writes the gradient in backward()
-  bool kept = false;              ///< somebody outside the graph looks at it after the pass
-  Variable* view_of = nullptr;    ///< the same memory in another shape
-  int parameter = -1;             ///< index in the parameter block
-
-  Variable* root() { return view_of ? view_of : this; }
-};
 
 template <class Real>
 class Graph;
@@ -65,6 +55,8 @@ class Graph {
   using Forward = std::function<void(const Exec&)>;
   using Backward = std::function<void(const Exec&, const Writes&)>;
 
+  using Exchange = detail::Exchange<Real>;
+
   struct Node {
     std::string name;
     std::vector<Variable<Real>*> inputs, outputs;
@@ -74,6 +66,8 @@ class Graph {
     std::function<void(const Writes&)> bind = {};  ///< called when there is memory
     Writes writes = {};
     bool runs_backward = false;
+    std::vector<Variable<Real>*> native = {};  ///< of inputs and outputs: those that may not be bf16
+    std::function<void(const Exchange&)> add_again = {};  ///< the same op of other variables, at the end
     std::function<std::string()> form =
         {};  ///< which of its forms runs, once there is memory; empty: the one that it has
     std::string full_name() const {
@@ -105,13 +99,20 @@ class Graph {
   /// A tensor [R, dims...] that a node writes, or, without a node, whoever uses the graph. `differentiable`
   /// false: its gradient is never wanted.
   Variable<Real>* variable(std::initializer_list<int> dims, bool differentiable = true);
+  /// The same in a format: bf16 on a GPU and in float only.
+  Variable<Real>* variable(std::initializer_list<int> dims, Format format) {
+    return shape_of(shaped<Real>(R_, dims, format), true);
+  }
   Variable<Real>* tensor(const Tensor<Real>& shape, bool differentiable = true) {
     return shape_of(shape, differentiable);
   }
   /// A tensor with the leading dimensions of `like` and a last dimension of `columns`.
   Variable<Real>* like(const Variable<Real>* model, int columns);
   /// The same memory in another shape of equal size.
-  Variable<Real>* view(Variable<Real>* variable, std::initializer_list<int> dims);
+  Variable<Real>* view(Variable<Real>* variable, std::initializer_list<int> dims) {
+    return view(variable, shaped<Real>(R_, dims));
+  }
+  Variable<Real>* view(Variable<Real>* variable, const Tensor<Real>& shape);
   /// Somebody looks at it after forward(): its place is not given to another.
   void keep(Variable<Real>* variable) { variable->root()->kept = true; }
   /// Integers or scratch [R, dims...]; bound by plan(). `copies`: memory for so many of them, one after the
@@ -129,6 +130,17 @@ class Graph {
   /// with its outputs' variables in place.
   template <class Op>
   const Op& add(Op op);
+
+  /// A variable (none is a view) and the formats that its value and gradient shall have.
+  struct Reformat {
+    Variable<Real>* variable;
+    Format value, gradient;
+  };
+  /// Whether all that read or write a variable are ops that name the field, and nobody else looks at it.
+  bool may_be_bf16(Variable<Real>* variable) const;
+  /// Makes new variables in the places of these, and all ops that read or write one of them anew, each where
+  /// it stood. Before plan(). Throws std::logic_error where an op refuses.
+  void reformat(const std::vector<Reformat>& changes);
 
   /// Nodes in order, for passes that replace chains of them before plan().
   std::deque<Node>& nodes() { return nodes_; }
@@ -152,6 +164,9 @@ class Graph {
     int copies;
   };
   Variable<Real>* shape_of(const Tensor<Real>& shape, bool differentiable);
+  void push(std::string name, std::vector<Variable<Real>*> inputs, std::vector<Variable<Real>*> outputs,
+            Forward forward, Backward backward, std::any info);
+  void check_format(Format format) const;
   void plan_gradients();
   void place();
   void place_by_lifetime();
@@ -174,6 +189,7 @@ In<Real> in(Variable<Real>* v) {
   In<Real> field;
   if (!v) return field;
   field.value = v->value;
+  field.gradient = without_memory(v->gradient);
   field.variable = v;
   return field;
 }
@@ -192,34 +208,14 @@ Variable<Real>* out(const Out<Real>& field) {
   return static_cast<Variable<Real>*>(field.variable);
 }
 
-namespace detail {
-/// A graph moves from batch to batch: ids lie where their source says now.
-struct RefreshIds {
-  void operator()(const char*, Ids& f) const {
-    if (f.source) f.value = *f.source;
-  }
-  void operator()(const char*, OutIds& f) const { f.value = *f.source; }
-  template <class Field>
-  void operator()(const char*, Field&) const {}
-};
-/// "[2,3,4]".
-std::string dims_text(const int* dims, int rank);
-/// The shapes that an op was given, for its complaint.
-template <class Real>
-struct ListShapes {
-  std::string* text;
-  void operator()(const char* name, In<Real>& f) const {
-    if (f)
-      *text += std::string(text->empty() ? "" : ", ") + name + " " + dims_text(f.value.dims, f.value.rank);
-  }
-  template <class Field>
-  void operator()(const char*, Field&) const {}
-};
-}  // namespace detail
-
 template <class Real>
 template <class Op>
 const Op& Graph<Real>::add(Op prototype) {
+  {
+    const detail::Bf16Fields may(prototype);
+    prototype.fields(detail::TakeFormats<Real>{});
+    prototype.fields(detail::CheckFormats<Real>{Op::kName, may});
+  }
   try {
     prototype.plan();
   } catch (const std::logic_error& error) {
@@ -228,6 +224,9 @@ const Op& Graph<Real>::add(Op prototype) {
     throw std::logic_error(std::string(error.what()) + ": " + shapes);
   }
   auto op = std::make_shared<Op>(std::move(prototype));
+  const detail::Bf16Fields may(*op);
+  op->fields(detail::TakeFormats<Real>{});  // plan() sets shapes
+  op->fields(detail::CheckFormats<Real>{Op::kName, may});
   std::vector<Variable<Real>*> inputs, outputs;
   static constexpr bool kLoss = requires { Op::kLoss; };
   static constexpr bool kUnasked = kLoss || requires { Op::kWithoutGradient; };
@@ -248,6 +247,7 @@ const Op& Graph<Real>::add(Op prototype) {
     }
     void operator()(const char*, Ids&) const {}
     void operator()(const char*, OutIds& f) const {
+      if (f.source) return;
       graph.integers_.push_back({f.value, 1});
       f.source = &graph.integers_.back().tensor;
     }
@@ -281,7 +281,7 @@ const Op& Graph<Real>::add(Op prototype) {
     void operator()(const char*, Ids&) const {}
     void operator()(const char*, OutIds&) const {}
   };
-  node(
+  push(
       Op::kName, inputs, outputs,
       [op](const Exec& exec) {
         op->fields(detail::RefreshIds{});
@@ -296,6 +296,12 @@ const Op& Graph<Real>::add(Op prototype) {
       std::shared_ptr<const Op>(op));
   if constexpr (requires { op->form_name(device_); })
     nodes_.back().form = [op, device = device_] { return std::string(op->form_name(device)); };
+  op->fields(detail::NativeFields<Real>{may, nodes_.back().native});
+  nodes_.back().add_again = [this, op](const Exchange& exchange) {
+    Op again = *op;
+    again.fields(detail::ExchangeVariables<Real>{exchange});
+    add(again);
+  };
   nodes_.back().bind = [op](const Writes& writes) {
     std::size_t next = 0;
     op->fields(Bind{writes, &next});

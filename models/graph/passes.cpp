@@ -284,61 +284,49 @@ bool joined_linear_once(Graph<Real>& graph) {
   return false;
 }
 
-/// Half the columns: two operands in the place of a float. In every view that somebody reads.
+/// How many linear maps in tiles read a variable in columns that may be bf16.
 template <class Real>
-void halve(const std::set<Variable<Real>*>& variables, bool values) {
-  for (Variable<Real>* v : variables) {
-    if (values) v->value.dims[v->value.rank - 1] /= 2;
-    v->gradient.dims[v->gradient.rank - 1] /= 2;
+int read_by_maps(Graph<Real>& graph, Variable<Real>* v) {
+  int count = 0;
+  for (const auto& node : graph.nodes()) {
+    const auto* maps = std::any_cast<std::shared_ptr<const JoinedLinear<Real>>>(&node.info);
+    count += maps && of((*maps)->x)->root() == v->root() && (*maps)->x.value.columns() % 8 == 0;
   }
+  return count;
 }
 
-/// What lies between linear maps and an attention in whole heads, and nobody else reads, as the operands that
-/// both make of it.
+/// Whether `v` or a view of it is an output of linear maps that nobody else reads.
+template <class Real>
+bool made_by_maps(const Links<Real>& links, Variable<Real>* v) {
+  const auto* maps = links.template alone<std::shared_ptr<const JoinedLinear<Real>>>(v);
+  for (int i = 0; maps && i < (*maps)->outputs; ++i) {
+    if (out((*maps)->y[i])->root() == v->root()) return true;
+  }
+  return false;
+}
+
+/// What lies between linear maps and an attention in whole heads, and nobody else reads, in bf16: both round
+/// it where they read it.
 template <class Real>
 bool rounded_once(Graph<Real>& graph) {
-  using Reads = std::shared_ptr<const AttendMix<Real>>;
-  using Maps = std::shared_ptr<const JoinedLinear<Real>>;
-  constexpr int kUnit = 8;  // numbers that move at once
   const Links<Real> links(graph);
-  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
   for (auto& node : graph.nodes()) {
-    const auto* reads = std::any_cast<Reads>(&node.info);
-    if (!reads || (*reads)->rounded || !(*reads)->fits_whole()) continue;
-    auto& op = const_cast<AttendMix<Real>&>(**reads);
-    if (op.K() % kUnit != 0 || op.V() % kUnit != 0) continue;
-    struct Place {
-      JoinedLinear<Real>* maps;
-      int output;  ///< none: their input
-    };
-    std::vector<Place> places;
-    for (void* v : {op.x.variable, op.k.variable, op.v.variable}) {
-      const Maps* maps = links.template alone<Maps>(variable(v));
-      for (int i = 0; maps && i < (*maps)->outputs; ++i) {
-        if (variable((*maps)->y[i].variable)->root() == variable(v)->root())
-          places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), i});
-      }
+    const auto* reads = std::any_cast<std::shared_ptr<const AttendMix<Real>>>(&node.info);
+    if (!reads || (*reads)->is_bf16() || !(*reads)->takes_bf16()) continue;
+    Variable<Real>* o = out((*reads)->o)->root();
+    bool good = links.readers(o) == 1 && read_by_maps(graph, o) == 1;
+    std::vector<Variable<Real>*> between = {o};
+    for (const In<Real>* field : {&(*reads)->x, &(*reads)->k, &(*reads)->v}) {
+      between.push_back(of(*field)->root());
+      good = good && made_by_maps(links, between.back());
     }
-    Variable<Real>* o = out(op.o)->root();
-    for (auto& other : graph.nodes()) {
-      const Maps* maps = std::any_cast<Maps>(&other.info);
-      if (maps && variable((*maps)->x.variable)->root() == o && links.readers(o) == 1 && !o->kept &&
-          (*maps)->w[0].value.columns() % kUnit == 0)
-        places.push_back({const_cast<JoinedLinear<Real>*>(maps->get()), -1});
+    std::vector<typename Graph<Real>::Reformat> changes;
+    for (Variable<Real>* v : between) {
+      good = good && graph.may_be_bf16(v);
+      changes.push_back({v, Format::bf16, Format::bf16});
     }
-    if (places.size() != 4) continue;
-    op.rounded = true;
-    std::set<Variable<Real>*> halved;
-    for (void* v : {op.x.variable, op.k.variable, op.v.variable, op.o.variable})
-      halved.insert(variable(v)), halved.insert(variable(v)->root());
-    for (const Place& place : places) {
-      if (place.output < 0) {
-        place.maps->rounded_x = true, halved.insert(variable(place.maps->x.variable));
-      } else {
-        place.maps->rounded_y[place.output] = place.maps->rounded_d_y[place.output] = true;
-      }
-    }
-    halve(halved, true);
+    if (!good) continue;
+    graph.reformat(changes);
     return true;
   }
   return false;
@@ -348,50 +336,36 @@ bool rounded_once(Graph<Real>& graph) {
 /// gives to its branch, if that is a linear map's.
 template <class Real>
 bool rounded_norm_once(Graph<Real>& graph) {
-  using Norm = std::shared_ptr<const ResidualNorm<Real>>;
-  using Picked = std::shared_ptr<const Pick<Real>>;
-  using Maps = std::shared_ptr<const JoinedLinear<Real>>;
   if (sizeof(Real) != sizeof(float)) return false;
   const Links<Real> links(graph);
-  const auto variable = [](void* v) { return static_cast<Variable<Real>*>(v); };
-  const auto is = [&](void* v, Variable<Real>* root) { return variable(v)->root() == root; };
   for (auto& node : graph.nodes()) {
-    const auto* norm = std::any_cast<Norm>(&node.info);
-    if (!norm || (*norm)->rounded || (*norm)->D() % 8 != 0 || (*norm)->D() > (*norm)->kMostRounded) continue;
-    auto& op = const_cast<ResidualNorm<Real>&>(**norm);
-    std::vector<JoinedLinear<Real>*> maps;
-    std::vector<Pick<Real>*> picks;
-    std::set<Variable<Real>*> halved;
-    // Whether maps alone read a variable; `all` counts readers, those of picked rows apart.
-    const auto read_by_maps = [&](Variable<Real>* y, bool may_pick, const auto& self) -> bool {
-      int found = 0;
-      halved.insert(y);
-      for (auto& other : graph.nodes()) {
-        if (const auto* map = std::any_cast<Maps>(&other.info); map && is((*map)->x.variable, y)) {
-          maps.push_back(const_cast<JoinedLinear<Real>*>(map->get())), ++found;
-          halved.insert(variable((*map)->x.variable));
-        }
-        const auto* pick = std::any_cast<Picked>(&other.info);
-        if (!may_pick || !pick || !is((*pick)->x.variable, y)) continue;
-        halved.insert(variable((*pick)->x.variable)), ++found;
-        picks.push_back(const_cast<Pick<Real>*>(pick->get()));
-        halved.insert(variable((*pick)->y.variable));
-        if (!self(out((*pick)->y)->root(), false, self)) return false;
-      }
-      return found > 0 && found == links.readers(y) && !y->kept;
-    };
-    if (!read_by_maps(out(op.y)->root(), true, read_by_maps)) continue;
-    op.rounded = true;
-    for (JoinedLinear<Real>* map : maps) map->rounded_x = true;
-    for (Pick<Real>* pick : picks) pick->rounded = true;
-    halve(halved, true);
-    const Maps* from = op.branch ? links.template alone<Maps>(variable(op.branch.variable)) : nullptr;
-    for (int i = 0; from && i < (*from)->outputs; ++i) {
-      Variable<Real>* branch = variable(op.branch.variable);
-      if (!is((*from)->y[i].variable, branch->root())) continue;
-      op.rounded_branch = const_cast<JoinedLinear<Real>&>(**from).rounded_d_y[i] = true;
-      halve(std::set<Variable<Real>*>{branch, branch->root()}, false);
+    const auto* norm = std::any_cast<std::shared_ptr<const ResidualNorm<Real>>>(&node.info);
+    if (!norm || (*norm)->y.value.is_bf16() || !(*norm)->takes_bf16()) continue;
+    Variable<Real>* y = out((*norm)->y)->root();
+    std::vector<Variable<Real>*> between = {y};
+    int readers = read_by_maps(graph, y);
+    bool good = true;
+    for (const auto& other : graph.nodes()) {
+      const auto* pick = std::any_cast<std::shared_ptr<const Pick<Real>>>(&other.info);
+      if (!pick || of((*pick)->x)->root() != y) continue;
+      ++readers;
+      between.push_back(out((*pick)->y)->root());
+      const int maps = read_by_maps(graph, between.back());
+      good = good && maps > 0 && maps == links.readers(between.back());
     }
+    good = good && readers > 0 && readers == links.readers(y);
+    std::vector<typename Graph<Real>::Reformat> changes;
+    for (Variable<Real>* v : between) {
+      good = good && graph.may_be_bf16(v);
+      changes.push_back({v, Format::bf16, Format::bf16});
+    }
+    if (!good) continue;
+    if ((*norm)->branch) {
+      Variable<Real>* branch = of((*norm)->branch)->root();
+      if (made_by_maps(links, branch) && graph.may_be_bf16(branch))
+        changes.push_back({branch, branch->value.format, Format::bf16});
+    }
+    graph.reformat(changes);
     return true;
   }
   return false;

@@ -9,8 +9,8 @@
 //   attend_mix      attend (e^s) > mix                     no T x T weights are written (CUDA)
 //   joined_linear   linear maps of one input               x is read once, d_x written once (CUDA; float:
 //   bf16)
-//   rounded         joined_linear > attend_mix > joined_linear   what lies between is kept as operands (CUDA;
-//   bf16)
+//   rounded         joined_linear > attend_mix > joined_linear, residual_norm > joined_linear   what lies
+//   between has the format bf16 (CUDA; bf16)
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -10,10 +10,12 @@
 #include <functional>
 
 #include "kernels/attention/attend.h"
+#include "kernels/attention/attend_mix.h"
 #include "kernels/base/random.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/pick.h"
 #include "kernels/embedding/lookup.h"
+#include "kernels/linear/joined_linear.h"
 #include "kernels/norm/residual_norm.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/cuda_test.h"
@@ -409,67 +411,128 @@ TEST(Passes, MapsAreJoinedAsFarAsSharedMemoryGoes) {
   }
 }
 
-// Between maps and an attention in whole heads everything has half the columns, unless somebody else reads
-// some of it.
-TEST(Passes, OperandsLieBetweenMapsAndAttention) {
-  for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
-    ParameterBlock<float> block(Device::cpu, 1);
-    block.add("x", {B, 5, 48}, Init::normal(1));
-    for (const char* name : {"q", "k", "v", "o"}) block.add(name, {48, 48}, Init::normal(1));
+/// A graph of a GPU that nobody runs: its memory is counted only.
+struct Planned {
+  MemoryMeasure measure;
+  ParameterBlock<float> block{Device::cuda, 1};
+  Graph<float> graph{Device::cuda, 1, true};
+
+  explicit Planned(const std::vector<std::pair<std::string, std::vector<int>>>& parameters) {
+    for (const auto& [name, dims] : parameters) block.add(name, dims, Init::normal(1));
     block.allocate();
-    Graph<float> graph(Device::cpu, 1, true);
     graph.set_products(Precision::bf16);
-    Variable<float>* none = nullptr;
-    Variable<float>* heads[3];
-    for (int i = 0; i < 3; ++i)
-      heads[i] = graph.view(linear(graph, graph.parameter(block, 0), graph.parameter(block, i + 1), none),
-                            {B, 5, 1, 48});
-    if (beside) graph.keep(heads[1]);
-    Attend<float> attend;
-    attend.x = in(heads[0]), attend.k = in(heads[1]);
-    Mix<float> mix;
-    mix.a = in(out(graph.add(attend).a)), mix.v = in(heads[2]);
-    Variable<float>* o = out(graph.add(mix).o);
-    Variable<float>* y = linear(graph, graph.view(o, {B, 5, 48}), graph.parameter(block, 4), none);
-    EXPECT_EQ(run_pass(graph, "attend_mix"), 1);
-    EXPECT_EQ(run_pass(graph, "joined_linear"), 2);
-    EXPECT_EQ(run_pass(graph, "rounded"), count);
-    for (Variable<float>* v : {heads[0], heads[1], heads[2], o, heads[0]->root(), o->root()})
-      EXPECT_EQ(v->value.columns(), count ? 24 : 48);
-    EXPECT_EQ(y->value.columns(), 48);
-    graph.plan();
+  }
+  Variable<float>* map(Variable<float>* x, int weight) {
+    return linear<float>(graph, x, graph.parameter(block, weight), nullptr);
+  }
+  /// The ops of a kind, in order.
+  template <template <class> class Op>
+  std::vector<std::shared_ptr<const Op<float>>> ops() const {
+    std::vector<std::shared_ptr<const Op<float>>> all;
+    for (const auto& node : graph.nodes()) {
+      if (const auto* op = std::any_cast<std::shared_ptr<const Op<float>>>(&node.info)) all.push_back(*op);
+    }
+    return all;
+  }
+};
+
+// Between maps and an attention in whole heads everything is bf16, unless somebody else reads some of it.
+TEST(Passes, NumbersBetweenMapsAndAttentionAreBf16) {
+  for (const auto& [B, beside, count] : {std::tuple{64, false, 1}, {64, true, 0}, {63, false, 0}}) {
+    SCOPED_TRACE(fmt::format("B {} beside {}", B, beside));
+    std::size_t bytes[2];
+    for (const bool rounds : {false, true}) {
+      Planned p({{"x", {B, 5, 48}}, {"q", {48, 48}}, {"k", {48, 48}}, {"v", {48, 48}}, {"o", {48, 48}}});
+      Variable<float>* heads[3];
+      for (int i = 0; i < 3; ++i)
+        heads[i] = p.graph.view(p.map(p.graph.parameter(p.block, 0), i + 1), {B, 5, 1, 48});
+      if (beside) p.graph.keep(heads[1]);
+      Attend<float> attend;
+      attend.x = in(heads[0]), attend.k = in(heads[1]);
+      Mix<float> mix;
+      mix.a = in(out(p.graph.add(attend).a)), mix.v = in(heads[2]);
+      p.map(p.graph.view(out(p.graph.add(mix).o), {B, 5, 48}), 4);
+      EXPECT_EQ(run_pass(p.graph, "attend_mix"), 1);
+      EXPECT_EQ(run_pass(p.graph, "joined_linear"), 2);
+      const auto before = p.graph.node_names();
+      if (rounds) {
+        EXPECT_EQ(run_pass(p.graph, "rounded"), count);
+      }
+      EXPECT_EQ(p.graph.node_names(), before);
+      const Format format = rounds && count ? Format::bf16 : Format::native;
+      const auto reads = p.ops<AttendMix>().at(0);
+      const auto first = p.ops<JoinedLinear>().at(0), last = p.ops<JoinedLinear>().at(1);
+      for (const auto& t : {reads->x, reads->k, reads->v}) {
+        EXPECT_EQ(t.value.format, format);
+        EXPECT_EQ(t.gradient.format, format);
+        EXPECT_EQ(t.value.columns(), 48);
+      }
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(first->y[i].value.format, format);
+        EXPECT_EQ(first->y[i].gradient.format, format);
+        EXPECT_EQ(out(first->y[i])->root(), static_cast<Variable<float>*>((i == 0   ? reads->x
+                                                                           : i == 1 ? reads->k
+                                                                                    : reads->v)
+                                                                              .variable)
+                                                ->root());
+      }
+      EXPECT_EQ(reads->o.value.format, format);
+      EXPECT_EQ(last->x.value.format, format);
+      EXPECT_EQ(last->x.gradient.format, format);
+      EXPECT_EQ(last->y[0].value.format, Format::native);
+      EXPECT_EQ(first->x.value.format, Format::native);
+      p.graph.keep(out(last->y[0]));
+      p.graph.node(
+          "cotangent", {out(last->y[0])}, {}, [](const Exec&) {},
+          [](const Exec&, const std::vector<Write>&) {});
+      p.graph.plan();
+      bytes[rounds] = p.graph.bytes();
+    }
+    if (count) {
+      EXPECT_LT(bytes[true], bytes[false]);
+    } else {
+      EXPECT_EQ(bytes[true], bytes[false]);
+    }
   }
 }
 
-// A norm that maps alone read, all of its rows or picked ones, gives operands; the gradient of its branch is
-// one of the map before.
-TEST(Passes, OperandsLieBetweenNormsAndMaps) {
+// A norm that maps alone read, all of its rows or picked ones, gives bf16; so is the gradient of its branch,
+// if that is a map's.
+TEST(Passes, NumbersBetweenNormsAndMapsAreBf16) {
   for (const bool beside : {false, true}) {
-    ParameterBlock<float> block(Device::cpu, 1);
-    block.add("x", {2, 5, 48}, Init::normal(1)), block.add("gain", {48}, Init::normal(1));
-    for (const char* name : {"before", "all", "some"}) block.add(name, {48, 48}, Init::normal(1));
-    block.allocate();
-    Graph<float> graph(Device::cpu, 1, true);
-    graph.set_products(Precision::bf16);
-    Variable<float>*none = nullptr, *x = graph.parameter(block, 0);
-    Variable<float>* branch = linear(graph, x, graph.parameter(block, 2), none);
+    Planned p(
+        {{"x", {2, 5, 48}}, {"gain", {48}}, {"before", {48, 48}}, {"all", {48, 48}}, {"some", {48, 48}}});
+    Variable<float>* x = p.graph.parameter(p.block, 0);
     ResidualNorm<float> norm;
-    norm.x = in(x), norm.branch = in(branch), norm.gain = in(graph.parameter(block, 1));
-    const ResidualNorm<float>& added = graph.add(norm);
-    Variable<float>* y = out(added.y);
-    linear(graph, y, graph.parameter(block, 3), none);
+    norm.x = in(x), norm.branch = in(p.map(x, 2)), norm.gain = in(p.graph.parameter(p.block, 1));
+    Variable<float>* y = out(p.graph.add(norm).y);
+    p.map(y, 3);
     Pick<float> pick;
-    pick.x = in(graph.view(y, {2, 5, 1, 48}));
-    Variable<float>* picked = out(graph.add(pick).y);
-    linear(graph, graph.view(picked, {2, 1, 48}), graph.parameter(block, 4), none);
-    if (beside) graph.keep(picked);
-    EXPECT_EQ(run_pass(graph, "joined_linear"), 3);
-    EXPECT_EQ(run_pass(graph, "rounded"), beside ? 0 : 1);
-    for (Variable<float>* v : {y, picked}) EXPECT_EQ(v->value.columns(), beside ? 48 : 24);
-    EXPECT_EQ(branch->value.columns(), 48);
-    EXPECT_EQ(branch->gradient.columns(), beside ? 48 : 24);
-    EXPECT_EQ(out(added.sum)->gradient.columns(), 48);
-    graph.plan();
+    pick.x = in(p.graph.view(y, {2, 5, 1, 48}));
+    Variable<float>* picked = out(p.graph.add(pick).y);
+    p.map(p.graph.view(picked, {2, 1, 48}), 4);
+    if (beside) p.graph.keep(picked);
+    EXPECT_EQ(run_pass(p.graph, "joined_linear"), 3);
+    const auto before = p.graph.node_names();
+    EXPECT_EQ(run_pass(p.graph, "rounded"), beside ? 0 : 1);
+    EXPECT_EQ(p.graph.node_names(), before);
+    const Format format = beside ? Format::native : Format::bf16;
+    const auto made = p.ops<ResidualNorm>().at(0);
+    const auto chosen = p.ops<Pick>().at(0);
+    EXPECT_EQ(made->y.value.format, format);
+    EXPECT_EQ(made->y.gradient.format, format);
+    EXPECT_EQ(made->branch.value.format, Format::native);
+    EXPECT_EQ(made->branch.gradient.format, format);
+    EXPECT_EQ(made->sum.value.format, Format::native);
+    EXPECT_EQ(made->sum.gradient.format, Format::native);
+    EXPECT_EQ(chosen->x.value.format, format);
+    EXPECT_EQ(chosen->y.gradient.format, format);
+    EXPECT_EQ(chosen->columns(), 48);
+    const auto maps = p.ops<JoinedLinear>();
+    EXPECT_EQ(maps.at(0)->y[0].value.format, Format::native);
+    EXPECT_EQ(maps.at(0)->y[0].gradient.format, format);
+    for (int i : {1, 2}) EXPECT_EQ(maps.at(static_cast<std::size_t>(i))->x.value.format, format);
+    p.graph.plan();
   }
 }
 
