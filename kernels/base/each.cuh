@@ -1,4 +1,4 @@
-// A thread an element: the launch that element-by-element ops share.
+// A thread an element, or a few: the launches that element-by-element ops share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/base/cuda_launch.cuh"
@@ -20,6 +20,39 @@ void each(const Exec& exec, const char* name, int R, std::int64_t n, const F& f)
   if (n == 0 || R == 0) return;
   const dim3 grid(blocks_for(n, kEachThreads), static_cast<unsigned>(R));
   each_kernel<<<grid, kEachThreads, 0, stream_of(exec)>>>(n, f);
+  check_launch(name);
+}
+
+constexpr int kAtOnce = 4;
+/// Elements from which every multiprocessor has enough threads, though each takes kAtOnce of them.
+constexpr std::int64_t kManyElements = 1 << 18;
+
+template <class Value, class F, class Put>
+__global__ void __launch_bounds__(kEachThreads)
+    each_value_kernel(std::int64_t n, const F f, const Put store) {
+  const int r = static_cast<int>(blockIdx.y);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kEachThreads * kAtOnce + threadIdx.x;
+  if (first + (kAtOnce - 1) * kEachThreads < n) {
+    Value value[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) value[k] = f(r, first + k * kEachThreads);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) store(r, first + k * kEachThreads, value[k]);
+  } else {
+    for (std::int64_t i = first; i < n; i += kEachThreads) store(r, i, f(r, i));
+  }
+}
+
+/// store(r, i, f(r, i)) for every element i of every replica. No load of f waits for a store of another
+/// element: one load a thread would leave a third of the memory's rate unused.
+template <class Value, class F, class Put>
+void each_value(const Exec& exec, const char* name, int R, std::int64_t n, const F& f, const Put& store) {
+  if (n * R < kManyElements) {
+    each(exec, name, R, n, [=] __device__(int r, std::int64_t i) { store(r, i, f(r, i)); });
+    return;
+  }
+  const dim3 grid(blocks_for(n, kEachThreads * kAtOnce), static_cast<unsigned>(R));
+  each_value_kernel<Value><<<grid, kEachThreads, 0, stream_of(exec)>>>(n, f, store);
   check_launch(name);
 }
 

@@ -144,12 +144,11 @@ CROSSTALK_OP(Map)
 /// Rank 4.
 struct Broadcast {
   std::int32_t full[4], part[4];
+  bool same = false;  ///< nothing is repeated
+  bool narrow =
+      false;  ///< 32 bits count the elements of `full`: divisions of 64 bits take longer than a load
   CT_HD std::int64_t index(std::int64_t i) const {
-    std::int64_t at[4];
-    for (int d = 3; d >= 0; --d) at[d] = i % full[d], i /= full[d];
-    std::int64_t j = 0;
-    for (int d = 0; d < 4; ++d) j = j * part[d] + (part[d] == 1 ? 0 : at[d]);
-    return j;
+    return same ? i : narrow ? index_of(static_cast<std::uint32_t>(i)) : index_of(i);
   }
   /// Elements of `full` that share one of `part`, and the n-th of those that share element j.
   CT_HD std::int64_t repeats() const {
@@ -158,24 +157,59 @@ struct Broadcast {
     return n;
   }
   CT_HD std::int64_t element(std::int64_t j, std::int64_t n) const {
-    std::int64_t at[4];
-    for (int d = 3; d >= 0; --d) {
-      if (part[d] == 1) {
-        at[d] = n % full[d], n /= full[d];
-      } else {
-        at[d] = j % part[d];
-      }
-      j /= part[d];
+    if (same) return j;
+    return narrow ? element_of(static_cast<std::uint32_t>(j), static_cast<std::uint32_t>(n))
+                  : element_of(j, n);
+  }
+  /// Whether the dimensions that are repeated come first: `full` is a matrix, `part` one of its rows.
+  bool repeats_rows() const {
+    bool kept = false;
+    for (int d = 0; d < 4; ++d) {
+      if (full[d] == 1) continue;
+      if (kept && part[d] == 1) return false;
+      kept = kept || part[d] != 1;
     }
-    return ((at[0] * full[1] + at[1]) * full[2] + at[2]) * full[3] + at[3];
+    return true;
+  }
+
+ private:
+  template <class Int>
+  CT_HD std::int64_t index_of(Int i) const {
+    Int at[4];
+    for (int d = 3; d >= 0; --d) {
+      const Int size = static_cast<Int>(full[d]), above = i / size;
+      at[d] = i - above * size, i = above;
+    }
+    Int j = 0;
+    for (int d = 0; d < 4; ++d) j = j * static_cast<Int>(part[d]) + (part[d] == 1 ? 0 : at[d]);
+    return static_cast<std::int64_t>(j);
+  }
+  template <class Int>
+  CT_HD std::int64_t element_of(Int j, Int n) const {
+    Int at[4];
+    for (int d = 3; d >= 0; --d) {
+      Int& of = part[d] == 1 ? n : j;
+      const Int size = static_cast<Int>(full[d]), above = of / size;
+      at[d] = of - above * size, of = above;
+    }
+    Int i = 0;
+    for (int d = 0; d < 4; ++d) i = i * static_cast<Int>(full[d]) + at[d];
+    return static_cast<std::int64_t>(i);
   }
 };
 
-/// The dims of `part` against those of `full`, both of rank 4. Throws where they do not fit.
+/// The dims of `part` against those of `full`, both of rank 4.
 template <class Real>
 CT_HD inline Broadcast broadcast(const Tensor<Real>& full, const Tensor<Real>& part) {
   Broadcast b{};
-  for (int d = 0; d < 4; ++d) b.full[d] = full.dims[d], b.part[d] = part.dims[d];
+  b.same = true;
+  std::int64_t size = 1;
+  for (int d = 0; d < 4; ++d) {
+    b.full[d] = full.dims[d], b.part[d] = part.dims[d];
+    b.same = b.same && full.dims[d] == part.dims[d];
+    size *= full.dims[d];
+  }
+  b.narrow = size <= INT32_MAX;
   return b;
 }
 template <class Real>

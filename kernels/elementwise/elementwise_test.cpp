@@ -226,18 +226,53 @@ std::vector<OpCase> cases() {
       combine_case("MultiplyBoth", CombineKind::multiply, {2, 1, 3, 1}, {1, 7, 1, 4}),
       combine_case("MultiplyLong", CombineKind::multiply, {1, 1, 2, 1}, {1, 33001, 2, 1}, 33001)
           .gradient_elements(4),
-      fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}),
-      fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
-      fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}),
-      fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
+      combine_case("AddRows", CombineKind::add, {1, 1, 3, 4}, {7, 150, 3, 4}, 1050).gradient_elements(24),
+      combine_case("MultiplyLongRows", CombineKind::multiply, {1, 1, 2, 5}, {3, 11000, 2, 5}, 33000)
+          .gradient_elements(20),
+      // Elements enough for a few at once.
+      combine_case("MultiplyMany", CombineKind::multiply, {1, 90007, 1, 2}, {1, 90007, 1, 2})
+          .gradient_elements(8),
+      combine_case("MultiplyManyHeads", CombineKind::multiply, {1, 70001, 1, 1}, {1, 70001, 2, 1})
+          .gradient_elements(8),
+      fold_case("FoldManyRows", {5, 300, 1, 11}, {1, 1, 1, 11}),
+      expand_case("ExpandManyRows", {1, 1, 9, 1}, {20, 60, 9, 1}),
+      fold_case("FoldHeads", {2, 3, 4, 5}, {2, 3, 1, 5}), fold_case("FoldRows", {2, 3, 4, 50}, {2, 3, 4, 1}),
+      fold_case("FoldAll", {2, 3, 4, 5}, {1, 1, 1, 1}), fold_case("FoldNothing", {2, 3, 4, 5}, {2, 3, 4, 5}),
       expand_case("ExpandHeads", {2, 3, 1, 5}, {2, 3, 4, 5}),
       expand_case("ExpandAll", {1, 1, 1, 1}, {2, 3, 4, 5}),
       maximum_case("Maximum", {2, 3, 4, 5}, {2, 3, 4, 1}, 5),
       maximum_case("MaximumOneColumn", {2, 3, 4, 1}, {2, 3, 4, 1}, 1),
-      maximum_case("MaximumWide", {1, 2, 3, 150}, {1, 2, 3, 1}, 150).edit("x", far_apart),
-      swap_case(),
-      constant_case(),
-      one_hot_case()};
+      maximum_case("MaximumWide", {1, 2, 3, 150}, {1, 2, 3, 1}, 150).edit("x", far_apart), swap_case(),
+      constant_case(), one_hot_case()};
+}
+
+// The quick ways of Broadcast say what the definition says, which walks the indices.
+TEST(Broadcasts, FindElementsInEveryWay) {
+  int rows = 0;
+  for (int bits = 0; bits < 256; ++bits) {  // of each dimension: is it 1 in the whole, is it 1 in the part
+    Tensor<float> full = shaped<float>(1, {1, 1, 1, 1}), part = full;
+    const std::vector<int> sizes = {2, 3, 4, 5};
+    for (int d = 0; d < 4; ++d) {
+      full.dims[d] = bits >> d & 1 ? 1 : sizes[static_cast<std::size_t>(d)];
+      part.dims[d] = bits >> (4 + d) & 1 ? 1 : full.dims[d];
+    }
+    Broadcast quick = broadcast(full, part), plain = quick;
+    EXPECT_TRUE(quick.narrow);
+    plain.same = plain.narrow = false;
+    for (std::int64_t i = 0; i < full.size(); ++i) ASSERT_EQ(quick.index(i), plain.index(i)) << bits;
+    for (std::int64_t j = 0; j < part.size(); ++j) {
+      for (std::int64_t n = 0; n < quick.repeats(); ++n) {
+        ASSERT_EQ(quick.element(j, n), plain.element(j, n)) << bits;
+        ASSERT_EQ(quick.index(quick.element(j, n)), j) << bits;
+        if (quick.repeats_rows()) {
+          ASSERT_EQ(quick.element(j, n), n * part.size() + j) << bits;
+        }
+      }
+    }
+    rows += quick.repeats_rows();
+  }
+  EXPECT_GT(rows, 50);
+  EXPECT_LT(rows, 250);
 }
 
 TEST(Maps, ExpStaysFiniteInBothPrecisions) {
