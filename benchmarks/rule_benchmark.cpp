@@ -81,7 +81,7 @@ void row(const std::string& name, const std::shared_ptr<const RuleProgram>& prog
     error = rules::farthest(run.results(), truth.results());
   }
   const double tokens = 1e-6 * s.B * s.T;
-  fmt::print("{:20} {:12} {:7} {:6} {:5} {:4} {:4} {:11.1f} {:11.1f} {:6.2f} {:9.2e} {:7.2f}\n", name,
+  fmt::print("{:20} {:12} {:7} {:6} {:5} {:4} {:4} {:11.4g} {:11.4g} {:6.2f} {:9.2e} {:7.2f}\n", name,
              compiled ? "compiled" : "interpreted", sizeof(Real) == 8 ? "double" : "float", s.B, s.T, s.K,
              s.V, tokens / times.forward, tokens / times.backward, times.backward / times.forward, error,
              plan.count());

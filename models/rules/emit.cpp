@@ -187,6 +187,52 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
   }
 }
 
+/// An order in which few numbers are held at once: of what can be done, that which holds the fewest more.
+std::vector<Value> Emitter::scheduled(const std::vector<Value>& nodes) const {
+  std::map<Value, int> users, waits;
+  std::map<Value, std::vector<Value>> waiting;
+  const std::set<Value> made(nodes.begin(), nodes.end());
+  const auto read = [&](Value node) {
+    std::set<Value> out;
+    for (Value a : arguments(node)) out.insert(stored(a));
+    return out;
+  };
+  for (Value node : nodes) {
+    for (Value a : read(node)) {
+      ++users[a];
+      if (made.count(a) != 0) ++waits[node], waiting[a].push_back(node);
+    }
+  }
+  for (const auto& [node, place] : wanted_at_) ++users[node];
+  std::vector<Value> ready, out;
+  for (Value node : nodes) {
+    if (waits.count(node) == 0) ready.push_back(node);
+  }
+  while (!ready.empty()) {
+    const auto more = [&](Value node) {
+      int held = numbers(node);
+      for (Value a : read(node)) {
+        const bool given = made.count(a) == 0 && places_.replaced.count(a) == 0;
+        if (users.at(a) == 1 && !given) held -= numbers(a);
+      }
+      return held;
+    };
+    auto best = ready.begin();
+    int fewest = more(*best);
+    for (auto it = best + 1; it != ready.end(); ++it) {
+      if (const int held = more(*it); held < fewest) best = it, fewest = held;
+    }
+    const Value node = *best;
+    ready.erase(best);
+    out.push_back(node);
+    for (Value a : read(node)) --users.at(a);
+    for (Value next : waiting[node]) {
+      if (--waits.at(next) == 0) ready.push_back(next);
+    }
+  }
+  return out;
+}
+
 RuleOperation Emitter::operation(Value node) const {
   RuleOperation op;
   op.code = code_of(node->kind);
@@ -336,14 +382,15 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     const bool leaf = node->is_leaf() && node->kind != Kind::ones && node->kind != Kind::eye;
     if (!leaf && absorbed_.count(node) == 0 && aliases_.count(node) == 0) todo.push_back(node);
   }
+  for (const auto& [node, place] : outputs) {
+    if (node == stored(node)) wanted_at_.try_emplace(node, place);
+  }
+  todo = scheduled(todo);
   const int never = static_cast<int>(todo.size());
   for (int now = 0; now < never; ++now) {
     for (Value a : arguments(todo[static_cast<std::size_t>(now)])) last_[stored(a)] = now;
   }
   for (const auto& [node, place] : outputs) last_[stored(node)] = never;
-  for (const auto& [node, place] : outputs) {
-    if (node == stored(node)) wanted_at_.try_emplace(node, place);
-  }
   // What is replaced stands in a block of its own that others may have after it.
   for (const Value leaf : places_.replaced)
     blocks_.push_back({places_.of.at(leaf), numbers(leaf), uses_.count(leaf) != 0 ? leaf : nullptr});

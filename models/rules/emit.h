@@ -42,6 +42,7 @@ class Emitter {
   Value stored(Value x) const;
   std::vector<Value> arguments(Value node) const;
   int place(Value x) const;
+  std::vector<Value> scheduled(const std::vector<Value>& nodes) const;
   RuleOperation operation(Value node) const;
   int target(Value node, const RuleOperation& op, int now);
   void release(Value node, int now);
