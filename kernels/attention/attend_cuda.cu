@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/score_kernel.h"
 #include "kernels/base/head_rows.h"
-#include "kernels/matmul/batched_product.cuh"
 #include "kernels/matmul/column_sum.cuh"
 #include "kernels/matmul/gemm.cuh"
 
@@ -233,8 +232,10 @@ __global__ void __launch_bounds__(32) sum_rows(const __grid_constant__ Attend<Re
 /// the score's gradient over both lengths.
 template <class Real>
 struct Turn {
-  int rows, sum, K, H;  ///< of v, of w
-  Matrices<Real> e, v, w, out;
+  int rows, sum, K;  ///< of v, of w
+  bool across;       ///< rows of v are columns of e
+  Operand<const Real> e, v, w;
+  Operand<Real> out;
   Write mode;
 };
 template <class Real>
@@ -243,18 +244,16 @@ __global__ void __launch_bounds__(32) turn(const __grid_constant__ Turn<Real> p)
   Real* u = reinterpret_cast<Real*>(memory);
   const int n = static_cast<int>(blockIdx.x % p.rows), bh = static_cast<int>(blockIdx.x / p.rows),
             r = blockIdx.y;
-  const int b = bh / p.H, h = bh % p.H;
-  const Real* e = p.e.at(r, b, h) + n * p.e.row;
-  const Real *v = p.v.at(r, b, h) + n * p.v.row, *w = p.w.at(r, b, h);
+  const Real *e = p.e.at(r, bh), *v = p.v.at(r, bh) + n * p.v.ld, *w = p.w.at(r, bh);
   Real along = 0, square = 0;
   for (int c = threadIdx.x; c < p.K; c += 32) {
     Real sum = 0;
-    for (int j = 0; j < p.sum; ++j) sum += e[j * p.e.column] * w[j * p.w.row + c];
+    for (int j = 0; j < p.sum; ++j) sum += e[p.across ? j * p.e.ld + n : n * p.e.ld + j] * w[j * p.w.ld + c];
     u[c] = sum, along += sum * v[c], square += v[c] * v[c];
   }
   along = warp_sum(along), square = warp_sum(square);
   const Real part = square > 0 ? along / square : Real(0);
-  Real* out = p.out.at(r, b, h) + n * p.out.row;
+  Real* out = p.out.at(r, bh) + n * p.out.ld;
   for (int c = threadIdx.x; c < p.K; c += 32) put(p.mode, out + c, u[c] - part * v[c]);
 }
 
@@ -264,7 +263,7 @@ void launch_turn(const Exec& exec, const Attend<Real>& op, const Turn<Real>& p) 
   if (bytes > shared_memory_limit())
     refuse_shape("attend backward", "K", p.K, static_cast<int>(shared_memory_limit() / sizeof(Real)));
   allow_shared_memory(turn<Real>, bytes);
-  const dim3 grid(static_cast<unsigned>(op.B() * p.H * p.rows), static_cast<unsigned>(op.R()));
+  const dim3 grid(static_cast<unsigned>(op.B() * op.H() * p.rows), static_cast<unsigned>(op.R()));
   turn<Real><<<grid, 32, bytes, stream_of(exec)>>>(p);
   check_launch("attend backward (cosine)");
 }
@@ -278,14 +277,6 @@ dim3 row_grid(const Attend<Real>& op) {
 template <class Real>
 bool empty(const Attend<Real>& op) {
   return op.R() == 0 || op.B() == 0 || op.H() == 0 || op.Q() == 0 || op.T() == 0 || (op.k && op.K() == 0);
-}
-
-template <class Real>
-BatchedProduct<Real> product(const Attend<Real>& op, int M, int N, int K) {
-  BatchedProduct<Real> p;
-  p.M = M, p.N = N, p.K = K;
-  p.B = op.B(), p.H = op.H(), p.R = op.R();
-  return p;
 }
 
 /// The key of one query that a warp takes: tiles of kWarps tokens of each sequence and head.
@@ -377,10 +368,11 @@ void products(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& out)
     set_seen(p, op);
     return gemm<Real>(exec, "attend", p, op.B(), op.R());
   }
-  BatchedProduct<Real> p = product(op, Q, T, K);
-  p.a = token_rows(op.x.value), p.b = token_rows(op.k.value).transposed(), p.c = head_matrices(out);
+  Product<Real, true, true> p;
+  p.M = Q, p.N = T, p.K = K;
+  p.a = token_rows(op.x.value), p.b = token_rows(op.k.value), p.c = head_matrices(out);
   if (!cosine) p.scale = static_cast<Real>(op.scale);
-  batched_product(exec, "attend", p);
+  gemm<Real>(exec, "attend", p, op.B() * op.H(), op.R());
 }
 
 /// d_x = scale weights k and d_k = scale weights^T x, weights being those of what is seen.
@@ -407,10 +399,11 @@ void query_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>
     set_seen(p, op);
     return gemm<Real>(exec, "attend backward (x)", p, op.B(), op.R());
   }
-  BatchedProduct<Real> p = product(op, Q, K, T);
+  Product<Real, true, false> p;
+  p.M = Q, p.N = K, p.K = T;
   p.a = head_matrices(weights), p.b = token_rows(op.k.value), p.c = token_rows(op.x.gradient);
   p.mode = op.x.write, p.scale = scale;
-  batched_product(exec, "attend backward (x)", p);
+  gemm<Real>(exec, "attend backward (x)", p, op.B() * op.H(), op.R());
 }
 template <class Real>
 void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& weights, Real scale) {
@@ -427,10 +420,11 @@ void key_gradient(const Exec& exec, const Attend<Real>& op, const Tensor<Real>& 
     set_seen(p, op);
     return gemm<Real>(exec, "attend backward (k)", p, op.B(), op.R());
   }
-  BatchedProduct<Real> p = product(op, T, K, Q);
-  p.a = head_matrices(weights).transposed(), p.b = token_rows(op.x.value), p.c = token_rows(op.k.gradient);
+  Product<Real, false, false> p;
+  p.M = T, p.N = K, p.K = Q;
+  p.a = head_matrices(weights), p.b = token_rows(op.x.value), p.c = token_rows(op.k.gradient);
   p.mode = op.k.write, p.scale = scale;
-  batched_product(exec, "attend backward (k)", p);
+  gemm<Real>(exec, "attend backward (k)", p, op.B() * op.H(), op.R());
 }
 
 /// d_slope or d_sink.
@@ -475,15 +469,14 @@ void backward_cuda(const Exec& exec, const Attend<Real>& op) {
     row_gradients<Real, Wanted::score><<<row_grid(op), kThreads, 0, stream_of(exec)>>>(op);
     check_launch("attend backward (rows)");
   }
-  if (op.x.wanted() || op.k.wanted()) {
-    const Matrices<Real> x = token_rows(op.x.value), k = token_rows(op.k.value),
-                         d_s = head_matrices(op.d_s.value);
-    if (op.x.wanted() && cosine)
-      launch_turn(exec, op, Turn<Real>{Q, T, K, H, d_s, x, k, token_rows(op.x.gradient), op.x.write});
-    if (op.k.wanted() && cosine)
-      launch_turn(exec, op,
-                  Turn<Real>{T, Q, K, H, d_s.transposed(), k, x, token_rows(op.k.gradient), op.k.write});
-  }
+  if (op.x.wanted() && cosine)
+    launch_turn(exec, op,
+                Turn<Real>{Q, T, K, false, head_matrices(op.d_s.value), token_rows(op.x.value),
+                           token_rows(op.k.value), token_rows(op.x.gradient), op.x.write});
+  if (op.k.wanted() && cosine)
+    launch_turn(exec, op,
+                Turn<Real>{T, Q, K, true, head_matrices(op.d_s.value), token_rows(op.k.value),
+                           token_rows(op.x.value), token_rows(op.k.gradient), op.k.write});
   if (op.x.wanted() && !cosine) query_gradient(exec, op, op.d_s.value, Real(1));
   if (op.k.wanted() && !cosine) key_gradient(exec, op, op.d_s.value, Real(1));
   if (op.log_decay.wanted()) {

@@ -1,44 +1,36 @@
 // Weights times values, as products of matrices.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention/attend.h"
-#include "kernels/matmul/batched_product.cuh"
+#include "kernels/matmul/gemm.cuh"
 
 namespace crosstalk {
-namespace {
 using namespace device;
 
 template <class Real>
-BatchedProduct<Real> product(const Mix<Real>& op) {
-  BatchedProduct<Real> p;
-  p.B = op.a.value.dim(0), p.H = op.a.value.dim(1), p.R = op.a.value.R;
-  return p;
-}
-
-}  // namespace
-
-template <class Real>
 void forward_cuda(const Exec& exec, const Mix<Real>& op) {
-  BatchedProduct<Real> p = product(op);
+  Product<Real, true, false> p;  // a v
   p.M = op.a.value.dim(2), p.N = op.v.value.dim(3), p.K = op.a.value.dim(3);
   p.a = head_matrices(op.a.value), p.b = token_rows(op.v.value), p.c = token_rows(op.o.value);
-  batched_product(exec, "mix", p);
+  gemm<Real>(exec, "mix", p, op.a.value.dim(0) * op.a.value.dim(1), op.a.value.R);
 }
 
 template <class Real>
 void backward_cuda(const Exec& exec, const Mix<Real>& op) {
-  const int Q = op.a.value.dim(2), T = op.a.value.dim(3), V = op.v.value.dim(3);
-  BatchedProduct<Real> p = product(op);
+  const int Q = op.a.value.dim(2), T = op.a.value.dim(3), V = op.v.value.dim(3), R = op.a.value.R;
+  const int matrices = op.a.value.dim(0) * op.a.value.dim(1);
   if (op.a.wanted()) {
+    Product<Real, true, true> p;  // d_o v^T
     p.M = Q, p.N = T, p.K = V;
-    p.a = token_rows(op.o.gradient), p.b = token_rows(op.v.value).transposed();
-    p.c = head_matrices(op.a.gradient), p.mode = op.a.write;
-    batched_product(exec, "mix backward (a)", p);
+    p.a = token_rows(op.o.gradient), p.b = token_rows(op.v.value), p.c = head_matrices(op.a.gradient);
+    p.mode = op.a.write;
+    gemm<Real>(exec, "mix backward (a)", p, matrices, R);
   }
   if (op.v.wanted()) {
+    Product<Real, false, false> p;  // a^T d_o
     p.M = T, p.N = V, p.K = Q;
-    p.a = head_matrices(op.a.value).transposed(), p.b = token_rows(op.o.gradient);
-    p.c = token_rows(op.v.gradient), p.mode = op.v.write;
-    batched_product(exec, "mix backward (v)", p);
+    p.a = head_matrices(op.a.value), p.b = token_rows(op.o.gradient), p.c = token_rows(op.v.gradient);
+    p.mode = op.v.write;
+    gemm<Real>(exec, "mix backward (v)", p, matrices, R);
   }
 }
 

@@ -100,7 +100,8 @@ std::vector<OpCase> cases() {
           mix("MixOnes", 1, 1, 1, 1, 1),
           mix("MixOneQuery", 3, 2, 1, 7, 5),
           mix("MixWide", 1, 2, 2, 3, 300),
-          mix("MixLarge", 1, 2, 35, 67, 37)};
+          mix("MixLarge", 1, 2, 35, 67, 37),
+          mix("MixManyHeads", 32769, 2, 1, 2, 1).gradient_elements(4)};  // more than a grid has rows
 }
 
 INSTANTIATE_TEST_SUITE_P(Solve, OpCheck, ::testing::ValuesIn(cases()), case_name);

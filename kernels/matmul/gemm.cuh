@@ -126,6 +126,14 @@ template <class Real, class Op>
 void gemm(const Exec& exec, const char* name, const Op& op, int B, int R) {
   if (op.M <= 0 || op.N <= 0 || B <= 0 || R <= 0) return;
   check_sizes(name, op);
+  if constexpr (requires(Op part) { part.first; }) {
+    if (B > kMostGridRows) {
+      Op part = op;
+      for (; part.first < B; part.first += kMostGridRows)
+        gemm<Real>(exec, name, part, std::min(B - part.first, kMostGridRows), R);
+      return;
+    }
+  }
   if constexpr (std::is_same_v<Real, float>) {
     tensor_gemm<Precision::full>(exec, op, B, R);
   } else if (static_cast<std::int64_t>(op.M) * op.N >= 128 * 64 * 64) {

@@ -18,14 +18,37 @@ enum class Mask {
   a_rows,     ///< A[t,q] = 0 for t >= seen[q]
 };
 
-/// One matrix of each (replica, batch index), of fewer than 2^31 elements.
+/// One matrix of each (replica, batch index), of fewer than 2^31 elements. Where a batch has `heads` matrices,
+/// the index counts them: head after head of a sequence, then the next sequence.
 template <class T>
 struct Operand {
   T* data = nullptr;
   std::int64_t replica = 0, batch = 0;  ///< strides
   int ld = 0;                           ///< elements from row to row
-  __device__ T* at(int r, int b) const { return data + r * replica + b * batch; }
+  int heads = 1;
+  std::int64_t head = 0;  ///< stride
+  __device__ T* at(int r, int b) const {
+    T* const all = data + r * replica;
+    return heads == 1 ? all + b * batch : all + (b / heads * batch + b % heads * head);
+  }
+  template <class Const>
+  requires std::is_same_v<Const, const T>
+  operator Operand<Const>() const { return {data, replica, batch, ld, heads, head}; }
 };
+
+/// Rows of tokens, a matrix of each sequence and head: [R,B,N,H,C].
+template <class Real>
+Operand<Real> token_rows(const Tensor<Real>& t) {
+  const std::int64_t H = t.dim(2), C = t.dim(3);
+  return {t.data, t.replica_stride, t.dim(1) * H * C, static_cast<int>(H * C), static_cast<int>(H), C};
+}
+
+/// A matrix of each sequence and head: [R,B,H,N,C].
+template <class Real>
+Operand<Real> head_matrices(const Tensor<Real>& t) {
+  const std::int64_t N = t.dim(2), C = t.dim(3);
+  return {t.data, t.replica_stride, N * C, static_cast<int>(C)};
+}
 
 /// W neighbours at an address that is aligned for all of them.
 template <class Real, int W>
@@ -69,6 +92,7 @@ struct Product {
   Real scale = 1;
   Operand<const Real> bias;          ///< data null: none
   Operand<const std::int32_t> seen;  ///< for kMask
+  int first = 0;                     ///< batch index of a launch's first matrix
 
   const Real *a_, *b_, *bias_;
   Real* c_;
@@ -76,6 +100,7 @@ struct Product {
   bool aligned_a, aligned_b, aligned_c;
 
   __device__ void bind(int r, int batch) {
+    batch += first;
     a_ = a.at(r, batch);
     b_ = b.at(r, batch);
     c_ = c.at(r, batch);
