@@ -125,6 +125,13 @@ CT_HD inline void with_map(int map, Apply&& apply) {
   }
 }
 
+/// What add_outer and add_product multiply c with.
+template <class Real>
+CT_HD Real scale_of(const RuleOperation& op, const Real* m) {
+  if (!(op.flags & RuleOperation::kScaled)) return 1;
+  return op.flags & RuleOperation::kDivided ? 1 / m[op.inner] : m[op.inner];
+}
+
 /// Operations whose value is one number, entry by entry: all threads know it.
 template <class Real, class Team>
 CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
@@ -156,7 +163,7 @@ CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
       with_map<Real>(op.map, [&](auto f) { y = f(a); });
       break;
     case RuleCode::add_product:
-      y = m[op.c] + (op.flags & RuleOperation::kMinus ? -a : a) * b;
+      y = scale_of(op, m) * m[op.c] + (op.flags & RuleOperation::kMinus ? -a : a) * b;
       break;
     default:  // copy, fill
       break;
@@ -251,20 +258,22 @@ CT_HD void execute_sums(const Team& team, const RuleOperation& op, Real* m) {
   }
 }
 
-/// c + s a b^T and c + s a * b.
+/// x c + s a b^T and x c + s a * b.
 template <class Real, class Team>
 CT_HD void execute_added(const Team& team, const RuleOperation& op, Real* m) {
   const Numbers<Real> a{m + op.a}, b{m + op.b}, c{m + op.c};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = rows * columns;
   const Real sign = op.flags & RuleOperation::kMinus ? Real(-1) : Real(1);
+  const Real scale = scale_of(op, m);
   if (op.code == RuleCode::add_outer) {
-    team.cells(rows, columns, y, [&](int i, auto j) { return c[i * columns + j] + (sign * a[i]) * b[j]; });
+    team.cells(rows, columns, y,
+               [&](int i, auto j) { return scale * c[i * columns + j] + (sign * a[i]) * b[j]; });
   } else if (op.flags & RuleOperation::kNumberA) {
     const Real x = sign * a[0];
-    team.fill(n, y, [&](auto i) { return c[i] + x * b[i]; });
+    team.fill(n, y, [&](auto i) { return scale * c[i] + x * b[i]; });
   } else {
-    team.fill(n, y, [&](auto i) { return c[i] + sign * a[i] * b[i]; });
+    team.fill(n, y, [&](auto i) { return scale * c[i] + sign * a[i] * b[i]; });
   }
 }
 

@@ -39,7 +39,7 @@ struct RuleView {
   Input inputs[RuleProgram::kMostInputs];
   End ends[RuleProgram::kMostStates];
   int input_count, end_count;
-  int T, Q, H, size, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
+  int T, Q, H, size, kept_numbers, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
   bool before;
   Strided<const std::int32_t> position;
   Strided<Real> o, d_o, work, states;
@@ -69,7 +69,7 @@ struct RuleView {
       ends[i] = {Strided<Real>::of(op.end[i].value), Strided<Real>::of(op.end[i].gradient), one.place,
                  one.numbers()};
     }
-    T = op.T(), Q = op.Q(), H = op.H(), size = p.size;
+    T = op.T(), Q = op.Q(), H = op.H(), size = p.size, kept_numbers = p.kept;
     output = p.output, outputs = p.outputs, output_gradient = p.output_gradient;
     state_gradient = p.state_gradient, gradients = p.gradients, gradients_end = p.gradients_end;
     before = p.before && !op.position;
@@ -148,10 +148,10 @@ struct RuleWalk {
   CT_HD Real* kept(int segment) const {
     return v.states.at(r) + (static_cast<std::int64_t>(item) * rule_segments(v.T) + segment) * v.size;
   }
-  /// The states, elsewhere.
-  CT_HD void store(const Real* from, Real* to) const {
+  /// States, elsewhere.
+  CT_HD CROSSTALK_ONE_COPY void store(const Real* from, Real* to, int n) const {
     const Numbers<Real> numbers{from};
-    team.fill(v.size, to, [&](auto i) { return numbers[i]; });
+    team.fill(n, to, [&](auto i) { return numbers[i]; });
   }
   CT_HD void begin() const {
     Real* const m = memory();
@@ -186,7 +186,7 @@ struct RuleWalk {
       }
       if (t == v.T) break;
       load(RulePer::token, t);
-      if (v.states && t % length == 0) store(m, kept(t / length));
+      if (v.states && t % length == 0) store(m, kept(t / length), v.size);
       team.fetched();
       run(v.step);
     }
@@ -219,7 +219,9 @@ struct RuleWalk {
       Real* to = m + v.state_gradient + end.place;
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
-    Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment
+    // The states before each token of a segment, and what its step leaves.
+    Real* around = v.work.at(r) + item * v.work_numbers;
+    const std::int64_t apart = v.size + v.kept_numbers;
     const int length = rule_segment_length(v.T);
     int next = next_query(v.T, false);
     for (int segment = rule_segments(v.T) - 1; segment >= 0; --segment) {
@@ -228,8 +230,9 @@ struct RuleWalk {
       for (int t = 0; t < tokens; ++t) {
         load(RulePer::token, first + t);
         team.fetched();
-        store(m, around + t * static_cast<std::int64_t>(v.size));
+        store(m, around + t * apart, v.size);
         run(v.step_again);
+        if (v.kept_numbers > 0) store(m + v.size, around + t * apart + v.size, v.kept_numbers);
       }
       // The states of the program are those behind the token, here and after each turn: adjoints leave them as they are.
       for (int t = tokens - 1; t >= 0; --t) {
@@ -237,7 +240,7 @@ struct RuleWalk {
           queries(first + t + 1, [&](int i) { take_back_query(i); });
           next = next_query(first + t, false);
         }
-        team.fetch(v.size, around + t * static_cast<std::int64_t>(v.size), m);
+        team.fetch(v.size + v.kept_numbers, around + t * apart, m);
         load(RulePer::token, first + t);
         team.fetched();
         run(v.step_back);
