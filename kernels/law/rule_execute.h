@@ -1,8 +1,8 @@
 // Executes operations of a rule_program.h with a team: one thread on the CPU, a block on CUDA. Every operation ends together.
 //
 //   fill(n, y, f)                  y_i = f(i), i < n
-//   cells(rows, columns, y, f)     y_ij = f(i, j)
-//   entries(rows, columns, y, f)   the same, one number at a time
+//   cells(rows, columns, y, row)   y_ij = f(j), where f = row(i)
+//   entries(rows, columns, y, f)   y_ij = f(i, j), one number at a time
 //   rows(rows, n, term, put)       put(i, sum of term(i, l) over l < n)
 //   columns(columns, n, term, put) put(j, sum of term(j, l) over l < n)
 //   sum(n, term)                   sum of term(i) over i < n
@@ -202,7 +202,7 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
   const bool ta = op.flags & RuleOperation::kTransposedA, tb = op.flags & RuleOperation::kTransposedB;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (n == 1) {
-    team.cells(rows, columns, y, [&](int i, auto j) { return a[i] * b[j]; });
+    team.cells(rows, columns, y, [&](int i) { return [x = a[i], b](auto j) { return x * b[j]; }; });
   } else if (rows == 1 && columns == 1) {
     const Real sum = team.sum(n, [&](auto l) { return a[l] * b[l]; });
     team.number(y, sum);
@@ -267,8 +267,9 @@ CT_HD void execute_added(const Team& team, const RuleOperation& op, Real* m) {
   const Real sign = op.flags & RuleOperation::kMinus ? Real(-1) : Real(1);
   const Real scale = scale_of(op, m);
   if (op.code == RuleCode::add_outer) {
-    team.cells(rows, columns, y,
-               [&](int i, auto j) { return scale * c[i * columns + j] + (sign * a[i]) * b[j]; });
+    team.cells(rows, columns, y, [&](int i) {
+      return [i = i * columns, x = sign * a[i], scale, b, c](auto j) { return scale * c[i + j] + x * b[j]; };
+    });
   } else if (op.flags & RuleOperation::kNumberA) {
     const Real x = sign * a[0];
     team.fill(n, y, [&](auto i) { return scale * c[i] + x * b[i]; });
@@ -329,9 +330,12 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::transpose:
       return team.entries(rows, columns, y, [&](int i, int j) { return a[j * rows + i]; });
     case RuleCode::columns:
-      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[j]; });
+      return team.cells(rows, columns, y,
+                        [&](int i) { return [i = i * columns, a, b](auto j) { return a[i + j] * b[j]; }; });
     case RuleCode::rows:
-      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[i]; });
+      return team.cells(rows, columns, y, [&](int i) {
+        return [i = i * columns, x = b[i], a](auto j) { return a[i + j] * x; };
+      });
     case RuleCode::diag:
       return team.entries(rows, columns, y, [&](int i, int j) { return i == j ? a[i] : Real(0); });
     case RuleCode::diagonal:

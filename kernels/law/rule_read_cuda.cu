@@ -128,9 +128,9 @@ struct RuleBlock {
     sync();
   }
   /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
-  template <class F>
-  __device__ void cells(int rows, int columns, Real* y, F&& f) const {
-    if (columns % 4 != 0) return entries(rows, columns, y, f);
+  template <class Row>
+  __device__ void cells(int rows, int columns, Real* y, Row&& row) const {
+    if (columns % 4 != 0) return entries(rows, columns, y, [&](int i, int j) { return row(i)(j); });
     int wide = power_above(columns / 4);
     wide = wide < kThreads ? wide : kThreads;
     const int step = kThreads / wide, from = thread() / wide;
@@ -141,12 +141,12 @@ struct RuleBlock {
       for (; i + 3 * step < rows; i += 4 * step) {
         Four x[4];
 #pragma unroll
-        for (int u = 0; u < 4; ++u) x[u] = f(i + u * step, law::Quad{j});
+        for (int u = 0; u < 4; ++u) x[u] = row(i + u * step)(law::Quad{j});
 #pragma unroll
         for (int u = 0; u < 4; ++u) store(y + (i + u * step) * columns + j, x[u]);
       }
 #pragma unroll 1
-      for (; i < rows; i += step) store(y + i * columns + j, f(i, law::Quad{j}));
+      for (; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
     }
     sync();
   }
