@@ -132,9 +132,9 @@ CT_HD Real scale_of(const RuleOperation& op, const Real* m) {
   return op.flags & RuleOperation::kDivided ? 1 / m[op.inner] : m[op.inner];
 }
 
-/// Operations whose value is one number, entry by entry: all threads know it.
-template <class Real, class Team>
-CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
+/// An operation whose value is one number, of numbers.
+template <class Real>
+CT_HD void execute_number(const RuleOperation& op, Real* m) {
   const Real a = m[op.a], b = op.b < 0 ? Real(0) : m[op.b];
   Real y = a;
   switch (op.code) {
@@ -168,7 +168,7 @@ CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
     default:  // copy, fill
       break;
   }
-  team.number(m + op.y, y);
+  m[op.y] = y;
 }
 
 template <class Real, class Team, class F>
@@ -295,8 +295,9 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
   const Numbers<Real> a{m + op.a}, b{m + op.b};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = rows * columns;
-  if (n == 1 && op.code <= RuleCode::add_product) return execute_number(team, op, m);
   switch (op.code) {
+    case RuleCode::numbers:
+      return;  // who walks the list does them
     case RuleCode::add:
       return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p + q; });
     case RuleCode::sub:

@@ -14,7 +14,8 @@
 namespace crosstalk {
 
 enum class RuleCode : std::uint8_t {
-  add,  ///< a + b, entry by entry; so are the next five
+  numbers,  ///< the next `inner` operations make a number each of numbers: one thread does them
+  add,      ///< a + b, entry by entry; so are the next five
   sub,
   mul,
   div,
@@ -24,7 +25,7 @@ enum class RuleCode : std::uint8_t {
   map,          ///< f(a); `map` says which
   copy,         ///< a
   fill,         ///< a number, repeated
-  add_product,  ///< c + a * b, or c - a * b, entry by entry; of numbers all up to here are done alike
+  add_product,  ///< c + a * b, or c - a * b, entry by entry; up to here, of numbers, they follow `numbers`
   add_outer,    ///< c + a b^T, or c - a b^T
   eye,          ///< 1 on the diagonal
   product,      ///< sum_l a_il b_lj, l < inner

@@ -39,6 +39,14 @@ struct RuleAlone : law::Alone {
   void number(Real* y, Real x) const {
     *y = x;
   }
+  template <class F>
+  void alone(F&& f) const {
+    f();
+  }
+  template <class Rows>
+  Rows* table(Rows* all) const {
+    return all;
+  }
   template <class Real, class F>
   void fill(int n, Real* y, F&& f) const {
 #pragma GCC ivdep
@@ -113,16 +121,14 @@ struct RuleAlone : law::Alone {
 template <class Real>
 [[gnu::noinline]] void forward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
-                                 view.work.at(r) + item * view.work_numbers + view.memory}
-      .forward();
+  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
+  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).forward();
 }
 template <class Real>
 [[gnu::noinline]] void backward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
-                                 view.work.at(r) + item * view.work_numbers + view.memory}
-      .backward();
+  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
+  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).backward();
 }
 
 }  // namespace

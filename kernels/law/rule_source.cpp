@@ -132,6 +132,7 @@ class PartSource {
     }
     for (int i = 0; i < part.count; ++i) {
       const RuleOperation& op = program.operations[static_cast<std::size_t>(part.first + i)];
+      if (op.code == RuleCode::numbers) continue;
       Node node;
       node.op = &op;
       if (op.a >= 0) node.a = now_.at(op.a);
@@ -368,6 +369,7 @@ class PartSource {
         return fmt::format("add_product({}, {}, {})", scaled(x, layout),
                            minus ? fmt::format("neg({})", arg(x.a)) : arg(x.a), arg(x.b));
       case RuleCode::product:
+      case RuleCode::numbers:
         break;
     }
     const bool ta = transposed(x, RuleOperation::kTransposedA),

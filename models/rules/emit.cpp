@@ -2,6 +2,7 @@
 #include "models/rules/emit.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "kernels/elementwise/elementwise.h"
@@ -223,6 +224,9 @@ std::vector<Value> Emitter::scheduled(const std::vector<Value>& nodes) const {
   }
   while (!ready.empty()) {
     const auto more = [&](Value node) {
+      if (numbers(node) == 1 &&
+          std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return numbers(stored(a)) == 1; }))
+        return std::numeric_limits<int>::min();  // they go together
       int held = numbers(node);
       for (Value a : read(node)) {
         const bool given = made.count(a) == 0 && places_.replaced.count(a) == 0;
@@ -393,6 +397,28 @@ void Emitter::release(Value node, int now) {
   }
 }
 
+/// Marks operations of numbers that follow each other.
+void Emitter::gather_numbers(int first) {
+  auto& all = program_.operations;
+  const std::vector<RuleOperation> made(all.begin() + first, all.end());
+  all.resize(static_cast<std::size_t>(first));
+  const auto number = [](const RuleOperation& op) {
+    return op.rows == 1 && op.columns == 1 && op.code <= RuleCode::add_product;
+  };
+  for (auto op = made.begin(); op != made.end();) {
+    const auto end = std::find_if_not(op, made.end(), number);
+    if (end != op) {
+      RuleOperation mark;
+      mark.code = RuleCode::numbers, mark.inner = static_cast<int>(end - op);
+      all.push_back(mark);
+      all.insert(all.end(), op, end);
+      op = end;
+    } else {
+      all.push_back(*op++);
+    }
+  }
+}
+
 std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Value, int>>& outputs) {
   uses_.clear(), last_.clear(), at_.clear(), wanted_at_.clear(), users_.clear();
   absorbed_.clear(), aliases_.clear(), blocks_.clear();
@@ -453,6 +479,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     const auto& [node, to] = outputs[static_cast<std::size_t>(i)];
     copied(from, to, numbers(node));
   }
+  gather_numbers(part.first);
   part.count = static_cast<int>(program_.operations.size()) - part.first;
   return {part, end_};
 }
