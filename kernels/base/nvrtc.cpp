@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include "kernels/base/error.h"
@@ -97,8 +98,9 @@ std::string compile_cuda(const std::string& source, int capability, const std::s
   };
   check(lib.create(&program.handle, source.c_str(), "law.cu", 0, nullptr, nullptr), "begin");
   const std::string architecture = fmt::format("--gpu-architecture=sm_{}", capability);
-  const char* options[] = {architecture.c_str(), "-std=c++17", "-w"};
-  const int code = lib.compile(program.handle, 3, options);
+  std::vector<const char*> options = {architecture.c_str()};
+  options.insert(options.end(), std::begin(kNvrtcOptions), std::end(kNvrtcOptions));
+  const int code = lib.compile(program.handle, static_cast<int>(options.size()), options.data());
   if (code != 0) {
     std::size_t size = 0;
     lib.log_size(program.handle, &size);

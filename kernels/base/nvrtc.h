@@ -15,6 +15,9 @@ struct Nvrtc {
 };
 const Nvrtc& nvrtc();
 
+/// What it is told beside the architecture.
+inline constexpr const char* kNvrtcOptions[] = {"-std=c++17", "-w"};
+
 /// Machine code for one compute capability (90: Hopper) from a translation unit in C++17. Throws DeviceError with the
 /// compiler's first lines, and with nvrtc().missing where there is no NVRTC. `name` says in messages what it is.
 std::string compile_cuda(const std::string& source, int capability, const std::string& name);

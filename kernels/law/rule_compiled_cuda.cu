@@ -2,6 +2,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/base/code_cache.h"
 #include "kernels/base/cuda_launch.cuh"
 #include "kernels/base/error.h"
 #include "kernels/base/nvrtc.h"
@@ -20,11 +21,19 @@ void check(cudaError_t code, const char* what) {
 /// A kernel of its own cubin. Not unloaded: it lives as long as the process, whose driver may have ended before it.
 class Kernel {
  public:
-  Kernel(const std::string& source, int threads, int capability)
-      : cubin_(compile_cuda(source, capability, "the law")), threads_(static_cast<unsigned>(threads)) {
-    check(cudaLibraryLoadData(&library_, cubin_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-          "loading it");
-    check(cudaLibraryGetKernel(&kernel_, library_, "rule_walk"), "looking it up");
+  Kernel(const std::string& source, int threads, int capability) : threads_(static_cast<unsigned>(threads)) {
+    const std::string key = key_of(source, capability);
+    const CodeCache cache = CodeCache::of_user();
+    bool made = false;
+    const auto make = [&] { return made = true, compile_cuda(source, capability, "the law"); };
+    cubin_ = cache.get(key, make);
+    cudaError_t code = load();
+    if (code != cudaSuccess && !made) {  // what was kept is of no use
+      cudaGetLastError();
+      cubin_ = cache.renew(key, make);
+      code = load();
+    }
+    check(code, "loading it");
   }
   void launch(void* arguments, dim3 grid, void* stream) const {
     void* values[] = {arguments};
@@ -34,6 +43,22 @@ class Kernel {
   }
 
  private:
+  cudaError_t load() {
+    const cudaError_t code =
+        cudaLibraryLoadData(&library_, cubin_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    return code != cudaSuccess ? code : cudaLibraryGetKernel(&kernel_, library_, "rule_walk");
+  }
+  /// All that the machine code follows from.
+  static std::string key_of(const std::string& source, int capability) {
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "asking for the driver");
+    const Nvrtc& library = nvrtc();
+    if (!library.found) throw DeviceError("the law cannot be compiled: " + library.missing);
+    std::string key = "law sm_" + std::to_string(capability) + " NVRTC " + library.version + " driver " +
+                      std::to_string(driver);
+    for (const char* option : kNvrtcOptions) key += std::string(" ") + option;
+    return key + "\n" + source;
+  }
   std::string cubin_;
   unsigned threads_;
   cudaLibrary_t library_{};

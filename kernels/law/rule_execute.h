@@ -1,8 +1,8 @@
 // Executes operations of a rule_program.h with a team: one thread on the CPU, a block on CUDA. Every operation ends together.
 //
 //   fill(n, y, f)                  y_i = f(i), i < n
-//   cells(rows, columns, y, f)     y_ij = f(i, j)
-//   entries(rows, columns, y, f)   the same, one number at a time
+//   cells(rows, columns, y, row)   y_ij = f(j), where f = row(i)
+//   entries(rows, columns, y, f)   y_ij = f(i, j), one number at a time
 //   rows(rows, n, term, put)       put(i, sum of term(i, l) over l < n)
 //   columns(columns, n, term, put) put(j, sum of term(j, l) over l < n)
 //   sum(n, term)                   sum of term(i) over i < n
@@ -125,9 +125,16 @@ CT_HD inline void with_map(int map, Apply&& apply) {
   }
 }
 
-/// Operations whose value is one number, entry by entry: all threads know it.
-template <class Real, class Team>
-CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
+/// What add_outer and add_product multiply c with.
+template <class Real>
+CT_HD Real scale_of(const RuleOperation& op, const Real* m) {
+  if (!(op.flags & RuleOperation::kScaled)) return 1;
+  return op.flags & RuleOperation::kDivided ? 1 / m[op.inner] : m[op.inner];
+}
+
+/// An operation whose value is one number, of numbers.
+template <class Real>
+CT_HD void execute_number(const RuleOperation& op, Real* m) {
   const Real a = m[op.a], b = op.b < 0 ? Real(0) : m[op.b];
   Real y = a;
   switch (op.code) {
@@ -156,12 +163,12 @@ CT_HD void execute_number(const Team& team, const RuleOperation& op, Real* m) {
       with_map<Real>(op.map, [&](auto f) { y = f(a); });
       break;
     case RuleCode::add_product:
-      y = m[op.c] + (op.flags & RuleOperation::kMinus ? -a : a) * b;
+      y = scale_of(op, m) * m[op.c] + (op.flags & RuleOperation::kMinus ? -a : a) * b;
       break;
     default:  // copy, fill
       break;
   }
-  team.number(m + op.y, y);
+  m[op.y] = y;
 }
 
 template <class Real, class Team, class F>
@@ -195,7 +202,7 @@ CT_HD void execute_product(const Team& team, const RuleOperation& op, Real* m) {
   const bool ta = op.flags & RuleOperation::kTransposedA, tb = op.flags & RuleOperation::kTransposedB;
   const auto put = [&](int i, Real sum) { y[i] = sum; };
   if (n == 1) {
-    team.cells(rows, columns, y, [&](int i, auto j) { return a[i] * b[j]; });
+    team.cells(rows, columns, y, [&](int i) { return [x = a[i], b](auto j) { return x * b[j]; }; });
   } else if (rows == 1 && columns == 1) {
     const Real sum = team.sum(n, [&](auto l) { return a[l] * b[l]; });
     team.number(y, sum);
@@ -251,20 +258,23 @@ CT_HD void execute_sums(const Team& team, const RuleOperation& op, Real* m) {
   }
 }
 
-/// c + s a b^T and c + s a * b.
+/// x c + s a b^T and x c + s a * b.
 template <class Real, class Team>
 CT_HD void execute_added(const Team& team, const RuleOperation& op, Real* m) {
   const Numbers<Real> a{m + op.a}, b{m + op.b}, c{m + op.c};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = rows * columns;
   const Real sign = op.flags & RuleOperation::kMinus ? Real(-1) : Real(1);
+  const Real scale = scale_of(op, m);
   if (op.code == RuleCode::add_outer) {
-    team.cells(rows, columns, y, [&](int i, auto j) { return c[i * columns + j] + (sign * a[i]) * b[j]; });
+    team.cells(rows, columns, y, [&](int i) {
+      return [i = i * columns, x = sign * a[i], scale, b, c](auto j) { return scale * c[i + j] + x * b[j]; };
+    });
   } else if (op.flags & RuleOperation::kNumberA) {
     const Real x = sign * a[0];
-    team.fill(n, y, [&](auto i) { return c[i] + x * b[i]; });
+    team.fill(n, y, [&](auto i) { return scale * c[i] + x * b[i]; });
   } else {
-    team.fill(n, y, [&](auto i) { return c[i] + sign * a[i] * b[i]; });
+    team.fill(n, y, [&](auto i) { return scale * c[i] + sign * a[i] * b[i]; });
   }
 }
 
@@ -285,8 +295,9 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
   const Numbers<Real> a{m + op.a}, b{m + op.b};
   Real* y = m + op.y;
   const int rows = op.rows, columns = op.columns, n = rows * columns;
-  if (n == 1 && op.code <= RuleCode::add_product) return execute_number(team, op, m);
   switch (op.code) {
+    case RuleCode::numbers:
+      return;  // who walks the list does them
     case RuleCode::add:
       return execute_pairs(team, op, m, [](const auto& p, const auto& q) { return p + q; });
     case RuleCode::sub:
@@ -320,9 +331,12 @@ CT_HD void execute(const Team& team, const RuleOperation& op, Real* m) {
     case RuleCode::transpose:
       return team.entries(rows, columns, y, [&](int i, int j) { return a[j * rows + i]; });
     case RuleCode::columns:
-      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[j]; });
+      return team.cells(rows, columns, y,
+                        [&](int i) { return [i = i * columns, a, b](auto j) { return a[i + j] * b[j]; }; });
     case RuleCode::rows:
-      return team.cells(rows, columns, y, [&](int i, auto j) { return a[i * columns + j] * b[i]; });
+      return team.cells(rows, columns, y, [&](int i) {
+        return [i = i * columns, x = b[i], a](auto j) { return a[i + j] * x; };
+      });
     case RuleCode::diag:
       return team.entries(rows, columns, y, [&](int i, int j) { return i == j ? a[i] : Real(0); });
     case RuleCode::diagonal:

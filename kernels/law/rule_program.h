@@ -1,6 +1,6 @@
 // The program of an update rule: typed operations over numbers of one memory, for one token of one sequence and head.
 //
-// The memory of a walk is  states | constants | inputs | what is read | gradients (backward) | temporaries.  A place is an
+// The memory of a walk is  states | kept (backward) | constants | inputs | what is read | gradients (backward) | temporaries.  A place is an
 // offset into it; values of four numbers and more stand at multiples of four, so that they move in wide accesses. The adjoint
 // is a list of the same operations, so one executor runs both directions.
 // SPDX-License-Identifier: Apache-2.0
@@ -14,7 +14,8 @@
 namespace crosstalk {
 
 enum class RuleCode : std::uint8_t {
-  add,  ///< a + b, entry by entry; so are the next five
+  numbers,  ///< the next `inner` operations make a number each of numbers: one thread does them
+  add,      ///< a + b, entry by entry; so are the next five
   sub,
   mul,
   div,
@@ -24,7 +25,7 @@ enum class RuleCode : std::uint8_t {
   map,          ///< f(a); `map` says which
   copy,         ///< a
   fill,         ///< a number, repeated
-  add_product,  ///< c + a * b, or c - a * b, entry by entry; of numbers all up to here are done alike
+  add_product,  ///< c + a * b, or c - a * b, entry by entry; up to here, of numbers, they follow `numbers`
   add_outer,    ///< c + a b^T, or c - a b^T
   eye,          ///< 1 on the diagonal
   product,      ///< sum_l a_il b_lj, l < inner
@@ -46,6 +47,8 @@ inline constexpr int kRuleSqrt = 100, kRuleAbs = 101, kRuleSign = 102, kRulePosi
 /// 32 bytes: two wide accesses of a GPU.
 struct alignas(16) RuleOperation {
   static constexpr int kNumberA = 1, kNumberB = 2, kTransposedA = 4, kTransposedB = 8, kMinus = 16;
+  /// c times the number at `inner`, or divided by it: of add_outer and add_product.
+  static constexpr int kScaled = 32, kDivided = 64;
   RuleCode code = RuleCode::copy;
   std::uint8_t map = 0;
   std::uint16_t flags = 0;
@@ -87,6 +90,9 @@ struct RuleProgram {
   int output = 0, outputs = 1, output_gradient = 0;
   int state_gradient = 0;                ///< of all states, in their order
   int gradients = 0, gradients_end = 0;  ///< places that backward clears: gradients of inputs
+  /// What a step of the walk again leaves for its adjoint, behind the states: sums over matrices; their numbers in all.
+  std::vector<State> sums;
+  int kept = 0;
   int forward_numbers = 0, backward_numbers = 0;
   int largest = 1;  ///< numbers of the largest value
   bool before = false;

@@ -83,7 +83,8 @@ struct RuleRead {
     const int R = x[0].value.R;
     o.value = shaped<Real>(R, {B(), Q(), H(), program->outputs});
     states.value = shaped<Real>(R, {B(), H(), law::rule_segments(T()), program->size});
-    const std::int64_t numbers = law::rule_segment_length(T()) * static_cast<std::int64_t>(program->size);
+    const std::int64_t numbers =
+        law::rule_segment_length(T()) * static_cast<std::int64_t>(program->size + program->kept);
     work.value = shaped<Real>(
         R, {B(), H(), static_cast<int>(padded<Real>(numbers) + padded<Real>(program->backward_numbers))});
     if (compiled && device == Device::cuda) {

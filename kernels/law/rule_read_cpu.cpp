@@ -39,21 +39,31 @@ struct RuleAlone : law::Alone {
   void number(Real* y, Real x) const {
     *y = x;
   }
+  template <class F>
+  void alone(F&& f) const {
+    f();
+  }
+  template <class Rows>
+  Rows* table(Rows* all) const {
+    return all;
+  }
   template <class Real, class F>
   void fill(int n, Real* y, F&& f) const {
 #pragma GCC ivdep
     for (int i = 0; i < n; ++i) y[i] = f(i);
   }
-  template <class Real, class F>
-  void cells(int rows, int columns, Real* y, F&& f) const {
+  template <class Real, class Row>
+  void cells(int rows, int columns, Real* y, Row&& row) const {
     for (int i = 0; i < rows; ++i) {
+      const auto f = row(i);
+      Real* to = y + i * columns;
 #pragma GCC ivdep
-      for (int j = 0; j < columns; ++j) y[i * columns + j] = f(i, j);
+      for (int j = 0; j < columns; ++j) to[j] = f(j);
     }
   }
   template <class Real, class F>
   void entries(int rows, int columns, Real* y, F&& f) const {
-    cells(rows, columns, y, f);
+    cells(rows, columns, y, [&](int i) { return [i, &f](int j) { return f(i, j); }; });
   }
   /// The nearest of the positions that is at least `from` (up) or at most; outside of 0 .. T where there is none.
   int next_position(const std::int32_t* position, int Q, int T, int from, bool up) const {
@@ -64,12 +74,46 @@ struct RuleAlone : law::Alone {
     }
     return next;
   }
+  /// As law::Alone's, four times as wide.
+  template <class Term, class Put>
+  void columns(int columns, int n, Term&& term, Put&& put) const {
+    using Number = decltype(term(0, 0));
+    constexpr int kMany = 4 * kWide;
+    int i = 0;
+    for (; i + kMany <= columns; i += kMany) {
+      Number total[kMany] = {};
+      for (int j = 0; j < n; ++j) {
+        for (int l = 0; l < kMany; ++l) total[l] += term(i + l, j);
+      }
+      for (int l = 0; l < kMany; ++l) put(i + l, total[l]);
+    }
+    law::Alone::columns(
+        columns - i, n, [&](int l, int j) { return term(i + l, j); },
+        [&](int l, Number x) { put(i + l, x); });
+  }
   template <class Term>
   auto sum(int n, Term&& term) const {
-    decltype(term(0)) total = 0;
-    rows(
-        1, n, [&](int, int j) { return term(j); }, [&](int, auto x) { total = x; });
-    return total;
+    using Number = decltype(term(0));
+    constexpr int kMany = 4 * kWide;
+    Number partial[kMany] = {}, tail = 0;
+    int j = 0;
+    for (; j + kMany <= n; j += kMany) {
+      for (int l = 0; l < kMany; ++l) partial[l] += term(j + l);
+    }
+    for (; j < n; ++j) tail += term(j);
+    for (int l = 0; l < kWide; ++l)
+      partial[l] = (partial[l] + partial[l + kWide]) + (partial[l + 2 * kWide] + partial[l + 3 * kWide]);
+    return together(partial) + tail;
+  }
+
+ private:
+  static constexpr int kWide = 16;
+  template <class Number>
+  static Number together(Number* partial) {
+    for (int width = kWide / 2; width > 0; width /= 2) {
+      for (int l = 0; l < width; ++l) partial[l] += partial[l + width];
+    }
+    return partial[0];
   }
 };
 
@@ -77,16 +121,14 @@ struct RuleAlone : law::Alone {
 template <class Real>
 [[gnu::noinline]] void forward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
-                                 view.work.at(r) + item * view.work_numbers + view.memory}
-      .forward();
+  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
+  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).forward();
 }
 template <class Real>
 [[gnu::noinline]] void backward_item(const law::RuleView<Real>& view, int r, int item) {
   const RuleAlone team;
-  law::RuleWalk<Real, RuleAlone>{view, team, r, item,
-                                 view.work.at(r) + item * view.work_numbers + view.memory}
-      .backward();
+  law::RuleRows<Real> rows[RuleProgram::kMostInputs];
+  law::RuleWalk<Real, RuleAlone>(view, team, r, item, rows).backward();
 }
 
 }  // namespace

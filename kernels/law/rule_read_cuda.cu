@@ -24,7 +24,8 @@ template <class Real, int kThreads, bool kShared, bool kAhead_>
 struct RuleBlock {
   using Four = law::Four<Real>;
   static constexpr int kWarps = kThreads / 32;
-  Real* sums;  ///< shared, a number a warp
+  Real* sums;   ///< shared, a number a warp
+  int rows_at;  ///< bytes to the rows of inputs in the shared part
 
   __device__ static Real* memory(Real* m) {
     if constexpr (kShared) return reinterpret_cast<Real*>(shared_memory);
@@ -45,6 +46,10 @@ struct RuleBlock {
   static constexpr bool kAhead = kAhead_;
   __device__ static Words operation(const RuleOperation* from) {
     return {__ldg(reinterpret_cast<const int4*>(from)), __ldg(reinterpret_cast<const int4*>(from) + 1)};
+  }
+
+  __device__ law::RuleRows<Real>* table(law::RuleRows<Real>*) const {
+    return reinterpret_cast<law::RuleRows<Real>*>(shared_memory + rows_at);
   }
 
   __device__ static void sync() {
@@ -96,6 +101,12 @@ struct RuleBlock {
     if (thread() == 0) *y = x;
     sync();
   }
+  /// What one thread does, and nobody else may look at meanwhile.
+  template <class F>
+  __device__ void alone(F&& f) const {
+    if (thread() == 0) f();
+    sync();
+  }
   template <class F>
   __device__ void each(int n, F&& f) const {
     for (int i = thread(); i < n; i += kThreads) f(i);
@@ -128,9 +139,9 @@ struct RuleBlock {
     sync();
   }
   /// Threads stand side by side along a row: as many as its fours, up to the next power of two.
-  template <class F>
-  __device__ void cells(int rows, int columns, Real* y, F&& f) const {
-    if (columns % 4 != 0) return entries(rows, columns, y, f);
+  template <class Row>
+  __device__ void cells(int rows, int columns, Real* y, Row&& row) const {
+    if (columns % 4 != 0) return entries(rows, columns, y, [&](int i, int j) { return row(i)(j); });
     int wide = power_above(columns / 4);
     wide = wide < kThreads ? wide : kThreads;
     const int step = kThreads / wide, from = thread() / wide;
@@ -141,12 +152,12 @@ struct RuleBlock {
       for (; i + 3 * step < rows; i += 4 * step) {
         Four x[4];
 #pragma unroll
-        for (int u = 0; u < 4; ++u) x[u] = f(i + u * step, law::Quad{j});
+        for (int u = 0; u < 4; ++u) x[u] = row(i + u * step)(law::Quad{j});
 #pragma unroll
         for (int u = 0; u < 4; ++u) store(y + (i + u * step) * columns + j, x[u]);
       }
 #pragma unroll 1
-      for (; i < rows; i += step) store(y + i * columns + j, f(i, law::Quad{j}));
+      for (; i < rows; i += step) store(y + i * columns + j, row(i)(law::Quad{j}));
     }
     sync();
   }
@@ -283,13 +294,12 @@ constexpr int kBlocks = (sizeof(Real) == 4 && kForward ? 1024 : 512) / kThreads;
 
 template <class Real, int kThreads, bool kForward, bool kShared>
 __global__ void __launch_bounds__(kThreads, kBlocks<Real, kThreads, kForward>)
-    rule_read_kernel(const __grid_constant__ law::RuleView<Real> view) {
+    rule_read_kernel(const __grid_constant__ law::RuleView<Real> view, int rows_at) {
   using Team = RuleBlock<Real, kThreads, kShared, !kForward>;
   __shared__ Real sums[Team::kWarps];
-  const int item = static_cast<int>(blockIdx.x), r = static_cast<int>(blockIdx.y);
-  const Team team{sums};
-  const law::RuleWalk<Real, Team> walk{view, team, r, item,
-                                       view.work.at(r) + item * view.work_numbers + view.memory};
+  const Team team{sums, rows_at};
+  const law::RuleWalk<Real, Team> walk(view, team, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x),
+                                       nullptr);
   if constexpr (kForward) {
     walk.forward();
   } else {
@@ -303,12 +313,14 @@ void launch(const Exec& exec, const RuleRead<Real>& op) {
   const law::RuleView<Real> view(op, p.on_device());
   const int numbers = kForward ? p.forward_numbers : p.backward_numbers;
   const std::size_t bytes = (static_cast<std::size_t>(numbers) * sizeof(Real) + 15) / 16 * 16;
-  const bool shared = bytes + 1024 <= shared_memory_limit();
+  const std::size_t rows = p.inputs.size() * sizeof(law::RuleRows<Real>);
+  const bool shared = bytes + rows + 1024 <= shared_memory_limit();
   const auto kernel = shared ? rule_read_kernel<Real, kThreads, kForward, true>
                              : rule_read_kernel<Real, kThreads, kForward, false>;
-  device::allow_shared_memory(kernel, shared ? bytes : 0);
+  const std::size_t rows_at = shared ? bytes : 0;
+  device::allow_shared_memory(kernel, rows_at + rows);
   const dim3 grid(static_cast<unsigned>(op.B() * op.H()), static_cast<unsigned>(op.o.value.R));
-  kernel<<<grid, kThreads, shared ? bytes : 0, device::stream_of(exec)>>>(view);
+  kernel<<<grid, kThreads, rows_at + rows, device::stream_of(exec)>>>(view, static_cast<int>(rows_at));
   device::check_launch(RuleRead<Real>::kName);
 }
 

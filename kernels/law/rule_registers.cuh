@@ -756,10 +756,12 @@ DEVICE void walk_backward(Law& law, const Place& at) {
     __syncthreads();  // nobody reads the states of the segment behind any more
     law.token(next_token, first);
     for (int t = 0; t < tokens; ++t) {
-      law.keep(around + t * static_cast<long long>(Law::size));
+      Real* const at_token = around + t * static_cast<long long>(Law::size + Law::kept);
+      law.keep(at_token);
       token = next_token;
       if (t + 1 < tokens) law.token(next_token, first + t + 1);
       law.step_again(token);
+      law.keep_sums(at_token);
     }
     __syncthreads();
     for (int t = tokens - 1; t >= 0; --t) {
@@ -769,7 +771,8 @@ DEVICE void walk_backward(Law& law, const Place& at) {
         queries(at, n, take_back);
         if constexpr (CROSSTALK_POSITIONS) next = next_position<false>(at, n - 1);
       }
-      law.recall(around + t * static_cast<long long>(Law::size));
+      law.recall(around + t * static_cast<long long>(Law::size + Law::kept));
+      law.recall_sums(around + t * static_cast<long long>(Law::size + Law::kept));
       law.step_back(token);
       law.store_token(first + t);
     }

@@ -76,7 +76,7 @@ struct Node {
   const RuleOperation* op = nullptr;  ///< null: a leaf
   Shape shape;
   std::string name;
-  int a = -1, b = -1, c = -1;
+  int a = -1, b = -1, c = -1, scale = -1;
   int place = -1;           ///< of a leaf
   unsigned native = kBoth;  ///< layouts in which a vector can be worked out
   unsigned need = 0;        ///< layouts that are wanted; of numbers and matrices: 1
@@ -132,11 +132,13 @@ class PartSource {
     }
     for (int i = 0; i < part.count; ++i) {
       const RuleOperation& op = program.operations[static_cast<std::size_t>(part.first + i)];
+      if (op.code == RuleCode::numbers) continue;
       Node node;
       node.op = &op;
       if (op.a >= 0) node.a = now_.at(op.a);
       if (op.b >= 0) node.b = now_.at(op.b);
       if (op.c >= 0) node.c = now_.at(op.c);
+      if (op.flags & RuleOperation::kScaled) node.scale = now_.at(op.inner);
       node.shape = {op.rows, op.columns};
       if (op.code == RuleCode::copy) node.shape = nodes_[static_cast<std::size_t>(node.a)].shape;
       if (op.code == RuleCode::row_sums || op.code == RuleCode::column_sums) node.shape = {op.rows, 1};
@@ -241,6 +243,7 @@ class PartSource {
     const auto ask = [&](int i, unsigned layouts) {
       if (i >= 0) node(i).need |= node(i).shape.vector() ? layouts : kRow;
     };
+    ask(x.scale, kRow);
     switch (op.code) {
       case RuleCode::sum:
         if (const int number = repeated(x); number >= 0) {
@@ -283,6 +286,12 @@ class PartSource {
   std::string named(int i, unsigned layout) const {
     const Node& x = node(i);
     return x.shape.vector() ? x.name + suffix(layout) : x.name;
+  }
+  std::string scaled(const Node& x, unsigned layout) const {
+    const std::string c = named(x.c, layout);
+    if (x.scale < 0) return c;
+    return fmt::format("{}({}, {})", x.op->flags & RuleOperation::kDivided ? "div" : "mul", c,
+                       named(x.scale, kRow));
   }
   std::string call(const Node& x, unsigned layout, Shared& shared, const Grid& grid) const {
     const RuleOperation& op = *x.op;
@@ -354,12 +363,13 @@ class PartSource {
       case RuleCode::unit:
         return fmt::format("unit(block, {})", arg(x.a));
       case RuleCode::add_outer:
-        return fmt::format("add_outer({}, Real({}), {}, {})", named(x.c, kRow), minus ? -1 : 1,
+        return fmt::format("add_outer({}, Real({}), {}, {})", scaled(x, kRow), minus ? -1 : 1,
                            named(x.a, kRow), named(x.b, kColumn));
       case RuleCode::add_product:
-        return fmt::format("add_product({}, {}, {})", arg(x.c),
+        return fmt::format("add_product({}, {}, {})", scaled(x, layout),
                            minus ? fmt::format("neg({})", arg(x.a)) : arg(x.a), arg(x.b));
       case RuleCode::product:
+      case RuleCode::numbers:
         break;
     }
     const bool ta = transposed(x, RuleOperation::kTransposedA),
@@ -404,6 +414,11 @@ class LawSource {
       lasting_[gradient] = {{one.rows, one.columns}, fmt::format("g{}", i)};
       state_gradients_.push_back(gradient);
     }
+    for (std::size_t i = 0; i < program.sums.size() && backward; ++i) {
+      const RuleProgram::State& one = program.sums[i];
+      lasting_[one.place] = {{one.rows, one.columns}, fmt::format("m{}", i)};
+      sums_.push_back(one.place);
+    }
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       const RuleProgram::Input& one = program.inputs[i];
       const Shape shape = shape_of(one);
@@ -416,7 +431,8 @@ class LawSource {
   }
 
   std::string text(const char* name) {
-    std::string out = fmt::format("struct {} {{\n  static constexpr int size = {};\n", name, program_.size);
+    std::string out = fmt::format("struct {} {{\n  static constexpr int size = {}, kept = {};\n", name,
+                                  program_.size, program_.kept);
     out += "  struct Token {\n" + declared(RulePer::token) + "  };\n";
     out += "  struct Query {\n" + declared(RulePer::query) + "  };\n";
     out += "  const Place& at;\n  Block block;\n" + declared(RulePer::sequence, "  ");
@@ -435,6 +451,9 @@ class LawSource {
     bool reads_gradient = false;
   };
 
+  static bool contains(const std::vector<int>& all, int place) {
+    return std::find(all.begin(), all.end(), place) != all.end();
+  }
   unsigned kept(int place) const {
     const auto it = kept_.find(place);
     return it == kept_.end() ? 0 : it->second;
@@ -451,7 +470,7 @@ class LawSource {
                 bool gradient = false) {
     Made made{head, PartSource(program_, part, leaves(gradient)), {}, reads ? program_.output : -1, gradient};
     for (const auto& [place, leaf] : lasting_) {
-      const bool state = std::find(states_.begin(), states_.end(), place) != states_.end();
+      const bool state = contains(states_, place) || contains(sums_, place);
       if (state != changes_states) continue;
       if (made.source.value(place).op || made.source.value(place).place != place)
         made.replaced.push_back(place);
@@ -574,9 +593,21 @@ class LawSource {
     out += "  DEVICE void keep(Real* to) const {\n" + keep + "  }\n";
     if (!backward_) return out + "  DEVICE void end() const {\n" + end + "  }\n";
     out += "  DEVICE void recall(const Real* from) {\n" + recall + "  }\n";
+    std::string keep_sums, recall_sums;
+    for (int place : sums_) {
+      const Leaf& leaf = lasting_.at(place);
+      if (leaf.shape.vector() && !kept(place)) continue;  // nobody looks at it
+      keep_sums +=
+          fmt::format("    store(to + {}, {});\n", place, one_variable(leaf.name, leaf.shape, kept(place)));
+      each_variable(leaf.name, leaf.shape, kept(place), [&](const std::string& x) {
+        recall_sums += fmt::format("    load(from + {}, {});\n", place, x);
+      });
+    }
+    out += "  DEVICE void keep_sums(Real* to) const {\n" + keep_sums + "  }\n";
+    out += "  DEVICE void recall_sums(const Real* from) {\n" + recall_sums + "  }\n";
     out += "  DEVICE void begin_gradients() {\n";
     for (const auto& [place, leaf] : lasting_) {
-      if (std::find(states_.begin(), states_.end(), place) != states_.end()) continue;
+      if (contains(states_, place) || contains(sums_, place)) continue;
       each_variable(leaf.name, leaf.shape, kept(place),
                     [&](const std::string& x) { out += fmt::format("    {0} = zero_like({0});\n", x); });
     }
@@ -637,7 +668,7 @@ class LawSource {
   const Grid grid_;
   Shared& shared_;
   std::map<int, Leaf> literals_, lasting_, inputs_;  ///< by place
-  std::vector<int> states_, state_gradients_;
+  std::vector<int> states_, sums_, state_gradients_;
   std::map<int, unsigned> kept_;  ///< layouts by place
   std::vector<Made> parts_;
 };

@@ -39,7 +39,7 @@ struct RuleView {
   Input inputs[RuleProgram::kMostInputs];
   End ends[RuleProgram::kMostStates];
   int input_count, end_count;
-  int T, Q, H, size, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
+  int T, Q, H, size, kept_numbers, output, outputs, output_gradient, state_gradient, gradients, gradients_end;
   bool before;
   Strided<const std::int32_t> position;
   Strided<Real> o, d_o, work, states;
@@ -69,7 +69,7 @@ struct RuleView {
       ends[i] = {Strided<Real>::of(op.end[i].value), Strided<Real>::of(op.end[i].gradient), one.place,
                  one.numbers()};
     }
-    T = op.T(), Q = op.Q(), H = op.H(), size = p.size;
+    T = op.T(), Q = op.Q(), H = op.H(), size = p.size, kept_numbers = p.kept;
     output = p.output, outputs = p.outputs, output_gradient = p.output_gradient;
     state_gradient = p.state_gradient, gradients = p.gradients, gradients_end = p.gradients_end;
     before = p.before && !op.position;
@@ -81,56 +81,98 @@ struct RuleView {
   }
 };
 
+/// An input of one sequence and head.
+template <class Real>
+struct RuleRows {
+  const Real* value;  ///< of row 0
+  Real* gradient;     ///< null: nobody wants it
+  int apart;          ///< from row to row
+  int width, place, gradient_place;
+  RulePer per;
+  bool adds;
+};
+
 /// One sequence and head; m is the program's memory.
 template <class Real, class Team>
 struct RuleWalk {
+  using Rows = RuleRows<Real>;
   const RuleView<Real>& v;
   const Team& team;
-  int r, item;
+  int r, item, b, h;
   Real* m_;
+  Rows* rows_;  ///< memory for all inputs, where the team has none
+
+  CT_HD RuleWalk(const RuleView<Real>& view, const Team& team_, int r_, int item_, Rows* rows)
+      : v(view),
+        team(team_),
+        r(r_),
+        item(item_),
+        b(item_ / view.H),
+        h(item_ % view.H),
+        m_(view.work.at(r_) + item_ * view.work_numbers + view.memory),
+        rows_(rows) {}
 
   CT_HD Real* memory() const { return team.memory(m_); }
-  CT_HD int b() const { return item / v.H; }
-  CT_HD int h() const { return item % v.H; }
+  CT_HD Rows* rows() const { return team.table(rows_); }
+  CT_HD void run(const RuleProgram::Part& part) const {
+    if (part.count > 0) run(v.lists.operations + part.first, part.count);
+  }
   /// Where threads are few an operation is read while the one before it is done.
-  CT_HD CROSSTALK_ONE_COPY void run(const RuleProgram::Part& part) const {
-    if (part.count == 0) return;
+  CT_HD CROSSTALK_ONE_COPY void run(const RuleOperation* from, int count) const {
     Real* const m = memory();
-    const RuleOperation* from = v.lists.operations + part.first;
     if constexpr (Team::kAhead) {
       auto next = Team::operation(from);
-      for (int i = 1; i <= part.count; ++i) {
-        const auto now = next;
-        if (i < part.count) next = Team::operation(from + i);
-        execute(team, Team::decoded(now), m);
+      for (int i = 0; i < count;) {
+        const RuleOperation op = Team::decoded(next);
+        const int after = i + 1 + (op.code == RuleCode::numbers ? op.inner : 0);
+        if (after < count) next = Team::operation(from + after);
+        one(op, from + i + 1, m);
+        i = after;
       }
     } else {
-      for (int i = 0; i < part.count; ++i) execute(team, Team::decoded(Team::operation(from + i)), m);
+      for (int i = 0; i < count; ++i) {
+        const RuleOperation op = Team::decoded(Team::operation(from + i));
+        one(op, from + i + 1, m);
+        if (op.code == RuleCode::numbers) i += op.inner;
+      }
     }
   }
-  CT_HD std::int64_t row(const typename RuleView<Real>::Input& x, int n) const {
-    return ((static_cast<std::int64_t>(b()) * x.rows + n) * v.H + h()) * x.width;
+  CT_HD void one(const RuleOperation& op, const RuleOperation* behind, Real* m) const {
+    if (op.code == RuleCode::numbers) {
+      team.alone([&] {
+#if defined(__CUDA_ARCH__)
+#pragma unroll 1
+#endif
+        for (int i = 0; i < op.inner; ++i) execute_number(Team::decoded(Team::operation(behind + i)), m);
+      });
+    } else {
+      execute(team, op, m);
+    }
+  }
+  CT_HD std::int64_t row(int rows, int n, int width) const {
+    return ((static_cast<std::int64_t>(b) * rows + n) * v.H + h) * width;
   }
   /// Begins to load inputs; team.fetched() ends it.
-  CT_HD CROSSTALK_ONE_COPY void load(RulePer per, int n) const {
-    Real* const m = memory();
-    for (int i = 0; i < v.input_count; ++i) {
-      const auto& x = v.inputs[i];
-      if (x.per == per) team.fetch(x.width, x.value.at(r) + row(x, n), m + x.place);
+  CT_HD void load(RulePer per, int n) const { load(rows(), v.input_count, memory(), per, n); }
+  CT_HD CROSSTALK_ONE_COPY void load(const Rows* rows, int count, Real* m, RulePer per, int n) const {
+    for (int i = 0; i < count; ++i) {
+      const Rows& x = rows[i];
+      if (x.per == per) team.fetch(x.width, x.value + static_cast<std::int64_t>(n) * x.apart, m + x.place);
     }
   }
-  CT_HD CROSSTALK_ONE_COPY void store_gradients(RulePer per, int n) const {
-    Real* const m = memory();
-    for (int i = 0; i < v.input_count; ++i) {
-      const auto& x = v.inputs[i];
+  CT_HD void store_gradients(RulePer per, int n) const {
+    store_gradients(rows(), v.input_count, memory(), per, n);
+  }
+  CT_HD CROSSTALK_ONE_COPY void store_gradients(const Rows* rows, int count, const Real* m, RulePer per,
+                                                int n) const {
+    for (int i = 0; i < count; ++i) {
+      const Rows& x = rows[i];
       if (x.per == per && x.gradient)
-        team.put(x.width, x.gradient.at(r) + row(x, n), m + x.gradient_place, x.adds);
+        team.put(x.width, x.gradient + static_cast<std::int64_t>(n) * x.apart, m + x.gradient_place, x.adds);
     }
     team.sync();
   }
-  CT_HD std::int64_t query(int i) const {
-    return ((static_cast<std::int64_t>(b()) * v.Q + i) * v.H + h()) * v.outputs;
-  }
+  CT_HD std::int64_t query(int i) const { return row(v.Q, i, v.outputs); }
   /// f(i) for every query that sees n tokens.
   template <class F>
   CT_HD void queries(int n, F&& f) const {
@@ -139,7 +181,7 @@ struct RuleWalk {
       if (i >= 0 && i < v.Q) f(i);
       return;
     }
-    const std::int32_t* position = v.position.at(r) + static_cast<std::int64_t>(b()) * v.Q;
+    const std::int32_t* position = v.position.at(r) + static_cast<std::int64_t>(b) * v.Q;
     for (int i = 0; i < v.Q; ++i) {
       const int seen = position[i] < 0 ? 0 : position[i] > v.T ? v.T : position[i];
       if (seen == n) f(i);
@@ -148,15 +190,28 @@ struct RuleWalk {
   CT_HD Real* kept(int segment) const {
     return v.states.at(r) + (static_cast<std::int64_t>(item) * rule_segments(v.T) + segment) * v.size;
   }
-  /// The states, elsewhere.
-  CT_HD void store(const Real* from, Real* to) const {
-    const Numbers<Real> numbers{from};
-    team.fill(v.size, to, [&](auto i) { return numbers[i]; });
+  /// States, elsewhere.
+  CT_HD CROSSTALK_ONE_COPY void store(int place, Real* to, int n) const {
+    const Numbers<Real> numbers{memory() + place};
+    team.fill(n, to, [&](auto i) { return numbers[i]; });
   }
   CT_HD void begin() const {
     Real* const m = memory();
     team.each(v.constant_count,
               [&](int i) { m[v.lists.constants[i].place] = static_cast<Real>(v.lists.constants[i].value); });
+    Rows* const all = rows();
+    team.each(v.input_count, [&](int i) {
+      const auto& x = v.inputs[i];
+      const std::int64_t first = row(x.rows, 0, x.width);
+      all[i] = {x.value.at(r) + first,
+                x.gradient ? x.gradient.at(r) + first : nullptr,
+                v.H * x.width,
+                x.width,
+                x.place,
+                x.gradient_place,
+                x.per,
+                x.adds};
+    });
     load(RulePer::sequence, 0);
     team.fetched();
   }
@@ -164,7 +219,7 @@ struct RuleWalk {
   /// The next token at which a query stands, up or down from t: T + 1 or -1 where there is none. Without positions every one.
   CT_HD int next_query(int t, bool up) const {
     if (!v.position) return t;
-    return team.next_position(v.position.at(r) + static_cast<std::int64_t>(b()) * v.Q, v.Q, v.T, t, up);
+    return team.next_position(v.position.at(r) + static_cast<std::int64_t>(b) * v.Q, v.Q, v.T, t, up);
   }
 
   CT_HD void forward() const {
@@ -186,7 +241,7 @@ struct RuleWalk {
       }
       if (t == v.T) break;
       load(RulePer::token, t);
-      if (v.states && t % length == 0) store(m, kept(t / length));
+      if (v.states && t % length == 0) store(0, kept(t / length), v.size);
       team.fetched();
       run(v.step);
     }
@@ -219,7 +274,9 @@ struct RuleWalk {
       Real* to = m + v.state_gradient + end.place;
       team.each(end.numbers, [&](int j) { to[j] = from ? from[j] : Real(0); });
     }
-    Real* around = v.work.at(r) + item * v.work_numbers;  // the states before each token of a segment
+    // The states before each token of a segment, and what its step leaves.
+    Real* around = v.work.at(r) + item * v.work_numbers;
+    const std::int64_t apart = v.size + v.kept_numbers;
     const int length = rule_segment_length(v.T);
     int next = next_query(v.T, false);
     for (int segment = rule_segments(v.T) - 1; segment >= 0; --segment) {
@@ -228,8 +285,9 @@ struct RuleWalk {
       for (int t = 0; t < tokens; ++t) {
         load(RulePer::token, first + t);
         team.fetched();
-        store(m, around + t * static_cast<std::int64_t>(v.size));
+        store(0, around + t * apart, v.size);
         run(v.step_again);
+        if (v.kept_numbers > 0) store(v.size, around + t * apart + v.size, v.kept_numbers);
       }
       // The states of the program are those behind the token, here and after each turn: adjoints leave them as they are.
       for (int t = tokens - 1; t >= 0; --t) {
@@ -237,7 +295,7 @@ struct RuleWalk {
           queries(first + t + 1, [&](int i) { take_back_query(i); });
           next = next_query(first + t, false);
         }
-        team.fetch(v.size, around + t * static_cast<std::int64_t>(v.size), m);
+        team.fetch(v.size + v.kept_numbers, around + t * apart, m);
         load(RulePer::token, first + t);
         team.fetched();
         run(v.step_back);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/base/error.h"
 #include "kernels/base/nvrtc.h"
 #include "kernels/law/rule_source.h"
@@ -84,7 +86,11 @@ TEST_P(CompiledLaw, IsTheInterpretersOnCuda) {
   const std::vector<Case> all = {
       {{1, 2, 37, 0, true}, 16, 16}, {{1, 2, 21, 9, true}, 20, 12}, {{1, 1, 1, 0, false}, 33, 40}};
   for (Case one : all) {
-    one.size.positive = GetParam().name == "linear_attention";
+    if (GetParam().name == "linear_attention") {
+      one.size.positive = true;
+      // Of one token its reading is v whatever k and q are: their gradients are 0 but for rounding.
+      one.size.T = std::max(one.size.T, 2);
+    }
     const auto program = program_at(GetParam().law, one.size.Q > 0, one.K, one.V);
     const auto truth = ran(RuleRun<double>(program, one.size, Device::cpu, false));
     EXPECT_LT(farthest(ran(RuleRun<double>(program, one.size, Device::cuda, true)), truth), 1e-10);

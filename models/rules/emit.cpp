@@ -2,6 +2,7 @@
 #include "models/rules/emit.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "kernels/elementwise/elementwise.h"
@@ -22,6 +23,12 @@ bool pairwise(Value x) {
     default:
       return false;
   }
+}
+/// A matrix times a number, or divided by one.
+bool scaled(Value x) {
+  if (!is_matrix(x) || (x->kind != Kind::mul && x->kind != Kind::div)) return false;
+  return x->args[x->kind == Kind::mul ? 0 : 1]->shape.number() &&
+         is_matrix(x->args[x->kind == Kind::mul ? 1 : 0]);
 }
 bool outer(Value x) { return x->kind == Kind::matmul && x->args[1]->shape.rows == 1 && is_matrix(x); }
 
@@ -171,8 +178,14 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
         }
       }
     } else if (node->kind == Kind::add || node->kind == Kind::sub) {
-      for (std::size_t i : {1u, 0u}) {
-        if (node->kind == Kind::sub && i == 0) break;
+      // What is added: an outer product before others, since only it need not be a matrix anywhere.
+      std::vector<std::size_t> which = {1, 0};
+      if (node->kind == Kind::sub) {
+        which = {1};
+      } else if (outer(node->args[0]) && !outer(node->args[1])) {
+        which = {0, 1};
+      }
+      for (std::size_t i : which) {
         const Value x = node->args[i], c = node->args[1 - i];
         if (!full(x, node) || !full(c, node) || x == c || !used_once(x) || aliases_.count(c) != 0) continue;
         const bool product = x->kind == Kind::mul && full(x->args[1], x) && plain(x->args[1]) &&
@@ -180,6 +193,7 @@ void Emitter::look_at(const std::vector<Value>& nodes, const std::vector<std::pa
                              (full(x->args[0], x) || x->args[0]->shape.number());
         if (outer(x) || product) {
           take(x);
+          if (absorbed_.count(x) != 0 && scaled(c) && plain(c->args[0]) && plain(c->args[1])) take(c);
           break;
         }
       }
@@ -210,6 +224,9 @@ std::vector<Value> Emitter::scheduled(const std::vector<Value>& nodes) const {
   }
   while (!ready.empty()) {
     const auto more = [&](Value node) {
+      if (numbers(node) == 1 &&
+          std::all_of(node->args.begin(), node->args.end(), [&](Value a) { return numbers(stored(a)) == 1; }))
+        return std::numeric_limits<int>::min();  // they go together
       int held = numbers(node);
       for (Value a : read(node)) {
         const bool given = made.count(a) == 0 && places_.replaced.count(a) == 0;
@@ -247,9 +264,19 @@ RuleOperation Emitter::operation(Value node) const {
   const Value a = args[0], b = args.size() > 1 ? args[1] : nullptr;
   const bool first = absorbed_.count(a) != 0, second = b && absorbed_.count(b) != 0;
   if ((node->kind == Kind::add || node->kind == Kind::sub) && (first || second)) {
-    const Value x = second ? b : a;
+    // Both: the sum of something and of a matrix times a number.
+    const bool last = first && second
+                          ? node->kind == Kind::sub || (b->kind != Kind::div && (outer(b) || !outer(a)))
+                          : second;
+    const Value x = last ? b : a;
+    Value c = last ? a : b;
     op.code = x->kind == Kind::mul ? RuleCode::add_product : RuleCode::add_outer;
-    op.a = place(x->args[0]), op.b = place(x->args[1]), op.c = place(second ? a : b);
+    if (first && second) {
+      const bool divided = c->kind == Kind::div;
+      op.flags |= RuleOperation::kScaled | (divided ? RuleOperation::kDivided : 0);
+      op.inner = place(c->args[divided ? 1 : 0]), c = c->args[divided ? 0 : 1];
+    }
+    op.a = place(x->args[0]), op.b = place(x->args[1]), op.c = place(c);
     if (node->kind == Kind::sub) op.flags |= RuleOperation::kMinus;
     if (x->kind == Kind::mul && number(x->args[0])) op.flags |= RuleOperation::kNumberA;
     return op;
@@ -370,6 +397,28 @@ void Emitter::release(Value node, int now) {
   }
 }
 
+/// Marks operations of numbers that follow each other.
+void Emitter::gather_numbers(int first) {
+  auto& all = program_.operations;
+  const std::vector<RuleOperation> made(all.begin() + first, all.end());
+  all.resize(static_cast<std::size_t>(first));
+  const auto number = [](const RuleOperation& op) {
+    return op.rows == 1 && op.columns == 1 && op.code <= RuleCode::add_product;
+  };
+  for (auto op = made.begin(); op != made.end();) {
+    const auto end = std::find_if_not(op, made.end(), number);
+    if (end != op) {
+      RuleOperation mark;
+      mark.code = RuleCode::numbers, mark.inner = static_cast<int>(end - op);
+      all.push_back(mark);
+      all.insert(all.end(), op, end);
+      op = end;
+    } else {
+      all.push_back(*op++);
+    }
+  }
+}
+
 std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Value, int>>& outputs) {
   uses_.clear(), last_.clear(), at_.clear(), wanted_at_.clear(), users_.clear();
   absorbed_.clear(), aliases_.clear(), blocks_.clear();
@@ -430,6 +479,7 @@ std::pair<RuleProgram::Part, int> Emitter::emit(const std::vector<std::pair<Valu
     const auto& [node, to] = outputs[static_cast<std::size_t>(i)];
     copied(from, to, numbers(node));
   }
+  gather_numbers(part.first);
   part.count = static_cast<int>(program_.operations.size()) - part.first;
   return {part, end_};
 }

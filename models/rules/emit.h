@@ -46,6 +46,7 @@ class Emitter {
   RuleOperation operation(Value node) const;
   int target(Value node, const RuleOperation& op, int now);
   void release(Value node, int now);
+  void gather_numbers(int first);
   int free_place(int numbers, Value node);
 
   RuleProgram& program_;

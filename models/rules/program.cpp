@@ -79,6 +79,12 @@ class Layout {
   std::shared_ptr<const RuleProgram> make() {
     place_values();
     make_adjoints();
+    for (Value one : kept_) {
+      const int place = places_.of[leaf_of_.at(one)] = take(one->shape);
+      program_->sums.push_back({size(one->shape.rows), size(one->shape.columns), place});
+    }
+    next_ = aligned(next_);
+    program_->kept = next_ - program_->size;
     place_constants();
     for (const ProgramInput& one : cut_.inputs) places_.of[one.leaf] = take(one.leaf->shape);
     for (std::size_t i = 0; i < cut_.inputs.size(); ++i) {
@@ -111,7 +117,9 @@ class Layout {
     program_->step = part(steps(), states, forward, f);
     program_->read = part({{cut_.read, program_->output}}, {}, forward, f);
     program_->start_again = part(starts(), states, backward, b);
-    program_->step_again = part(steps(), states, backward, b);
+    Outputs again = steps();
+    for (Value one : kept_) again.push_back({one, places_.of.at(leaf_of_.at(one))});
+    program_->step_again = part(again, states, backward, b);
     // A reading leaves gradients of states that it does not look at as they are.
     std::set<Value> added;
     for (const auto& [x, to] : read_adjoint_) {
@@ -194,8 +202,38 @@ class Layout {
       if (cut_.starts[i]) first.push_back({cut_.starts[i], state_gradients_[i]});
     }
     adjoint(after, RulePer::token, true, step_adjoint_);
+    keep_sums();
     adjoint({{cut_.read, read_gradient_}}, RulePer::query, false, read_adjoint_);
     adjoint(first, RulePer::sequence, false, start_adjoint_);
+  }
+
+  /// Sums over matrices that the step and its adjoint need: what the walk again works out stays for the adjoint.
+  void keep_sums() {
+    std::vector<Value> steps, roots;
+    for (Value step : cut_.steps) steps.push_back(step);
+    for (const auto& [x, to] : step_adjoint_) roots.push_back(x);
+    const std::vector<Value> forward = order(steps), needed = order(roots);
+    const std::set<Value> of_step(forward.begin(), forward.end());
+    const auto matrix = [](Value x) { return x->shape.rows != 1 && x->shape.columns != 1; };
+    const auto sums = [&](Value x) {
+      if (matrix(x) || (x->kind != Kind::matmul && x->kind != Kind::sum && x->kind != Kind::row_sums))
+        return false;
+      return std::any_of(x->args.begin(), x->args.end(), matrix);
+    };
+    std::map<Value, Value> leaves;
+    for (Value node : needed) {
+      if (of_step.count(node) != 0 && sums(node))
+        leaves[node] = g_.leaf(Kind::input, fmt::format("kept.{}", leaves.size()), node->shape);
+    }
+    for (auto& [x, to] : step_adjoint_) x = g_.replaced(x, leaves);
+    roots.clear();
+    for (const auto& [x, to] : step_adjoint_) roots.push_back(x);
+    const std::vector<Value> left = order(roots);
+    for (Value node : needed) {
+      const auto it = leaves.find(node);
+      if (it == leaves.end() || std::find(left.begin(), left.end(), it->second) == left.end()) continue;
+      kept_.push_back(node), leaf_of_[node] = it->second;
+    }
   }
 
   /// Numbers of the law have places of their own; 0 and 1 always do.
@@ -243,6 +281,8 @@ class Layout {
   Places places_;
   int next_ = 0;
   std::vector<Value> states_, state_gradients_, input_gradients_;
+  std::vector<Value> kept_;  ///< in their order
+  std::map<Value, Value> leaf_of_;
   Value read_gradient_ = nullptr;
   std::vector<std::pair<Value, Value>> step_adjoint_, read_adjoint_, start_adjoint_;
   Outputs step_back_, read_back_, start_back_;

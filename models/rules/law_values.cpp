@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/rules/law_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace crosstalk::rules {
+namespace {
+
+/// The name at an edit distance of at most 1 + length / 3, or "".
+std::string closest(const std::string& name, const std::set<std::string>& names) {
+  std::string best;
+  if (name.size() == 1) return "";
+  std::size_t least = 1 + name.size() / 3;
+  bool found = false;
+  for (const std::string& other : names) {
+    std::vector<std::size_t> row(other.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= name.size(); ++i) {
+      std::size_t last = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= other.size(); ++j) {
+        const std::size_t here =
+            std::min({row[j] + 1, row[j - 1] + 1, last + (name[i - 1] != other[j - 1] ? 1u : 0u)});
+        last = row[j], row[j] = here;
+      }
+    }
+    if (row.back() < least || (!found && row.back() == least)) best = other, least = row.back(), found = true;
+  }
+  return best;
+}
+
+}  // namespace
+
+LawState* LawValues::state_at(const std::string& name) const {
+  for (LawState& one : law_.states) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+int LawValues::size(const Tree& tree) const {
+  if (tree.kind == Tree::Kind::name && tree.name == "K") return kK;
+  if (tree.kind == Tree::Kind::name && tree.name == "V") return kV;
+  if (tree.kind == Tree::Kind::number && tree.number == std::floor(tree.number) && tree.number >= 1 &&
+      tree.number <= 4096)
+    return static_cast<int>(tree.number);
+  fail(tree.column, "a size is K, V or a whole number from 1 to 4096");
+}
+
+Value LawValues::shaped(const Meaning& meaning, Shape shape, int column) {
+  if (meaning.is_identity()) {
+    if (shape.rows != shape.columns) fail(column, "I is square, and here stands " + shape_text(shape));
+    return g_.mul(meaning.identity, g_.eye(shape.rows));
+  }
+  const Value node = meaning.value;
+  if (node->shape.number() && !shape.number() && node->kind == Kind::number) return g_.fill(node, shape);
+  if (node->shape != shape)
+    fail(column, fmt::format("this is {}, and {} is wanted{}", shape_text(node->shape), shape_text(shape),
+                             node->shape.transposed() == shape ? "; is a transpose ^T missing?" : ""));
+  return node;
+}
+
+Meaning LawValues::value(const Tree& tree) {
+  try {
+    return made(tree);
+  } catch (const ShapeRefused& refused) {
+    fail(tree.column, refused.what());
+  }
+}
+
+/// A value that is no I.
+Value LawValues::plain(const Tree& tree, int column) {
+  const Meaning meaning = value(tree);
+  if (meaning.is_identity())
+    fail(column, "I may be added, subtracted and multiplied; diag(x) has other entries");
+  return meaning.value;
+}
+
+Meaning LawValues::named(const Tree& tree) {
+  if (tree.name == "I") return {nullptr, g_.number(1)};
+  const auto it = names_.find(tree.name);
+  if (it == names_.end()) {
+    std::set<std::string> known, all = {"token", "asking", "parameter"};
+    std::string list;
+    for (const auto& [name, node] : names_) list += (list.empty() ? "" : ", ") + name, all.insert(name);
+    all.insert(function_names().begin(), function_names().end());
+    if (tree.name == definition_)
+      fail(tree.column,
+           fmt::format("{0} has no value before its own step; what is kept from token to token is "
+                       "declared first, a matrix as state {0}[V, K]",
+                       tree.name));
+    const std::string near = closest(tree.name, all);
+    fail(tree.column, fmt::format("unknown name {}; {}", tree.name,
+                                  near.empty() ? "so far there are " + list +
+                                                     ", and what is learned is token(...) or parameter(...)"
+                                               : "did you mean " + near + "?"));
+  }
+  if (!it->second)
+    fail(tree.column,
+         fmt::format("{} saw states as they were before their steps; read sees them as they are: write out "
+                     "what it wants of them",
+                     tree.name));
+  used_.insert(tree.name);
+  return {it->second};
+}
+
+Meaning LawValues::made(const Tree& tree) {
+  using Shape_ = Tree::Kind;
+  switch (tree.kind) {
+    case Shape_::number:
+      return {g_.number(tree.number)};
+    case Shape_::name:
+      return named(tree);
+    case Shape_::call:
+      return {call(tree)};
+    case Shape_::transpose: {
+      const Meaning a = value(*tree.parts[0]);
+      return a.is_identity() ? a : Meaning{g_.transpose(a.value)};
+    }
+    case Shape_::power:
+      return {g_.power(plain(*tree.parts[0], tree.column), tree.power)};
+    case Shape_::negative: {
+      const Meaning a = value(*tree.parts[0]);
+      if (a.is_identity()) return {nullptr, g_.neg(a.identity)};
+      return {g_.neg(a.value)};
+    }
+    default:
+      break;
+  }
+  Meaning a = value(*tree.parts[0]), b = value(*tree.parts[1]);
+  if (tree.kind == Shape_::add || tree.kind == Shape_::subtract) {
+    const auto combined = [&](Value x, Value y) {
+      return tree.kind == Shape_::add ? g_.add(x, y) : g_.sub(x, y);
+    };
+    if (a.is_identity() && b.is_identity()) return {nullptr, combined(a.identity, b.identity)};
+    const Shape shape = a.is_identity() ? b.value->shape : a.value->shape;
+    return {combined(a.is_identity() ? shaped(a, shape, tree.column) : a.value,
+                     b.is_identity() ? shaped(b, shape, tree.column) : b.value)};
+  }
+  if (tree.kind != Shape_::divide && (a.is_identity() || b.is_identity())) {
+    if (a.is_identity() && b.is_identity()) return {nullptr, g_.mul(a.identity, b.identity)};
+    const Value one = a.is_identity() ? a.identity : b.identity, other = a.is_identity() ? b.value : a.value;
+    if (other->shape.number()) return {nullptr, g_.mul(one, other)};
+    return {g_.mul(one, other)};
+  }
+  if (a.is_identity() || b.is_identity())
+    fail(tree.column, "I may be added, subtracted and multiplied; diag(x) has other entries");
+  if (tree.kind == Shape_::joined) return {g_.product(a.value, b.value)};
+  return {tree.kind == Shape_::times ? g_.mul(a.value, b.value) : g_.div(a.value, b.value)};
+}
+
+void LawValues::wants_arguments(const Tree& tree) const {
+  static const std::map<std::string, std::pair<std::size_t, std::size_t>> kWanted = {
+      {"max", {2, 2}},  {"min", {2, 2}},  {"dot", {2, 2}}, {"outer", {2, 2}},    {"grad", {2, 2}},
+      {"ones", {1, 2}}, {"fill", {2, 3}}, {"rms", {1, 2}}, {"layernorm", {1, 2}}};
+  const auto it = kWanted.find(tree.name);
+  const auto [low, high] = it == kWanted.end() ? std::pair<std::size_t, std::size_t>{1, 1} : it->second;
+  if (std::any_of(tree.names.begin(), tree.names.end(), [](const std::string& n) { return !n.empty(); }))
+    fail(tree.column, tree.name + " takes no named arguments");
+  if (tree.parts.size() < low || tree.parts.size() > high)
+    fail(tree.column,
+         fmt::format("{} takes {} argument{}, and here {} {}", tree.name,
+                     low == high ? fmt::format("{}", low) : fmt::format("{} to {}", low, high),
+                     high > 1 ? "s" : "", tree.parts.size() == 1 ? "is" : "are", tree.parts.size()));
+}
+
+Value LawValues::call(const Tree& tree) {
+  const std::string& name = tree.name;
+  if (is_learned(name)) return learn(tree);
+  if (is_init(name))
+    fail(tree.column,
+         fmt::format("{0} is how a parameter or a bias starts: parameter({0}(...)), token(bias = {0}(...))",
+                     name));
+  wants_arguments(tree);
+  if (name == "ones" || name == "fill") {
+    const std::size_t first = name == "fill" ? 1 : 0;
+    Shape shape{size(*tree.parts[first]), 1};
+    if (tree.parts.size() > first + 1) shape.columns = size(*tree.parts[first + 1]);
+    if (name == "ones") return g_.ones(shape);
+    const Meaning a = value(*tree.parts[0]);
+    if (a.is_identity() || !a.value->shape.number())
+      fail(tree.column, "fill wants a number, then a size or two: fill(0.1, V, K)");
+    return g_.fill(a.value, shape);
+  }
+  std::vector<Value> parts;
+  for (const auto& part : tree.parts) parts.push_back(plain(*part, tree.column));
+  const Value a = parts[0], b = parts.size() > 1 ? parts[1] : nullptr;
+  if (is_map(name)) return g_.map(name, a);
+  if (name == "max" || name == "min") return g_.extreme(name == "max" ? Kind::max : Kind::min, a, b);
+  if (name == "dot") {
+    if (a->shape != b->shape)
+      throw ShapeRefused(
+          fmt::format("dot of {} and {}; both have one shape", shape_text(a->shape), shape_text(b->shape)));
+    return a->shape.columns == 1 ? g_.product(g_.transpose(a), b) : g_.sum(g_.mul(a, b));
+  }
+  if (name == "outer") return g_.product(a, g_.transpose(b));
+  if (name == "column_sums") return g_.row_sums(g_.transpose(a));
+  if (name == "row_sums") return g_.row_sums(a);
+  if (name == "diag") return g_.diag(a);
+  if (name == "diagonal") return g_.diagonal(a);
+  if (name == "sum") return g_.sum(a);
+  if (name == "mean") return g_.mean(a);
+  if (name == "norm") return g_.norm(a);
+  if (name == "unit") return g_.unit(a);
+  if (name == "softmax") return g_.softmax(a);
+  if (name == "rms") return g_.rms(a, b ? b : g_.number(1e-5));
+  if (name == "layernorm") return g_.rms(g_.sub(a, g_.mean(a)), b ? b : g_.number(1e-5));
+  // grad
+  if (!a->shape.number())
+    throw ShapeRefused("grad wants a number to descend on, not " + shape_text(a->shape));
+  const Value found = gradients(g_, {{a, g_.number(1)}}, {b})[0];
+  if (found) law_.gradients.push_back({found, a, b});
+  return found ? found : g_.fill(g_.number(0), b->shape);
+}
+
+Value LawValues::learn(const Tree& tree) {
+  Learned one;
+  one.kind = tree.name == "token" ? Kind::token : tree.name == "asking" ? Kind::asking : Kind::parameter;
+  const bool parameter = one.kind == Kind::parameter;
+  std::vector<int> sizes;
+  for (std::size_t i = 0; i < tree.parts.size(); ++i) {
+    const Tree& part = *tree.parts[i];
+    const std::string& key = tree.names[i];
+    if (!parameter && key == "bias") {
+      init(part, one);
+    } else if (one.kind == Kind::token && key == "rank") {
+      if (part.kind == Tree::Kind::name && part.name == "d") {
+        one.rank = kRankOfKeys;
+      } else if (part.kind == Tree::Kind::number && part.number == std::floor(part.number) &&
+                 part.number >= 1 && part.number <= 4096) {
+        one.rank = static_cast<int>(part.number);
+      } else {
+        fail(part.column, "rank is a whole number or d, the size of a key before its feature map");
+      }
+    } else if (!key.empty()) {
+      fail(tree.column, fmt::format("{} has no argument {}; it has {}", tree.name, key,
+                                    parameter                  ? "its sizes and how it starts"
+                                    : one.kind == Kind::asking ? "a width and bias"
+                                                               : "a width, rank and bias"));
+    } else if (parameter && (part.kind == Tree::Kind::call || part.kind == Tree::Kind::negative ||
+                             (part.kind == Tree::Kind::number && part.number != std::floor(part.number)))) {
+      init(part, one);
+    } else {
+      sizes.push_back(size(part));
+    }
+  }
+  if (sizes.size() > (parameter ? 2u : 1u)) fail(tree.column, tree.name + " has too many sizes");
+  one.shape = {sizes.empty() ? 1 : sizes[0], sizes.size() > 1 ? sizes[1] : 1};
+  ++learned_here_;
+  std::string base = definition_;
+  if (is_state(base) || base == "read") base += starts_ ? "_start" : "_" + tree.name;
+  one.name = learned_here_ == 1 ? base : fmt::format("{}_{}", base, learned_here_);
+  for (const Learned& other : law_.learned) {
+    if (other.name == one.name)
+      fail(tree.column,
+           fmt::format(
+               "the parameter {} is there already; give this one a name of its own first: name = {}(...)",
+               one.name, tree.name));
+  }
+  if (parameter && one.init.empty()) one.init = "uniform", one.numbers = {1};
+  law_.learned.push_back(one);
+  return g_.leaf(one.kind, one.name, one.shape);
+}
+
+void LawValues::init(const Tree& tree, Learned& one) const {
+  const bool minus = tree.kind == Tree::Kind::negative;
+  const Tree& inner = minus ? *tree.parts[0] : tree;
+  if (inner.kind == Tree::Kind::number) {
+    one.init = "constant", one.numbers = {minus ? -inner.number : inner.number};
+    return;
+  }
+  const std::size_t wanted = inner.name == "log_uniform" || inner.name == "inverse_softplus" ? 2 : 1;
+  if (minus || inner.kind != Tree::Kind::call || !is_init(inner.name) || inner.parts.size() != wanted)
+    fail(inner.column,
+         "a start is a number, constant(x), normal(deviation), uniform(bound), log_uniform(a, b) or "
+         "inverse_softplus(a, b)");
+  one.init = inner.name, one.numbers.clear();
+  for (const auto& part : inner.parts) {
+    const bool less = part->kind == Tree::Kind::negative;
+    const Tree& x = less ? *part->parts[0] : *part;
+    if (x.kind != Tree::Kind::number) fail(x.column, "how something starts is said in numbers");
+    one.numbers.push_back(less ? -x.number : x.number);
+  }
+  if (wanted == 2 && !(0 < one.numbers[0] && one.numbers[0] <= one.numbers[1]))
+    fail(inner.column, fmt::format("{}(a, b) wants 0 < a <= b", inner.name));
+  if ((inner.name == "normal" || inner.name == "uniform") && one.numbers[0] < 0)
+    fail(inner.column, fmt::format("{} wants a number that is not negative", inner.name));
+}
+
+}  // namespace crosstalk::rules

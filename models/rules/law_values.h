@@ -1,0 +1,64 @@
+// What the expressions of a law mean: names, numbers, functions and learned quantities as nodes of its graph. What steps do with
+// them is law.cpp's.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+
+#include "models/rules/law.h"
+
+namespace crosstalk::rules {
+
+/// A value, or a number times I, whose size its neighbour decides.
+struct Meaning {
+  Value value = nullptr, identity = nullptr;
+  bool is_identity() const { return identity != nullptr; }
+};
+
+class LawValues {
+ public:
+  explicit LawValues(Law& law) : law_(law), g_(law.graph) {}
+
+  /// Errors are of this step, counted from 1.
+  void at_step(int step) { at_ = step; }
+  int step() const { return at_; }
+  /// Learned quantities are called as what is defined, or of a state as its start.
+  void begin(const std::string& definition, bool starts) {
+    definition_ = definition, learned_here_ = 0, starts_ = starts;
+  }
+  /// Throws LawError.
+  [[noreturn]] void fail(int column, const std::string& message) const {
+    throw LawError(at_, column, message);
+  }
+
+  /// By name: nullptr where it has none any more.
+  std::map<std::string, Value>& names() { return names_; }
+  bool used(const std::string& name) const { return used_.count(name) != 0; }
+  LawState* state_at(const std::string& name) const;
+  bool is_state(const std::string& name) const { return state_at(name) != nullptr; }
+
+  Meaning value(const Tree& tree);
+  /// As a value of this shape.
+  Value shaped(const Meaning& meaning, Shape shape, int column);
+  int size(const Tree& tree) const;
+
+ private:
+  Value plain(const Tree& tree, int column);
+  Meaning named(const Tree& tree);
+  Meaning made(const Tree& tree);
+  void wants_arguments(const Tree& tree) const;
+  Value call(const Tree& tree);
+  Value learn(const Tree& tree);
+  void init(const Tree& tree, Learned& one) const;
+
+  Law& law_;
+  LawGraph& g_;
+  std::map<std::string, Value> names_;
+  std::set<std::string> used_;
+  int at_ = 1, learned_here_ = 0;
+  std::string definition_;
+  bool starts_ = false;
+};
+
+}  // namespace crosstalk::rules
