@@ -78,6 +78,12 @@ bool chunk_read_covers(const StateRead<Real>&) {
 }
 template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
+template <class Real>
+KeptFormats chunk_read_keeps(const StateRead<Real>&) {
+  return {};
+}
+template KeptFormats chunk_read_keeps(const StateRead<float>&);
+template KeptFormats chunk_read_keeps(const StateRead<double>&);
 }  // namespace device
 
 std::shared_ptr<const CompiledRule> compiled_rule(const RuleProgram&, bool, bool) { none(); }

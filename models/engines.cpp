@@ -57,6 +57,7 @@ Var<Real> state_read(Mixer<Real>& m, StateForm form, Var<Real> q, const Recurren
                      Var<Real> end_factor = {}) {
   const int H = r.key.dim(2), K = r.key.dim(3), V = values.dim(3);
   StateRead<Real> op;
+  op.device = m.graph.device();
   op.form = form;
   op.products = m.graph.products();
   op.erase = r.erase;

@@ -26,7 +26,8 @@ template <class Real>
 struct In {
   Tensor<Real> value = {}, gradient = {};
   Write write = Write::none;
-  void* variable = nullptr;  ///< whose value this is; for the graph
+  void* variable = nullptr;      ///< whose value this is; for the graph
+  const void* memory = nullptr;  ///< the same of all views of a variable, before there is memory
   CT_HD explicit operator bool() const { return value.R > 0; }
   /// Whether backward has something to write.
   CT_HD bool wanted() const { return write != Write::none; }

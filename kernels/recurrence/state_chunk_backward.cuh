@@ -203,7 +203,7 @@ struct ChunkBackward {
     if constexpr (!kShortRows) {
       written_in.fetch(rows, V);
     } else if (walk.solves) {
-      written_in.fetch(walk.shortened(rows));
+      written_in.fetch(walk.short_solved(op, first, valid));
     }
     if (threadIdx.x < 32) {
       walk.fill(gates, op, gains);
@@ -236,12 +236,18 @@ struct ChunkBackward {
     prefetch_rows<Tile>(2, walk.of_writes(op.v.value, before, step, V), step);
     if (!Tile::kMapped) prefetch_rows<Tile>(3, walk.of_queries(op.o.gradient, before, C, V), C);
     walk.prefetch_state(4, op, chunk);
-    if (walk.solves) {
-      prefetch_rows<Tile, (kShortRows ? 2 : 4) * D>(5, walk.of_erases(op.solved.value, before, step, V),
-                                                    step);
+    if (!walk.solves) return;
+    if constexpr (kShortRows) {
+      prefetch_rows<Tile, 2 * D>(5, walk.short_solved(op, before, step), step);
+    } else {
+      prefetch_rows<Tile, 4 * D>(5, walk.of_erases(op.solved.value, before, step, V), step);
+    }
+    if constexpr (Walk::kShort) {  // two rows a thread
+      const auto rows = walk.short_inverse(op, chunk);
+      prefetch_rows<Tile, 4 * C>(6, typename Walk::ShortRows{rows.at, 4 * C, C / 2}, C / 2);
+    } else {
       prefetch_rows<Tile, 4 * C>(
-          6, PlainRows<float>{walk.kept(op.inverse.value, walk.chunks, chunk, C * C), 4 * C, C},
-          StateWalk<Tile>::kShort ? C / 2 : C);
+          6, PlainRows<float>{walk.kept(op.inverse.value, walk.chunks, chunk, C * C), 4 * C, C}, C);
     }
   }
   /// Scores; d_u becomes dU, or dR where something is solved, whose rows lie in d_rest then; dv.

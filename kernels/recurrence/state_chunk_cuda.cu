@@ -39,7 +39,7 @@ template <class Real>
 bool chunk_read_covers(const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     const auto same = [](const In<float>& a, const In<float>& b) {
-      return a && b && a.value.data == b.value.data;
+      return a && b && (a.memory ? a.memory == b.memory : a.value.data == b.value.data);
     };
     if (op.form != StateForm::chunkwise || size_of_state(op) > 128 || op.k.value.R > 65535) return false;
     if (op.position && op.start) return false;  // what reads see no token see the start
@@ -66,6 +66,15 @@ bool chunk_read_covers(const StateRead<Real>& op) {
 }
 
 template <class Real>
+KeptFormats chunk_read_keeps(const StateRead<Real>& op) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (!chunk_read_covers(op) || op.products != Precision::bf16 || !whole(op)) return {};
+    return {Format::bf16, mapped(op) || has_channels(op) ? Format::native : Format::bf16};
+  }
+  return {};
+}
+
+template <class Real>
 void chunk_read_forward(const Exec& exec, const StateRead<Real>& op) {
   if constexpr (std::is_same_v<Real, float>) {
     if (has_channels(op)) return channel_read_forward(exec, op);
@@ -89,6 +98,8 @@ void chunk_read_backward(const Exec& exec, const StateRead<Real>& op) {
 
 template bool chunk_read_covers(const StateRead<float>&);
 template bool chunk_read_covers(const StateRead<double>&);
+template KeptFormats chunk_read_keeps(const StateRead<float>&);
+template KeptFormats chunk_read_keeps(const StateRead<double>&);
 template void chunk_read_forward(const Exec&, const StateRead<float>&);
 template void chunk_read_forward(const Exec&, const StateRead<double>&);
 template void chunk_read_backward(const Exec&, const StateRead<float>&);

@@ -156,11 +156,11 @@ __device__ __forceinline__ void forward_pass(const StateRead<float>& op, const S
         Op::put2(memory.written + i * kRow + v, a, b);
         if (walk.gated()) Op::put2(memory.aged + i * kRow + v, l * a, l * b);
       });
-      const auto solved = walk.of_erases(op.solved.value, first, valid, V);
-      if (!kShortRows && op.solved) u.template put<Tile::kWhole>(Write::overwrite, solved, V);
+      if (!kShortRows && op.solved)
+        u.template put<Tile::kWhole>(Write::overwrite, walk.of_erases(op.solved.value, first, valid, V), V);
       __syncthreads();
       if constexpr (kShortRows) {
-        if (op.solved) Eights<Tile, C, D>::keep(memory.written, kRow, walk.shortened(solved));
+        if (op.solved) Eights<Tile, C, D>::keep(memory.written, kRow, walk.short_solved(op, first, valid));
       }
     }
 

@@ -25,7 +25,7 @@ __device__ __forceinline__ void finish_inverse(const StateRead<float>& op, const
   }
   __syncthreads();
   if constexpr (StateWalk<Tile>::kShort) {
-    if (kept) Eights<Tile, C, C>::keep(inverse, Tile::kSide, walk.short_inverse(op, chunk));
+    if (op.inverse) Eights<Tile, C, C>::keep(inverse, Tile::kSide, walk.short_inverse(op, chunk));
   }
 }
 

@@ -77,6 +77,37 @@ TEST_F(StateChunkOnCuda, TilesOfAllSizes) {
   }
 }
 
+// What backward multiplies in bf16 is kept in bf16.
+TEST_F(StateChunkOnCuda, FormatsOfWhatIsKept) {
+  struct Case {
+    int K, N;
+    Gate gate;
+    Precision products;
+    Format states, solved;
+  };
+  constexpr Format kNative = Format::native, kBf16 = Format::bf16;
+  for (const Case& of : {Case{32, 1, Gate::scalar, Precision::bf16, kBf16, kBf16},
+                         {32, 1, Gate::scalar, Precision::tf32, kNative, kNative},
+                         {33, 1, Gate::scalar, Precision::bf16, kNative, kNative},
+                         {32, 2, Gate::scalar, Precision::bf16, kBf16, kNative},
+                         {32, 1, Gate::channel, Precision::bf16, kBf16, kNative}}) {
+    Choice c;
+    c.T = 40, c.K = c.V = of.K, c.N = of.N, c.erase = Erase::delta, c.gate = of.gate;
+    c.products = of.products, c.write_gain = true;
+    TensorSet<float> set(Device::cuda);
+    for (const auto& [name, dims] : inputs(c)) set.reals.add(name, 1, dims);
+    set.allocate();
+    auto op = checks::planned<StateRead, float>(set, [&](auto& o) { c.configure(o, StateForm::chunkwise); });
+    EXPECT_EQ(op.states.value.format, of.states) << of.K;
+    EXPECT_EQ(op.inverse.value.format, of.states) << of.K;
+    EXPECT_EQ(op.solved.value.format, of.solved) << of.K;
+    op.states.value.format = of.states == kBf16 ? kNative : kBf16;
+    Exec exec;
+    exec.device = Device::cuda;
+    EXPECT_THROW(forward(exec, op), std::logic_error) << "kernels of another format";
+  }
+}
+
 TEST_F(StateChunkOnCuda, ReadsBeforeTheWriteAndUndecayedErases) {
   for (int size : {16, 64, 128}) {
     for (Gate gate : {Gate::scalar, Gate::channel}) {

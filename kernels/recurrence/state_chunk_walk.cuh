@@ -192,21 +192,25 @@ struct StateWalk {
     return {kept(x, count, chunk, V * line) + first_key, line * static_cast<int>(sizeof(T_)), V};
   }
 
-  /// States and inverses are kept as the operands of backward, in half the bytes.
+  /// States and inverses are kept in bf16, the operands of backward (chunk_read_keeps() in state_read.h).
   static constexpr bool kShort = Tile::kWhole && Tile::kFormat == Precision::bf16;
-  /// Whether so is what was written, each row in the first half of its place.
+  /// Whether so is what was written, with a decay a token.
   static constexpr bool kShortRows = kShort && !kMapped;
   using ShortRows = PlainRows<std::uint16_t>;
-  __device__ __forceinline__ static ShortRows shortened(const PlainRows<float>& rows) {
-    return {reinterpret_cast<std::uint16_t*>(rows.at), rows.bytes, rows.valid};
+  /// As kept(), of a tensor in bf16.
+  __device__ __forceinline__ std::uint16_t* short_kept(const Tensor<float>& x, int chunk, int size) const {
+    return x.bf16_at(replica) + ((static_cast<std::int64_t>(b) * H + h) * chunks + chunk) * size;
   }
   __device__ __forceinline__ ShortRows short_state(const StateRead<float>& op, int chunk) const {
-    const auto at = reinterpret_cast<std::uint16_t*>(kept(op.states.value, chunks, chunk, V * line));
-    return {at + first_key, 2 * line, V};
+    return {short_kept(op.states.value, chunk, V * line) + first_key, 2 * line, V};
   }
   __device__ __forceinline__ ShortRows short_inverse(const StateRead<float>& op, int chunk) const {
     constexpr int C = Tile::C;
-    return {reinterpret_cast<std::uint16_t*>(kept(op.inverse.value, chunks, chunk, C * C)), 2 * C, C};
+    return {short_kept(op.inverse.value, chunk, C * C), 2 * C, C};
+  }
+  __device__ __forceinline__ ShortRows short_solved(const StateRead<float>& op, int first, int valid) const {
+    const int bytes = 2 * H * V;
+    return {ahead(op.solved.value.bf16_at(replica) + write * V, first, bytes), bytes, valid};
   }
   __device__ __forceinline__ void prefetch_state(int turn, const StateRead<float>& op, int chunk) const {
     if constexpr (kShort) {

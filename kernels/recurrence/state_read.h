@@ -49,6 +49,13 @@ namespace device {
 /// its shared memory decide, the same forward and backward. Other forms go token by token (state_chunk.cuh).
 template <class Real>
 bool chunk_read_covers(const StateRead<Real>& op);
+/// What forward on that GPU keeps for backward: states and inverses, and what is solved, as operands in bf16
+/// where its kernels have them as such.
+struct KeptFormats {
+  Format states = Format::native, solved = Format::native;
+};
+template <class Real>
+KeptFormats chunk_read_keeps(const StateRead<Real>& op);
 }  // namespace device
 
 /// M = T N micro-steps in the order of tokens. A variable may stand in several fields: the first of them in
@@ -62,7 +69,8 @@ struct StateRead {
   bool decayed = true;  ///< the erase of a token's first micro-step looks into S' (else S_{t-1})
   bool before = false;  ///< without positions: query t sees the tokens before t (else t itself too)
   Precision products =
-      Precision::full;  ///< of the chunkwise form's products; states and sums are Real always
+      Precision::full;          ///< of the chunkwise form's products; states and sums are Real always
+  Device device = Device::cpu;  ///< for whose kernels plan() chooses the formats of what is kept
 
   In<Real> q;            ///< [R,B,Q,H,K]
   In<Real> k;            ///< [R,B,M,H,K]
@@ -84,12 +92,13 @@ struct StateRead {
 
   static constexpr const char* kName = "state_read";
   /// What runs on a device, of an op that has its memory.
-  const char* form_name(Device device) const {
+  const char* form_name(Device on) const {
     if (form == StateForm::recurrent) return "recurrent";
-    return device == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
+    return on == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
   }
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)
+  CROSSTALK_BF16_FIELDS(states, solved, inverse)
 
   CT_HD int B() const { return k.value.dim(0); }
   CT_HD int M() const { return k.value.dim(1); }
@@ -150,6 +159,10 @@ struct StateRead {
     if (erase != Erase::none && form == StateForm::chunkwise)
       inverse.value =
           shaped<Real>(R, {B(), H(), chunks(), std::max(chunk_rows() * chunk_rows(), chunk() * chunk())});
+    if (device == Device::cuda) {
+      const device::KeptFormats kept = device::chunk_read_keeps(*this);
+      states.value.format = inverse.value.format = kept.states, solved.value.format = kept.solved;
+    }
     const int of_channels = log_decay && log_decay.value.dim(3) == 1 ? T() * K() : 0;
     work.value = shaped<Real>(R, {B(), H(), M() * V() * (erase == Erase::free ? 2 : 1) + of_channels});
   }

@@ -163,9 +163,9 @@ std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values
     set.writes[name] = Write::overwrite;
   }
   if (c.Q) set.integers.add("position", 1, {c.B, c.Q});
-  auto shapes = planned(c, form);
-  if (c.end) shapes["end"] = {c.B, c.H, c.V, c.K};
-  for (const auto& [name, dims] : shapes) {
+  std::vector<std::pair<std::string, std::vector<int>>> outputs = {{"o", {c.B, c.queries(), c.H, c.V}}};
+  if (c.end) outputs.push_back({"end", {c.B, c.H, c.V, c.K}});
+  for (const auto& [name, dims] : outputs) {
     set.reals.add(name, 1, dims);
     if (in.real.count("d_" + name)) set.reals.add("d_" + name, 1, dims);
   }
@@ -174,7 +174,7 @@ std::map<std::string, Numbers> run(const Choice& c, StateForm form, const Values
     if (set.reals.has(name)) upload(device, set.real(name), 0, numbers);
   }
   if (c.Q) upload(device, set.integer("position"), 0, in.integer.at("position"));
-  const auto op = bound<StateRead, Real>(set, [&](auto& o) { c.configure(o, form); });
+  const auto op = checks::planned<StateRead, Real>(set, [&](auto& o) { c.configure(o, form); });
   Exec exec;
   exec.device = device;
   forward(exec, op);

@@ -107,11 +107,24 @@ StateRead<Real> in_order_of_kernels(StateRead<Real> op) {
   return op;
 }
 
+/// What is kept has the formats that plan() gives it.
+template <class Real>
+void check_formats(const StateRead<Real>& op) {
+  const KeptFormats kept = chunk_read_keeps(op);
+  for (const auto& [field, format] :
+       {std::pair{&op.states, kept.states}, {&op.inverse, kept.states}, {&op.solved, kept.solved}}) {
+    if (*field && field->value.format != format)
+      throw std::logic_error(
+          "[state_read] states, inverse and solved are bf16 where plan() says so, and only there");
+  }
+}
+
 }  // namespace
 
 template <class Real>
 void forward_cuda(const Exec& exec, const StateRead<Real>& op) {
   if (op.B() == 0 || op.k.value.R == 0) return;
+  check_formats(op);
   if (chunk_read_covers(op)) return chunk_read_forward(exec, op);
   walk_rows(exec, op, true, state_rows_forward<Real, kRowEntries<Real>>, state_rows_forward<Real, 0>);
 }
@@ -119,6 +132,7 @@ void forward_cuda(const Exec& exec, const StateRead<Real>& op) {
 template <class Real>
 void backward_cuda(const Exec& exec, const StateRead<Real>& op) {
   if (op.B() == 0 || op.k.value.R == 0) return;
+  check_formats(op);
   if (chunk_read_covers(op)) return chunk_read_backward(exec, op);
   const StateRead<Real> a = in_order_of_kernels(op);
   walk_rows(exec, a, false, state_rows_backward<Real, kRowEntries<Real>>, state_rows_backward<Real, 0>);

@@ -191,6 +191,7 @@ In<Real> in(Variable<Real>* v) {
   field.value = v->value;
   field.gradient = without_memory(v->gradient);
   field.variable = v;
+  field.memory = v->root();
   return field;
 }
 template <class Real>

@@ -123,6 +123,7 @@ struct ExchangeVariables {
       f.variable = next;
       f.value = next->value;
       if constexpr (requires { f.gradient; }) f.gradient = next->gradient;
+      if constexpr (requires { f.memory; }) f.memory = next->root();
     }
   }
 };
