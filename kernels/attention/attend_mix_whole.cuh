@@ -347,12 +347,11 @@ struct WholeGradient {
   float* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
   const HeadRows<Number> k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
                          v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
-  const float scale = static_cast<float>(op.scale) * kLog2E;
-  const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
+  const float plain_scale = static_cast<float>(op.scale), scale = plain_scale * kLog2E;
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
 
   /// Score s of token j and d_o . v become weight and gradient of the score.
-  __device__ __forceinline__ void weigh(const ColumnQuery& q, int j, float& s, float& d) const {
+  __device__ __forceinline__ void weigh(ColumnQuery q, int j, float& s, float& d) const {
     s = j >= q.first && j < q.last ? power_of_two(fmaf(s, scale, -q.row)) : 0;
     d = s * (d - q.along);
   }
@@ -370,6 +369,7 @@ struct WholeGradient {
   }
   /// d_x: warps walk over the tokens.
   __device__ __forceinline__ void of_queries() const {
+    const float factor[2] = {plain_scale, plain_scale};
     float sums[D / 8][4] = {};
     int block = 0;
 #pragma unroll 1
@@ -428,7 +428,7 @@ struct WholeGradient {
         for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
       }
 #pragma unroll
-      for (int e = 0; e < 4; ++e) sum[e] *= factor[0];
+      for (int e = 0; e < 4; ++e) sum[e] *= plain_scale;
       if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
     }
   }
@@ -441,6 +441,7 @@ struct WholeGradient {
       __syncthreads();
     }
     const int blocks = (T + kOwnRows - 1) / kOwnRows;
+    const float factor[2] = {plain_scale, plain_scale}, one[2] = {1, 1};
 #pragma unroll 1
     for (int turn = 0; turn * kWarps < blocks; ++turn) {
       const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
