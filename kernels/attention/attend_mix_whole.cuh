@@ -174,6 +174,74 @@ __device__ __forceinline__ void share_sums(float* shared, int n0, const float (&
   }
 }
 
+/// Scores of tokens j0 .. become weights, 2^(s - largest), and what was summed before is scaled to the new
+/// largest score.
+template <int D, int kCount>
+__device__ __forceinline__ void weigh(bool normalised, float scale, const Query<float> (&query)[2], int j0,
+                                      float (&s)[kCount][4], float (&largest)[2], float (&total)[2],
+                                      float (&sums)[D / 8][4]) {
+  const int lane = threadIdx.x % 32;
+  float now[2] = {largest[0], largest[1]};
+  const int left = j0 + 2 * (lane % 4);
+  const int first[2] = {query[0].first - left, query[1].first - left};
+  const int last[2] = {query[0].last - left, query[1].last - left};
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int c = n * 8 + e % 2;
+      s[n][e] = c >= first[e / 2] && c < last[e / 2] ? scale * s[n][e] : -INFINITY;
+      now[e / 2] = fmaxf(now[e / 2], s[n][e]);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float m = now[half];
+    m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
+    m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
+    if (!normalised) m = 0;
+    now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
+    const float factor = normalised ? power_of_two(largest[half] - now[half]) : 1;
+    largest[half] = m;
+    total[half] *= factor;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
+  }
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
+  }
+}
+
+/// What warps that share queries have read, added in their order; keep_row(n, largest, sum) keeps L.
+template <class Cut, class Number, class KeepRow>
+__device__ __forceinline__ void read_shared(bool normalised, const WholeHead& cut, const float2* tops,
+                                            const float* shared, const HeadRows<Number>& o, int Q, int V,
+                                            const KeepRow& keep_row) {
+  using Tile = typename Cut::Tile;
+  constexpr int D = Tile::kD, kThreads = Cut::kThreads;
+  const int thread = threadIdx.x, parts = cut.parts, rows = cut.blocks * kOwnRows;
+  const int c = thread % Tile::kFours * 4;
+  for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
+    float top = -INFINITY, sum = 0, v[4] = {};
+    for (int p = 0; p < parts; ++p) top = fmaxf(top, tops[p * rows + n].x);
+    for (int p = 0; p < parts; ++p) {
+      const float2 of = tops[p * rows + n];
+      const float factor = !normalised ? 1 : of.x == -INFINITY ? 0 : power_of_two(of.x - top);
+      const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
+      sum += factor * of.y;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
+    }
+    if (c == 0) keep_row(n, top, sum);
+    const float factor = !normalised ? 1 : sum > 0 ? 1 / sum : 0;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[e] *= factor;
+    if (c < V) put_whole(Write::overwrite, o(n) + c, v);
+  }
+}
+
 /// What is read, and L.
 template <class Cut, class Number>
 __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
@@ -229,37 +297,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
         continue;
       float s[kCount][4];
       scores(rows, ks, j0, s);
-      float now[2] = {largest[0], largest[1]};
-      const int left = j0 + 2 * (lane % 4);
-      const int first[2] = {query[0].first - left, query[1].first - left};
-      const int last[2] = {query[0].last - left, query[1].last - left};
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int c = n * 8 + e % 2;
-          s[n][e] = c >= first[e / 2] && c < last[e / 2] ? scale * s[n][e] : -INFINITY;
-          now[e / 2] = fmaxf(now[e / 2], s[n][e]);
-        }
-      }
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float m = now[half];
-        m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 1));
-        m = fmaxf(m, __shfl_xor_sync(kFullWarp, m, 2));
-        if (!op.normalised) m = 0;
-        now[half] = m == -INFINITY ? 0 : m;  // nothing seen yet
-        const float factor = op.normalised ? power_of_two(largest[half] - now[half]) : 1;
-        largest[half] = m;
-        total[half] *= factor;
-#pragma unroll
-        for (int n = 0; n < D / 8; ++n) sums[n][2 * half] *= factor, sums[n][2 * half + 1] *= factor;
-      }
-#pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s[n][e] = power_of_two(s[n][e] - now[e / 2]), total[e / 2] += s[n][e];
-      }
+      weigh<D>(op.normalised, scale, query, j0, s, largest, total, sums);
       mix(s, vs, j0, sums);
     }
     float factor[2] = {1, 1};
@@ -284,59 +322,54 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kReadBlocks)
     }
   }
   __syncthreads();
-  const int c = thread % Tile::kFours * 4;
-  for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
-    float top = -INFINITY, sum = 0, v[4] = {};
-    for (int p = 0; p < parts; ++p) top = fmaxf(top, tops[p * rows + n].x);
-    for (int p = 0; p < parts; ++p) {
-      const float2 of = tops[p * rows + n];
-      const float factor = !op.normalised ? 1 : of.x == -INFINITY ? 0 : power_of_two(of.x - top);
-      const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
-      sum += factor * of.y;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) v[e] += factor * some.v[e];
-    }
-    if (c == 0) keep_row(n, top, sum);
-    const float factor = !op.normalised ? 1 : sum > 0 ? 1 / sum : 0;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] *= factor;
-    if (c < V) put_whole(Write::overwrite, o(n) + c, v);
-  }
+  read_shared<Cut>(op.normalised, cut, tops, shared, o, Q, V, keep_row);
 }
 
+/// Gradients of a head, each phase by all threads of a block.
 template <class Cut, class Number>
-__global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
-    whole_gradient(const __grid_constant__ AttendMix<float> op, const __grid_constant__ WholeHead cut) {
+struct WholeGradient {
   using Tile = typename Cut::Tile;
-  constexpr int D = Tile::kD, kStep = Tile::kStep, kWarps = Cut::kWarps, kThreads = Cut::kThreads,
-                kCount = kWholeStep / 8;
-  extern __shared__ __align__(16) unsigned char memory[];
+  static constexpr int D = Tile::kD, kStep = Tile::kStep, kWarps = Cut::kWarps, kThreads = Cut::kThreads,
+                       kCount = kWholeStep / 8;
+  const AttendMix<float>& op;
+  const WholeHead& cut;
+  unsigned char* const memory;
   const int T = op.T(), Q = op.Q(), K = op.K(), V = op.V(), bh = blockIdx.x, r = blockIdx.y;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const bool both = cut.both;
-  auto* const seen = reinterpret_cast<ColumnQuery*>(memory);
+  ColumnQuery* const seen = reinterpret_cast<ColumnQuery*>(memory);
   const Tile ks{reinterpret_cast<typename Tile::Number*>(seen + cut.queries)},
       vs{ks.numbers + cut.tokens * kStep}, xs{both ? vs.numbers + cut.tokens * kStep : ks.numbers},
       us{xs.numbers + cut.queries * kStep};
   // This warp's rows where both sides do not fit.
   const Tile as{ks.numbers + 2 * (max(cut.queries, cut.tokens) + warp * kOwnRows) * kStep},
       bs{as.numbers + kOwnRows * kStep};
-  auto* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
-  const auto k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
-             v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
-  const float scale = static_cast<float>(op.scale) * kLog2E;
-  const float factor[2] = {static_cast<float>(op.scale), static_cast<float>(op.scale)}, one[2] = {1, 1};
+  float* const shared = reinterpret_cast<float*>(both ? us.numbers + cut.queries * kStep : ks.numbers);
+  const HeadRows<Number> k = whole_rows<Number>(op, op.k.value, r, bh, T, K),
+                         v = whole_rows<Number>(op, op.v.value, r, bh, T, V);
+  const float plain_scale = static_cast<float>(op.scale), scale = plain_scale * kLog2E;
   const int parts = cut.parts, part = parts > 1 ? warp / cut.blocks : 0;
-  take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
-  take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
-  if (both) {
-    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
-  } else {  // what warps do not take
-    for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
+
+  /// Score s of token j and d_o . v become weight and gradient of the score.
+  __device__ __forceinline__ void weigh(ColumnQuery q, int j, float& s, float& d) const {
+    s = j >= q.first && j < q.last ? power_of_two(fmaf(s, scale, -q.row)) : 0;
+    d = s * (d - q.along);
   }
-  whole_copies_end();
-  __syncthreads();
-  {
+  /// Brings keys and values, and queries where they fit beside.
+  __device__ __forceinline__ void load() const {
+    take_rows<kThreads>(thread, ks, k, 0, cut.tokens, T, K);
+    take_rows<kThreads>(thread, vs, v, 0, cut.tokens, T, V);
+    if (both) {
+      take_queries<kThreads, Number>(op, r, bh, thread, xs, us, seen, 0, cut.queries);
+    } else {  // what warps do not take
+      for (int n = cut.blocks * kOwnRows + thread; n < cut.queries; n += kThreads) seen[n] = {0, 0, 0, 0};
+    }
+    whole_copies_end();
+    __syncthreads();
+  }
+  /// d_x: warps walk over the tokens.
+  __device__ __forceinline__ void of_queries() const {
+    const float factor[2] = {plain_scale, plain_scale};
     float sums[D / 8][4] = {};
     int block = 0;
 #pragma unroll 1
@@ -370,10 +403,7 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
         for (int n = 0; n < kCount; ++n) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const ColumnQuery& q = query[e / 2];
-            const int j = j0 + n * 8 + 2 * (lane % 4) + e % 2;
-            a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, -q.row)) : 0;
-            d[n][e] = a[n][e] * (d[n][e] - q.along);
+            weigh(query[e / 2], j0 + n * 8 + 2 * (lane % 4) + e % 2, a[n][e], d[n][e]);
           }
         }
         mix(d, ks, j0, sums);
@@ -381,71 +411,85 @@ __global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
       if (parts == 1 && op.x.wanted())
         store(op.x.write, whole_rows<Number>(op, op.x.gradient, r, bh, Q, K), q0, Q, K, sums, factor);
     }
-    if (parts > 1 && op.x.wanted()) {
-      const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
-      if (!both) __syncthreads();  // keys are read
-      if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
-      __syncthreads();
-      const auto d_x = whole_rows<Number>(op, op.x.gradient, r, bh, Q, K);
-      for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
-        float sum[4] = {};
-        for (int p = 0; p < parts; ++p) {
-          const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
-        }
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[e] *= factor[0];
-        if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
-      }
-    }
+    if (parts > 1 && op.x.wanted()) add_shared(block, sums);
   }
-  __syncthreads();  // d_x is written: d_k and d_v may be added to it
-  if (!op.k.wanted() && !op.v.wanted()) return;
-  if (!both) {
-    take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
-    whole_copies_end();
+  /// d_x of queries that warps share, added in their order.
+  __device__ __forceinline__ void add_shared(int block, const float (&sums)[D / 8][4]) const {
+    const int rows = cut.blocks * kOwnRows, c = thread % Tile::kFours * 4;
+    if (!both) __syncthreads();  // keys are read
+    if (part < parts) share_sums<D>(shared, part * rows + block * kOwnRows, sums);
     __syncthreads();
-  }
-  const int blocks = (T + kOwnRows - 1) / kOwnRows;
-#pragma unroll 1
-  for (int turn = 0; turn * kWarps < blocks; ++turn) {
-    const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
-    if (block >= blocks) continue;
-    if (!both) {
-      __syncwarp();
-      take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
-      take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
-      whole_copies_end();
-      __syncwarp();
-    }
-    float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
-#pragma unroll 1
-    for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
-      const ColumnQuery& some = seen[i0 + lane];
-      if (!__any_sync(kFullWarp, some.first < some.last && some.first < n0 + kOwnRows && some.last > n0))
-        continue;
-      float a[kCount][4], d[kCount][4];
-      scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
-      scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
+    const auto d_x = whole_rows<Number>(op, op.x.gradient, r, bh, Q, K);
+    for (int n = thread / Tile::kFours; n < Q; n += kThreads / Tile::kFours) {
+      float sum[4] = {};
+      for (int p = 0; p < parts; ++p) {
+        const Four<float> some = *reinterpret_cast<const Four<float>*>(shared + (p * rows + n) * D + c);
 #pragma unroll
-      for (int n = 0; n < kCount; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const ColumnQuery q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
-          const int j = n0 + lane / 4 + e / 2 * 8;
-          a[n][e] = j >= q.first && j < q.last ? power_of_two(fmaf(a[n][e], scale, -q.row)) : 0;
-          d[n][e] = a[n][e] * (d[n][e] - q.along);
-        }
+        for (int e = 0; e < 4; ++e) sum[e] += some.v[e];
       }
-      mix(d, xs, i0, sums);
-      mix(a, us, i0, value_sums);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sum[e] *= plain_scale;
+      if (c < K) put_whole(op.x.write, d_x(n) + c, sum);
     }
-    if (op.k.wanted())
-      store(op.k.write, whole_rows<Number>(op, op.k.gradient, r, bh, T, K), n0, T, K, sums, factor);
-    if (op.v.wanted())
-      store(op.v.write, whole_rows<Number>(op, op.v.gradient, r, bh, T, V), n0, T, V, value_sums, one);
   }
+  /// d_k and d_v: warps walk over the queries.
+  __device__ __forceinline__ void of_tokens() const {
+    if (!op.k.wanted() && !op.v.wanted()) return;
+    if (!both) {
+      take_queries<kThreads, Number>(op, r, bh, thread, xs, us, nullptr, 0, cut.queries);
+      whole_copies_end();
+      __syncthreads();
+    }
+    const int blocks = (T + kOwnRows - 1) / kOwnRows;
+    const float factor[2] = {plain_scale, plain_scale}, one[2] = {1, 1};
+#pragma unroll 1
+    for (int turn = 0; turn * kWarps < blocks; ++turn) {
+      const int block = Cut::turn_of(warp, turn), n0 = block * kOwnRows;
+      if (block >= blocks) continue;
+      if (!both) {
+        __syncwarp();
+        take_rows<32>(lane, as, k, n0, kOwnRows, T, K);
+        take_rows<32>(lane, bs, v, n0, kOwnRows, T, V);
+        whole_copies_end();
+        __syncwarp();
+      }
+      float sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
+#pragma unroll 1
+      for (int i0 = 0; i0 < Q; i0 += kWholeStep) {
+        const ColumnQuery& some = seen[i0 + lane];
+        if (!__any_sync(kFullWarp, some.first < some.last && some.first < n0 + kOwnRows && some.last > n0))
+          continue;
+        float a[kCount][4], d[kCount][4];
+        scores(both ? ks : as, both ? n0 : 0, xs, i0, a);
+        scores(both ? vs : bs, both ? n0 : 0, us, i0, d);
+#pragma unroll
+        for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const ColumnQuery q = seen[i0 + n * 8 + 2 * (lane % 4) + e % 2];
+            weigh(q, n0 + lane / 4 + e / 2 * 8, a[n][e], d[n][e]);
+          }
+        }
+        mix(d, xs, i0, sums);
+        mix(a, us, i0, value_sums);
+      }
+      if (op.k.wanted())
+        store(op.k.write, whole_rows<Number>(op, op.k.gradient, r, bh, T, K), n0, T, K, sums, factor);
+      if (op.v.wanted())
+        store(op.v.write, whole_rows<Number>(op, op.v.gradient, r, bh, T, V), n0, T, V, value_sums, one);
+    }
+  }
+};
+
+template <class Cut, class Number>
+__global__ void __launch_bounds__(Cut::kThreads, Cut::kGradientBlocks)
+    whole_gradient(const __grid_constant__ AttendMix<float> op, const __grid_constant__ WholeHead cut) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  const WholeGradient<Cut, Number> gradient{op, cut, memory};
+  gradient.load();
+  gradient.of_queries();
+  __syncthreads();  // d_x is written: d_k and d_v may be added to it
+  gradient.of_tokens();
 }
 
 }  // namespace crosstalk::device

@@ -95,6 +95,15 @@ __device__ __forceinline__ void fwm_transpose(float& x, float& y) {
   y = __uint_as_float(__byte_perm(low, high, 0x7632));
 }
 
+/// How many tokens forward gave a chunk: an int, whose bits lie among the floats that are kept of the first
+/// token.
+__device__ __forceinline__ void fwm_note_length(float* kept, int stride, int length) {
+  kept[stride - 3] = __int_as_float(length);
+}
+__device__ __forceinline__ int fwm_noted_length(const float* kept, int stride) {
+  return __float_as_int(kept[stride - 3]);
+}
+
 /// One sequence, and a lane's place in products. J sixteens of columns.
 /// Sixteen rows of the state in a warp: x[j][h] are accumulators of columns 16 j + 2 n + h, so that a lane
 /// has four neighbours: x[j][h][i] is row l/4 + 8 (i/2), column 16 j + 4 (l%4) + 2 (i%2) + h.

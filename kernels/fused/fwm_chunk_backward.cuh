@@ -138,46 +138,50 @@ __device__ __forceinline__ void fwm_chain(FwmBackwardShared& shared, int chunk, 
   if (lane < 16) shared.along[t] = mine;
 }
 
+/// Gradients of one sequence, in phases.
 template <int J, int kWarps>
-__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
-    fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
-  extern __shared__ __align__(16) unsigned char raw[];
-  FwmWarp<J> at(a, a.o.gradient.columns());
-  constexpr int kKeys = FwmWarp<J>::kKeys;
-  constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
-  auto& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
+struct FwmBackward {
+  static constexpr int kKeys = FwmWarp<J>::kKeys;
+  static constexpr int kAhead = J == 4 ? 4 : 2;  // pieces of the state that are read ahead
+  using Numbers = float[2][4];
+  const FwmRead<float>& a;
+  unsigned char* const raw;
+  FwmWarp<J> at{a, a.o.gradient.columns()};
+  FwmBackwardShared& shared = *reinterpret_cast<FwmBackwardShared*>(raw);
   const int b = blockIdx.x, r = blockIdx.y, T = at.T, V = at.V, P = at.P, lane = at.lane, g = at.g, q = at.q;
   const int warp = at.warp, warps = at.warps, width = 16 * warps + 4, thread = threadIdx.x;
-  float *keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)), *errors = keys + 3 * kKeys,
-        *parts = errors + 2 * 16 * width, *products = parts + warps * kKeys,
-        *squares = products + warps * 16 * 16;
+  float *const keys = reinterpret_cast<float*>(raw + sizeof(FwmBackwardShared)),
+               *const errors = keys + 3 * kKeys, *const parts = errors + 2 * 16 * width,
+               *const products = parts + warps * kKeys, *const squares = products + warps * 16 * 16;
   const int stride = a.kept.value.columns();
   const std::int64_t size = static_cast<std::int64_t>(V) * P, sequence = static_cast<std::int64_t>(b) * T;
-  const float* checkpoints =
+  const float* const checkpoints =
       a.states.value.at(r) + static_cast<std::int64_t>(b) * a.states.value.dim(2) * size;
-  const float* kept = a.kept.value.at(r) + sequence * stride;
-  if (at.seen > 0) at.length = static_cast<int>(kept[stride - 3]);  // as the forward pass chose it
-  const int chunks = at.chunks();
-  const float *query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
-              *d_y = a.o.gradient.at(r) + static_cast<std::int64_t>(b) * V;
-  float* d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
-  float* d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
-  float* d_q = a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
+  const float* const kept = a.kept.value.at(r) + sequence * stride;
+  const float *const query = a.q.value.at(r) + static_cast<std::int64_t>(b) * P,
+                     *const d_y = a.o.gradient.at(r) + static_cast<std::int64_t>(b) * V;
+  float* const d_k = a.k.write == Write::none ? nullptr : a.k.gradient.at(r) + sequence * P;
+  float* const d_beta = a.beta.write == Write::none ? nullptr : a.beta.gradient.at(r) + sequence;
+  float* const d_q =
+      a.q.write == Write::none ? nullptr : a.q.gradient.at(r) + static_cast<std::int64_t>(b) * P;
 
-  if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
-    for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
+  /// Zeros for tokens that the query does not see.
+  __device__ __forceinline__ void clear_unseen() const {
+    if (d_k && a.k.write == Write::overwrite) {  // tokens that the query does not see
+      for (int i = at.seen * P + thread; i < T * P; i += static_cast<int>(blockDim.x)) d_k[i] = 0;
+    }
+    if (d_beta && a.beta.write == Write::overwrite) {
+      for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
+    }
   }
-  if (d_beta && a.beta.write == Write::overwrite) {
-    for (int i = at.seen + thread; i < T; i += static_cast<int>(blockDim.x)) d_beta[i] = 0;
-  }
-  if (chunks == 0) {
+  /// Of a query that sees no token.
+  __device__ __forceinline__ void clear_query() const {
     if (d_q && a.q.write == Write::overwrite) {
       for (int p = thread; p < P; p += static_cast<int>(blockDim.x)) d_q[p] = 0;
     }
-    return;
   }
-
-  const auto fetch = [&](int chunk) {
+  /// Has keys and errors of a chunk copied, in the background.
+  __device__ __forceinline__ void fetch(int chunk) const {
     at.fetch(keys + chunk % 3 * kKeys, chunk);
     for (int token = warp; token < 16; token += warps) {
       const int t = at.first(chunk) + token;
@@ -188,9 +192,9 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         copy4_async(to + v, valid ? from + v : kept, valid);
       }
     }
-  };
-  const int last = chunks - 1;
-  if (warp == warps) {
+  }
+  /// The last warp: the chain of divisors, from chunk to chunk, and gradients of beta.
+  __device__ __forceinline__ void walk_chain(int last) const {
     const int t = at.first(last) + lane % 16;
     const float* scales = kept + stride - 4;
     float beta = at.beta_at(last, lane % 16),
@@ -216,14 +220,9 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
                         d_beta ? d_beta + at.first(chunk) : nullptr);
     }
     __syncthreads();
-    return;
   }
-
-  fetch(last);
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
-  float x[J][2][4];  // dL/dS
-  {
+  /// dL/dS behind the last chunk.
+  __device__ __forceinline__ void start(float (&x)[J][2][4]) const {
     const float rows[2] = {at.row(0) < V ? d_y[at.row(0)] : 0.0f, at.row(1) < V ? d_y[at.row(1)] : 0.0f};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
@@ -235,7 +234,9 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         x[j][i % 2][2 + i / 2] = rows[1] * four[i];
       }
     }
-    // d_q = S^T d_y, with the state behind the last chunk from the one before it
+  }
+  /// Sums of this warp's rows of d_q = S^T d_y, with the state behind the last chunk from the one before it.
+  __device__ __forceinline__ void query_parts(int last) const {
     for (int token = warp; token < 16; token += warps) {
       const float* error = errors + (last % 2 * 16 + token) * width;
       float dot = 0;
@@ -254,21 +255,22 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
       products[warp * 256 + p] = sum;
     }
   }
-  __syncthreads();  // N' is there, too
-  for (int p = thread; p < P; p += 32 * warps) {
-    const auto* token = shared.token[last % 2];
-    float sum = 0;
-    for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
-    sum *= token[0].end;
+  /// d_q, which the chain reads.
+  __device__ __forceinline__ void put_query(int last) const {
+    for (int p = thread; p < P; p += 32 * warps) {
+      const auto* token = shared.token[last % 2];
+      float sum = 0;
+      for (int w = 0; w < warps; ++w) sum += products[w * 256 + p];
+      sum *= token[0].end;
 #pragma unroll
-    for (int i = 0; i < 16; ++i)
-      sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
-    if (d_q) put(a.q.write, d_q + p, sum);
-    parts[p] = sum;
+      for (int i = 0; i < 16; ++i)
+        sum += token[i].beta * token[i].end * shared.dots[i] * keys[last % 3 * kKeys + at.at(i, p)];
+      if (d_q) put(a.q.write, d_q + p, sum);
+      parts[p] = sum;
+    }
   }
-  __syncthreads();
-  // Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
-  const auto errors_of = [&](const float* error, float(&u)[2][4]) {
+  /// Errors of tokens g + 8 m: u[m] of rows 2 q, 2 q + 1 and of 2 q + 8, 2 q + 9 of this warp.
+  __device__ __forceinline__ void errors_of(const float* error, Numbers& u) const {
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -278,9 +280,10 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         u[m][2 * half] = two.x, u[m][2 * half + 1] = two.y;
       }
     }
-  };
-  // part [16 tokens, columns of j] += w x over the rows of this warp.
-  const auto add_rows = [&](float(&part)[2][4], const FwmFactor(&w)[2], const float(&rows)[2][4]) {
+  }
+  /// part [16 tokens, columns of j] += w x over the rows of this warp.
+  __device__ __forceinline__ static void add_rows(Numbers& part, const FwmFactor (&w)[2],
+                                                  const Numbers& rows) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -290,12 +293,12 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         fwm_add(part[h], part[h], w[half], b0, b1);
       }
     }
-  };
-  const auto part_at = [&](int half, int j) {
+  }
+  __device__ __forceinline__ float4* part_at(int half, int j) const {
     return reinterpret_cast<float4*>(parts + warp * kKeys + at.at(g + 8 * half, at.column(j)));
-  };
-  // d_k of a chunk, from the parts of the warps.
-  const auto finish = [&](int chunk) {
+  }
+  /// d_k of a chunk, from the parts of the warps.
+  __device__ __forceinline__ void finish(int chunk) const {
     if (!d_k) return;
     const FwmFactor factor[2] = {
         {shared.theta[g * kFwmRow + 2 * q], shared.theta[(g + 8) * kFwmRow + 2 * q],
@@ -325,21 +328,19 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
                               old.w + beta * total.w);
       }
     }
-  };
-  for (int chunk = last; chunk >= 0; --chunk) {
-    const float* now = keys + chunk % 3 * kKeys;
-    const float* error = errors + chunk % 2 * 16 * width;
-    const float* matrix = shared.inverse[chunk % 2];
+  }
+  /// Q = N' g_E G_E K^T, and what the chain starts from.
+  __device__ __forceinline__ void project(int chunk, const float (&x)[J][2][4], Numbers& Q) const {
     const auto* tokens = shared.token[chunk % 2];
     const int* ids = shared.ids[chunk % 2];
-    float y[2][4], Q[2][4] = {};
-    at.times_keys(x, now, y);
+    float y[2][4];
+    at.times_keys(x, keys + chunk % 3 * kKeys, y);
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) y[m][i] *= tokens[8 * m + 2 * q + i % 2].end;
     }
-    at.template times_matrix<false>(y, matrix, Q);
+    at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -348,41 +349,38 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         if (ids[token] == at.row(i / 2)) shared.base[token] = Q[m][i];
       }
     }
-    __syncthreads();  // the chain may begin
-    if (chunk > 0) fetch(chunk - 1);
-    if (chunk < last) finish(chunk + 1);
-    const float* state = checkpoints + chunk * size;
-    float S[kAhead][2][4] = {};
-    if (chunk > 0) {
+  }
+  /// Squares of errors, and the parts of d_k along the errors.
+  __device__ __forceinline__ void put_parts(int chunk, const float (&x)[J][2][4]) const {
+    const auto* tokens = shared.token[chunk % 2];
+    float u[2][4];
+    errors_of(errors + chunk % 2 * 16 * width, u);
 #pragma unroll
-      for (int j = 0; j < kAhead; ++j) at.load(state, j, S[j]);
+    for (int m = 0; m < 2; ++m) {
+      float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
+      square += __shfl_xor_sync(kFullWarp, square, 1);
+      square += __shfl_xor_sync(kFullWarp, square, 2);
+      if (q == 0) squares[warp * 16 + 8 * m + g] = square;
+      const float scale = tokens[8 * m + g].end;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) u[m][i] *= scale;
     }
-    {
-      float u[2][4];
-      errors_of(error, u);
+    const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]}, {u[0][2], u[1][2], u[0][3], u[1][3]}};
+    __syncthreads();  // the parts of the chunk behind have been read
 #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        float square = u[m][0] * u[m][0] + u[m][1] * u[m][1] + (u[m][2] * u[m][2] + u[m][3] * u[m][3]);
-        square += __shfl_xor_sync(kFullWarp, square, 1);
-        square += __shfl_xor_sync(kFullWarp, square, 2);
-        if (q == 0) squares[warp * 16 + 8 * m + g] = square;
-        const float scale = tokens[8 * m + g].end;
+    for (int j = 0; j < J; ++j) {
+      float part[2][4] = {};
+      add_rows(part, factor, x[j]);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) u[m][i] *= scale;
-      }
-      const FwmFactor factor[2] = {{u[0][0], u[1][0], u[0][1], u[1][1]},
-                                   {u[0][2], u[1][2], u[0][3], u[1][3]}};
-      __syncthreads();  // the parts of the chunk behind have been read
-#pragma unroll
-      for (int j = 0; j < J; ++j) {
-        float part[2][4] = {};
-        add_rows(part, factor, x[j]);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
-      }
+      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
     }
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    __syncthreads();  // it has ended
+  }
+  /// Q - N' A w once the chain has A; `turned`: Q as u; Q itself times -beta g.
+  __device__ __forceinline__ void solve(int chunk, Numbers& Q, Numbers& turned) const {
+    const auto* tokens = shared.token[chunk % 2];
+    const int* ids = shared.ids[chunk % 2];
+    const float* error = errors + chunk % 2 * 16 * width;
+    float y[2][4];
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -392,8 +390,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         y[m][i] = -shared.along[token] * (hot - tokens[token].of_u * error[token * width + row]);
       }
     }
-    at.template times_matrix<false>(y, matrix, Q);
-    float turned[2][4];  // Q as u
+    at.template times_matrix<false>(y, shared.inverse[chunk % 2], Q);
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
 #pragma unroll
@@ -407,60 +404,105 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
         Q[m][i] *= -token.beta * token.before;
       }
     }
-    {
-      float product[2][4] = {}, u[2][4];
-      errors_of(error, u);
+  }
+  /// Products of Q and errors over this warp's rows.
+  __device__ __forceinline__ void multiply_errors(int chunk, const Numbers& turned) const {
+    float product[2][4] = {}, u[2][4];
+    errors_of(errors + chunk % 2 * 16 * width, u);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
+                             turned[1][2 * half + 1]);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+    }
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
+    }
+  }
+  /// The parts of d_k along Q, and dL/dS before the chunk. S: pieces of the state that were read ahead.
+  __device__ __forceinline__ void step_back(int chunk, float (&x)[J][2][4], float (&S)[kAhead][2][4],
+                                            const Numbers& Q, Numbers& turned) const {
+    const auto* tokens = shared.token[chunk % 2];
+    const float* state = checkpoints + chunk * size;
+    const float of_state = -shared.along[0], gamma = tokens[0].end;
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+      const float scale = -tokens[8 * m + g].before;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
+    }
+    const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
+                                 {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+      float(&rows)[2][4] = S[j % kAhead];
+      float part[2][4];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const FwmFactor factor(turned[0][2 * half], turned[1][2 * half], turned[0][2 * half + 1],
-                               turned[1][2 * half + 1]);
-#pragma unroll
-        for (int m = 0; m < 2; ++m)
-          fwm_add(product[m], product[m], factor, u[m][2 * half], u[m][2 * half + 1]);
+        const float4 four = *part_at(half, j);
+        part[0][2 * half] = four.x, part[1][2 * half] = four.y;
+        part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
       }
+      add_rows(part, factor, rows);
 #pragma unroll
-      for (int m = 0; m < 2; ++m) {
+      for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          products[(warp * 16 + g + 8 * (i / 2)) * 16 + 8 * m + 2 * q + i % 2] = product[m][i];
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
       }
+      if (j + kAhead < J) at.load(state, j + kAhead, rows);
     }
-    const float of_state = -shared.along[0], gamma = tokens[0].end;
+    at.add_keys(x, Q, keys + chunk % 3 * kKeys);
+  }
+};
+
+template <int J, int kWarps>
+__global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? 2 : 1)
+    fwm_backward_chunked(const __grid_constant__ FwmRead<float> a) {
+  extern __shared__ __align__(16) unsigned char raw[];
+  FwmBackward<J, kWarps> all{a, raw};
+  FwmWarp<J>& at = all.at;
+  if (at.seen > 0) at.length = fwm_noted_length(all.kept, all.stride);  // as the forward pass chose it
+  const int chunks = at.chunks(), last = chunks - 1;
+  all.clear_unseen();
+  if (chunks == 0) return all.clear_query();
+  if (at.warp == at.warps) return all.walk_chain(last);
+  all.fetch(last);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  float x[J][2][4];  // dL/dS
+  all.start(x);
+  all.query_parts(last);
+  __syncthreads();  // N' is there, too
+  all.put_query(last);
+  __syncthreads();
+  for (int chunk = last; chunk >= 0; --chunk) {
+    float Q[2][4] = {};
+    all.project(chunk, x, Q);
+    __syncthreads();  // the chain may begin
+    if (chunk > 0) all.fetch(chunk - 1);
+    if (chunk < last) all.finish(chunk + 1);
+    float S[all.kAhead][2][4] = {};
     if (chunk > 0) {
 #pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        const float scale = -tokens[8 * m + g].before;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) turned[m][i] *= scale;
-      }
-      const FwmFactor factor[2] = {{turned[0][0], turned[1][0], turned[0][1], turned[1][1]},
-                                   {turned[0][2], turned[1][2], turned[0][3], turned[1][3]}};
-#pragma unroll
-      for (int j = 0; j < J; ++j) {
-        float(&rows)[2][4] = S[j % kAhead];
-        float part[2][4];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float4 four = *part_at(half, j);
-          part[0][2 * half] = four.x, part[1][2 * half] = four.y;
-          part[0][2 * half + 1] = four.z, part[1][2 * half + 1] = four.w;
-        }
-        add_rows(part, factor, rows);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) *part_at(half, j) = fwm_four(part, half);
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) x[j][h][i] = fmaf(of_state, rows[h][i], gamma * x[j][h][i]);
-        }
-        if (j + kAhead < J) at.load(state, j + kAhead, rows);
-      }
-      at.add_keys(x, Q, now);
+      for (int j = 0; j < all.kAhead; ++j) at.load(all.checkpoints + chunk * all.size, j, S[j]);
     }
+    all.put_parts(chunk, x);
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();  // it has ended
+    float turned[2][4];
+    all.solve(chunk, Q, turned);
+    all.multiply_errors(chunk, turned);
+    if (chunk > 0) all.step_back(chunk, x, S, Q, turned);
     __syncthreads();  // the parts are there, and N' of the chunk before
   }
   __syncthreads();
-  finish(0);
+  all.finish(0);
 }
 
 inline void run_fwm_backward(cudaStream_t stream, const FwmRead<float>& a) {

@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(32 * (kWarps + 1), kWarps <= 7 ? (J == 4 ? 3 :
   if (at.warp == at.warps) {
     float beta = at.beta_at(0, at.lane % 16);
     int id = at.value(0, at.lane % 16);
-    if (kept && at.seen > 0 && at.lane == 0) kept[stride - 3] = static_cast<float>(at.length);
+    if (kept && at.seen > 0 && at.lane == 0) fwm_note_length(kept, stride, at.length);
     __syncthreads();
     if (chunks > 0) fwm_prepare(at, shared, 0, keys, beta, id);
     if (chunks > 1) fwm_prepare(at, shared, 1, keys + at.kKeys, beta, id);

@@ -63,7 +63,7 @@ struct LinearSlabs {
     }
     return false;
   }
-  /// Whether all kernels of this form run with so much shared memory, whatever is rounded.
+  /// Whether all kernels of this form run with so much shared memory, in whatever formats.
   bool fits(std::size_t limit) const {
     LinearSlabs s = *this;
     return s.fit_walk(kWidth, limit) && weights_bytes(1) <= limit;

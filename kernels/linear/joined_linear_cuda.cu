@@ -34,20 +34,20 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
   // Outputs that nobody differentiates have no slabs.
   LinearSlabs s = whole;
   s.count = s.columns = 0;
-  bool weights = false, rounded = true;
+  bool weights = false, is_bf16 = true;
   for (int i = 0; i < whole.count; ++i) {
     LinearSlabs::Slab slab = whole.slab[i];
     if (!a.y[slab.output].gradient.data) continue;
     slab.at = s.columns;
     s.columns += LinearSlabs::up_to(slab.width, 16);
     s.slab[s.count++] = slab;
-    rounded = rounded && a.y[slab.output].gradient.is_bf16();
+    is_bf16 = is_bf16 && a.y[slab.output].gradient.is_bf16();
     weights = weights || a.w[slab.output].wanted() || a.b[slab.output].wanted();
   }
   if (s.count == 0) return;
   if (a.x.wanted()) {
     const dim3 grid(walkers(a.x.value.rows(), a.x.value.R), R);
-    if (rounded && in_row_blocks<D>(s, D) && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
+    if (is_bf16 && in_row_blocks<D>(s, D) && !(a.x.value.is_bf16() && a.x.write == Write::add)) {
       const std::size_t bytes = RowBlocks<D>::bytes(s);
       allow_shared_memory(map_rows_back<D>, bytes);
       map_rows_back<D><<<grid, kJoinedThreads, bytes, stream_of(exec)>>>(a, s);
@@ -69,7 +69,7 @@ void backward_in_tiles(const Exec& exec, const JoinedLinear<float>& a, const Lin
                                                                                                            s);
     return true;
   };
-  if (rounded && a.x.value.is_bf16() && s.inputs % 8 == 0) {
+  if (is_bf16 && a.x.value.is_bf16() && s.inputs % 8 == 0) {
     launch.template operator()<true, 3>() || launch.template operator()<true, 1>();
   } else {
     launch.template operator()<false, 2>() || launch.template operator()<false, 1>();
@@ -85,13 +85,13 @@ LinearSlabs slabs_of(const JoinedLinear<Real>& a) {
   const auto aligned = [](const Tensor<Real>& t) {
     return !t.data || (reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0 && t.replica_stride % 4 == 0);
   };
-  bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value), rounded = a.x.value.is_bf16();
+  bool good = a.x.value.R > 0 && a.x.value.rows() > 0 && aligned(a.x.value), is_bf16 = a.x.value.is_bf16();
   for (int i = 0; i < a.outputs; ++i) {
     good = good && aligned(a.w[i].value);
-    rounded = rounded || a.y[i].value.is_bf16() || a.y[i].gradient.is_bf16();
+    is_bf16 = is_bf16 || a.y[i].value.is_bf16() || a.y[i].gradient.is_bf16();
   }
   const LinearSlabs s = good ? a.slabs() : LinearSlabs{};
-  if (rounded && s.count == 0) throw std::logic_error("[joined_linear] rounded operands need tiles");
+  if (is_bf16 && s.count == 0) throw std::logic_error("[joined_linear] the form in tiles alone takes bf16");
   return s;
 }
 

@@ -66,13 +66,13 @@ struct RowBlocks {
   }
 };
 
-/// Rows of a tensor of floats or, `rounded`, of operands: this lane's sums into columns `first` .. of 8
+/// Rows of a tensor of floats or in bf16: this lane's sums into columns `first` .. of 8
 /// kCount.
 template <int kCount>
-__device__ __forceinline__ void store_rows(Write mode, float* rows, bool rounded, int ld, int first, int n0,
+__device__ __forceinline__ void store_rows(Write mode, float* rows, bool is_bf16, int ld, int first, int n0,
                                            int N, const float (&sums)[kCount][4]) {
   const float one[2] = {1, 1};
-  if (rounded) {
+  if (is_bf16) {
     HeadRows<std::uint16_t> to;
     to.first = reinterpret_cast<std::uint16_t*>(rows) + first, to.step = ld;
     store(mode, to, n0, N, 8 * kCount, sums, one);

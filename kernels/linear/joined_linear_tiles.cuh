@@ -32,12 +32,12 @@ struct JoinedTile {
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kFours + i * kStride; }
 
   /// Has this thread's share of rows n0 .. of N, columns `first` .. of `width` in rows of ld, copied to its
-  /// places in shared memory, in the background; anything outside. rounded: two operands in a float.
-  __device__ static void request(const float* from, bool rounded, int ld, int first, int width, int n0, int N,
+  /// places in shared memory, in the background; anything outside.
+  __device__ static void request(const float* from, bool is_bf16, int ld, int first, int width, int n0, int N,
                                  float* shared) {
     const int c = column();
     Four<float>* const to = reinterpret_cast<Four<float>*>(shared) + threadIdx.x;
-    if (rounded) {
+    if (is_bf16) {
       const auto* const pairs = reinterpret_cast<const std::uint16_t*>(from) + first + (c < width ? c : 0);
 #pragma unroll
       for (int i = 0; i < kTurns; ++i)
@@ -80,10 +80,10 @@ struct JoinedTile {
     }
   }
   /// What was requested, once it is there.
-  __device__ static void collect(const float* shared, bool rounded, Numbers& x) {
+  __device__ static void collect(const float* shared, bool is_bf16, Numbers& x) {
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      if (rounded) {
+      if (is_bf16) {
         x[i] = four_of(reinterpret_cast<const uint2*>(shared)[i * kJoinedThreads + threadIdx.x]);
       } else {
         x[i] = reinterpret_cast<const Four<float>*>(shared)[i * kJoinedThreads + threadIdx.x];
@@ -177,10 +177,10 @@ std::size_t joined_bytes(const LinearSlabs& s) {
   return s.walk_bytes(kColumns) - LinearSlabs::kListBytes;
 }
 
-/// Four neighbours of row n, as far as there are columns; `rounded`: as operands.
-__device__ __forceinline__ void put_four(Write mode, float* rows, bool rounded, std::int64_t n, int column,
+/// Four neighbours of row n, as far as there are columns.
+__device__ __forceinline__ void put_four(Write mode, float* rows, bool is_bf16, std::int64_t n, int column,
                                          int columns, bool aligned, const float (&v)[4]) {
-  if (rounded) {
+  if (is_bf16) {
     auto* const to = reinterpret_cast<uint2*>(reinterpret_cast<std::uint16_t*>(rows) + n * columns + column);
     if (column >= columns) return;
     const Four<float> old = mode == Write::add ? four_of(*to) : Four<float>{};
@@ -362,7 +362,72 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   }
 }
 
-/// Shared memory of joined_weights: copies of kDepth tiles and, of rounded operands, the one in use.
+/// sums += ys^T xs over the rows of a tile, of outputs from o0 and columns from c0 on.
+template <int D, int kHigh, int kWide>
+__device__ __forceinline__ void add_outer(const std::uint16_t* xs, const std::uint16_t* ys, int o0, int c0,
+                                          float (&sums)[kHigh][kWide][4]) {
+  using X = JoinedTile<D>;
+  using Y = JoinedTile<LinearSlabs::kWidth>;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int k = 0; k < kJoinedRows; k += 16) {
+    unsigned rows[kHigh][4];
+#pragma unroll
+    for (int m = 0; m < kHigh; ++m)
+      load_matrices<true>(rows[m],
+                          ys + (k + lane / 16 * 8 + lane % 8) * Y::kStep + o0 + m * 16 + lane / 8 % 2 * 8);
+#pragma unroll
+    for (int n = 0; n < kWide; n += 2) {
+      unsigned b[4];
+      load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
+#pragma unroll
+      for (int m = 0; m < kHigh; ++m) {
+        mma_bf16(sums[m][n], rows[m], b[0], b[1]);
+        mma_bf16(sums[m][n + 1], rows[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// Gradients of a slab's weights into a piece, [outputs][inputs].
+template <int kHigh, int kWide>
+__device__ __forceinline__ void put_weights(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
+                                            int o0, int c0, const float (&sums)[kHigh][kWide][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < kHigh; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int o = o0 + m * 16 + lane / 4 + 8 * half;
+      if (o >= slab.width) continue;
+      float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
+#pragma unroll
+      for (int n = 0; n < kWide; ++n) {
+        const int c = c0 + n * 8 + 2 * (lane % 4);
+        if (c < s.inputs)
+          *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
+      }
+    }
+  }
+}
+
+/// Gradients of a slab's biases into a piece, of what each thread has of its columns.
+__device__ __forceinline__ void put_biases(float* out, const LinearSlabs& s, const LinearSlabs::Slab& slab,
+                                           const float (&side)[4], unsigned char* memory) {
+  using Y = JoinedTile<LinearSlabs::kWidth>;
+  __syncthreads();                                             // the tiles are read
+  auto* const sides = reinterpret_cast<Four<float>*>(memory);  // [rows of a turn][fours]
+  sides[threadIdx.x] = {{side[0], side[1], side[2], side[3]}};
+  __syncthreads();
+  const int o = threadIdx.x;
+  if (o >= slab.width) return;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < Y::kStride; ++i) sum += sides[i * Y::kFours + o / 4].v[o % 4];
+  out[s.bias_at[slab.output] + slab.first + o] = sum;
+}
+
+/// Shared memory of joined_weights: copies of kDepth tiles and, of tensors in bf16, the one in use.
 template <int D, bool kOperands, int kDepth>
 std::size_t weights_bytes(const LinearSlabs& s) {
   constexpr std::size_t kTiles = LinearSlabs::tile_bytes(LinearSlabs::kWidth) + LinearSlabs::tile_bytes(D);
@@ -370,7 +435,7 @@ std::size_t weights_bytes(const LinearSlabs& s) {
 }
 
 /// d_W = d_y^T x and d_b of one slab over one part of the rows, into its piece. kOperands: x and d_y are
-/// rounded already. kDepth: tiles on their way.
+/// bf16. kDepth: tiles on their way.
 template <int D, bool kOperands, int kDepth>
 __global__ void __launch_bounds__(kJoinedThreads, 1)
     joined_weights(const __grid_constant__ JoinedLinear<float> a, const __grid_constant__ LinearSlabs s) {
@@ -391,7 +456,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
   const Tensor<float>& d_y = a.y[slab.output].gradient;
   const float *const x = a.x.value.at(r), *const g = d_y.at(r);
   const int ld = a.w[slab.output].value.dim(0);
-  const bool rounded_y = a.y[slab.output].gradient.is_bf16();
+  const bool y_is_bf16 = d_y.is_bf16();
   const auto request = [&](int t, int place) {
     if (kOperands && t < end) {
       std::uint16_t* const to = tiles_at + place * (Y::kSize + X::kSize);
@@ -400,13 +465,13 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
               to + Y::kSize);
     } else if (t < end) {
       float* const to = raw + place * (Y::kRaw + X::kRaw);
-      Y::request(g, rounded_y, ld, slab.first, slab.width, t * kJoinedRows, N, to);
+      Y::request(g, y_is_bf16, ld, slab.first, slab.width, t * kJoinedRows, N, to);
       X::request(x, a.x.value.is_bf16(), s.inputs, 0, s.inputs, t * kJoinedRows, N, to + Y::kRaw);
     }
     copies_end();
   };
-  const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32,
-            o0 = warp / kColumnGroups * kOwnRows, c0 = warp % kColumnGroups * kOwn;
+  const int warp = static_cast<int>(threadIdx.x) / 32, o0 = warp / kColumnGroups * kOwnRows,
+            c0 = warp % kColumnGroups * kOwn;
   float sums[kOwnRows / 16][kOwn / 8][4] = {}, side[4] = {};
   int tile = static_cast<int>(static_cast<std::int64_t>(tiles) * piece / s.pieces);
 #pragma unroll
@@ -432,7 +497,7 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       if (kPlaces == 1) __syncthreads();  // the tile before is read
       {
         typename Y::Numbers now;
-        Y::collect(from, rounded_y, now);
+        Y::collect(from, y_is_bf16, now);
         Y::clear(slab.width, n0, N, now);
 #pragma unroll
         for (int i = 0; i < Y::kTurns; ++i) {
@@ -450,54 +515,12 @@ __global__ void __launch_bounds__(kJoinedThreads, 1)
       request(tile + kDepth, place);
       __syncthreads();
     }
-    if (o0 >= slab.width) continue;
-#pragma unroll
-    for (int k = 0; k < kJoinedRows; k += 16) {
-      unsigned rows[kOwnRows / 16][4];
-#pragma unroll
-      for (int m = 0; m < kOwnRows / 16; ++m)
-        load_matrices<true>(rows[m],
-                            ys + (k + lane / 16 * 8 + lane % 8) * Y::kStep + o0 + m * 16 + lane / 8 % 2 * 8);
-#pragma unroll
-      for (int n = 0; n < kOwn / 8; n += 2) {
-        unsigned b[4];
-        load_matrices<true>(b, xs + (k + lane % 16) * X::kStep + c0 + n * 8 + lane / 16 * 8);
-#pragma unroll
-        for (int m = 0; m < kOwnRows / 16; ++m) {
-          mma_bf16(sums[m][n], rows[m], b[0], b[1]);
-          mma_bf16(sums[m][n + 1], rows[m], b[2], b[3]);
-        }
-      }
-    }
+    if (o0 < slab.width) add_outer<D>(xs, ys, o0, c0, sums);
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
   float* const out = a.pieces.value.at(r) + static_cast<std::int64_t>(piece) * s.piece_size;
-#pragma unroll
-  for (int m = 0; m < kOwnRows / 16; ++m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int o = o0 + m * 16 + lane / 4 + 8 * half;
-      if (o >= slab.width) continue;
-      float* to = out + s.weight_at[slab.output] + (slab.first + o) * s.inputs;
-#pragma unroll
-      for (int n = 0; n < kOwn / 8; ++n) {
-        const int c = c0 + n * 8 + 2 * (lane % 4);
-        if (c < s.inputs)
-          *reinterpret_cast<float2*>(to + c) = make_float2(sums[m][n][2 * half], sums[m][n][2 * half + 1]);
-      }
-    }
-  }
-  if (!a.b[slab.output].wanted()) return;
-  __syncthreads();                                             // the tiles are read
-  auto* const sides = reinterpret_cast<Four<float>*>(memory);  // [rows of a turn][fours]
-  sides[threadIdx.x] = {{side[0], side[1], side[2], side[3]}};
-  __syncthreads();
-  const int o = threadIdx.x;
-  if (o >= slab.width) return;
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < Y::kStride; ++i) sum += sides[i * Y::kFours + o / 4].v[o % 4];
-  out[s.bias_at[slab.output] + slab.first + o] = sum;
+  put_weights(out, s, slab, o0, c0, sums);
+  if (a.b[slab.output].wanted()) put_biases(out, s, slab, side, memory);
 }
 
 /// Adds up the pieces: warps take turns at them, 128 numbers a block.

@@ -1,11 +1,10 @@
-// Operands in bf16, two in the place of a float.
+// Numbers in bf16 as floats, four at a time, and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "kernels/matmul/tensor_core.cuh"
 
 namespace crosstalk::device {
 
-/// Four operands as floats, and back.
 __device__ __forceinline__ Four<float> four_of(const uint2& pairs) {
   return {{__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000),
            __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000)}};

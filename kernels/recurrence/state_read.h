@@ -92,9 +92,9 @@ struct StateRead {
 
   static constexpr const char* kName = "state_read";
   /// What runs on a device, of an op that has its memory.
-  const char* form_name(Device device) const {
+  const char* form_name(Device on) const {
     if (form == StateForm::recurrent) return "recurrent";
-    return device == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
+    return on == Device::cuda && !device::chunk_read_covers(*this) ? "recurrent" : "chunk";
   }
   CROSSTALK_FIELDS(q, k, v, write_gain, log_decay, erase_read, erase_write, erase_gain, start, position, o,
                    end, states, solved, inverse, work)

@@ -10,7 +10,37 @@
 #include "kernels/all.h"
 #include "models/graph/graph.h"
 
-namespace crosstalk::checks {
+namespace crosstalk::checks::formats_test {
+
+/// An op that keeps its input for backward, in a format of its choice.
+template <class Real>
+struct Keep {
+  Format format = Format::native;
+  In<Real> x;
+  Out<Real> y;
+  Saved<Real> kept;
+  static constexpr const char* kName = "keep";
+  CROSSTALK_FIELDS(x, y, kept)
+  CROSSTALK_BF16_FIELDS(kept)
+  void plan() {
+    y.value = kept.value = without_memory(x.value);
+    kept.value.format = format;
+  }
+};
+template <class Real>
+void forward_cpu(const Exec&, const Keep<Real>&) {}
+template <class Real>
+void backward_cpu(const Exec&, const Keep<Real>&) {}
+template <class Real>
+void forward_cuda(const Exec&, const Keep<Real>&) {}
+template <class Real>
+void backward_cuda(const Exec&, const Keep<Real>&) {}
+/// The same, but no field may be bf16.
+template <class Real>
+struct KeepAsItIs : Keep<Real> {
+  void bf16_fields() = delete;
+};
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -134,6 +164,35 @@ TEST(Formats, KernelsThatDoNotReadThemRefuse) {
   expect_refused([&] { graph.add(reads); }, "only whole heads of multiples of 8");  // they are few
 }
 
+// What any op keeps for backward may be bf16, by its own choice or by that of a pass.
+TEST(Formats, KeptNumbersTakeHalfTheBytes) {
+  const auto bytes = [](Format format, Format exchanged, bool train = true) {
+    MemoryMeasure measure;
+    Graph<float> graph(Device::cuda, 1, train);
+    Keep<float> op;
+    op.format = format;
+    op.x = in(graph.variable({64, 256}));
+    const Keep<float>& added = graph.add(op);
+    if (train) {
+      auto* kept = static_cast<Var*>(added.kept.variable);
+      EXPECT_EQ(kept->value.format, format);
+      if (exchanged != format) graph.reformat({{kept, exchanged, exchanged}});
+    }
+    graph.plan();
+    return graph.bytes();
+  };
+  constexpr std::size_t kNumbers = 64 * 256;
+  const std::size_t none = bytes(Format::native, Format::native, false);
+  EXPECT_EQ(bytes(Format::native, Format::native) - none, 4 * kNumbers);
+  EXPECT_EQ(bytes(Format::bf16, Format::bf16) - none, 2 * kNumbers);
+  EXPECT_EQ(bytes(Format::native, Format::bf16) - none, 2 * kNumbers);
+  OnGpu gpu;
+  KeepAsItIs<float> op;
+  op.format = Format::bf16;
+  op.x = in(gpu.graph.variable({4, 8}));
+  expect_refused([&] { gpu.graph.add(op); }, "[keep] kept may not be bf16; no field of this op may");
+}
+
 // A new variable and new ops, each where the old one stood; views follow.
 TEST(Formats, AVariableIsExchanged) {
   std::size_t bytes[2];
@@ -196,4 +255,4 @@ TEST(Formats, WhatOthersReadStaysAsItIs) {
 }
 
 }  // namespace
-}  // namespace crosstalk::checks
+}  // namespace crosstalk::checks::formats_test
