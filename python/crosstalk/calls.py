@@ -72,5 +72,9 @@ class Call:
             gradient = bound[name]
             if gradient is None:
                 gradient = arrays.take(core, "gradient", name)  # None: nothing depends on it
-            all[name] = arrays.zeros(self.shapes[name]) if gradient is None else gradient.reshape(self.shapes[name])
+            if gradient is None:
+                gradient = arrays.zeros(self.shapes[name])
+            elif tuple(gradient.shape) != self.shapes[name]:
+                gradient = gradient.reshape(self.shapes[name])
+            all[name] = gradient
         return all

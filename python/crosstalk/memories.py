@@ -110,6 +110,15 @@ def _listed(options: Mapping[str, Any]) -> _Options:
     return tuple((n, type(x), x) for n, x in options.items())
 
 
+def _is_kept(what: Any) -> bool:
+    """Whether something can be looked up by it; what cannot be is no option either, which is said."""
+    try:
+        hash(what)
+    except TypeError:
+        return False
+    return True
+
+
 @functools.lru_cache(maxsize=512)
 def _kept_inputs(memory: str, options: _Options, sizes: tuple[int, ...]) -> list[Any]:
     return list(_core.inputs(memory, {n: x for n, _, x in options}, list(sizes)))
@@ -118,10 +127,8 @@ def _kept_inputs(memory: str, options: _Options, sizes: tuple[int, ...]) -> list
 def _inputs(memory: str, options: Mapping[str, Any], sizes: Sequence[int]) -> list[Any]:
     """Name, dimensions, letters and whether it may be left out, of each input."""
     checks.text("the name of a memory", memory)
-    try:
-        return _kept_inputs(memory, _listed(options), tuple(sizes))
-    except TypeError:  # what cannot be kept cannot be an option either, which is said
-        return list(_core.inputs(memory, dict(options), list(sizes)))
+    listed = _listed(options)
+    return _kept_inputs(memory, listed, tuple(sizes)) if _is_kept(listed) else _kept_inputs.__wrapped__(memory, listed, tuple(sizes))
 
 
 @functools.lru_cache(maxsize=512)
@@ -131,10 +138,8 @@ def _kept_names(memory: str, law: _Options) -> frozenset[str]:
 
 def _names(memory: str, law: Mapping[str, Any]) -> frozenset[str]:
     checks.text("the name of a memory", memory)
-    try:
-        return _kept_names(memory, _listed(law))
-    except TypeError:
-        return frozenset(name for name, *_ in _inputs(memory, law, [1] * 6))
+    listed = _listed(law)
+    return _kept_names(memory, listed) if _is_kept(listed) else frozenset(name for name, *_ in _inputs(memory, law, [1] * 6))
 
 
 def _sizes_of(memory: str, options: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> list[int]:
@@ -270,10 +275,8 @@ def _kind_of(
     arrays.kept = _dtype_of(memory, arrays, inputs)
     shapes = tuple((name, tuple(x.shape)) for name, x in inputs.items())
     given = _listed({name: _plain(value) for name, value in options.items()})
-    try:
-        return _kept_kind(memory, given, shapes, arrays.kept, form, precision)
-    except TypeError:  # of what cannot be kept, too
-        return _kept_kind.__wrapped__(memory, given, shapes, arrays.kept, form, precision)
+    kept = _kept_kind if _is_kept((given, form, precision)) else _kept_kind.__wrapped__
+    return kept(memory, given, shapes, arrays.kept, form, precision)
 
 
 def _given_back(arrays: Arrays, given: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> dict[str, Any]:
