@@ -5,22 +5,37 @@
 """
 # SPDX-License-Identifier: Apache-2.0
 import base64
+import io
 import json
+import os
 import re
 import sys
 import tempfile
 from pathlib import Path
 
 
-def executed(path):
-    """The notebook with its outputs, run in an empty folder."""
+def executed(path, instead=()):
+    """The notebook with its outputs, run in an empty folder; `instead`: pieces of text for others, that are shorter to run."""
     import nbclient
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        for old in instead:
+            cell.source = cell.source.replace(old, instead[old])
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads would wait for each other
     with tempfile.TemporaryDirectory() as folder:
         nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     return notebook
+
+
+def small(png):
+    """A figure of few colours in as few bytes."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(48).save(out, "PNG", optimize=True)
+    return out.getvalue()
 
 
 def text_of(data):
@@ -65,7 +80,7 @@ def main(arguments):
     for old in folder.glob("*.png"):
         old.unlink()
     for name, png in files.items():
-        (folder / name).write_bytes(png)
+        (folder / name).write_bytes(small(png))
     said = f"<!-- made by scripts/notebook.py from {path.name} -->\n"
     path.with_suffix(".md").write_text(said + page)
     print(f"{path.with_suffix('.md')}: {len(code_of(json.loads(path.read_text())))} cells, {len(files)} figures")
