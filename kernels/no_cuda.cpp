@@ -31,8 +31,9 @@ void cuda_free_pinned(void*) {}
 
 CudaDeviceGuard::CudaDeviceGuard(int) { none(); }
 CudaDeviceGuard::~CudaDeviceGuard() = default;
-void cuda_copy_in_order(void*, void*, const void*, std::size_t) { none(); }
+void cuda_copy_in_order(void*, PitchedMemory, PitchedMemory, std::size_t, std::size_t) { none(); }
 void cuda_zero_in_order(void*, void*, std::size_t) { none(); }
+void cuda_wait_for_device() { none(); }
 int cuda_device_of(const void*) { none(); }
 void cuda_wait_for(void*) { none(); }
 

@@ -106,7 +106,7 @@ LayerStates layer_states(const Memory& memory, const Options& options) {
 
 template <class Real>
 LayerModel<Real>::LayerModel(const Options& options, int layer, const LayerUse& use)
-    : options_(options), parameters_(use.device, 1), target_(use.device, 1, use.backward) {
+    : options_(options), parameters_(use.device, use.R), target_(use.device, use.R, use.backward) {
   declare_layer(parameters_, options_, layer);
   parameters_.allocate();
   Graph<Real>& graph = target_.graph;

@@ -32,6 +32,7 @@ LayerStates layer_states(const Memory& memory, const Options& options);
 /// What a pass of a layer is asked for.
 struct LayerUse {
   int B = 1, T = 1;
+  int R = 1;  ///< replicas: layers side by side, each with parameters and tokens of its own
   Device device = Device::cpu;
   bool backward = false;       ///< gradients of x and of the parameters
   bool starts = false;         ///< states before the first token are given
@@ -58,7 +59,7 @@ class LayerModel {
   std::vector<int> state_shape(const std::string& state, const std::vector<int>& dims) const;
   Graph<Real>& graph() { return target_.graph; }
   const Graph<Real>& graph() const { return target_.graph; }
-  /// Seed of random features [2], low and high word, where the memory draws some.
+  /// Seed of random features [R,2], low and high word, where the memory draws some.
   Tensor<std::int32_t> feature_seed() const { return *target_.feature_seed; }
   Tensor<std::int32_t> feature_draw() const { return *target_.feature_draw; }
 

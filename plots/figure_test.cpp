@@ -560,6 +560,10 @@ TEST_F(FigureTest, CurvesAreDrawnAtTheLargestLoadAndHoldTheLastLoss) {
   for (auto& [id, record] : together) record.curves["eval_loss"] = {{100, 200}, {0.5, 0.25}};
   draw("curves", together);
   EXPECT_THAT(script(), Not(HasSubstr("keeps its last value")));
+  EXPECT_THAT(script(), HasSubstr("Evaluation loss $"));
+  for (auto& [id, record] : together) record.config["model.name"] = "language";
+  draw("curves", together);
+  EXPECT_THAT(script(), HasSubstr("Evaluation loss (cross-entropy)"));
   options_.where["task.associations"] = "4";
   EXPECT_THAT(draw("curves", records), HasSubstr("linear,4,200,3,0.9,0.25,0.9\n"));
 }

@@ -21,6 +21,14 @@ const Series* find_series(const Record& record, SeriesMap where, const std::stri
   return found == (record.*where).end() || found->second.x.empty() ? nullptr : &found->second;
 }
 
+/// The loss of a split: of language models another one than of values that are vectors.
+std::string loss_axis(const std::string& split, const FigureInput& input) {
+  const bool tokens = std::all_of(input.records.begin(), input.records.end(), [](const Record* record) {
+    return config_text(*record, "model.name") == "language";
+  });
+  return split + (tokens ? " loss (cross-entropy)" : " loss $\\frac{1}{2}|y-\\hat{y}|^2$");
+}
+
 /// Value at `x` of a series sorted by x. `hold`: between and after its points the last value stands (a run
 /// that stopped early keeps what it had reached).
 double value_at(const Series& series, double x, bool hold) {
@@ -124,7 +132,7 @@ RecordList at_one_load(const FigureInput& input) {
   return kept;
 }
 
-void set_axes(Drawing& drawing, const char* xlabel, const char* ylabel, const char* xscale,
+void set_axes(Drawing& drawing, const char* xlabel, const std::string& ylabel, const char* xscale,
               const char* yscale, std::pair<double, double> xlim, std::pair<double, double> ylim) {
   drawing.figure["xlabel"] = xlabel;
   drawing.figure["ylabel"] = ylabel;
@@ -173,10 +181,10 @@ Drawing draw_curves(const FigureInput& input) {
   const bool is_loss = name.ends_with("loss");
   const double threshold = name == "eval_loss" ? threshold_of(input) : kNone;
   set_axes(drawing, "Training step",
-           name == "eval_loss"       ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
-           : name == "train_loss"    ? "Training loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+           name == "eval_loss"       ? loss_axis("Evaluation", input)
+           : name == "train_loss"    ? loss_axis("Training", input)
            : name == "eval_accuracy" ? "Evaluation accuracy"
-                                     : name.c_str(),
+                                     : name,
            "linear", is_loss ? "log" : "linear", {0, x_range(drawing.rows).second},
            is_loss ? value_range(drawing.rows, true, threshold) : std::pair{-0.02, 1.02});
   if (std::isfinite(threshold)) drawing.figure["solved"] = threshold;
@@ -271,7 +279,7 @@ Drawing draw_length(const FigureInput& input) {
   range = {std::max(range.first, 0.1) / 1.05, range.second * 1.05};
   const bool is_loss = metric == "loss";
   set_axes(drawing, "Length / training length",
-           is_loss                       ? "Evaluation loss $\\frac{1}{2}|y-\\hat{y}|^2$"
+           is_loss                       ? loss_axis("Evaluation", input)
            : metric == "scaled_accuracy" ? "Scaled accuracy, last quarter"
            : metric == "exact"           ? "Sequences with every answer right"
                                          : "Accuracy",

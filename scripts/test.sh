@@ -128,6 +128,7 @@ if $slow; then # the tarball for other machines, without the libraries of the bu
   if check "build (preset portable)" build_portable; then
     check "package" bash "$root/scripts/install_test.sh" "$root/build/portable" --package || true
   fi
+  check "wheel" bash "$root/scripts/wheel_test.sh" || true
 fi
 
 if $asan; then

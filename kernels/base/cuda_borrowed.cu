@@ -58,9 +58,14 @@ CudaDeviceGuard::~CudaDeviceGuard() {
   if (before_ != nullptr) driver().set(static_cast<CUcontext>(before_));
 }
 
-void cuda_copy_in_order(void* stream, void* target, const void* source, std::size_t bytes) {
-  check("copying on the device",
-        cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)));
+void cuda_copy_in_order(void* stream, PitchedMemory target, PitchedMemory source, std::size_t bytes,
+                        std::size_t rows) {
+  auto* const order = static_cast<cudaStream_t>(stream);
+  if (rows == 1)
+    return check("copying on the device",
+                 cudaMemcpyAsync(target.data, source.data, bytes, cudaMemcpyDeviceToDevice, order));
+  check("copying on the device", cudaMemcpy2DAsync(target.data, target.pitch, source.data, source.pitch,
+                                                   bytes, rows, cudaMemcpyDeviceToDevice, order));
 }
 
 void cuda_zero_in_order(void* stream, void* p, std::size_t bytes) {
@@ -74,6 +79,8 @@ int cuda_device_of(const void* p) {
     throw DeviceError("[cuda] memory that should be on a GPU is not");
   return attributes.device;
 }
+
+void cuda_wait_for_device() { check("work on the device", cudaDeviceSynchronize()); }
 
 void cuda_wait_for(void* stream) {
   check("work on a stream", cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));

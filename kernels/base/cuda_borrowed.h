@@ -20,11 +20,19 @@ class CudaDeviceGuard {
   void* before_ = nullptr;  ///< CUcontext
 };
 
-/// A copy on the device in the order of a stream (cudaStream_t).
-void cuda_copy_in_order(void* stream, void* target, const void* source, std::size_t bytes);
+/// Rows of memory that lie `pitch` bytes apart.
+struct PitchedMemory {
+  void* data = nullptr;
+  std::size_t pitch = 0;
+};
+/// A copy of rows of so many bytes on the device, in the order of a stream (cudaStream_t).
+void cuda_copy_in_order(void* stream, PitchedMemory target, PitchedMemory source, std::size_t bytes,
+                        std::size_t rows);
 void cuda_zero_in_order(void* stream, void* p, std::size_t bytes);
 /// The device on which memory lies. Throws DeviceError where it is on none.
 int cuda_device_of(const void* p);
+/// Waits until everything queued on the thread's device has run.
+void cuda_wait_for_device();
 /// Waits until everything queued on a stream has run, before memory that it uses goes to others.
 void cuda_wait_for(void* stream);
 

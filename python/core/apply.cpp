@@ -104,11 +104,10 @@ ApplySizes sizes_of(const Memory& memory, const std::vector<int>& s,
       memory, {.B = s.at(0), .T = s.at(1), .H = s.at(2), .K = s.at(3), .V = s.at(4), .N = s.at(5)}, settings);
 }
 
-/// A call of a memory with these sizes and optional inputs. `gradients`: 0 none, 1 of o, 2 of o and the states at the end.
-std::unique_ptr<Call> apply_call(const std::string& name, const std::vector<int>& sizes,
-                                 const std::vector<std::string>& present, const nb::dict& given,
-                                 const std::string& form, const std::string& precision, int gradients,
-                                 int device, std::uintptr_t stream) {
+/// Of a memory with these sizes and optional inputs.
+std::unique_ptr<Recipe> apply_recipe(const std::string& name, const std::vector<int>& sizes,
+                                     const std::vector<std::string>& present, const nb::dict& given,
+                                     const std::string& form, const std::string& precision) {
   const Memory& registered = named_memory(name);
   std::map<std::string, OptionValue> settings = settings_of(registered, given);
   const nb::gil_scoped_release release;
@@ -121,19 +120,20 @@ std::unique_ptr<Call> apply_call(const std::string& name, const std::vector<int>
     if (forms.size() > 1) settings["form"] = form;
   }
   const ApplySizes with = sizes_of(memory, sizes, settings);
-  std::string key = fmt::format("apply {} {} {} {} {}", name, fmt::join(sizes, " "), precision, gradients,
-                                fmt::join(present, " "));
+  std::string key =
+      fmt::format("apply {} {} {} {}", name, fmt::join(sizes, " "), precision, fmt::join(present, " "));
   for (const auto& [option, value] : settings) key += fmt::format(" {}={}", option, to_text(value));
-  const Where where = where_of(device, stream);
-  return std::make_unique<Call>(key, where, [&]() -> std::unique_ptr<Plan> {
+  const auto make = [&memory, with, settings, present, precision](Device device,
+                                                                  int gradients) -> std::unique_ptr<Plan> {
     const Options options = apply_options(memory, with, settings);
     const Precision products = precision_of(precision);
+    const bool back = gradients > 0, ends = gradients > 1;
     if (precision == "fp64")
-      return std::make_unique<ApplyPlan<double>>(memory, options, with, present, where.device, gradients > 0,
-                                                 gradients > 1, products);
-    return std::make_unique<ApplyPlan<float>>(memory, options, with, present, where.device, gradients > 0,
-                                              gradients > 1, products);
-  });
+      return std::make_unique<ApplyPlan<double>>(memory, options, with, present, device, back, ends,
+                                                 products);
+    return std::make_unique<ApplyPlan<float>>(memory, options, with, present, device, back, ends, products);
+  };
+  return std::make_unique<Recipe>(Recipe{std::move(key), make});
 }
 
 nb::list inputs_of(const std::string& name, const nb::dict& given, const std::vector<int>& sizes) {
@@ -184,8 +184,8 @@ void bind_apply(nb::module_& m) {
   m.def("rule", &rule_facts, "law"_a, "numbers"_a);
   m.def("inputs", &inputs_of, "memory"_a, "options"_a, "sizes"_a,
         "Name, dimensions, letters and whether it may be left out, of each input.");
-  m.def("apply_call", &apply_call, "memory"_a, "sizes"_a, "present"_a, "options"_a, "form"_a, "precision"_a,
-        "gradients"_a, "device"_a = -1, "stream"_a = 0);
+  m.def("apply_recipe", &apply_recipe, "memory"_a, "sizes"_a, "present"_a, "options"_a, "form"_a,
+        "precision"_a);
 }
 
 }  // namespace crosstalk::python

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,9 +17,11 @@
 #include "experiments/training/rhythm.h"
 #include "experiments/training/test_reader.h"
 #include "kernels/base/narrow.h"
+#include "kernels/optimizer/book_keeping.h"
 #include "python/core/stream.h"
 #include "results/claims.h"
 #include "results/record_io.h"
+#include "results/statistics.h"
 #include "results/weights.h"
 
 using namespace nb::literals;
@@ -99,12 +102,13 @@ class Course {
   /// Factors of the lengths that the test reads besides.
   std::vector<int> lengths() const { return tested_lengths(run_.config); }
 
-  /// Takes an evaluation into account that stands `steps` steps after the last: "on", "promoted", "done" or "diverged".
-  std::string evaluated(std::int64_t steps, const std::vector<std::pair<Losses, Hits>>& read,
-                        double train_loss) {
-    slot_.steps += steps;
+  /// Takes an evaluation into account that stands as many steps after the last as there are norms, those of the gradients before
+  /// they are clipped: "on", "promoted", "done" or "diverged".
+  std::string evaluated(const std::vector<std::pair<Losses, Hits>>& read, double train_loss,
+                        const std::vector<double>& norms) {
+    slot_.steps += static_cast<std::int64_t>(norms.size());
     slot_.evaluated(summary(parts_of(*stage_task(), "eval"), results_of(read)));
-    if (steps > 0) slot_.add_point("train_loss", train_loss);
+    if (!norms.empty()) add_training_points(train_loss, norms);
     if (!std::isfinite(slot_.last.loss)) return "diverged";
     if (slot_.ends(is_last_stage())) return "done";
     if (is_last_stage() || !slot_.leaves_stage(stages_.size())) return "on";
@@ -194,6 +198,14 @@ class Course {
   }
 
  private:
+  void add_training_points(double train_loss, const std::vector<double>& norms) {
+    const auto stride = static_cast<std::size_t>(norm_stride(narrow<int>(run_.config, "eval.every")));
+    std::vector<double> some;
+    for (std::size_t i = 0; i < norms.size(); i += stride) some.push_back(norms[i]);
+    slot_.add_point("train_loss", train_loss);
+    slot_.add_point("gradient_norm_median", median(std::move(some)));
+    slot_.add_point("gradient_norm_largest", *std::max_element(norms.begin(), norms.end()));
+  }
   Shared stage_task() const { return is_last_stage() ? task_ : stages_[slot_.promotions.size()].task; }
   void enter_stage() {
     epoch_ = std::make_unique<Epoch>(*stage_task(), narrow<int>(run_.config, "train.batch"));
@@ -320,7 +332,7 @@ void bind_course(nb::module_& m) {
       .def("exam", &Course::exam, "split"_a, "factor"_a = 0)
       .def("place", &Course::place, "step"_a)
       .def("rate", &Course::rate, "step"_a)
-      .def("evaluated", &Course::evaluated, "steps"_a, "read"_a, "train_loss"_a)
+      .def("evaluated", &Course::evaluated, "read"_a, "train_loss"_a, "norms"_a)
       .def("diverged", &Course::diverged, "step"_a)
       .def("set_state_size", &Course::set_state_size, "size"_a)
       .def("finish", &Course::finish, "study"_a, "done"_a, "parameters"_a)

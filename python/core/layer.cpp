@@ -20,18 +20,19 @@ namespace {
 
 std::string prefix_of(int layer) { return fmt::format("layers.{}.", layer); }
 
-/// Inputs are x, states before the first token (s0), and parameters by their names in the layer (key.weight).
+/// Inputs are x, states before the first token (s0), and parameters by their names in the layer (key.weight). With `replicas` each
+/// of them, and all results, have [R,...] in front.
 template <class Real>
 class LayerPlan final : public Plan {
  public:
-  LayerPlan(const Options& options, int layer, const LayerUse& use, std::uint64_t seed)
-      : model_(options, layer, use) {
+  LayerPlan(const Options& options, int layer, const LayerUse& use, const std::vector<std::uint64_t>& seeds,
+            bool replicas)
+      : model_(options, layer, use), replicas_(replicas) {
     const std::string prefix = prefix_of(layer);
     ParameterBlock<Real>& parameters = model_.parameters();
     for (int i = 0; i < parameters.count(); ++i) index_[parameters.name(i).substr(prefix.size())] = i;
     for (const auto& [state, variable] : model_.states().starts) starts_[start_name(state)] = state;
-    parameters.initialise(0, 0);  // gradients that nothing writes are 0
-    const std::int32_t words[] = {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32), 0};
+    const std::int32_t first = 0;
     const auto fill = [&](std::int32_t* to, const std::int32_t* from, std::size_t n) {
       if (use.device == Device::cuda) {
         cuda_copy_to_device(to, from, n * sizeof(std::int32_t));
@@ -39,29 +40,34 @@ class LayerPlan final : public Plan {
         std::copy(from, from + n, to);
       }
     };
-    fill(model_.feature_seed().at(0), words, 2);
-    fill(model_.feature_draw().at(0), words + 2, 1);
+    for (int r = 0; r < use.R; ++r) {
+      parameters.initialise(r, 0);  // gradients that nothing writes are 0
+      const std::uint64_t seed = seeds[static_cast<std::size_t>(r)];
+      const std::int32_t words[] = {static_cast<std::int32_t>(seed), static_cast<std::int32_t>(seed >> 32)};
+      fill(model_.feature_seed().at(r), words, 2);
+      fill(model_.feature_draw().at(r), &first, 1);
+    }
   }
   std::size_t word() const override { return sizeof(Real); }
   std::size_t bytes() const override {
     return model_.graph().bytes() + static_cast<std::size_t>(parameters().values().size()) * 4 * sizeof(Real);
   }
   std::optional<Place> input(const std::string& name) override {
-    if (name == "x") return place_of(model_.x()->value);
+    if (name == "x") return shown(model_.x()->value);
     if (const auto at = starts_.find(name); at != starts_.end())
-      return place_of(model_.states().starts.at(at->second)->value, model_.state_shape(at->second, {}));
-    if (index_.count(name) != 0) return place_of(parameters().value(index_.at(name)));
+      return shown(model_.states().starts.at(at->second)->value, model_.state_shape(at->second, {}));
+    if (index_.count(name) != 0) return shown(parameters().value(index_.at(name)));
     return {};
   }
   std::optional<Place> gradient(const std::string& name) override {
     if (const auto at = starts_.find(name); at != starts_.end())
       return of(model_.states().starts.at(at->second), model_.state_shape(at->second, {}));
     if (name == "x") return of(model_.x(), dims(model_.x()->value));
-    if (index_.count(name) != 0) return place_of(parameters().gradient(index_.at(name)));
+    if (index_.count(name) != 0) return shown(parameters().gradient(index_.at(name)));
     return {};
   }
-  Place output() override { return place_of(model_.y()->value); }
-  std::optional<Place> cotangent() override { return place_of(model_.cotangent(), dims(model_.y()->value)); }
+  Place output() override { return shown(model_.y()->value); }
+  std::optional<Place> cotangent() override { return shown(model_.cotangent(), dims(model_.y()->value)); }
   std::vector<std::string> states() const override {
     std::vector<std::string> names;
     for (const auto& [name, state] : model_.states().ends) names.push_back(name);
@@ -70,25 +76,30 @@ class LayerPlan final : public Plan {
   std::optional<Place> state(const std::string& name) override {
     const auto at = model_.states().ends.find(name);
     if (at == model_.states().ends.end()) return {};
-    return place_of(at->second->value, model_.state_shape(name, dims(at->second->value)));
+    return shown(at->second->value, model_.state_shape(name, dims(at->second->value)));
   }
   std::optional<Place> end_cotangent(const std::string& name) override {
     const auto at = model_.end_cotangents().find(name);
     if (at == model_.end_cotangents().end()) return {};
-    return place_of(at->second->value, model_.state_shape(name, dims(at->second->value)));
+    return shown(at->second->value, model_.state_shape(name, dims(at->second->value)));
   }
   void forward(const Exec& exec) override { model_.graph().forward(exec); }
   void backward(const Exec& exec) override { model_.graph().backward(exec); }
 
  private:
   static std::vector<int> dims(const Tensor<Real>& t) { return {t.dims, t.dims + t.rank}; }
-  static std::optional<Place> of(const Variable<Real>* input, const std::vector<int>& shape) {
+  Place shown(const Tensor<Real>& t, const std::vector<int>& shape) const {
+    return replicas_ ? places_of(t, shape) : place_of(t, shape);
+  }
+  Place shown(const Tensor<Real>& t) const { return shown(t, dims(t)); }
+  std::optional<Place> of(const Variable<Real>* input, const std::vector<int>& shape) const {
     if (!input->gradient_written) return {};
-    return place_of(input->gradient, shape);
+    return shown(input->gradient, shape);
   }
   ParameterBlock<Real>& parameters() { return model_.parameters(); }
   const ParameterBlock<Real>& parameters() const { return const_cast<LayerPlan*>(this)->model_.parameters(); }
   LayerModel<Real> model_;
+  const bool replicas_;
   std::map<std::string, int> index_;
   std::map<std::string, std::string> starts_;  ///< s0 -> S
 };
@@ -162,28 +173,30 @@ nb::tuple states_of_layer(const nb::dict& config) {
   return nb::make_tuple(names, states.refused);
 }
 
-/// A call of a layer of resolved options: x [B,T,width]. `gradients` as of apply_call.
-std::unique_ptr<Call> layer_call(const nb::dict& config, int layer, int B, int T, bool starts, bool ends,
-                                 const std::string& precision, int gradients, std::uint64_t seed, int device,
-                                 std::uintptr_t stream) {
+/// Of a layer of resolved options: x [B,T,width], or [R,B,T,width] where `replicas` says so; a seed each.
+std::unique_ptr<Recipe> layer_recipe(const nb::dict& config, int layer, int B, int T, bool starts, bool ends,
+                                     const std::string& precision, const std::vector<std::uint64_t>& seeds,
+                                     bool replicas) {
   const Options options = options_of(config);
   const nb::gil_scoped_release release;
-  std::string key =
-      fmt::format("layer {} {} {} {} {} {} {} {}", layer, B, T, starts, ends, precision, gradients, seed);
+  if (seeds.empty() || (!replicas && seeds.size() != 1)) throw nb::value_error("a layer has one seed");
+  std::string key = fmt::format("layer {} {} {} {} {} {} {} {}", layer, B, T, starts, ends, precision,
+                                replicas, fmt::join(seeds, " "));
   for (const auto& [name, value] : options.values()) key += fmt::format(" {}={}", name, to_text(value));
-  const Where where = where_of(device, stream);
-  return std::make_unique<Call>(key, where, [&]() -> std::unique_ptr<Plan> {
+  const auto make = [=](Device device, int gradients) -> std::unique_ptr<Plan> {
     const LayerUse use = {.B = B,
                           .T = T,
-                          .device = where.device,
+                          .R = static_cast<int>(seeds.size()),
+                          .device = device,
                           .backward = gradients > 0,
                           .starts = starts,
                           .ends = ends,
                           .end_gradients = gradients > 1,
                           .products = precision_of(precision)};
-    if (precision == "fp64") return std::make_unique<LayerPlan<double>>(options, layer, use, seed);
-    return std::make_unique<LayerPlan<float>>(options, layer, use, seed);
-  });
+    if (precision == "fp64") return std::make_unique<LayerPlan<double>>(options, layer, use, seeds, replicas);
+    return std::make_unique<LayerPlan<float>>(options, layer, use, seeds, replicas);
+  };
+  return std::make_unique<Recipe>(Recipe{std::move(key), make});
 }
 
 }  // namespace
@@ -197,8 +210,8 @@ void bind_layer(nb::module_& m) {
   m.def("layer_states", &states_of_layer, "config"_a,
         "[(state, its input before the first token, its shape for one sequence)] and why it cannot go on "
         "from states, or nothing.");
-  m.def("layer_call", &layer_call, "config"_a, "layer"_a, "B"_a, "T"_a, "starts"_a, "ends"_a, "precision"_a,
-        "gradients"_a, "seed"_a, "device"_a = -1, "stream"_a = 0);
+  m.def("layer_recipe", &layer_recipe, "config"_a, "layer"_a, "B"_a, "T"_a, "starts"_a, "ends"_a,
+        "precision"_a, "seeds"_a, "replicas"_a);
 }
 
 }  // namespace crosstalk::python

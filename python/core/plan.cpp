@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <list>
+#include <map>
 #include <mutex>
 
 #include "kernels/base/buffer.h"
@@ -21,7 +22,7 @@ using namespace nb::literals;
 namespace crosstalk::python {
 namespace {
 
-/// Plans that nobody uses, the latest first, in no more memory than this.
+/// Plans that nobody uses, the latest first, in no more memory than this on the host.
 class Pool {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;
@@ -43,12 +44,15 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       idle_.push_front({key, where, std::move(plan)});
+      const std::size_t most = most_of(where);
       std::size_t bytes = 0;
-      for (auto at = idle_.begin(); at != idle_.end(); ++at) {
-        bytes += at->plan->bytes();
-        if (bytes <= kMostBytes) continue;
-        gone.splice(gone.begin(), idle_, at, idle_.end());
-        break;
+      for (auto at = idle_.begin(); at != idle_.end();) {
+        const auto next = std::next(at);
+        if (at->where.device == where.device && at->where.index == where.index) {
+          bytes += at->plan->bytes();
+          if (bytes > most) gone.splice(gone.begin(), idle_, at);
+        }
+        at = next;
       }
     }
     let_go(gone);
@@ -74,16 +78,31 @@ class Pool {
     Where where;
     std::unique_ptr<Plan> plan;
   };
-  /// What is queued on a stream may still use the memory of a plan, which others get.
-  static void let_go(std::list<Idle>& gone) {
+  /// Of a GPU an eighth of its memory.
+  std::size_t most_of(const Where& where) {
+    if (where.device == Device::cpu) return kMostBytes;
+    auto [at, is_new] = most_.try_emplace(where.index, kMostBytes);
+    try {
+      const OnDevice on(where);
+      if (is_new) at->second = std::max(kMostBytes, cuda_memory().total / 8);
+    } catch (const std::exception&) {  // a device that failed has been told of where it did
+    }
+    return at->second;
+  }
+  /// What is queued may still use the memory of a plan, which others get. The stream may be gone by now, the device is not.
+  static void let_go(std::list<Idle>& gone) noexcept {
     for (Idle& one : gone) {
-      const OnDevice on(one.where);
-      if (one.where.device == Device::cuda) cuda_wait_for(reinterpret_cast<void*>(one.where.stream));
-      one.plan.reset();
+      try {
+        const OnDevice on(one.where);
+        if (one.where.device == Device::cuda) cuda_wait_for_device();
+        one.plan.reset();
+      } catch (const std::exception&) {  // a device that failed has been told of where it did
+      }
     }
   }
   std::mutex mutex_;
   std::list<Idle> idle_;
+  std::map<int, std::size_t> most_;  ///< bytes, by the number of the GPU
 };
 
 /// Memory of results: what was let go serves the next call, whose first touch of fresh memory would cost as much as a copy.
@@ -217,8 +236,17 @@ nb::tuple put(const Call& call, const std::string& what, const std::string& name
   int flaws = 0;
   {
     const nb::gil_scoped_release release;
-    flaws = precise ? look(exec, static_cast<const double*>(from), static_cast<double*>(to), n)
-                    : look(exec, static_cast<const float*>(from), static_cast<float*>(to), n);
+    const auto row = static_cast<std::int64_t>(place.row());
+    const auto stride = static_cast<std::int64_t>(place.stride);
+    const auto look_at = [&](auto* source, auto* target) {
+      if (target == nullptr || row == stride || place.rows == 1) return look(exec, source, target, n);
+      int all = 0;
+      for (std::int64_t r = 0; r * row < n; ++r)
+        all |= look(exec, source + r * row, target + r * stride, row);
+      return all;
+    };
+    flaws = precise ? look_at(static_cast<const double*>(from), static_cast<double*>(to))
+                    : look_at(static_cast<const float*>(from), static_cast<float*>(to));
   }
   return nb::make_tuple(flaws, borrow);
 }
@@ -260,10 +288,15 @@ nb::object take(const Call& call, const std::string& what, const std::string& na
   const auto* from = static_cast<const char*>(place->data);
   const Exec exec = Where{}.exec(threads);
   const nb::gil_scoped_release release;
-  parallel_blocks(exec, 1, static_cast<std::int64_t>(size), std::int64_t{1} << 17,
-                  [&](int, std::int64_t begin, std::int64_t end) {
-                    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-                  });
+  const std::size_t row = size / place->rows;
+  const std::size_t pitch = place->rows == 1 ? row : place->stride * call.plan().word();
+  const std::size_t pieces = pitch == row ? 1 : place->rows;
+  for (std::size_t r = 0; r < pieces; ++r)
+    parallel_blocks(exec, 1, static_cast<std::int64_t>(size / pieces), std::int64_t{1} << 17,
+                    [&](int, std::int64_t begin, std::int64_t end) {
+                      std::memcpy(to + r * row + begin, from + r * pitch + begin,
+                                  static_cast<std::size_t>(end - begin));
+                    });
   return array;
 }
 
@@ -272,10 +305,11 @@ void move_on_device(const Call& call, const std::string& what, const std::string
                     std::uintptr_t pointer, bool in) {
   const Place place = found(call, what, name);
   const OnDevice on(call.where());
-  const std::size_t bytes = place.size() * call.plan().word();
-  auto* theirs = reinterpret_cast<void*>(pointer);
+  const std::size_t word = call.plan().word(), row = place.row() * word;
+  const PitchedMemory theirs{reinterpret_cast<void*>(pointer), row};
+  const PitchedMemory ours{place.data, place.rows == 1 ? row : place.stride * word};
   auto* stream = reinterpret_cast<void*>(call.where().stream);
-  cuda_copy_in_order(stream, in ? place.data : theirs, in ? theirs : place.data, bytes);
+  cuda_copy_in_order(stream, in ? ours : theirs, in ? theirs : ours, row, place.rows);
 }
 
 /// Memory of a GPU for results, where whoever calls has no arrays of its own.
@@ -369,11 +403,13 @@ Precision precision_of(const std::string& name) {
   return name == "tf32" ? Precision::tf32 : name == "bf16" ? Precision::bf16 : Precision::full;
 }
 
-Call::Call(std::string key, const Where& where, const std::function<std::unique_ptr<Plan>()>& make)
-    : key_(std::move(key) + " " + where.text()), where_(where), plan_(Pool::instance().take(key_)) {
+Call::Call(const Recipe& recipe, int gradients, const Where& where)
+    : key_(fmt::format("{} {} {}", gradients, where.text(), recipe.key)),
+      where_(where),
+      plan_(Pool::instance().take(key_)) {
   if (plan_) return;
   const OnDevice on(where_);
-  plan_ = make();
+  plan_ = recipe.make(where_.device, gradients);
 }
 
 Call::~Call() {
@@ -424,6 +460,15 @@ void bind_plan(nb::module_& m) {
       .def_prop_ro("shape", &DeviceArray::shape)
       .def_prop_ro("dtype", &DeviceArray::dtype)
       .def_prop_ro("__cuda_array_interface__", &DeviceArray::interface);
+  nb::class_<Recipe>(m, "Recipe")
+      .def(
+          "call",
+          [](const Recipe& recipe, int gradients, int device, std::uintptr_t stream) {
+            const Where where = where_of(device, stream);
+            const nb::gil_scoped_release release;
+            return std::make_unique<Call>(recipe, gradients, where);
+          },
+          "gradients"_a, "device"_a = -1, "stream"_a = 0);
   nb::class_<Call>(m, "Call")
       .def("put", &put, "what"_a, "name"_a, "array"_a.noconvert(), "threads"_a, "borrow"_a,
            "Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is "

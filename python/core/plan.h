@@ -21,24 +21,37 @@ class CudaDeviceGuard;
 
 namespace crosstalk::python {
 
-/// Numbers of a plan, float or double as the plan is, in order and without gaps.
+/// Numbers of a plan, float or double as the plan is, in order: rows, one a replica, without gaps inside.
 struct Place {
   void* data = nullptr;
   std::vector<std::size_t> shape;
+  std::size_t rows = 1, stride = 0;  ///< numbers from row to row
   std::size_t size() const {
     std::size_t n = 1;
     for (const std::size_t d : shape) n *= d;
     return n;
   }
+  std::size_t row() const { return size() / rows; }
 };
 
+/// Of one replica, shown as dims.
 template <class Real>
 Place place_of(const Tensor<Real>& tensor, const std::vector<int>& dims) {
   return {tensor.at(0), {dims.begin(), dims.end()}};
 }
+/// Of all replicas: [R, dims...].
 template <class Real>
-Place place_of(const Tensor<Real>& tensor) {
-  return place_of(tensor, {tensor.dims, tensor.dims + tensor.rank});
+Place places_of(const Tensor<Real>& tensor, const std::vector<int>& dims) {
+  Place place{tensor.at(0),
+              {static_cast<std::size_t>(tensor.R)},
+              static_cast<std::size_t>(tensor.R),
+              static_cast<std::size_t>(tensor.replica_stride)};
+  place.shape.insert(place.shape.end(), dims.begin(), dims.end());
+  return place;
+}
+template <class Real>
+Place places_of(const Tensor<Real>& tensor) {
+  return places_of(tensor, {tensor.dims, tensor.dims + tensor.rank});
 }
 
 /// A planned graph in either precision. Places are asked for by name, a name that is not there gives none.
@@ -124,10 +137,17 @@ class OnDevice {
 
 Precision precision_of(const std::string& name);
 
+/// How plans of one kind are made, and by what they are known.
+struct Recipe {
+  std::string key;
+  /// `gradients`: 0 none, 1 of o, 2 of o and the states at the end.
+  std::function<std::unique_ptr<Plan>(Device device, int gradients)> make;
+};
+
 /// One use of a plan: inputs filled in by the caller, passes, results.
 class Call {
  public:
-  Call(std::string key, const Where& where, const std::function<std::unique_ptr<Plan>()>& make);
+  Call(const Recipe& recipe, int gradients, const Where& where);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -36,8 +36,8 @@ class Stream {
             int max_queries, int threads, const Integers& tokens, const Integers& query,
             const Integers& position, const Integers& target) const;
 
-  /// The same on a GPU, in the order of the stream of `where`: seeds [R,2] and counter [R,1] (zeros) int32, scratch
-  /// [R,B,scratch_size + 1]; memory of that device, of sizes that the caller has seen to.
+  /// The same on a GPU, in the order of the stream of `where`, row r beginning at sequence first + B counter[r]: seed [R,2] and
+  /// counter [R,1] int32, scratch [R,B,scratch_size + 1]; memory of that device, of sizes that the caller has seen to.
   void draw_on_device(const std::string& split, int R, int B, std::int64_t first, int max_queries, int device,
                       std::uintptr_t stream, const std::map<std::string, std::uintptr_t>& memory) const;
   int scratch_size() const { return task_->scratch_size(); }

@@ -141,7 +141,7 @@ void Stream::draw_on_device(const std::string& split, int R, int B, std::int64_t
   a.target = bind("target", static_cast<std::int64_t>(B) * a.shape.Q);
   a.scratch = bind("scratch", static_cast<std::int64_t>(B) * (task_->scratch_size() + 1));
   a.seed = bind("seed", 2), a.counter = bind("counter", 1);
-  a.stride = 0, a.offset = first;
+  a.stride = B, a.offset = first;
   const Where where = where_of(device, stream);
   const nb::gil_scoped_release release;
   const OnDevice on(where);

@@ -43,6 +43,9 @@ class DeviceArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
+class Recipe:
+    def call(self, gradients: int, device: int = -1, stream: int = 0) -> Call: ...
+
 class Call:
     def put(self, what: str, name: str, array: Any, threads: int, borrow: bool) -> tuple[int, bool]:
         """Flaws of the numbers (1 not finite, 2 positive, 4 larger than 1), and whether the array is borrowed."""
@@ -59,17 +62,9 @@ class Call:
     @property
     def bytes(self) -> int: ...
 
-def apply_call(
-    memory: str,
-    sizes: Sequence[int],
-    present: Sequence[str],
-    options: dict[str, Any],
-    form: str,
-    precision: str,
-    gradients: int,
-    device: int = -1,
-    stream: int = 0,
-) -> Call: ...
+def apply_recipe(
+    memory: str, sizes: Sequence[int], present: Sequence[str], options: dict[str, Any], form: str, precision: str
+) -> Recipe: ...
 
 def rule(law: str, numbers: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -86,7 +81,7 @@ def language_parameters(config: dict[str, Any], tokens: int, values: int, seed: 
 def layer_states(config: dict[str, Any]) -> tuple[Any, ...]:
     """[(state, its input before the first token, its shape for one sequence)] and why it cannot go on from states, or nothing."""
 
-def layer_call(
+def layer_recipe(
     config: dict[str, Any],
     layer: int,
     B: int,
@@ -94,11 +89,9 @@ def layer_call(
     starts: bool,
     ends: bool,
     precision: str,
-    gradients: int,
-    seed: int,
-    device: int = -1,
-    stream: int = 0,
-) -> Call: ...
+    seeds: Sequence[int],
+    replicas: bool,
+) -> Recipe: ...
 
 def tasks() -> list[str]: ...
 
@@ -194,9 +187,9 @@ class Course:
     def rate(self, step: int) -> float: ...
     def evaluated(
         self,
-        steps: int,
         read: Sequence[tuple[NDArray[numpy.float64], NDArray[numpy.int32]]],
         train_loss: float,
+        norms: Sequence[float],
     ) -> str: ...
     def diverged(self, step: int) -> None: ...
     def set_state_size(self, size: int) -> None: ...

@@ -88,6 +88,12 @@ class TorchArrays(Arrays):
             raise TypeError(f"{name} is on {x.device}, and others are on {self.where}; all must be on one device")
         return x.detach()
 
+    def check_plain(self, what: str) -> None:
+        import torch
+
+        if torch._C._are_functorch_transforms_active():
+            raise TypeError(f"{what} cannot be given inside of torch.func's transforms: torch.func.vjp gives gradients there")
+
     index: int | None = None
     type = "cpu"
 
@@ -131,7 +137,7 @@ class TorchCudaArrays(TorchArrays):
         self.stream = torch.cuda.current_stream(self.index).cuda_stream
 
     def put(self, call: Any, what: str, name: str, x: Any, borrow: bool = False) -> Any:
-        call.put_on_device(what, name, x.contiguous().data_ptr())
+        call.put_on_device(what, name, x.resolve_neg().contiguous().data_ptr())
 
     def bound(self, call: Any, what: str, name: str) -> Any:
         return None

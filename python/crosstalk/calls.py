@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Protocol, Sequence
 
 from .arrays import Arrays
 
@@ -10,12 +10,34 @@ from .arrays import Arrays
 NOTHING, OUTPUT, ENDS = 0, 1, 2
 
 
-class Call:
-    """`make(gradients, device, stream)` is the module's call; `inputs` are of the kind of `arrays`, and stay as they are as long as
-    it lives: the plan may read them where they lie."""
+#: Names of outputs beside inputs, for a Fold.
+OF_O, OF_STATE = "of o", "of the state "
 
-    def __init__(self, make: Callable[[int, int, int], Any], arrays: Arrays, inputs: Mapping[str, Any], gradients: int):
-        self.core = make(gradients, arrays.device, arrays.stream)
+
+class Fold(Protocol):
+    """Replicas as one call of another kind: tensors [R,...] of an input or an output, as they stand there, and back."""
+
+    @property
+    def kind(self) -> Kind: ...
+    def put(self, name: str, x: Any) -> Any: ...
+    def take(self, name: str, x: Any) -> Any: ...
+
+
+class Kind(Protocol):
+    """What calls of one plan have in common."""
+
+    recipe: Any  #: the module's
+    key: Any  #: of calls whose backward passes begin at the same outputs
+
+    def folded(self, R: int, batched: set[str], names: Sequence[str]) -> Fold | None:
+        """R replicas in one call; None: they cannot be."""
+
+
+class Call:
+    """`inputs` are of the kind of `arrays`, and stay as they are as long as it lives: the plan may read them where they lie."""
+
+    def __init__(self, kind: Kind, arrays: Arrays, inputs: Mapping[str, Any], gradients: int):
+        self.core = kind.recipe.call(gradients, arrays.device, arrays.stream)
         self.arrays = arrays
         self.shapes = {name: tuple(x.shape) for name, x in inputs.items()}
         self.borrowed: dict[str, Any] = {}
@@ -50,5 +72,9 @@ class Call:
             gradient = bound[name]
             if gradient is None:
                 gradient = arrays.take(core, "gradient", name)  # None: nothing depends on it
-            all[name] = arrays.zeros(self.shapes[name]) if gradient is None else gradient.reshape(self.shapes[name])
+            if gradient is None:
+                gradient = arrays.zeros(self.shapes[name])
+            elif tuple(gradient.shape) != self.shapes[name]:
+                gradient = gradient.reshape(self.shapes[name])
+            all[name] = gradient
         return all

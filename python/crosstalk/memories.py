@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from . import _core, checks
-from .arrays import Arrays, arrays_of, is_torch
-from .calls import ENDS, NOTHING, OUTPUT, Call
+from .arrays import Arrays, TorchArrays, arrays_of
+from .calls import ENDS, NOTHING, OF_O, OUTPUT, Call
 
 _threads: int | None = None  # of apply; None: all cores
 _forked = False
+_cores: int = _core.cores()
 
 
 def set_threads(threads: int) -> None:
@@ -35,7 +36,7 @@ def _threads_of(wanted: int | None, otherwise: int) -> int:
 def threads_now(threads: int | None = None) -> int:
     """Of a call that asks for so many, or for none."""
     wanted = _threads if threads is None else checks.whole("threads", threads, 1, 1 << 16)
-    return _threads_of(wanted, _core.cores())
+    return _threads_of(wanted, _cores)
 
 
 def memories() -> list[str]:
@@ -100,18 +101,45 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+#: (name, type, value) of each option
+_Options = tuple[tuple[str, type, Any], ...]
+
+
+def _listed(options: Mapping[str, Any]) -> _Options:
+    """Options as what is kept is known by: True, 1 and 1.0 are different."""
+    return tuple((n, type(x), x) for n, x in options.items())
+
+
+def _is_kept(what: Any) -> bool:
+    """Whether something can be looked up by it; what cannot be is no option either, which is said."""
+    try:
+        hash(what)
+    except TypeError:
+        return False
+    return True
+
+
 @functools.lru_cache(maxsize=512)
-def _kept_inputs(memory: str, options: tuple[tuple[str, type, Any], ...], sizes: tuple[int, ...]) -> list[Any]:
+def _kept_inputs(memory: str, options: _Options, sizes: tuple[int, ...]) -> list[Any]:
     return list(_core.inputs(memory, {n: x for n, _, x in options}, list(sizes)))
 
 
 def _inputs(memory: str, options: Mapping[str, Any], sizes: Sequence[int]) -> list[Any]:
     """Name, dimensions, letters and whether it may be left out, of each input."""
     checks.text("the name of a memory", memory)
-    try:
-        return _kept_inputs(memory, tuple((n, type(x), x) for n, x in options.items()), tuple(sizes))
-    except TypeError:  # what cannot be kept cannot be an option either, which is said
-        return list(_core.inputs(memory, dict(options), list(sizes)))
+    listed = _listed(options)
+    return _kept_inputs(memory, listed, tuple(sizes)) if _is_kept(listed) else _kept_inputs.__wrapped__(memory, listed, tuple(sizes))
+
+
+@functools.lru_cache(maxsize=512)
+def _kept_names(memory: str, law: _Options) -> frozenset[str]:
+    return frozenset(name for name, *_ in _kept_inputs(memory, law, (1,) * 6))
+
+
+def _names(memory: str, law: Mapping[str, Any]) -> frozenset[str]:
+    checks.text("the name of a memory", memory)
+    listed = _listed(law)
+    return _kept_names(memory, listed) if _is_kept(listed) else frozenset(name for name, *_ in _inputs(memory, law, [1] * 6))
 
 
 def _sizes_of(memory: str, options: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> list[int]:
@@ -173,27 +201,82 @@ def _dtype_of(memory: str, arrays: Arrays, inputs: Mapping[str, Any]) -> str:
     return dtype
 
 
-def _prepared(
+class _ApplyKind:
+    """Calls of a memory with these options and shapes (calls.Kind)."""
+
+    def __init__(
+        self, memory: str, options: dict[str, Any], sizes: list[int], present: list[str], form: str, precision: str
+    ):
+        self.recipe = _core.apply_recipe(memory, sizes, present, options, form, precision)
+        self.key = (memory, form, str(sorted(options.items())))
+        self._made_of = memory, options, sizes, present, form, precision
+
+    def folded(self, R: int, batched: set[str], names: Sequence[str]) -> _Fold | None:
+        """Every sequence is a memory of its own, and so is every head where what belongs to heads alone is given."""
+        memory, options, sizes, present, form, precision = self._made_of
+        letters = {name: text.strip("[]").split(",") for name, _, text, _ in _inputs(memory, options, sizes) if name in names}
+        by_heads = any(dims[0] != "B" for dims in letters.values())
+        if by_heads and not all("H" in dims for dims in letters.values()):
+            return None
+        sizes = [n * R if letter == ("H" if by_heads else "B") else n for letter, n in zip("BTHKVN", sizes)]
+        try:
+            kind = _ApplyKind(memory, options, sizes, present, form, precision)
+        except ValueError:  # it has one head
+            return None
+        at = {name: dims.index("H") if by_heads else 0 for name, dims in letters.items()}
+        return _Fold(kind, R, at, 2 if by_heads else 0, 1 if by_heads else 0)
+
+
+class _Fold:
+    """Replicas as further sequences, or as further heads, of one call (calls.Fold)."""
+
+    def __init__(self, kind: _ApplyKind, R: int, at: dict[str, int], of_o: int, of_states: int):
+        self.kind, self.R, self._at, self._of_o, self._of_states = kind, R, at, of_o, of_states
+
+    def _place(self, name: str) -> int:
+        return self._at.get(name, self._of_o if name == OF_O else self._of_states)
+
+    def put(self, name: str, x: Any) -> Any:
+        at = self._place(name)
+        return x.movedim(0, at).flatten(at, at + 1)
+
+    def take(self, name: str, x: Any) -> Any:
+        at = self._place(name)
+        return x.unflatten(at, (self.R, -1)).movedim(at, 0)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept_kind(
+    memory: str,
+    options: _Options,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dtype: str,
+    form: str,
+    precision: str | None,
+) -> _ApplyKind:
+    given = {name: x for name, _, x in options}
+    of = dict(shapes)
+    sizes = _sizes_of(memory, given, of)
+    present = _check_shapes(memory, given, sizes, of)
+    kind = _precision_of(dtype, precision)
+    checks.text("form", form)
+    return _ApplyKind(memory, given, sizes, present, form, kind)
+
+
+def _kind_of(
     memory: str,
     arrays: Arrays,
     inputs: Mapping[str, Any],
     options: Mapping[str, Any],
     form: str,
     precision: str | None,
-) -> tuple[Callable[[int, int, int], Any], Any]:
-    """What makes the module's call of checked inputs, and what calls of one plan have in common."""
-    options = {name: _plain(value) for name, value in options.items()}
+) -> _ApplyKind:
+    """What calls of such inputs have in common, which are checked the first time."""
     arrays.kept = _dtype_of(memory, arrays, inputs)
-    shapes = {name: x.shape for name, x in inputs.items()}
-    sizes = _sizes_of(memory, options, shapes)
-    present = _check_shapes(memory, options, sizes, shapes)
-    kind = _precision_of(arrays.kept, precision)
-    checks.text("form", form)
-
-    def make(gradients: int, device: int, stream: int) -> Any:
-        return _core.apply_call(memory, sizes, present, options, form, kind, gradients, device, stream)
-
-    return make, (memory, form, str(sorted(options.items())))
+    shapes = tuple((name, tuple(x.shape)) for name, x in inputs.items())
+    given = _listed({name: _plain(value) for name, value in options.items()})
+    kept = _kept_kind if _is_kept((given, form, precision)) else _kept_kind.__wrapped__
+    return kept(memory, given, shapes, arrays.kept, form, precision)
 
 
 def _given_back(arrays: Arrays, given: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -235,19 +318,22 @@ def apply(
     once by every input, o and states alike. Tensors on a GPU (torch, or with `__cuda_array_interface__`) stay there: work is
     queued on torch's current stream, and nothing waits; values are not looked at there.
     """
-    known = {name for name, *_ in _inputs(memory, _law(given), [1] * 6)}
+    known = _names(memory, _law(given))
     options = {n: x for n, x in given.items() if n not in known and not (hasattr(x, "shape") and np.ndim(x) > 0)}
     inputs = {n: x for n, x in given.items() if n not in options}
     arrays = arrays_of(inputs, threads_now(threads))
     checked = {name: arrays.given(name, x) for name, x in inputs.items()}
-    make, kind = _prepared(memory, arrays, checked, options, form, precision)
+    kind = _kind_of(memory, arrays, checked, options, form, precision)
     if d_o is None and d_state is None:
-        if any(is_torch(x) and x.requires_grad for x in inputs.values()):
-            from .autograd import differentiable
+        if isinstance(arrays, TorchArrays):
+            from .autograd import differentiable, is_followed
 
-            return differentiable(make, kind, arrays, inputs)
-        return Call(make, arrays, checked, NOTHING).forward(True)
-    call = Call(make, arrays, checked, OUTPUT if not d_state else ENDS)
+            if is_followed(inputs):
+                return differentiable(kind, arrays, inputs)
+        return Call(kind, arrays, checked, NOTHING).forward(True)
+    if isinstance(arrays, TorchArrays):
+        arrays.check_plain("d_o and d_state")
+    call = Call(kind, arrays, checked, OUTPUT if not d_state else ENDS)
     o, state = call.forward(True)
     of_o = _given_back(arrays, {} if d_o is None else {"o": d_o}, {"o": o}, "d_o")
     of_states = _given_back(arrays, d_state or {}, state, "d_state")

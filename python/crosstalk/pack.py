@@ -41,17 +41,15 @@ class Pack:
             if callable(size):
                 course.set_state_size(int(size(whole.shape("eval")[0])))
         self.replicas = self._replicas(models, configs, together)
-        self.losses: list[Any] = []  # since the last evaluation
+        self.told: list[Any] = []  # losses and norms of the steps since the last evaluation, [2,R] each
         self.batch = int(config["train.batch"])
         for r, run in enumerate(group):
             saved = session._saved(run["id"])
             if saved is not None:
                 self.courses[r].restore(saved["course"])
                 self.replicas.restore(r, saved["model"])
-                past = [loss.to(self.replicas.device) for loss in saved["losses"]]
-                self.losses = past if r == 0 else [
-                    torch.cat([a, b]) for a, b in zip(self.losses, past)
-                ]
+                past = [told.to(self.replicas.device) for told in saved["told"]]
+                self.told = past if r == 0 else [torch.cat([a, b], 1) for a, b in zip(self.told, past)]
 
     def _made(self, run: dict[str, Any], config: Config) -> torch.nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -96,15 +94,15 @@ class Pack:
         while self.rows:
             first = self.courses[self.rows[0]]
             steps = first.to_evaluation
-            while len(self.losses) < steps:
+            while len(self.told) < steps:
                 if self.session.signals.asked:
                     self.save()
                     raise _Stop
-                done = first.steps + len(self.losses)
+                done = first.steps + len(self.told)
                 at, number = first.place(done)
                 batch = self._drawn(parts[at], "train", number, self.batch)
                 rates = [self.courses[r].rate(done + 1) for r in self.rows]
-                self.losses.append(self.replicas.step(batch, done + 1, rates))
+                self.told.append(self.replicas.step(batch, done + 1, rates))
                 if time.monotonic() - beaten > self.session.store.seconds_between_beats:
                     self.session.store.beat(len(self.rows))
                     beaten = time.monotonic()
@@ -116,8 +114,9 @@ class Pack:
 
     def _evaluate(self, steps: int, begin: float) -> bool:
         """Exams of all, and the end of some; true where a stage of a curriculum was left."""
-        losses = torch.stack(self.losses).double().cpu().numpy() if steps else np.zeros((0, len(self.rows)))
-        self.losses = []
+        told = torch.stack(self.told).cpu().numpy() if steps else np.zeros((0, 2, len(self.rows)))
+        losses, norms = told[:, 0], told[:, 1]
+        self.told = []
         read = self._exam("eval", 0)
         promoted, ended = False, []
         for i, r in enumerate(self.rows):
@@ -126,7 +125,7 @@ class Pack:
                 course.diverged(course.steps + int(np.argmin(np.isfinite(own))) + 1)
                 ended.append((i, False))
                 continue
-            what = course.evaluated(steps, read[i], float(own.mean()) if steps else 0.0)
+            what = course.evaluated(read[i], float(own.mean()) if steps else 0.0, norms[:, i].tolist())
             promoted |= what == "promoted"
             if what in ("done", "diverged"):
                 ended.append((i, what == "done"))
@@ -192,14 +191,14 @@ class Pack:
         """Every run that has begun, as it stands."""
         for i, r in enumerate(self.rows):
             course = self.courses[r]
-            if course.steps + len(self.losses) == 0:
+            if course.steps + len(self.told) == 0:
                 continue
             self.session.save(
                 course.id,
                 {
-                    "steps": course.steps + len(self.losses),
+                    "steps": course.steps + len(self.told),
                     "course": course.state(),
                     "model": self.replicas.state(i),
-                    "losses": [loss[i : i + 1].detach().cpu().clone() for loss in self.losses],
+                    "told": [told[:, i : i + 1].cpu().clone() for told in self.told],
                 },
             )

@@ -31,6 +31,7 @@ class Place:
         raise NotImplementedError
 
     def stream(self) -> int:
+        """Where the next draw is queued, after all that was queued with the arrays of this place before."""
         return 0
 
 
@@ -41,21 +42,31 @@ class TorchCuda(Place):
         super().__init__(torch)
         self.device = torch.cuda.current_device() if index is None else index
         self.where = f"cuda:{self.device}"
+        self.made: list[Any] = []
+        self.last = torch.cuda.current_stream(self.device)
 
     def empty(self, shape: Sequence[int]) -> Any:
-        return self.torch.empty(tuple(shape), dtype=self.torch.int32, device=self.where)
+        self.made.append(self.torch.empty(tuple(shape), dtype=self.torch.int32, device=self.where))
+        return self.made[-1]
 
     def shown(self, x: Any) -> Any:
         return x
 
     def filled(self, x: Any) -> Any:
-        return self.torch.from_numpy(x).to(self.where)
+        self.made.append(self.torch.from_numpy(x).to(self.where))
+        return self.made[-1]
 
     def pointer(self, x: Any) -> int:
         return int(x.data_ptr())
 
     def stream(self) -> int:
-        return int(self.torch.cuda.current_stream(self.device).cuda_stream)
+        now = self.torch.cuda.current_stream(self.device)
+        if now.cuda_stream != self.last.cuda_stream:
+            now.wait_stream(self.last)  # batches are drawn over those that its work may still read
+            for x in self.made:
+                x.record_stream(now)
+            self.last = now
+        return int(now.cuda_stream)
 
 
 class CupyCuda(Place):
@@ -67,24 +78,36 @@ class CupyCuda(Place):
         super().__init__()
         self.cupy = cupy
         self.device = cupy.cuda.Device().id if index is None else index
+        self.made: list[Any] = []
+        self.last = self._current()
+
+    def _current(self) -> Any:
+        with self.cupy.cuda.Device(self.device):
+            return self.cupy.cuda.get_current_stream()
 
     def empty(self, shape: Sequence[int]) -> Any:
         with self.cupy.cuda.Device(self.device):
-            return self.cupy.empty(tuple(shape), self.cupy.int32)
+            self.made.append(self.cupy.empty(tuple(shape), self.cupy.int32))
+        return self.made[-1]
 
     def shown(self, x: Any) -> Any:
         return x
 
     def filled(self, x: Any) -> Any:
         with self.cupy.cuda.Device(self.device):
-            return self.cupy.asarray(x)
+            self.made.append(self.cupy.asarray(x))
+        return self.made[-1]
 
     def pointer(self, x: Any) -> int:
         return int(x.data.ptr)
 
     def stream(self) -> int:
-        with self.cupy.cuda.Device(self.device):
-            return int(self.cupy.cuda.get_current_stream().ptr)
+        now = self._current()
+        if now.ptr != self.last.ptr:
+            with self.cupy.cuda.Device(self.device):
+                now.wait_event(self.last.record())
+            self.last = now
+        return int(now.ptr)
 
 
 def place_of(device: Any, library: str | None) -> Place:

@@ -59,7 +59,7 @@ class Replicas:
         models = [_Answering(m.double() if double else m).to(self.device).train() for m in models]
         self.params, self.buffers = stack_module_state(models)
         self.params = {n: p.detach().clone() for n, p in self.params.items()}
-        self.trained = {n for n, p in models[0].named_parameters() if p.requires_grad}
+        self.trained = [n for n, p in models[0].named_parameters() if p.requires_grad]  # in one order in every process
         self.model = models[0] if not together else models[0].to("meta")
         self.m = {n: torch.zeros_like(self.params[n]) for n in self.trained}
         self.v = {n: torch.zeros_like(self.params[n]) for n in self.trained}
@@ -114,7 +114,8 @@ class Replicas:
         return alone
 
     def step(self, batch: Any, number: int, rates: Sequence[float]) -> Any:
-        """Update `number`, counted from 1, with these learning rates; the losses before it, [R]."""
+        """Update `number`, counted from 1, with these learning rates; the losses before it, and the norms of the gradients before
+        they are clipped, [2,R] in double."""
         batch = self._taken(batch)
         if not self.together:  # whatever is drawn follows from the run and the step alone
             torch.manual_seed((self.seeds[0][0] * 1000003 + self.seeds[0][1]) * 1000003 + number & (1 << 63) - 1)
@@ -122,7 +123,8 @@ class Replicas:
         rest = {n: p for n, p in self.params.items() if n not in self.trained}
         gradients, loss = self._step(params, rest, self.buffers, batch)
         rate = self._numbers(rates)
-        scale = self._clipping(gradients)
+        norm = self._norms(gradients)
+        scale = (self.clip / (norm + 1e-6)).clamp(max=1.0) if self.clip > 0 else None
         for n in self.trained:
             p, g = self.params[n], gradients[n]
             one = (-1,) + (1,) * (p.dim() - 1)
@@ -133,13 +135,13 @@ class Replicas:
             self.v[n].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
             size = (rate / (1 - self.beta1**number)).to(p.dtype).view(one)
             p.sub_(size * self.m[n] / ((self.v[n] / (1 - self.beta2**number)).sqrt() + EPS))
-        return loss.detach()
+        return torch.stack([loss.detach().double(), norm])
 
-    def _clipping(self, gradients: Any) -> Any:
-        if self.clip <= 0:
-            return None
-        norm = sum(g.double().square().flatten(1).sum(1) for g in gradients.values()).sqrt()
-        return (self.clip / (norm + 1e-6)).clamp(max=1.0)
+    @staticmethod
+    def _norms(gradients: Any) -> Any:
+        """Of each replica's gradients, all together."""
+        # Squares lie in memory of their own: a sum over them does not depend on where gradients lie.
+        return torch.stack([g.double().square().flatten(1).sum(1) for g in gradients.values()]).sum(0).sqrt()
 
     @torch.no_grad()
     def read(self, batch: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

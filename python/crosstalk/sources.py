@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import inspect
+import linecache
 import os
 import pathlib
 import sys
@@ -95,10 +97,25 @@ def text_of(model: Any) -> str:
     try:
         return inspect.getsource(model)
     except (OSError, TypeError):
+        typed = _typed(model)
+        if typed is not None:
+            return typed
         raise ValueError(
             f"the source text of {getattr(model, '__name__', model)} cannot be found, and it identifies the run: write the "
             'class into a file and name it in the study, source = "mine.py:Mine"'
         ) from None
+
+
+def _typed(model: Any) -> str | None:
+    """The lines of a class in the cell where it was typed: inspect does not find classes of notebooks, but their functions."""
+    for function in vars(model).values():
+        code = getattr(function, "__code__", None)
+        lines = linecache.getlines(code.co_filename) if code else []
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse("".join(lines))):
+                if isinstance(node, ast.ClassDef) and node.name == model.__name__:
+                    return ast.get_source_segment("".join(lines), node)
+    return None
 
 
 def digest_of(model: Any) -> tuple[str, str]:

@@ -136,7 +136,7 @@ class _Progress:
 
             text = {"text/plain": line}
             if self.handle is None:
-                self.handle = display(text, raw=True, display_id=True)
+                self.handle = display(text, raw=True, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
             else:
                 self.handle.update(text, raw=True)
         else:

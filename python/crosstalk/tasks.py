@@ -153,12 +153,14 @@ class Task:
         device: Any = None,
         threads: int = 1,
         library: str | None = None,
+        ahead: int | None = None,
     ) -> Iterator[Batch]:
         """Batches without end, in the order of training; batch i holds sequences `first + batch i` and on.
 
         numpy arrays, or torch tensors where `device` says so ("cpu", "cuda", "cuda:1"). On a GPU they are drawn there, in the
-        order of torch's current stream, and nothing waits; `library="cupy"` gives CuPy's arrays. Several seeds make replicas,
-        `[R,B,...]`. A batch lies in a ring of `buffers` arrays and is overwritten after so many further ones: `.copy()` keeps it.
+        order of torch's current stream, and nothing waits, `ahead` batches at once (without it as many as fill a GPU);
+        `library="cupy"` gives CuPy's arrays. Several seeds make replicas, `[R,B,...]`. A batch lies in a ring of arrays and is
+        overwritten after `buffers` further ones or later: `.copy()` keeps it.
         """
         if not isinstance(split, str) or split not in SPLITS:
             raise ValueError(f"split {split!r}; there are train, eval and test")
@@ -171,8 +173,10 @@ class Task:
         segments = self._core.segments(split)
         if segments and first:
             raise ValueError("first is of tasks with one kind of sequence; segments(split) are such")
+        if ahead is not None:
+            ahead = checks.whole("ahead", ahead, 1, 1 << 16)
         place = place_of(device, library)
-        rings = [_Ring(part, split, batch, seeds, several, buffers, place) for part in segments or [self._core]]
+        rings = [_Ring(part, split, batch, seeds, several, buffers, place, ahead) for part in segments or [self._core]]
         return self._stream(split, batch, first, segments, rings, threads)
 
     def _stream(
@@ -209,43 +213,67 @@ def _in_turn(steps: list[int]) -> tuple[int, list[tuple[int, int]]]:
     return start, parts
 
 
-class _Ring:
-    """Arrays of one shape that take turns."""
+#: Sequences that are drawn at once on a GPU where nobody says otherwise: enough that none of its processors waits.
+_AT_ONCE = 4096
 
-    def __init__(self, core: Any, split: str, batch: int, seeds: list[int], several: bool, buffers: int, place: Place):
+
+class _Ring:
+    """Arrays of one shape that take turns: blocks of `ahead` batches, each block drawn at once."""
+
+    def __init__(
+        self,
+        core: Any,
+        split: str,
+        batch: int,
+        seeds: list[int],
+        several: bool,
+        buffers: int,
+        place: Place,
+        ahead: int | None,
+    ):
         T, C, Q = core.shape(split)
         R = len(seeds)
-        self.core, self.split, self.seeds, self.next, self.batch, self.place = core, split, seeds, 0, batch, place
-        self.common: dict[str, int] = {}
-        self.kept: list[Any] = []
+        if place.device < 0:
+            ahead = 1  # of the host each batch is drawn when it is asked for
+        self.ahead = n = ahead or max(1, min(16, _AT_ONCE // (R * batch)))
+        self.core, self.split, self.seeds, self.batch, self.place, self.rows = core, split, seeds, batch, place, n * R
+        self.begin, self.now = -1, -1  #: the first sequence of the present block, and which it is
+        common: dict[str, int] = {}
         if place.device >= 0:
             core.prepare(place.device)
             words = [[(s & 0xFFFFFFFF) - ((s & 0x80000000) << 1), (s >> 32) - ((s >> 63) << 32)] for s in seeds]
-            self.kept = [place.filled(np.array(x, np.int32)) for x in (words, [[0]] * R)]
-            self.kept.append(place.empty((R, batch, core.scratch_size + 1)))
-            self.common = dict(zip(("seed", "counter", "scratch"), map(place.pointer, self.kept)))
-        self.ring: list[tuple[Any, Batch]] = []
-        for _ in range(buffers):
-            arrays = [place.empty((R, batch, T, C))] + [place.empty((R, batch, Q)) for _ in range(3)]
-            shown: list[Any] = [arrays[0][..., 0] if C == 1 else arrays[0], *arrays[1:]]
-            if not several:
-                shown = [x[0] for x in shown]
-            shown = [place.shown(x) for x in shown]
+            counter = [[j] for j in range(n) for _ in seeds]
+            about = [place.filled(np.array(x, np.int32)) for x in (words * n, counter)]
+            about.append(place.empty((n * R, batch, core.scratch_size + 1)))
+            common = dict(zip(("seed", "counter", "scratch"), map(place.pointer, about)))
+        self.blocks: list[tuple[Any, list[Batch]]] = []
+        for _ in range((buffers - 1 + n - 1) // n + 1):
+            arrays = [place.empty((n * R, batch, T, C))] + [place.empty((n * R, batch, Q)) for _ in range(3)]
             given: Any = arrays
             if place.device >= 0:
-                self.kept.append(arrays)
-                given = {**self.common, **dict(zip(("tokens", "query", "position", "target"), map(place.pointer, arrays)))}
-            self.ring.append((given, Batch(shown[0], shown[1], shown[2], shown[3], segment=core.name)))
+                given = {**common, **dict(zip(("tokens", "query", "position", "target"), map(place.pointer, arrays)))}
+            self.blocks.append((given, [self._batch(arrays, j, R, C, several) for j in range(n)]))
+
+    def _batch(self, arrays: list[Any], j: int, R: int, C: int, several: bool) -> Batch:
+        shown = [x[j * R : (j + 1) * R] if several else x[j * R] for x in arrays]
+        if C == 1:
+            shown[0] = shown[0][..., 0]
+        shown = [self.place.shown(x) for x in shown]
+        return Batch(shown[0], shown[1], shown[2], shown[3], segment=self.core.name)
 
     def draw(self, number: int, threads: int) -> Batch:
-        given, batch = self.ring[self.next]
-        self.next = (self.next + 1) % len(self.ring)
-        if self.place.device < 0:
-            self.core.draw(self.split, self.seeds, number, 0, threads, *given)
-        else:
-            at = self.place
-            self.core.draw_on_device(self.split, len(self.seeds), self.batch, number, 0, at.device, at.stream(), given)
-        return dataclasses.replace(batch, first=number)
+        at = self.place
+        stream = at.stream()
+        within, odd = divmod(number - self.begin, self.batch)
+        if at.device < 0 or self.now < 0 or odd or not 0 <= within < self.ahead:
+            self.now = (self.now + 1) % len(self.blocks)
+            self.begin, within = number, 0
+            given, _ = self.blocks[self.now]
+            if at.device < 0:
+                self.core.draw(self.split, self.seeds, number, 0, threads, *given)
+            else:
+                self.core.draw_on_device(self.split, self.rows, self.batch, number, 0, at.device, stream, given)
+        return dataclasses.replace(self.blocks[self.now][1][within], first=number)
 
 
 def task(name: str, **options: Any) -> Task:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -79,6 +79,52 @@ def _checked_seed(seed: int | None) -> int:
     return checks.whole("seed", seed, 0, 1 << 64)
 
 
+class _LayerKind:
+    """Calls of a layer with these sizes (calls.Kind); of so many replicas, each with parameters of its own, `[R,...]` in front."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        number: int,
+        B: int,
+        T: int,
+        starts: bool,
+        ends: bool,
+        precision: str,
+        seed: int,
+        replicas: int | None,
+    ):
+        self._made_of = config, number, B, T, starts, ends, precision, seed
+        self._replicas = replicas
+        self.recipe = _core.layer_recipe(
+            dict(config), number, B, T, starts, ends, precision, [seed] * (replicas or 1), replicas is not None
+        )
+        self.key = (str(config["memory.name"]), str(config))
+        self._folds: dict[int, _LayerFold] = {}
+
+    def folded(self, R: int, batched: set[str], names: Sequence[str]) -> _LayerFold:
+        config = self._made_of[0]
+        if config.get("memory.feature_map") == "favor" and batched != {"x"}:
+            raise RuntimeError("random features (favor) are drawn from the seed of a layer, and replicas have one each")
+        if R not in self._folds:
+            kind = _LayerKind(*self._made_of, R * (self._replicas or 1))
+            self._folds[R] = _LayerFold(kind, R, self._replicas)
+        return self._folds[R]
+
+
+class _LayerFold:
+    """Replicas as those of one call (calls.Fold); replicas of replicas in one dimension."""
+
+    def __init__(self, kind: _LayerKind, R: int, inner: int | None):
+        self.kind, self._R, self._inner = kind, R, inner
+
+    def put(self, name: str, x: Any) -> Any:
+        return x if self._inner is None else x.flatten(0, 1)
+
+    def take(self, name: str, x: Any) -> Any:
+        return x if self._inner is None else x.unflatten(0, (self._R, self._inner))
+
+
 class Memory(nn.Module):
     """A memory as a layer: x `[B,T,width]` -> (y `[B,T,width]`, state), its queries, keys, values and gates projections of x.
 
@@ -111,6 +157,7 @@ class Memory(nn.Module):
         self.width = int(self.config["model.width"])
         self._names = _register(self, _core.layer_parameters(self.config, number, self._seed))
         carried, self._refused = _core.layer_states(self.config)
+        self._kinds: dict[Any, _LayerKind] = {}
         #: state -> (its input before the first token, its shape for one sequence)
         self._states: dict[str, tuple[str, list[int]]] = {name: (start, shape) for name, start, shape in carried}
 
@@ -147,17 +194,20 @@ class Memory(nn.Module):
             raise TypeError(
                 f"x and the layer's parameters are {' and '.join(sorted(types))}; they must be float32, or float64, both"
             )
-        B, T = int(x.shape[0]), int(x.shape[1])
-        precision = "fp64" if arrays.kept == "float64" else "fp32"
-        starts = bool(state)
+        kind = self._kind(int(x.shape[0]), int(x.shape[1]), bool(state), ends and not self._refused, arrays.kept)
+        return differentiable(kind, arrays, inputs)
 
-        def make(gradients: int, device: int, stream: int) -> Any:
-            carries = ends and not self._refused
-            return _core.layer_call(
-                self.config, self._number, B, T, starts, carries, precision, gradients, self._seed, device, stream
-            )
+    def _kind(self, B: int, T: int, starts: bool, ends: bool, dtype: str) -> _LayerKind:
+        precision = "fp64" if dtype == "float64" else "fp32"
+        key = (B, T, starts, ends, precision)
+        if key not in self._kinds:
+            if len(self._kinds) > 64:
+                self._kinds.clear()
+            self._kinds[key] = _LayerKind(self.config, self._number, *key, self._seed, None)
+        return self._kinds[key]
 
-        return differentiable(make, (self.kind, str(self.config)), arrays, inputs)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kinds": {}}  # what is pickled or copied is made anew
 
     def _started(self, x: torch.Tensor, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         if self._refused:

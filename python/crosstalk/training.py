@@ -218,6 +218,8 @@ class Session:
 
         try:
             state: dict[str, Any] = torch.load(self._place(id), map_location="cpu", weights_only=True)
+            if "told" not in state:
+                raise ValueError("it is of an earlier version")
             return state
         except Exception as error:  # whatever a damaged file makes of it
             self.progress.show(f"crosstalk: {self._place(id)} cannot be read ({error}); the run begins anew")

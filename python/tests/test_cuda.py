@@ -44,7 +44,7 @@ class Theirs:
     """What is known of an array of a library that this package does not know."""
 
     def __init__(self, x):
-        self.kept = ct._core.DeviceArray(list(x.shape), str(x.dtype), 0, 1)
+        self.kept = ct._core.DeviceArray(list(x.shape), str(x.dtype), 0, 1)  # 1: the default stream
         host = np.ascontiguousarray(x)
         target = self.kept.__cuda_array_interface__["data"][0]
         cudart().memcpy(target, host.ctypes.data, host.nbytes, 1)
@@ -70,6 +70,41 @@ def test_batches_on_the_gpu_are_those_of_the_cpu(name):
     batch = next(ct.task(name, **options).batches("eval", 8, device="cuda"))
     if batch.tokens.ndim == 2:
         assert torch.equal(batch.labels.cpu(), next(ct.task(name, **options).batches("eval", 8, device="cpu")).labels)
+
+
+@needs_torch
+@pytest.mark.parametrize("options", [MQAR, {"vocabulary": 512, "segments": "32:4:40 64:8:20"}])
+@pytest.mark.parametrize("seed", [3, [3, 2**40 + 1, 5]])
+def test_batches_drawn_ahead_are_the_same(options, seed):
+    task = ct.task("mqar", **options)
+    streams = [task.batches("train", 4, seed, device="cuda", ahead=n, buffers=b) for n, b in ((1, 2), (3, 2), (3, 5), (None, 3))]
+    for want in (next(it).copy() for it in [task.batches("train", 4, seed, device="cpu")] for _ in range(40)):
+        for got in map(next, streams):
+            assert got.first == want.first and got.segment == want.segment
+            assert torch.equal(got.tokens.cpu(), want.tokens) and torch.equal(got.target.cpu(), want.target)
+    kept = [next(streams[2]) for _ in range(5)]  # five buffers: all of them are still there
+    again = task.batches("train", 4, seed, device="cpu")
+    for _ in range(40):
+        next(again)
+    for got in kept:
+        assert torch.equal(got.tokens.cpu(), next(again).tokens)
+
+
+@needs_torch
+def test_batches_go_from_stream_to_stream():
+    """A block that one stream draws, late, is read in another, and not drawn over before."""
+    want = [b.tokens.clone() for b, _ in zip(ct.task("mqar", **MQAR).batches("train", 64, device="cpu"), range(12))]
+    batches = ct.task("mqar", **MQAR).batches("train", 64, device="cuda", ahead=4)
+    next(ct.task("mqar", **MQAR).batches("train", 64, device="cuda"))
+    streams, got = [torch.cuda.Stream() for _ in range(2)], []
+    torch.cuda.synchronize()
+    for i in range(12):
+        with torch.cuda.stream(streams[i % 2]):
+            torch.cuda._sleep(50_000_000)
+            got.append(next(batches).tokens.clone())
+    torch.cuda.synchronize()
+    for a, b in zip(got, want):
+        assert torch.equal(a.cpu(), b)
 
 
 @needs_cupy
@@ -102,15 +137,17 @@ def test_a_draw_follows_the_current_stream_and_waits_for_nothing():
 @needs_torch
 def test_draws_in_a_second():
     """At least 20,000 batches a second of MQAR, B 256, T 256, D 64 on an H200; prints what it is here."""
-    batches = ct.task("mqar", vocabulary=8192, length=256, pairs=64).batches("train", 256, device="cuda")
-    for _ in range(50):
-        next(batches)
-    torch.cuda.synchronize()
-    begin, n = time.monotonic(), 2000
-    for _ in range(n):
-        next(batches)
-    torch.cuda.synchronize()
-    print(f"\n{n / (time.monotonic() - begin):.0f} batches/s on {torch.cuda.get_device_name()}")
+    for ahead in (1, 4, 16, 64, None):
+        task = ct.task("mqar", vocabulary=8192, length=256, pairs=64)
+        batches = task.batches("train", 256, device="cuda", ahead=ahead)
+        for _ in range(128):
+            next(batches)
+        torch.cuda.synchronize()
+        begin, n = time.monotonic(), 4096
+        for _ in range(n):
+            next(batches)
+        torch.cuda.synchronize()
+        print(f"\ndraws, ahead={ahead}: {n / (time.monotonic() - begin):.0f} batches/s on {torch.cuda.get_device_name()}", end="")
 
 
 # Memories.
@@ -195,6 +232,80 @@ def test_layers_and_models_on_the_gpu(dtype):
     assert abs(float(again) - float(loss)) < limit
     for name, p in there.named_parameters():
         close(p.grad.cpu().numpy(), want[name].numpy(), name, limit)
+
+
+@needs_torch
+def test_replicas_by_vmap():
+    from torch.func import functional_call, grad, stack_module_state, vmap
+
+    names = list(inputs_of("gated_delta"))
+    x = [torch.stack([torch.from_numpy(y) * (0.7 + 0.1 * r) for r in range(3)]) for y in inputs_of("gated_delta").values()]
+    f = lambda *y: ct.apply("gated_delta", **dict(zip(names, y)))[0].sin().sum()  # noqa: E731
+    every = tuple(range(len(x)))
+    for a, b in zip(vmap(grad(f, argnums=every))(*(y.cuda() for y in x)), vmap(grad(f, argnums=every))(*x)):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-10, atol=1e-10)
+    layers = [ct.torch.Memory("deltanet", 16, heads=2, seed=s).double() for s in range(3)]
+    tokens = torch.randn(3, 2, 9, 16, dtype=torch.float64)
+    g = lambda p, y: functional_call(layers[0], p, (y,))[0].sin().sum()  # noqa: E731
+    here, _ = stack_module_state(layers)
+    want = vmap(grad(g))(here, tokens)
+    found = vmap(grad(g))({n: p.detach().cuda() for n, p in here.items()}, tokens.cuda())
+    for name in want:
+        torch.testing.assert_close(found[name].cpu(), want[name], rtol=1e-10, atol=1e-10, msg=name)
+
+
+@needs_torch
+def test_a_study_is_trained_on_the_gpu(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import crosstalk as ct\n\n\nclass Mine(ct.torch.LanguageModel):\n    def __init__(self, config):\n"
+        '        super().__init__(config, memory="gated_delta")\n')
+    (tmp_path / "own.toml").write_text(
+        '[study]\nname = "own"\nseeds = [1, 2, 3]\n[base]\ntask.name = "mqar"\ntask.vocabulary = 64\ntask.length = 32\n'
+        'task.pairs = 4\nmodel.name = "language"\nmodel.width = 32\ntrain.max_steps = 40\neval.every = 20\n'
+        '[memories.mine]\nname = "python"\nsource = "mine.py:Mine"\n')
+    for device in ("cpu", "cuda"):
+        begin = time.monotonic()
+        assert ct.train("own.toml", out=device, device=device, quiet=True).done == 3
+        print(f"\nct.train, 3 replicas, 40 steps: {time.monotonic() - begin:.2f} s on {device}", end="")
+    here, there = ct.read("cpu").set_index("seed"), ct.read("cuda").set_index("seed")
+    assert np.abs(here.eval_loss - there.eval_loss).max() < 0.02
+
+
+@needs_torch
+@pytest.mark.parametrize("memory", ["linear_attention", "gated_delta", "softmax"])
+def test_time_of_a_call(memory):
+    """Prints it, beside that of the plan alone; host and device together, forward, float32."""
+    x = {n: torch.from_numpy(y).cuda() for n, y in inputs_of(memory, np.float32, B=64, T=256, H=4, K=64, V=64).items()}
+    kind = ct.memories.__globals__["_kind_of"](memory, ct.memories.__globals__["arrays_of"](x, 1), x, {}, "automatic", None)
+    call = kind.recipe.call(0, 0, torch.cuda.current_stream().cuda_stream)
+
+    def seconds(f, n=200):
+        for _ in range(20):
+            f()
+        torch.cuda.synchronize()
+        begin = time.monotonic()
+        for _ in range(n):
+            f()
+        torch.cuda.synchronize()
+        return (time.monotonic() - begin) / n
+
+    plan, whole = seconds(lambda: call.forward(1)), seconds(lambda: ct.apply(memory, **x))
+    print(f"\n{memory}: plan {plan * 1e6:.0f} us, apply {whole * 1e6:.0f} us", end="")
+    assert whole < plan + 1e-3
+
+
+@needs_cupy
+def test_a_stream_that_is_gone_leaves_its_plans():
+    x = inputs_of("delta")
+    want = ct.apply("delta", **x)[0]
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        o, _ = ct.apply("delta", **{n: cupy.asarray(y) for n, y in x.items()})
+        close(cupy.asnumpy(o), want, "o")
+    del stream, o
+    ct.release()
+    close(cupy.asnumpy(ct.apply("delta", **{n: cupy.asarray(y) for n, y in x.items()})[0]), want, "o")
 
 
 @needs_torch
