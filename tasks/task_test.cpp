@@ -229,7 +229,7 @@ TEST_P(EveryTask, AnswersAreAmongItsWrites) {
       for (const KeyWrite& write : writes) {
         if (write.position > s.query_position[q]) continue;
         is_there = is_there || write.value == s.target[q];
-        if (write.key == s.query[q] && write.context == task->context_of(s, q)) held = write.value;
+        if (write.key == task->asked_key(s, q) && write.context == task->context_of(s, q)) held = write.value;
       }
       ASSERT_TRUE(is_there) << "sequence " << n << ", query " << q;
       if (swaps) continue;

@@ -149,10 +149,11 @@ class Inspector {
     } else {
       add_keys();
     }
+    const bool ids = task_->vocabulary().numbers == 0;
     add_integers("operations", role, shape.T);
-    add_integers("query", query, shape.Q);
+    if (ids) add_integers("query", query, shape.Q);
     add_integers("query_position", position, shape.Q);
-    add_integers("answer", target, shape.Q);
+    if (ids) add_integers("answer", target, shape.Q);
     for (int t = 0; language_ && t < shape.T; ++t)
       result_.token_names.push_back(fmt::format("{}", tokens[t]));
   }

@@ -53,9 +53,10 @@ TEST(Mamba1Oracle, WithOneRateAndOneStepIsMamba2) {
 TEST(Mamba1Oracle, EigenvaluesOfEitherSignKeepAParity) {
   const std::vector<double> steps = {1, 40, 0, 40, 40, 0, 40};
   for (const char* eigenvalues : {"positive", "either"}) {
-    Sequence s = random_sequence(option("eigenvalues", std::string(eigenvalues)), 7, 1, 1, 4);
+    const Options options = option("eigenvalues", std::string(eigenvalues));
+    Sequence s = random_sequence(options, 7, 1, 1, 4);
     s.k = s.q = constant_rows(7, 1, 1), s.v = constant_rows(7, 1, 0), s.v[0] = {1};
-    s.in["log_rate"] = {{0}};
+    s.in["log_rate"] = constant_rows(1, 1, 0);
     for (const double step : steps) s.in["step"].push_back({step});
     const Matrix o = read("mamba1", s);
     const bool either = std::string(eigenvalues) == "either";
